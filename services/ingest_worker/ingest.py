@@ -26,6 +26,7 @@ from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, Forwarded
 from shared.errors import Rejected
 from shared.inputs.metadata import InvalidMetadata, check_storable
+from shared.inputs.names import check_described, check_names
 from shared.inputs.urls import canonical
 from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner
@@ -93,6 +94,7 @@ class Ingest:
             Unavailable: a component is unavailable; call again.
         """
         submitted = await self._submitted(record)
+        check_names(submitted)
         name = submitted.document_id
         try:
             async with self._room.taken(submitted.blob.size if submitted.blob else 0):
@@ -130,7 +132,7 @@ class Ingest:
         if await self._rekeyed(record, submitted, name):
             return True
         await self._register_callback(record, submitted)
-        _check_metadata(submitted)
+        _check_described(submitted)
         if submitted.patch and not patchable(entry, submitted, place):
             return await self._decisions.refuse_patch(submitted, place, source_record)
         submitted = with_kept_fields(submitted, entry)
@@ -224,9 +226,9 @@ class Ingest:
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:
-        """Return the owner of the record, or None where the record can't be decoded."""
+        """Return the owner of the record, or None where it can't be decoded or its names can't be kept."""
         try:
-            submitted = submission_of(record)
+            submitted = _named(record)
         except Rejected:
             return None
         return RecordOwner(submitted.tenant, submitted.document_id, submitted.source, submitted.path)
@@ -234,7 +236,7 @@ class Ingest:
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Record the failure in the ledger, where the record can be decoded, and notify waiting clients."""
         try:
-            submitted = submission_of(record)
+            submitted = _named(record)
         except Rejected:
             return
         await self._decisions.fail(submitted, position_of(record), sentence, code, _source_record(record))
@@ -271,8 +273,16 @@ class Ingest:
         await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
 
 
-def _check_metadata(submitted: DocumentSubmitted) -> None:
-    """Raise Rejected if the store doesn't take the metadata of a foreign producer. The doors refuse such a request."""
+def _named(record: Record) -> DocumentSubmitted:
+    """Return the record's message. Raises Rejected if it can't be decoded, or if its names are too long to keep."""
+    submitted = submission_of(record)
+    check_names(submitted)
+    return submitted
+
+
+def _check_described(submitted: DocumentSubmitted) -> None:
+    """Raise Rejected for what a foreign producer may not send. The doors refuse such a request."""
+    check_described(submitted)
     try:
         check_storable(submitted.metadata, "metadata")
     except InvalidMetadata as error:

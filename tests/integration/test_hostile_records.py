@@ -79,3 +79,31 @@ async def test_metadata_that_no_store_takes_are_refused_by_field(
 
     [letter] = await stages.dead_letters()
     assert (letter.sentence, letter.code, letter.traceback_digest) == (sentence, "invalid", None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"source": "s" * 400_000},
+        {"path": "p" * 400_000},
+        {"title": "t" * 400_000},
+        {"tags": ["t"] * 20_000},
+        {"tags": ["t" * 400_000]},
+    ],
+    ids=["source", "path", "title", "tags", "tag"],
+)
+async def test_a_record_has_the_limits_of_http(
+    stages: FirstStages, users: AsyncExitStack, fields: dict[str, Any]
+) -> None:
+    broker = stages.log.broker("hostile")
+    await broker.start()
+    users.push_async_callback(broker.stop)
+    body = {"source": "s", "path": "a", "text": "A lantern.", **fields}
+
+    await broker.publish(json.dumps(body).encode(), SUBMITTED, key=None, headers={})
+    await until(stages.idle)
+
+    [letter] = await stages.dead_letters()
+    assert letter.code == "too_long"
+    assert len(letter.sentence) < 200
+    assert len((letter.source or "") + (letter.path or "")) < 200

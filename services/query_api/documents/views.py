@@ -1,5 +1,6 @@
 """Routes that list documents, show their state, passages and text, and change or delete one."""
 
+import asyncio
 import base64
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeVar, get_args
@@ -37,6 +38,8 @@ from shared.times import iso
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of the newest submission
 _OF_ENTRIES = frozenset({"source", "tags", "status"})  # fields that the ledger has
 LOOKED_AT = 1000  # entries read at a time if each has to be checked
+_PLAIN_AT_ONCE = 2  # texts that lose their markup at once; it takes two seconds for a megabyte
+_MOST_PLAIN = 4_000_000  # characters
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
 Cursor = Annotated[str | None, QueryParameter(description="`nextCursor` of the previous page.")]
 
@@ -121,6 +124,7 @@ class DocumentViews:
         self._ledger = ledger
         self._index = index
         self._blobs = blobs
+        self._plain = asyncio.Semaphore(_PLAIN_AT_ONCE)
 
     async def entry(self, tenant: str, document_id: str) -> Entry:
         """Return the tenant's document. Raises a 404 if there is none."""
@@ -275,6 +279,11 @@ class DocumentViews:
         blob = BlobRef(sha256=head.text_sha256, size=head.text_size)
         text = (await self._blobs.get(tenant, document_id, blob)).decode()
         return text, head.text_format
+
+    async def plain(self, markdown: str) -> str:
+        """Return the Markdown's text. It is parsed in a thread, which yields to the event loop, two at a time."""
+        async with self._plain:
+            return await asyncio.to_thread(plain, markdown)
 
     async def _answering(
         self, tenant: str, document_id: str, *, start: int, limit: int
@@ -464,12 +473,16 @@ async def rag_document_chunks(
 async def rag_document_text(
     document_id: FromPath[str], request: ApiRequest, library: NamedDependency[DocumentViews]
 ) -> Response[str]:
-    """Return the extracted text, which is Markdown or plain; `Accept: text/plain` removes the markup."""
+    """Return the extracted text, which is Markdown or plain; `Accept: text/plain` removes the markup.
+
+    A text of more than 4 million characters keeps it.
+    """
     text, text_format = await library.text(request.user.tenant, document_id)
     if text_format != "markdown":
         return Response(text, media_type="text/plain")
-    if request.accept.best_match(["text/markdown", "text/plain"]) == "text/plain":
-        return Response(plain(text), media_type="text/plain")
+    wanted = request.accept.best_match(["text/markdown", "text/plain"])
+    if wanted == "text/plain" and len(text) <= _MOST_PLAIN:
+        return Response(await library.plain(text), media_type="text/plain")
     return Response(text, media_type="text/markdown")
 
 

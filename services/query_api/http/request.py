@@ -15,6 +15,7 @@ from services.query_api.http.lanes import taken_by
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import fields_of, is_ours, warn_of_unknown
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
+from shared.inputs.names import LONGEST_TAG, MOST_TAGS
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_FIELDS = 1000
@@ -22,7 +23,6 @@ MOST_FORM_BYTES = 1_000_000  # decoding their escapes costs more than JSON
 MOST_VALUES = 20_000  # of JSON that a field holds as text
 MOST_DEPTH = 64  # levels of lists and objects
 LARGE = 64 << 10  # bytes; a larger body is decoded beside the event loop
-MOST_TAGS = 64
 DEFAULT_WAIT_S = 30.0
 MOST_WAIT_S = 300.0
 S = TypeVar("S", bound=msgspec.Struct)
@@ -154,8 +154,8 @@ def tags_of(value: list[str] | str | None, field: str = "tags") -> tuple[str, ..
             raise invalid(field, "must be strings")
         value = parsed
     tags = tuple(dict.fromkeys(tag.strip() for tag in value or () if tag.strip()))
-    if len(tags) > MOST_TAGS or any(len(tag) > 200 for tag in tags):
-        raise invalid(field, f"at most {MOST_TAGS} tags of at most 200 characters each are allowed")
+    if len(tags) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in tags):
+        raise invalid(field, f"at most {MOST_TAGS} tags of at most {LONGEST_TAG} characters each are allowed")
     return tags
 
 

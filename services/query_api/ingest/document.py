@@ -23,6 +23,7 @@ from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, O
 from shared.errors import Rejected
 from shared.inputs import prepared_chunks as ready_chunks
 from shared.inputs.chunk_sizes import LARGEST, checked_sizes
+from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE, LONGEST_TITLE
 from shared.inputs.prepared_chunks import SkippedChunk
 from shared.inputs.urls import canonical
 from shared.log.headers import position_header
@@ -134,7 +135,7 @@ async def rag_ingest_text(
     document = DocumentSubmitted(
         tenant=request.user.tenant,
         source="text",
-        path=name_of(title or content_name(text.encode()), "title", 2000),
+        path=name_of(title or content_name(text.encode()), "title", LONGEST_PATH),
         text=text,
         title=title,
         tags=tags_of(data.tags),
@@ -167,8 +168,8 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
     body, skipped = _body_of(data)
     document = DocumentSubmitted(
         tenant=tenant,
-        source=name_of(data.source, "source", 200),
-        path=name_of(data.path, "path", 2000),
+        source=name_of(data.source, "source", LONGEST_SOURCE),
+        path=name_of(data.path, "path", LONGEST_PATH),
         title=title_of(data.title),
         description=data.description,
         tags=tags_of(data.tags),
@@ -366,7 +367,7 @@ def callback_of(url: str | None) -> str | None:
 
 def title_of(title: str | None) -> str | None:
     """Return the trimmed title; None for a blank one."""
-    return name_of(title.strip(), "title", 1000) if title and title.strip() else None
+    return name_of(title.strip(), "title", LONGEST_TITLE) if title and title.strip() else None
 
 
 def keep_of(value: list[str] | str | None) -> tuple[Kept, ...]:

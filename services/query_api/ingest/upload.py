@@ -46,6 +46,7 @@ from services.query_api.ingest.readable_types import READABLE
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from shared.contracts import DocumentSubmitted, Kept
 from shared.errors import PipelineError
+from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
 MOST_FILES: Final = 100  # per request
@@ -286,8 +287,8 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
     tags = [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)]
     return DocumentSubmitted(
         tenant=tenant,
-        source=name_of(_last(fields, "source") or "upload", "source", 200),
-        path=name_of(path, "path", 2000),
+        source=name_of(_last(fields, "source") or "upload", "source", LONGEST_SOURCE),
+        path=name_of(path, "path", LONGEST_PATH),
         content=content,
         media_type=file.media_type,
         filename=file.name,

@@ -26,6 +26,7 @@ from services.query_api.ingest.document import (
 )
 from services.query_api.ingest.submissions import Submissions
 from shared.contracts import Crawl, DocumentSubmitted
+from shared.inputs.names import LONGEST_SOURCE
 
 MOST_DEPTH = 10  # the worker's own limit is usually lower
 
@@ -64,7 +65,7 @@ async def rag_ingest_url(
     url = url_of(data.url)
     document = DocumentSubmitted(
         tenant=request.user.tenant,
-        source=name_of(data.source, "source", 200),
+        source=name_of(data.source, "source", LONGEST_SOURCE),
         path=url,
         url=url,
         crawl=Crawl(depth=data.depth, sitemap=data.sitemap) if data.depth or data.sitemap else None,

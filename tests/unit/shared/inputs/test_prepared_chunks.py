@@ -80,6 +80,8 @@ def test_other_shapes(value: Any, chunk: PreparedChunk) -> None:
         ({"text": "a", "is_active": "yes"}, "is_active must be true or false, not 'yes'"),
         ({"text": "a", "page": 0}, "pageNumber must be an integer from 1, not 0"),
         ({"text": "a", "page": True}, "pageNumber must be an integer from 1, not True"),
+        ({"text": "a", "page": 2**63}, f"pageNumber must be at most {2**31 - 1}, not {2**63}"),
+        ({"text": "a", "section": "s" * 20_001}, "sectionTitle must be at most 20000 characters long, not 'longer'"),
         ({"text": "a", "section": 1}, "sectionTitle must be a string, not 1"),
         ({"text": "a", "tags": "x"}, "tags must be a list of strings, or an object"),
         ({"text": "a", "tags": {"phase": [1]}}, "tags.phase must be a string or an integer, not [1]"),

@@ -17,7 +17,8 @@ _OTHER_S: Final = 10.0  # what a parser process allows
 _P: Final = "<w:p><w:r><w:t>a</w:t></w:r></w:p>"
 _CELL: Final = "<table:table-cell><text:p>a</text:p></table:table-cell>"
 _BLANKS: Final = '<text:s text:c="1000"/>'
-_SHEET: Final[list[list[str | float]]] = [["A" * 30_000, "b"], *(["1", "2"] for _ in range(2_000))]
+_TWO: Final[list[list[str | float]]] = [["1", "2"]]
+_SHEET: Final[list[list[str | float]]] = [["A" * 30_000, "b"], *_TWO * 2_000]
 _ROW: Final = f"<table:table-row>{_CELL}</table:table-row>"
 
 

@@ -1,6 +1,12 @@
+import asyncio
+import time
+from typing import Any, cast
+
 import pytest
 
 from services.query_api.documents.plain_text import plain
+from services.query_api.documents.views import DocumentViews
+from tests.selection import CI_ONLY
 
 
 @pytest.mark.parametrize(
@@ -19,3 +25,23 @@ from services.query_api.documents.plain_text import plain
 )
 def test_the_words_stay_and_the_marks_go(markdown: str, text: str) -> None:
     assert plain(markdown) == text
+
+
+@CI_ONLY
+async def test_a_long_text_leaves_the_loop_free() -> None:
+    views: Any = DocumentViews(cast("Any", None), cast("Any", None), cast("Any", None))
+    gaps: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            gaps.append(time.thread_time() - before)
+
+    watching = asyncio.create_task(watch())
+    text = await views.plain("# Lantern\n\nA *lantern* on the [pier](b) is `lit` at **six**.\n\n" * 8_000)
+    watching.cancel()
+
+    assert text.startswith("Lantern\n\nA lantern on the pier is lit at six.\n")
+    assert len(gaps) > 20
+    assert max(gaps) < 0.25

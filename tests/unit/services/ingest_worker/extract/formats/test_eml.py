@@ -107,3 +107,14 @@ def test_a_mail_that_was_saved_as_a_wide_text_is_read() -> None:
     wide = extract(a_mail().as_string().encode("utf-16"), Hints(filename="m.eml"))
 
     assert wide == _read(a_mail())
+
+
+def test_a_mail_of_too_many_parts_is_read_up_to_a_limit_with_a_note() -> None:
+    head = 'From: a@example.org\nTo: b@example.org\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n'
+    part = "--b\nContent-Type: text/plain\n\nA lantern.\n"
+
+    read = extract(f"{head}{part * 20_000}--b--\n".encode(), Hints(filename="a.eml"))
+
+    assert "A lantern." in read.text
+    assert read.note is not None
+    assert "1000 of 20000" in read.note

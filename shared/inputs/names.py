@@ -1,0 +1,32 @@
+"""The longest names, titles and tags that a document may have, by whatever door it comes. Pure."""
+
+from typing import Final
+
+from shared.contracts import DocumentSubmitted
+from shared.errors import Rejected
+
+LONGEST_SOURCE: Final = 200  # characters
+LONGEST_PATH: Final = 2000
+LONGEST_TITLE: Final = 1000
+MOST_TAGS: Final = 64
+LONGEST_TAG: Final = 200
+
+
+def check_names(submitted: DocumentSubmitted) -> None:
+    """Raise Rejected with code `too_long` if source or path is, so that no entry of the document is kept under it."""
+    _check("source", submitted.source, LONGEST_SOURCE)
+    _check("path", submitted.path, LONGEST_PATH)
+
+
+def check_described(submitted: DocumentSubmitted) -> None:
+    """Raise Rejected with code `too_long` if the title or a tag is, or if there are too many tags."""
+    _check("title", submitted.title or "", LONGEST_TITLE)
+    if len(submitted.tags) > MOST_TAGS:
+        raise Rejected(f"tags has {len(submitted.tags)} tags, but at most {MOST_TAGS} are allowed", "too_long")
+    for tag in submitted.tags:
+        _check("tags", tag, LONGEST_TAG)
+
+
+def _check(field: str, value: str, longest: int) -> None:
+    if len(value) > longest:
+        raise Rejected(f"{field} has {len(value)} characters, but at most {longest} are allowed", "too_long")

@@ -1,0 +1,44 @@
+from typing import Any
+
+import pytest
+
+from shared.contracts import DocumentSubmitted, erasure
+from shared.errors import Rejected
+from shared.inputs.names import (
+    LONGEST_PATH,
+    LONGEST_SOURCE,
+    LONGEST_TAG,
+    LONGEST_TITLE,
+    MOST_TAGS,
+    check_described,
+    check_names,
+)
+
+
+def _submitted(**fields: Any) -> DocumentSubmitted:
+    return DocumentSubmitted(**{"source": "s" * LONGEST_SOURCE, "path": "p" * LONGEST_PATH, "text": "x", **fields})
+
+
+@pytest.mark.parametrize("field", ["source", "path"])
+def test_a_name_that_is_too_long_is_refused_with_its_length(field: str) -> None:
+    with pytest.raises(Rejected, match=rf"^{field} has 400000 characters, but at most \d+ are allowed$"):
+        check_names(_submitted(**{field: "a" * 400_000}))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"title": "t" * (LONGEST_TITLE + 1)}, {"tags": ("t",) * (MOST_TAGS + 1)}, {"tags": ("t" * (LONGEST_TAG + 1),)}],
+)
+def test_what_describes_a_document_has_the_limits_of_http(fields: dict[str, Any]) -> None:
+    with pytest.raises(Rejected) as refused:
+        check_described(_submitted(**fields))
+
+    assert refused.value.code == "too_long"
+
+
+def test_all_at_their_limits_pass_and_so_does_an_erasure() -> None:
+    largest = _submitted(title="t" * LONGEST_TITLE, tags=("t" * LONGEST_TAG,) * MOST_TAGS)
+
+    for submitted in (largest, erasure("a", "0" * 32)):
+        check_names(submitted)
+        check_described(submitted)
