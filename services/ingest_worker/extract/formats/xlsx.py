@@ -7,6 +7,7 @@ from services.ingest_worker.extract.archive import checked, drawn, names, opened
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, reference
+from services.ingest_worker.extract.sparse_sheets import moved_together
 from shared.errors import Rejected
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
@@ -25,7 +26,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is locked by a password", "password")
     says = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints)
     with opened(data, hints) as archive:
-        return sheets.read_as("xlsx", data, hints, says, _drawn(archive, hints))
+        return sheets.read_as("xlsx", moved_together(data, hints), hints, says, _drawn(archive, hints))
 
 
 def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:
