@@ -24,7 +24,7 @@ _BUSY: Final = frozenset({408, 429, 502, 503, 504})
 _INPUT_TOO_LONG = r"(?:input|prompt|text|sequence)\b.{0,99}\btoo (?:long|large)"
 _TOO_LONG: Final = {
     400: re.compile(
-        rf"exceed\w{0,9}+\b.{0, 99}\b(?:context|tokens)|context[ _](?:length|size|window)|{_INPUT_TOO_LONG}"
+        rf"exceed\w{{0,9}}+\b.{{0,99}}\b(?:context|tokens)|context[ _](?:length|size|window)|{_INPUT_TOO_LONG}"
         r"|(?:less than|max\w{0,20}|at most) \d{1,20} tokens",
         re.IGNORECASE | re.DOTALL,
     ),
