@@ -57,8 +57,8 @@ from services.query_api.ops.file_rewrites import FileRewrites
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
+from services.query_api.search.arranging import RelevanceGate
 from services.query_api.search.expansion import QueryExpander
-from services.query_api.search.gate import RelevanceGate
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.result_cache import ResultCache
 from services.query_api.search.retrieval import Retriever
@@ -127,9 +127,10 @@ def make_api(parts: ApiParts) -> Litestar:
     settings = parts.settings
     keyring = Keyring(settings.keys, key_file_of(settings))
     metrics = parts.metrics or Metrics(parts.registry)
-    results = ResultCache(parts.index, settings.result_cache)
-    parts.notices.watchers.append(results.forget)
-    retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, kept=results, reranker=parts.reranker)
+    results = ResultCache(parts.index, settings.result_cache) if settings.result_cache else None
+    if results is not None:
+        parts.notices.watchers.append(results.forget)
+    retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, cache=results, reranker=parts.reranker)
     limits = AdmissionLimits(settings, several=lambda: keyring.several_tenants)
     submissions = Submissions(
         count=limits.documents.spend,

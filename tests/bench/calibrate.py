@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from services.ingest_worker.chunk import chunks
 from services.query_api.search.calibration import FILE, WORDS, Calibration, calibrations
+from services.query_api.search.candidates import Candidate, Features, LegRank
 from services.query_api.search.fusion import fuse
-from services.query_api.search.relevance import CandidatePassage, Features, features, question
-from services.query_api.search.retrieval import DEPTH
+from services.query_api.search.query import DEPTH
+from services.query_api.search.relevance import features, question
 from shared.embedder.minilm import MiniLm
 from shared.store.bm25 import Bm25
 from tests.bench.eval import judgments, lines, ndcg
@@ -102,17 +103,20 @@ class Collection:
             idf, found = self._postings.get(term, (0.0, ()))
             for number, value in found:
                 words[number] += idf * value
-        dense = [(str(number), float(cosines[number])) for number in np.argsort(-cosines)[:DEPTH]]
-        sparse = [(str(number), score) for number, score in sorted(words.items(), key=lambda hit: -hit[1])[:DEPTH]]
+        dense = [(int(number), float(cosines[number])) for number in np.argsort(-cosines)[:DEPTH]]
+        sparse = sorted(words.items(), key=lambda hit: -hit[1])[:DEPTH]
+        candidates: dict[int, Candidate] = {}
+        for leg, ranked in (("dense", dense), ("sparse", sparse)):
+            for rank, (number, score) in enumerate(ranked, 1):
+                candidate = candidates.setdefault(number, self._candidate(number, float(cosines[number])))
+                candidate.ranks[leg] = LegRank(rank, score)
         asked = question(query)
-        found_pairs = []
-        chunk_keys = {id_: (self.passages[int(id_)].document, int(id_)) for id_, _ in (*dense, *sparse)}
-        for id_ in fuse({"dense": dense, "sparse": sparse}, chunk_keys=chunk_keys):
-            number = int(id_)
-            passage = self.passages[number]
-            compared = features(asked, CandidatePassage(float(cosines[number]), passage.text, passage.headings))
-            found_pairs.append(Pair(passage.document, compared, relevant(passage)))
-        return found_pairs
+        passages = [(self.passages[each.chunk_order], each) for each in fuse(list(candidates.values()))]
+        return [Pair(of.document, features(asked, each), relevant(of)) for of, each in passages]
+
+    def _candidate(self, number: int, cosine: float) -> Candidate:
+        of = self.passages[number]
+        return Candidate(of.text, of.headings, str(number), of.document, chunk_order=number, cosine=cosine)
 
 
 async def read(folder: Path, cache: Path, model: MiniLm) -> Collection:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from services.query_api.http.metrics import Metrics
-from services.query_api.search.retrieval import Mode, Retriever
+from services.query_api.search.retrieval import Retriever
 from shared.blobs import CLAIM_CHECK_BYTES
 from shared.contracts import DocumentExtracted, DocumentSubmitted, decode
 from shared.ids import document_id
@@ -20,6 +20,9 @@ from shared.topics import EXTRACTED
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.selection import CI_ONLY
+
+if TYPE_CHECKING:
+    from services.query_api.search.query import Mode
 
 NAME = document_id("default", "s", "lines")
 LINES = (

@@ -8,7 +8,9 @@ import httpx
 import pytest
 from litestar import Litestar
 
-from tests.integration.api import HERONS, LANTERN, a_client, ingested, problem
+from services.query_api.app import ApiParts
+from tests.fakes.embedder import MemoryEmbedder
+from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -242,3 +244,31 @@ async def test_facets_are_of_the_callers_tenant_and_their_names_are_checked(
 
     for names in (["tenant"], ["textBlob"], ["a..b"], [""], [f"f{n}" for n in range(9)]):
         assert "facets" in problem(await client.post("/rag/search", json={"query": "x", "facets": names}), 400)
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("query", {"query": " "}),
+        ("offset", {"topK": 10, "offset": 995}),
+        ("filters.year", {"filters": {"year": None}}),
+        ("asOf", {"asOf": "yesterday"}),
+        ("facets", {"facets": ["tenant"]}),
+        ("rerank", {"rerank": "model"}),
+        ("expansion", {"expansion": "model"}),
+        ("expand", {"expand": 1, "topK": 101}),
+        ("expand", {"expand": 1, "topK": 34, "groupBy": "document"}),
+    ],
+)
+async def test_a_bad_option_is_refused_before_a_model_is_asked(
+    parts: ApiParts, tenants: Iterator[str], field: str, options: dict[str, Any]
+) -> None:
+    model = MemoryEmbedder()
+    bad = {"query": "lantern", **options}
+    async with a_client(an_app(parts, embedder=model), next(tenants)) as client:
+        alone = await client.post("/rag/search", json=bad)
+        second = await client.post("/rag/search/batch", json={"queries": [{"query": "herons"}, bad]})
+
+    assert problem(alone, 400).startswith(f"{field}: ")
+    assert problem(second, 400).startswith(f"queries[1].{field}: ")
+    assert model.asked == []

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.query_api.search.calibration import WORDS, Plain, calibrations, scorer_of
-from services.query_api.search.relevance import CandidatePassage, Features, features, question
+from services.query_api.search.candidates import Candidate, Features
+from services.query_api.search.relevance import features, question
 from services.query_api.search.words import STOP_WORDS, stem, weight
 
 texts = st.text(max_size=200)
@@ -17,7 +18,7 @@ SCORERS = [scorer_of("all-MiniLM-L6-v2"), scorer_of(WORDS), scorer_of("a model n
 def test_every_query_and_passage_has_a_score_between_0_and_1(
     query: str, text: str, headings: list[str], cosine: float
 ) -> None:
-    compared = features(question(query), CandidatePassage(cosine, text, headings))
+    compared = features(question(query), Candidate(text, headings, cosine=cosine))
 
     assert 0 <= compared.coverage <= 1.000001
     assert 0 <= compared.phrases <= 1
@@ -40,9 +41,9 @@ def test_a_closer_passage_never_scores_less(
 def test_a_passage_that_has_the_query_covers_all_of_it() -> None:
     asked = question("Which ferries leave the harbour at nine?")
 
-    whole = features(asked, CandidatePassage(0.0, "The ferry leaves: which ferries leave the harbour at nine?", []))
-    titled = features(asked, CandidatePassage(0.0, "They leave at nine.", ["Ferries", "Harbour"]))
-    none = features(asked, CandidatePassage(0.0, "Herons nest in the willow.", []))
+    whole = features(asked, Candidate("The ferry leaves: which ferries leave the harbour at nine?"))
+    titled = features(asked, Candidate("They leave at nine.", ["Ferries", "Harbour"]))
+    none = features(asked, Candidate("Herons nest in the willow."))
 
     assert whole.coverage == pytest.approx(1.0)
     assert whole.phrases == pytest.approx(1.0)

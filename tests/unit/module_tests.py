@@ -29,7 +29,6 @@ _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
     "services/ingest_worker/past_truth.py": "tests/integration/test_as_of.py",
     "services/query_api/search/past.py": "tests/integration/test_as_of.py",
-    "services/query_api/search/scoring.py": "tests/property/test_scoring.py",
     "shared/state/as_of.py": "tests/integration/test_as_of.py",
     "services/query_api/documents/changes.py": "tests/integration/test_changes.py",
     "services/operator_cli/actions/optimize.py": "tests/integration/test_optimize.py",
@@ -125,7 +124,9 @@ TESTED_BY: Final = {
     "services/query_api/ops/erase.py": "tests/integration/test_erase.py",
     "services/query_api/search/facets.py": "tests/integration/test_search_pages.py",
     "services/query_api/search/fusion.py": "tests/property/test_fusion.py",
+    "services/query_api/search/query.py": "tests/unit/services/query_api/search/test_candidates.py",
     "services/query_api/search/relevance.py": "tests/property/test_relevance.py",
+    "services/query_api/search/results.py": "tests/integration/test_search_pages.py",
     "services/query_api/search/result_cache.py": "tests/integration/test_result_cache.py",
     "services/query_api/search/search.py": "tests/integration/test_search_pages.py",
     "services/standalone/file_reader.py": "tests/integration/clients/test_open_webui.py",

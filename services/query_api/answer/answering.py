@@ -11,7 +11,7 @@ import structlog
 from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid, unavailable
-from services.query_api.search.gate import EVERYTHING, GateMode, RelevanceGate, usable
+from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever
 from shared.answers import (
     Called,

@@ -12,7 +12,7 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import FILTERS, in_lane
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
-from services.query_api.search.gate import GateMode
+from services.query_api.search.arranging import GateMode
 from services.query_api.search.retrieval import Score, TopK
 from services.query_api.search.search import filters_of, question_of
 from shared.answers import Conversation, Passage, Turn

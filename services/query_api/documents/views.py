@@ -24,7 +24,7 @@ from services.query_api.http.request import ApiRequest, metadata_of, tags_of
 from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
-from services.query_api.search.retrieval import public
+from services.query_api.search.results import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat
 from shared.ids import document_id as id_of

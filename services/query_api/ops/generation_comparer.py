@@ -135,7 +135,7 @@ def _other(registry: Registry, id_: str | None) -> Registered:
 async def _searched(retriever: Retriever, tenant: str, judged: Judged, top_k: int) -> tuple[list[PassageSpan], float]:
     """Return what a generation finds, and the milliseconds that it took."""
     results = await retriever.search(tenant, judged.question, top_k=top_k)
-    return [span_of(hit) for hit in results.hits], results.embed_ms + results.store_ms + results.fuse_ms
+    return [span_of(hit) for hit in results.hits], 1e3 * (results.embed_s + results.store_s + results.fuse_s)
 
 
 def _notes(other: GenerationStatus) -> list[str]:

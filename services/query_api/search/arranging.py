@@ -1,16 +1,52 @@
-"""Arranges the hits of a search: reorders and diversifies them, limits them per document, groups them. Pure."""
+"""Arranges the hits of a search: drops irrelevant ones, reorders, diversifies, limits per document, groups. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal, Protocol, TypeVar
+
+import msgspec
 
 from services.query_api.search.results import Found
 from services.query_api.search.words import STOP_WORDS, distinct_stems, words
 
+GateMode = Literal["each", "best"]
 _MEANING, _WORDS = 0.7, 0.3
 _EXACT_WORD = 0.1
 _WHOLE_THOUGHT = 0.2
 _ODD_LENGTH = 0.1
 _SHORTEST, _LONGEST = 100, 2_000  # characters of a passage that loses nothing
+
+
+class Scored(Protocol):
+    """Anything with a score, such as a hit or a passage."""
+
+    @property
+    def score(self) -> float:
+        """Return the score, 0..1."""
+        ...
+
+
+S = TypeVar("S", bound=Scored)
+
+
+class RelevanceGate(msgspec.Struct, frozen=True):
+    """The least score, and whether each hit must reach it or only the best one."""
+
+    min_score: float
+    mode: GateMode = "each"
+
+
+EVERYTHING = RelevanceGate(0.0)
+
+
+def usable(hits: Sequence[S], gate: RelevanceGate) -> list[S]:
+    """Return the passages that may be used, in order.
+
+    `each` keeps the hits that reach the least score. `best` keeps all hits if one reaches it, else none.
+    """
+    if gate.mode == "best":
+        return list(hits) if any(hit.score >= gate.min_score for hit in hits) else []
+    return [hit for hit in hits if hit.score >= gate.min_score]
 
 
 def weighted(query: str, hits: Sequence[Found]) -> list[Found]:

@@ -11,7 +11,6 @@ import structlog
 
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid
-from services.query_api.search.fusion import chunk_key
 from services.query_api.search.results import Found
 from shared.answers import Conversation, Finished, Sampling, Turn
 from shared.answers.models import ChatModels
@@ -37,10 +36,10 @@ class QueryExpander:
         self._patience_s = patience_s
         self._breaker = CircuitBreaker(f"the model {self._model.name}")
 
-    def check(self) -> None:
-        """Raise a 400 if no language model is configured."""
+    def check(self, at: str = "expansion") -> None:
+        """Raise a 400 if no language model is configured. `at` is the request's field."""
         if self._model.answers.needs_passages:
-            raise invalid("expansion", "needs a language model, but SLUICE_CHAT names none")
+            raise invalid(at, "needs a language model, but SLUICE_CHAT names none")
 
     async def related(self, question: str) -> tuple[list[str], list[str]]:
         """Return at most `MOST` related questions, and warnings. If the model fails: no question and one warning."""
@@ -88,11 +87,15 @@ def merged(hits: Iterable[Found], others: Sequence[tuple[str, Sequence[Found]]])
 
     If a related question gave a passage its best score, the explanation of the hit names that question.
     """
-    best = {chunk_key(hit.metadata): hit for hit in hits}
+    best = {_key(hit): hit for hit in hits}
     for query, found in others:
         for hit in found:
-            key = chunk_key(hit.metadata)
+            key = _key(hit)
             if key not in best or best[key].score < hit.score:
                 explanation = msgspec.structs.replace(hit.explanation, query=query)
                 best[key] = msgspec.structs.replace(hit, explanation=explanation)
     return sorted(best.values(), key=lambda hit: -hit.score)
+
+
+def _key(hit: Found) -> tuple[str, int]:
+    return hit.metadata["documentId"], hit.metadata["chunkOrder"]

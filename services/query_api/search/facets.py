@@ -78,58 +78,50 @@ class FacetCounter:
         }
 
 
-class Facets:
-    """Counts the documents of one index. Raises Unavailable if the store is away."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-
-    async def of(self, tenant: str, names: Sequence[str], where: Filter) -> tuple[FacetValues, list[str]]:
-        """Return the values of each field among the tenant's documents with a matching passage, and warnings.
-
-        Raises:
-            Problem: 400, a name is not a field's name, or there are too many.
-        """
-        fields = fields_of(names)
-        if fields.keys() <= _HEAD_FIELDS and (heads := _on_heads(where)) is not None:
-            counted = await asyncio.gather(*(self._index.head_values(tenant, name, heads) for name in fields))
-            return {
-                name: _ordered(FacetValue(value, count) for value, count in counts.items())
-                for name, counts in zip(fields, counted, strict=True)
-            }, []
-        return await self._read(tenant, fields, where)
-
-    async def _read(self, tenant: str, fields: Mapping[str, str], where: Filter) -> tuple[FacetValues, list[str]]:
-        counter = FacetCounter(fields)
-        conditions = (*where.must, *where.must_not)
-        firsts = all(isinstance(each, Match) and each.field in _DOCUMENT_FIELDS for each in conditions)
-        after: str | None = None
-        read = 0
-        while read < MOST_READ:
-            page, after = await self._index.metadata_page(
-                tenant, where, fields=tuple(fields.values()), firsts=firsts, after=after, limit=_PAGE
-            )
-            for document_id, metadata in page:
-                counter.add(document_id, metadata)
-            read += _PAGE
-            if after is None:
-                return counter.values(), []
-        return counter.values(), [f"facets: only the first {MOST_READ} matching passages were counted"]
-
-
-def fields_of(names: Sequence[str]) -> dict[str, str]:
-    """Return the path in the metadata by field name.
+async def facet_values(
+    index: Index, tenant: str, fields: Mapping[str, str], where: Filter
+) -> tuple[FacetValues, list[str]]:
+    """Return the values of each of the `fields_of` among the tenant's documents with a matching passage, and warnings.
 
     Raises:
-        Problem: 400, as `Facets.of`.
+        Unavailable: the store is away.
+    """
+    if fields.keys() <= _HEAD_FIELDS and (heads := _on_heads(where)) is not None:
+        counted = await asyncio.gather(*(index.head_values(tenant, name, heads) for name in fields))
+        return {
+            name: _ordered(FacetValue(value, count) for value, count in counts.items())
+            for name, counts in zip(fields, counted, strict=True)
+        }, []
+    counter = FacetCounter(fields)
+    conditions = (*where.must, *where.must_not)
+    firsts = all(isinstance(each, Match) and each.field in _DOCUMENT_FIELDS for each in conditions)
+    after: str | None = None
+    read = 0
+    while read < MOST_READ:
+        page, after = await index.metadata_page(
+            tenant, where, fields=tuple(fields.values()), firsts=firsts, after=after, limit=_PAGE
+        )
+        for document_id, metadata in page:
+            counter.add(document_id, metadata)
+        read += _PAGE
+        if after is None:
+            return counter.values(), []
+    return counter.values(), [f"facets: only the first {MOST_READ} matching passages were counted"]
+
+
+def fields_of(names: Sequence[str], at: str = "facets") -> dict[str, str]:
+    """Return the path in the metadata by field name. `at` is the request's field, for errors.
+
+    Raises:
+        Problem: 400, a name is not a field's name, or there are too many.
     """
     fields = {name: _ALIASES.get(name, name) for name in names}
     if len(fields) > MOST_FACETS:
-        raise invalid("facets", f"has {len(fields)} fields, but at most {MOST_FACETS} are allowed")
+        raise invalid(at, f"has {len(fields)} fields, but at most {MOST_FACETS} are allowed")
     for name, path in fields.items():
         if path in _HIDDEN:
-            raise invalid("facets", f"{name!r} can't be counted")
-        filter_of({path: ""}, "facets")  # checks the name
+            raise invalid(at, f"{name!r} can't be counted")
+        filter_of({path: ""}, at)  # checks the name
     return fields
 
 

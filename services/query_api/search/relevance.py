@@ -1,4 +1,4 @@
-"""Computes the features of a query and a passage; a hit's score is computed from them. Pure.
+"""Compares passages with a query: computes the features of both, from which a passage's score is computed. Pure.
 
 The features depend only on the query and the passage: not on the other hits of the search (ranks, fused scores) and not
 on the rest of the index (BM25's term rarity). So a threshold means the same everywhere
@@ -6,13 +6,16 @@ on the rest of the index (BM25's term rarity). So a threshold means the same eve
 """
 
 import functools
+import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
+from services.query_api.search.calibration import Scorer
+from services.query_api.search.candidates import Candidate, Features, WordFeatures
 from services.query_api.search.similar_words import similar_words
 from services.query_api.search.words import adjacent, distinct_stems, occurring, stem, stems, weight, words
 
@@ -35,51 +38,16 @@ def question(text: str) -> Question:
     weighted = [(stem(word), weight(word)) for word in asked]
     weights = {found: value for found, value in weighted if value}
     pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(weighted) if x and y)
-    similar = _similar(asked, weights)
-    nearest: dict[str, float] = {}
-    for own, cosine in chain.from_iterable(similar.values()):
-        nearest[own] = max(cosine, nearest.get(own, 0.0))
-    return Question(weights, pairs, math.fsum(weights.values()), similar, nearest)
-
-
-def _similar(asked: Sequence[str], weights: Mapping[str, float]) -> dict[str, list[tuple[str, float]]]:
-    """Return the query's stems, with cosines, by each stem that is similar to them."""
-    found: dict[str, list[tuple[str, float]]] = {}
+    similar: dict[str, list[tuple[str, float]]] = {}
     for word in dict.fromkeys(asked):
         own = stem(word)
         if own in weights:
             for other, cosine in similar_words().of(word):
-                found.setdefault(other, []).append((own, cosine))
-    return found
-
-
-class Features(NamedTuple):
-    """The features of one query and one passage."""
-
-    cosine: float  # of their vectors, -1..1; 0 without vectors
-    coverage: float  # share of the query's weight whose words occur in the passage, its title or its section, 0..1
-    phrases: float  # share of the query's pairs of words that are adjacent in the passage, 0..1
-    similar: float  # share of the query's weight that only similar words cover, each times its cosine, 0..1
-
-
-class WordFeatures(NamedTuple):
-    """The features of a passage's words, as far as they are known before adjacent and similar words are looked for.
-
-    Passages with the same words of the query share them.
-    """
-
-    coverage: float
-    phrases: float  # the most that adjacent words could give
-    similar: float  # the most that similar words could give
-
-
-class CandidatePassage(NamedTuple):
-    """What a passage is compared by."""
-
-    cosine: float  # of its vector and the query's; 0 without vectors
-    text: str
-    headings: Sequence[str]  # its title and section
-    words: WordFeatures | None = None  # if they are known
+                similar.setdefault(other, []).append((own, cosine))
+    nearest: dict[str, float] = {}
+    for own, cosine in chain.from_iterable(similar.values()):
+        nearest[own] = max(cosine, nearest.get(own, 0.0))
+    return Question(weights, pairs, math.fsum(weights.values()), similar, nearest)
 
 
 class Comparer:
@@ -87,34 +55,28 @@ class Comparer:
 
     def __init__(self, asked: Question) -> None:
         self._asked = asked
-        self._stems = tuple(asked.weights)
-        self._bits = {each: 1 << number for number, each in enumerate(self._stems)}
+        self._bits = {each: 1 << number for number, each in enumerate(asked.weights)}
         self._known: dict[tuple[int, int], WordFeatures] = {}  # by words of the text, and words of the headings
 
-    def compared(self, passages: Sequence[CandidatePassage]) -> list[WordFeatures]:
-        """Return the features of each passage's words."""
-        fresh = iter(self._compared([each for each in passages if each.words is None]))
-        return [each.words or next(fresh) for each in passages]
+    def compare_words(self, candidates: Sequence[Candidate]) -> list[WordFeatures]:
+        """Return the features of each candidate's words, and add them to the candidates that lack them."""
+        fresh = [each for each in candidates if each.words is None]
+        texts = [each.text for each in fresh]
+        headings = ["\n".join(each.headings) for each in fresh]
+        occurs = occurring(tuple(self._bits), texts + headings) if fresh else []
+        for each, in_text, in_headings in zip(fresh, occurs, occurs[len(texts) :], strict=False):
+            each.words = self._known.get((in_text, in_headings)) or self._words_of(in_text, in_headings)
+        return [each.words for each in candidates if each.words is not None]
 
-    def _compared(self, passages: Sequence[CandidatePassage]) -> list[WordFeatures]:
-        texts = [passage.text for passage in passages]
-        headings = ["\n".join(passage.headings) for passage in passages]
-        occurs = occurring(self._stems, texts + headings)
-        known = self._known
-        return [
-            known.get(each) or self._words_of(*each)
-            for each in zip(occurs[: len(texts)], occurs[len(texts) :], strict=True)
-        ]
-
-    def whole(self, passage: CandidatePassage, of: WordFeatures) -> Features:
-        """Return all features of the passage; `of` are those of its words."""
+    def compare(self, candidate: Candidate, of: WordFeatures) -> Features:
+        """Return all features of the candidate; `of` are those of its words."""
         asked = self._asked
-        together = adjacent(asked.pairs, passage.text) if of.phrases else ()
+        together = adjacent(asked.pairs, candidate.text) if of.phrases else ()
         return Features(
-            passage.cosine,
+            candidate.cosine,
             of.coverage,
             len(together) / len(asked.pairs) if together else 0.0,
-            _similar_share(asked, passage, distinct_stems(words(passage.text))) if of.similar else 0.0,
+            _similar_share(asked, candidate, distinct_stems(words(candidate.text))) if of.similar else 0.0,
         )
 
     def _words_of(self, in_text: int, in_headings: int) -> WordFeatures:
@@ -122,40 +84,67 @@ class Comparer:
         lacking = {own: cosine for own, cosine in asked.nearest.items() if not found & bits[own]}
         pairs = sum(bool(in_text & bits[a]) and bool(in_text & bits[b]) for a, b in asked.pairs)
         self._known[in_text, in_headings] = of = WordFeatures(
-            coverage=_coverage(asked, [each for each, bit in bits.items() if found & bit]),
+            coverage=_share(asked, {each: 1.0 for each, bit in bits.items() if found & bit}),
             phrases=pairs / len(asked.pairs) if pairs else 0.0,
             similar=_share(asked, lacking),
         )
         return of
 
 
-def features(asked: Question, passage: CandidatePassage) -> Features:
-    """Return the features of one passage, by their definition."""
-    own = words(passage.text)
-    there = distinct_stems(own).union(*map(_heading_stems, passage.headings))
+def features(asked: Question, candidate: Candidate) -> Features:
+    """Return the features of one candidate, by their definition."""
+    own = words(candidate.text)
+    there = distinct_stems(own).union(*map(_heading_stems, candidate.headings))
     together = asked.pairs.intersection(pairwise(stems(own)))
     return Features(
-        cosine=passage.cosine,
-        coverage=_coverage(asked, asked.weights.keys() & there),
+        cosine=candidate.cosine,
+        coverage=_share(asked, dict.fromkeys(asked.weights.keys() & there, 1.0)),
         phrases=len(together) / len(asked.pairs) if together else 0.0,
-        similar=_similar_share(asked, passage, distinct_stems(own)),
+        similar=_similar_share(asked, candidate, distinct_stems(own)),
     )
 
 
-def _similar_share(asked: Question, passage: CandidatePassage, own: frozenset[str]) -> float:
+def best(asked: Question, scorer: Scorer, candidates: Sequence[Candidate], count: int) -> list[Candidate]:
+    """Return the `count` candidates with the highest scores, with score and features; ties keep their order.
+
+    Adjacent and similar words only raise a score. So the candidates are taken by the most that they could score, and
+    these words are looked for only if that comes first and would change the score; the features are else without them.
+    """
+    if not candidates or count <= 0:
+        return []
+    comparer, score = Comparer(asked), scorer.score
+    compared = comparer.compare_words(candidates)
+    waiting = [
+        (-score(each.cosine, coverage, phrases, similar), at)
+        for at, (each, (coverage, phrases, similar)) in enumerate(zip(candidates, compared, strict=True))
+    ]
+    heapq.heapify(waiting)
+    whole: dict[int, Features] = {}
+    found: list[Candidate] = []
+    while waiting and len(found) < count:
+        negative, at = waiting[0]
+        candidate, of = candidates[at], compared[at]
+        known = whole.get(at)
+        if known is None and score(candidate.cosine, of.coverage, 0.0, 0.0) == -negative:
+            known = Features(candidate.cosine, of.coverage, 0.0, 0.0)
+        if known is not None:
+            heapq.heappop(waiting)
+            candidate.score, candidate.features = -negative, known
+            found.append(candidate)
+        else:
+            whole[at] = known = comparer.compare(candidate, of)
+            heapq.heapreplace(waiting, (-score(*known), at))
+    return found
+
+
+def _similar_share(asked: Question, candidate: Candidate, own: frozenset[str]) -> float:
     """Return the share of the query's weight that only similar words cover; `own` are the stems of the text."""
-    there = own.union(*map(_heading_stems, passage.headings))
+    there = own.union(*map(_heading_stems, candidate.headings))
     best: dict[str, float] = {}
     for wanted, cosine in chain.from_iterable(asked.similar[other] for other in asked.similar.keys() & there):
         if wanted not in there and cosine > best.get(wanted, 0.0):
             best[wanted] = cosine
     return _share(asked, best)
-
-
-def _coverage(asked: Question, found: Iterable[str]) -> float:
-    """Return the share of the query's weight that these of its stems have."""
-    weights = [asked.weights[each] for each in found]
-    return math.fsum(weights) / asked.total if weights else 0.0
 
 
 def _share(asked: Question, cosines: Mapping[str, float]) -> float:

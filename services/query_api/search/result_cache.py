@@ -26,7 +26,7 @@ class SearchKey(msgspec.Struct, frozen=True):
     top_k: int
     filters: bytes  # encoded, because True and 1 are equal in Python and differ in a filter
     mode: str
-    reranked: bool = False  # by the cross-encoder
+    reranked: bool  # by the cross-encoder
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class ResultCache:
-    """Cached results by search. With `keep_s` 0, nothing is cached."""
+    """Cached results by search."""
 
     def __init__(self, index: Index, keep_s: float, now: Callable[[], float] = time.monotonic) -> None:
         self._index = index
@@ -44,11 +44,6 @@ class ResultCache:
         self._now = now
         self._kept: dict[SearchKey, _Kept] = {}
         self._changes: Counter[str] = Counter()  # number of notices, by tenant
-
-    @property
-    def is_on(self) -> bool:
-        """Return whether results are cached at all."""
-        return self._keep_s > 0
 
     async def get(self, key: SearchKey) -> Results | None:
         """Return the cached result if each of its documents still has the version that was found, else None.
@@ -64,7 +59,7 @@ class ResultCache:
             await self._index.whole()
             current = {name: head.version for name, head in heads.items() if not head.deleted}
             if current == kept.versions:
-                return msgspec.structs.replace(kept.results, embed_ms=0.0, store_ms=0.0, fuse_ms=0.0)
+                return msgspec.structs.replace(kept.results, embed_s=0.0, store_s=0.0, fuse_s=0.0)
         self._kept.pop(key, None)
         return None
 
@@ -74,7 +69,7 @@ class ResultCache:
 
     def put(self, key: SearchKey, results: Results, changes: int) -> None:
         """Cache the result, unless the tenant's documents have changed since `changes`: it may lack a new document."""
-        if not self.is_on or changes != self._changes[key.tenant]:
+        if changes != self._changes[key.tenant]:
             return
         if len(self._kept) >= MOST_RESULTS:
             del self._kept[next(iter(self._kept))]  # the oldest
@@ -83,7 +78,6 @@ class ResultCache:
 
     def forget(self, tenant: str) -> None:
         """Drop the tenant's results after a change of its documents: a new document may belong to any result."""
-        if self.is_on:
-            self._changes[tenant] += 1
-            for key in [key for key in self._kept if key.tenant == tenant]:
-                del self._kept[key]
+        self._changes[tenant] += 1
+        for key in [key for key in self._kept if key.tenant == tenant]:
+            del self._kept[key]

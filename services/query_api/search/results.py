@@ -1,8 +1,14 @@
 """The results of a search."""
 
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
+
+from services.query_api.search.candidates import Candidate
+
+PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
 
 
 class Ranks(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,7 +52,47 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
     hits: list[Found]
     warnings: list[str] = []
-    embed_ms: float = 0.0
-    store_ms: float = 0.0
-    fuse_ms: float = 0.0
-    rerank_ms: float | None = None  # None: no cross-encoder was asked
+    embed_s: float = 0.0
+    store_s: float = 0.0
+    fuse_s: float = 0.0
+    rerank_s: float | None = None  # None: no cross-encoder was asked
+    related: list[str] = []  # questions that were searched, too
+
+
+class _WholeChunk(msgspec.Struct, frozen=True):
+    metadata: dict[str, Any]
+
+
+_decode = msgspec.msgpack.Decoder(_WholeChunk).decode
+
+
+def found_chunk(candidate: Candidate, *, by_words: bool) -> Found:
+    """Return a scored candidate as a hit; `by_words`: the search had no vector."""
+    assert candidate.features is not None
+    dense, sparse = candidate.ranks.get("dense"), candidate.ranks.get("sparse")
+    return Found(
+        text=candidate.text,
+        score=candidate.score,
+        metadata=public(_decode(candidate.encoded).metadata),
+        explanation=Explanation(
+            cosine=None if by_words else candidate.cosine,
+            bm25=sparse and sparse.score,
+            ranks=Ranks(dense=dense and dense.rank, sparse=sparse and sparse.rank),
+            fused=candidate.fused,
+            coverage=candidate.features.coverage,
+        ),
+    )
+
+
+def public(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a chunk's metadata without the pipeline's internal fields."""
+    return {name: value for name, value in metadata.items() if name not in PRIVATE}
+
+
+def joined(chunks: Sequence[Expanded]) -> Expanded:
+    """Return neighbouring chunks as one passage. Only white space, which chunks leave out, is between them."""
+    text = chunks[0].text
+    for before, chunk in pairwise(chunks):
+        gap = chunk.start - before.end
+        text += ("" if gap <= 0 else " " if gap == 1 else "\n\n") + chunk.text
+    return Expanded(text, chunks[0].start, chunks[-1].end)

@@ -1,8 +1,12 @@
-"""`POST /rag/search`: searches over HTTP."""
+"""`POST /rag/search`: searches over HTTP.
+
+check -> find (in `retrieval.py`) -> arrange -> reply
+"""
 
 import asyncio
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -16,14 +20,22 @@ from services.query_api.http.lanes import FILTERS, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, body_of, parse_json
-from services.query_api.search.arranging import by_document, diverse, of_each_document, weighted
+from services.query_api.search.arranging import (
+    GateMode,
+    RelevanceGate,
+    by_document,
+    diverse,
+    of_each_document,
+    usable,
+    weighted,
+)
 from services.query_api.search.expansion import QueryExpander, merged
 from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
-from services.query_api.search.gate import GateMode, RelevanceGate, usable
 from services.query_api.search.past import PastIndexes
+from services.query_api.search.query import DEPTH, Mode
 from services.query_api.search.results import Expanded, Explanation, Found, Results
-from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
+from services.query_api.search.retrieval import Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
 from shared.inputs.language_variants import variant_text
@@ -32,7 +44,8 @@ from shared.store import Filter
 MOST = 1000  # offset and topK together are at most this
 MOST_QUERIES = 32  # per batch
 AT_ONCE = 4  # concurrent searches of one batch
-MOST_EXPANDED = 100  # hits that can be joined with their neighbours
+MOST_EXPANDED = 100  # results that can be joined with their neighbours
+RESULTS_OF_A_GROUP = 3  # at most, unless the request says otherwise
 WIDER = 5  # factor by which more hits are searched if only some of them are shown
 
 
@@ -144,7 +157,21 @@ def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Fi
         value = parse_json(value, field) if value.strip() else None
         if not isinstance(value, dict | None):
             raise invalid(field, "must be an object")
-    return filter_of(value, field)
+    return filter_of(value, field) if value else Filter()
+
+
+class CheckedSearch(NamedTuple):
+    """A valid search."""
+
+    retriever: Retriever  # of the index to search
+    expander: QueryExpander
+    tenant: str
+    query: str  # completed with terms of earlier messages
+    where: Filter
+    facets: dict[str, str]  # paths in the metadata by the names of their fields
+    end: int  # the page ends after so many results or groups
+    reach: int  # so many hits are searched: more than are shown if only some of them are
+    options: SearchBody
 
 
 @post(
@@ -160,11 +187,7 @@ async def rag_search(
     searching: NamedDependency[Searching],
 ) -> SearchReply:
     """Find passages of the indexed documents by meaning and by words."""
-    retriever, past, expander = searching
-    where = filters_of(data.filters)
-    if data.as_of is not None:
-        retriever = await past.retriever(data.as_of, "asOf", with_cost=request.user.may("operator"))
-    return await _replied(retriever, expander, request.user.tenant, data, where)
+    return await _reply(await _check(data, request, searching))
 
 
 @post(
@@ -180,126 +203,127 @@ async def rag_search_batch(
     searching: NamedDependency[Searching],
 ) -> SearchBatchReply:
     """Run several searches in one request. If any query is invalid, none is run."""
-    retriever, past, expander = searching
-    searches = []
-    for number, item in enumerate(data.queries):
-        body = body_of(item, SearchBody, f"queries[{number}]")
-        question_of(body.query, f"queries[{number}].query")
-        where, in_ = filters_of(body.filters, f"queries[{number}].filters"), retriever
-        if body.as_of is not None:
-            in_ = await past.retriever(body.as_of, f"queries[{number}].asOf", with_cost=request.user.may("operator"))
-        searches.append((in_, body, where))
+    searches = [
+        await _check(body_of(item, SearchBody, f"queries[{number}]"), request, searching, f"queries[{number}].")
+        for number, item in enumerate(data.queries)
+    ]
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def search(in_: Retriever, body: SearchBody, where: Filter) -> SearchReply:
+    async def reply(search: CheckedSearch) -> SearchReply:
         async with turns:
-            return await _replied(in_, expander, request.user.tenant, body, where)
+            return await _reply(search)
 
-    return SearchBatchReply(replies=await asyncio.gather(*(search(*each) for each in searches)))
-
-
-async def _found(
-    retriever: Retriever,
-    expander: QueryExpander,
-    tenant: str,
-    query: str,
-    body: SearchBody,
-    *,
-    where: Filter,
-    top_k: int,
-) -> tuple[Results, list[str], list[Found]]:
-    """Return the results of the query, the related questions, and the hits of query and questions together."""
-    if body.expansion is None:
-        rerank = body.rerank in (None, "model")
-        found = await retriever.search(tenant, query, top_k=top_k, where=where, mode=body.mode, rerank=rerank)
-        return found, [], found.hits
-    if body.rerank == "model":
-        raise invalid("expansion", 'is not possible with rerank "model"')
-    expander.check()
-    related, warnings = await expander.related(query)
-    found, *others = await asyncio.gather(
-        *(
-            retriever.search(tenant, each, top_k=top_k, where=where, mode=body.mode, rerank=False)
-            for each in (query, *related)
-        )
-    )
-    hits = merged(found.hits, [(each, more.hits) for each, more in zip(related, others, strict=True)])
-    found = msgspec.structs.replace(found, warnings=[*found.warnings, *warnings])
-    return found, related, hits if related else found.hits
+    return SearchBatchReply(replies=await asyncio.gather(*map(reply, searches)))
 
 
-async def _replied(
-    retriever: Retriever, expander: QueryExpander, tenant: str, body: SearchBody, where: Filter
-) -> SearchReply:
-    end = body.offset + body.top_k
+async def _check(options: SearchBody, request: ApiRequest, searching: Searching, at: str = "") -> CheckedSearch:
+    """Return the search that a body asks for, before anything is paid for. `at` precedes the names of its fields.
+
+    Raises:
+        Problem: 400 or 422, an option is invalid or can't be combined with another; 409, the past index isn't built.
+    """
+    of, (retriever, past, expander) = options, searching
+    question = question_of(of.query, f"{at}query")
+    where = filters_of(of.filters, f"{at}filters")
+    if of.as_of is not None:
+        retriever = await past.retriever(of.as_of, f"{at}asOf", with_cost=request.user.may("operator"))
+    end = of.offset + of.top_k
     if end > MOST:
-        raise invalid("offset", f"{body.offset} and topK {body.top_k} reach beyond the first {MOST} results")
-    picky = body.group_by is not None or body.per_document is not None or body.diversity > 0 or body.rerank == "weights"
-    question = question_of(body.query, "query")
-    turns = [Turn(role=each.role, content=each.content) for each in body.conversation_history]
-    searched = spelled_out([*turns, Turn(role="user", content=question)])
-    if body.rerank == "model" and not retriever.reranks:
-        raise invalid("rerank", "model needs a cross-encoder, but SLUICE_RERANK names none")
-    fields_of(body.facets)  # before anything is searched
-    reach = min(MOST, max(2 * DEPTH, WIDER * end)) if picky else end
-    finding = _found(retriever, expander, tenant, searched, body, where=where, top_k=reach)
-    facets: FacetValues = {}
+        raise invalid(f"{at}offset", f"{of.offset} and topK {of.top_k} reach beyond the first {MOST} results")
+    if of.expand:
+        most = of.top_k * (of.per_document or RESULTS_OF_A_GROUP) if of.group_by else of.top_k
+        if most > MOST_EXPANDED:
+            raise invalid(f"{at}expand", f"is allowed for at most {MOST_EXPANDED} results, not for {most}")
+    if of.rerank == "model" and not retriever.reranks:
+        raise invalid(f"{at}rerank", "model needs a cross-encoder, but SLUICE_RERANK names none")
+    if of.expansion is not None:
+        if of.rerank == "model":
+            raise invalid(f"{at}expansion", 'is not possible with rerank "model"')
+        expander.check(f"{at}expansion")
+    facets = fields_of(of.facets, f"{at}facets") if of.facets else {}
+    picks = of.group_by is not None or of.per_document is not None or of.diversity > 0 or of.rerank == "weights"
+    reach = min(MOST, max(2 * DEPTH, WIDER * end)) if picks else end
+    turns = [Turn(role=each.role, content=each.content) for each in of.conversation_history]
+    query = spelled_out([*turns, Turn(role="user", content=question)])
+    return CheckedSearch(retriever, expander, request.user.tenant, query, where, facets, end, reach, of)
+
+
+async def _reply(search: CheckedSearch) -> SearchReply:
+    """Run the steps of a search, and return its reply."""
+    of, retriever = search.options, search.retriever
     doubts: list[str] = []
-    if body.facets:
-        (found, related, hits), (facets, doubts) = await asyncio.gather(
-            finding, retriever.facets(tenant, body.facets, where)
+    facets: FacetValues | None = None
+    if search.facets:
+        found, (facets, doubts) = await asyncio.gather(
+            _find(search), retriever.facets(search.tenant, search.facets, search.where)
         )
     else:  # two tasks less
-        found, related, hits = await finding
-    hits = usable(hits, RelevanceGate(body.min_score, body.gate))
-    if body.rerank == "weights":
-        hits = [*weighted(searched, hits[: 2 * DEPTH]), *hits[2 * DEPTH :]]
-    if body.group_by is not None:
-        groups = by_document(of_each_document(hits, body.per_document or 3))[body.offset : end]
-        hits = [hit for group in groups for hit in group]
-    else:
-        groups = None
-        if body.per_document is not None:
-            hits = of_each_document(hits, body.per_document)
-        if body.diversity > 0:
-            hits = diverse(hits[: 2 * DEPTH], body.diversity, end)
-        hits = hits[body.offset : end]
-    if body.expand and len(hits) > MOST_EXPANDED:
-        raise invalid("expand", f"is allowed for at most {MOST_EXPANDED} results, not for {len(hits)}")
-    expanded = await retriever.expanded(hits, body.expand) if body.expand else [None] * len(hits)
+        found = await _find(search)
+    hits, groups = _arrange(search, found.hits)
+    expanded = await retriever.expanded(hits, of.expand) if of.expand else [None] * len(hits)
     shown = [
         SearchHit(
-            text=_in_language(hit, body.language),
+            text=(of.language and variant_text(hit.metadata, of.language)) or hit.text,
             score=hit.score,
             metadata=hit.metadata,
             expanded=around,
-            explain=hit.explanation if body.explain else None,
+            explain=hit.explanation if of.explain else None,
         )
         for hit, around in zip(hits, expanded, strict=True)
     ]
     return SearchReply(
         results=[] if groups is not None else shown,
         groups=None if groups is None else _groups(groups, shown),
-        facets=facets if body.facets else None,
+        facets=facets,
         warnings=[*found.warnings, *doubts],
-        query=searched if body.explain else None,
-        related=related if body.explain and body.expansion is not None else None,
-        timings=_timings(found) if body.explain else None,
+        query=search.query if of.explain else None,
+        related=found.related if of.explain and of.expansion is not None else None,
+        timings=_timings(found) if of.explain else None,
     )
+
+
+async def _find(search: CheckedSearch) -> Results:
+    """Return the hits of the query, and of the related questions if the search is to be expanded."""
+    of, related = search.options, list[str]()
+    rerank = of.rerank in (None, "model") and of.expansion is None
+    warnings: list[str] = []
+    if of.expansion is not None:
+        related, warnings = await search.expander.related(search.query)
+    find = partial(
+        search.retriever.search, search.tenant, top_k=search.reach, where=search.where, mode=of.mode, rerank=rerank
+    )
+    if not related:
+        found = await find(search.query)
+        return msgspec.structs.replace(found, warnings=[*found.warnings, *warnings]) if warnings else found
+    found, *others = await asyncio.gather(*map(find, (search.query, *related)))
+    hits = merged(found.hits, [(each, more.hits) for each, more in zip(related, others, strict=True)])
+    return msgspec.structs.replace(found, hits=hits, related=related)
+
+
+def _arrange(search: CheckedSearch, hits: Sequence[Found]) -> tuple[list[Found], list[list[Found]] | None]:
+    """Return the hits of the page in their order, and the same by document if the search groups them."""
+    of = search.options
+    page = slice(of.offset, search.end)
+    hits = usable(hits, RelevanceGate(of.min_score, of.gate))
+    if of.rerank == "weights":
+        hits = [*weighted(search.query, hits[: 2 * DEPTH]), *hits[2 * DEPTH :]]
+    if of.group_by is not None:
+        groups = by_document(of_each_document(hits, of.per_document or RESULTS_OF_A_GROUP))[page]
+        return [hit for group in groups for hit in group], groups
+    if of.per_document is not None:
+        hits = of_each_document(hits, of.per_document)
+    if of.diversity > 0:
+        hits = diverse(hits[: 2 * DEPTH], of.diversity, search.end)
+    return hits[page], None
 
 
 def _timings(found: Results) -> Timings:
     return Timings(
-        embed_ms=found.embed_ms,
-        store_ms=found.store_ms,
-        fuse_ms=found.fuse_ms,
-        rerank_ms=UNSET if found.rerank_ms is None else found.rerank_ms,
+        embed_ms=round(1e3 * found.embed_s, 3),
+        store_ms=round(1e3 * found.store_s, 3),
+        fuse_ms=round(1e3 * found.fuse_s, 3),
+        rerank_ms=UNSET if found.rerank_s is None else round(1e3 * found.rerank_s, 3),
     )
-
-
-def _in_language(hit: Found, language: str | None) -> str:
-    """Return the text of a ready-made chunk in the language, or the text that it shows otherwise."""
-    return (variant_text(hit.metadata, language) if language else None) or hit.text
 
 
 def _groups(groups: Sequence[Sequence[Found]], shown: Sequence[SearchHit]) -> list[SearchGroup]:

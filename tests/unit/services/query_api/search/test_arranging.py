@@ -1,7 +1,9 @@
+from typing import NamedTuple
+
 import msgspec
 import pytest
 
-from services.query_api.search.arranging import by_document, diverse, of_each_document, weighted
+from services.query_api.search.arranging import RelevanceGate, by_document, diverse, of_each_document, usable, weighted
 from services.query_api.search.results import Explanation, Found, Ranks
 
 EXPLANATION = Explanation(ranks=Ranks(), fused=1, coverage=1.0)
@@ -52,3 +54,26 @@ def test_weights_prefer_meaning_words_whole_thoughts_and_passages_of_a_usual_len
     assert numbers(weighted("lantern", [a_passage(2, "A lantern."), usual])) == [1, 2]
     assert numbers(weighted("lantern", [a_passage(2, WHOLE * 20), usual])) == [1, 2]
     assert numbers(weighted("lantern", [a_passage(2), usual])) == [2, 1]
+
+
+class Hit(NamedTuple):
+    score: float
+
+
+HITS = [Hit(0.8), Hit(0.5), Hit(0.1)]
+
+
+@pytest.mark.feature(143)
+@pytest.mark.parametrize(("least", "passed"), [(0.0, 3), (0.75, 3), (0.8, 3), (0.81, 0)])
+def test_the_best_hit_lets_all_pass_or_none(least: float, passed: int) -> None:
+    assert usable(HITS, RelevanceGate(least, "best")) == HITS[:passed]
+
+
+@pytest.mark.feature(144, 145)
+@pytest.mark.parametrize(("least", "passed"), [(0.0, 3), (0.5, 2), (0.7, 1), (0.9, 0)])
+def test_each_hit_passes_by_its_own_score(least: float, passed: int) -> None:
+    assert usable(HITS, RelevanceGate(least, "each")) == HITS[:passed]
+
+
+def test_nothing_passes_where_nothing_was_found() -> None:
+    assert usable([], RelevanceGate(0.0, "best")) == usable([], RelevanceGate(0.0, "each")) == []

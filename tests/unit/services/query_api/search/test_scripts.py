@@ -1,6 +1,5 @@
 import pytest
 
-from services.query_api.search.fusion import fuse
 from services.query_api.search.scripts import reads
 
 READ = [
@@ -31,10 +30,3 @@ def test_english_is_read_with_typos_terms_and_names(query: str) -> None:
 def test_other_languages_and_scripts_are_not_unless_the_model_may(query: str) -> None:
     assert not reads("all-MiniLM-L6-v2", query)
     assert reads("multilingual-e5-small", query)
-
-
-def test_a_leg_counts_by_its_weight() -> None:
-    legs = {"dense": [("a", 0.9), ("b", 0.1)], "sparse": [("b", 9.0), ("a", 7.0)]}
-
-    assert fuse(legs, {"dense": 0.25}) == ["b", "a"]
-    assert fuse(legs, {"sparse": 0.25}) == ["a", "b"]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from services.query_api.search.calibration import scorer_of
-from services.query_api.search.relevance import CandidatePassage, features, question
+from services.query_api.search.candidates import Candidate
+from services.query_api.search.relevance import features, question
 from services.query_api.search.similar_words import FILE, SimilarWordTable, similar_words
 from services.query_api.search.words import stem, weight
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
@@ -62,7 +63,7 @@ def test_a_passage_with_similar_words_fits_better_than_one_without() -> None:
     model = scorer_of("all-MiniLM-L6-v2")
 
     same, similar, other = (
-        features(asked, CandidatePassage(0.5, text, []))
+        features(asked, Candidate(text, cosine=0.5))
         for text in ("The doctor treats cancer.", "A physician treats tumors.", "A heron treats winter.")
     )
 
@@ -74,9 +75,9 @@ def test_a_passage_with_similar_words_fits_better_than_one_without() -> None:
 def test_the_title_counts_and_each_word_by_its_nearest_one_only() -> None:
     asked = question("cancer treatment")
 
-    titled = features(asked, CandidatePassage(0.5, "Nothing more.", ["Tumors"]))
-    once = features(asked, CandidatePassage(0.5, "Tumors.", []))
-    often = features(asked, CandidatePassage(0.5, "Tumors, leukemia, chemotherapy; tumors.", []))
+    titled = features(asked, Candidate("Nothing more.", ["Tumors"], cosine=0.5))
+    once = features(asked, Candidate("Tumors.", cosine=0.5))
+    often = features(asked, Candidate("Tumors, leukemia, chemotherapy; tumors.", cosine=0.5))
 
     assert 0 < titled.similar == once.similar
     assert once.similar <= often.similar < 1
