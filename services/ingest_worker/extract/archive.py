@@ -1,20 +1,26 @@
 """Opens ZIP containers within size limits. Office, OpenDocument and EPUB files are ZIP containers."""
 
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from posixpath import join, normpath
+from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
 from shared.errors import Rejected
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 _ENTRIES = 5_000
 _TOTAL = 256 << 20  # bytes unpacked
 _UNSUSPECTED = 64 << 20  # bytes unpacked, up to which the ratio isn't checked
 _RATIO = 100  # XML compresses 5 to 30 times; deflate reaches 1,032 at most
 _PROPERTIES = "docProps/core.xml"
+_ADDRESS = re.compile(r"(?:https?|mailto):[^\s()<>]{1,2000}", re.IGNORECASE)
 
 Properties = dict[str, str]
 _ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError, KeyError)
@@ -75,15 +81,32 @@ def related(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, tupl
     Raises:
         Rejected: as `part`.
     """
+    folder = path.rpartition("/")[0]
+    return {
+        relation.get("Id", ""): (
+            relation.get("Type", "").rpartition("/")[2],
+            normpath(join("/", folder, relation.get("Target", ""))).lstrip("/"),
+        )
+        for relation in _relations(archive, path, hints)
+        if relation.get("TargetMode") != "External"
+    }
+
+
+def addresses(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, str]:
+    """Return the addresses that a part's links lead to, by the link's id.
+
+    Raises:
+        Rejected: as `part`.
+    """
+    found = {each.get("Id", ""): each.get("Target", "").strip() for each in _relations(archive, path, hints)}
+    return {of: address for of, address in found.items() if _ADDRESS.fullmatch(address)}
+
+
+def _relations(archive: zipfile.ZipFile, path: str, hints: Hints) -> "list[_Element]":
     folder, _, name = path.rpartition("/")
     listed = f"{folder}/_rels/{name}.rels".lstrip("/")
     root = parsed(part(archive, listed, hints)) if listed in archive.namelist() else None
-    found: dict[str, tuple[str, str]] = {}
-    for relation in () if root is None else root.iterfind("{*}Relationship"):
-        if relation.get("TargetMode") != "External":
-            target = normpath(join("/", folder, relation.get("Target", ""))).lstrip("/")
-            found[relation.get("Id", "")] = (relation.get("Type", "").rpartition("/")[2], target)
-    return found
+    return [] if root is None else list(root.iterfind("{*}Relationship"))
 
 
 def drawn(

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from services.ingest_worker.extract.markup import parsed, reference, tag, words
-from services.ingest_worker.extract.rows import number, table
+from services.ingest_worker.extract.rows import Cell, number, spread, table
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -14,6 +14,9 @@ Part = Callable[[str], bytes | None]  # reads the part that an element refers to
 
 _TITLES = frozenset({"title", "ctrTitle"})
 _FRAME = frozenset({"sldNum", "dt", "ftr", "hdr"})  # page numbers, dates, headers: the same on each slide
+_ON = frozenset({"1", "true"})
+_SHAPES = frozenset({"sp", "grpSp", "graphicFrame", "pic"})
+_FRAMES = ("{*}spPr/{*}xfrm", "{*}grpSpPr/{*}xfrm", "{*}xfrm")
 _LONG_NUMBER = re.compile(r"-?\d{1,15}\.\d{10,20}")
 _POINTS = 1_000  # points of a chart; a chart with more is a curve, useless as a table
 
@@ -36,8 +39,7 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
         if name == "Fallback":
             continue
         if name == "tbl":
-            cells = [["\n".join(_paragraphs(cell)) for cell in row.iterfind("{*}tc")] for row in element.iter("{*}tr")]
-            yield table(cells), False
+            yield table(spread(map(_cells, element.iter("{*}tr")))), False
         elif name in ("chart", "relIds") and (drawn := referred(element, part)):
             yield drawn, False
         elif name in ("txBody", "t") and (lines := list(_paragraphs(element))):
@@ -46,7 +48,62 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
                 title = titles and kind in _TITLES
                 yield ("# " + " ".join(lines) if title else "\n".join(lines)), title
         else:
-            ahead.extend(child for child in reversed(element) if tag(child))
+            ahead.extend(reversed(_in_reading_order([child for child in element if tag(child)])))
+
+
+def _cells(row: "_Element") -> Iterator[Cell]:
+    for cell in row.iterfind("{*}tc"):
+        if cell.get("hMerge") not in _ON and cell.get("vMerge") not in _ON:  # else another cell covers it
+            across, down = (_count(cell.get(name)) for name in ("gridSpan", "rowSpan"))
+            yield Cell("\n".join(_paragraphs(cell)), across, down)
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 4 else 1
+
+
+def _in_reading_order(elements: "list[_Element]") -> "list[_Element]":
+    """Return a slide's shapes from top to bottom, and side by side from left to right; others in their order.
+
+    A shape without a position of its own has its layout's, such as the main text: it keeps its place before the others.
+    """
+    boxes = [(_box(element), element) for element in elements]
+    placed = sorted(((box, element) for box, element in boxes if box is not None), key=lambda each: each[0])
+    rows: list[list[tuple[_Box, _Element]]] = []
+    for box, element in placed:
+        first = rows[-1][0][0] if rows else None
+        if first is not None and first.top + first.height - box.top > min(first.height, box.height) / 2:
+            rows[-1].append((box, element))
+        else:
+            rows.append([(box, element)])
+    beside = (element for row in rows for _, element in sorted(row, key=lambda each: each[0].left))
+    return [*(element for box, element in boxes if box is None), *beside]
+
+
+class _Box(NamedTuple):
+    """Where a shape is, in English metric units."""
+
+    top: int
+    left: int
+    height: int
+
+
+def _box(element: "_Element") -> _Box | None:
+    """Return where a shape is; None for an element that isn't a shape, or that its layout places."""
+    if tag(element) not in _SHAPES:
+        return None
+    frame = next((each for path in _FRAMES if (each := element.find(path)) is not None), None)
+    offset, extent = (None, None) if frame is None else (frame.find("{*}off"), frame.find("{*}ext"))
+    try:
+        return (
+            None
+            if offset is None
+            else _Box(
+                int(offset.get("y", "")), int(offset.get("x", "")), 0 if extent is None else int(extent.get("cy", ""))
+            )
+        )
+    except ValueError:
+        return None
 
 
 def feet(root: "_Element") -> Iterator[str]:

@@ -8,7 +8,7 @@ from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
 from services.ingest_worker.extract.markup import parsed, tag
-from services.ingest_worker.extract.rows import table
+from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _PROPERTIES = {
 }
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; a larger count is an attack
+_COLUMNS = 50  # columns that a cell may cover or be repeated in
 
 
 def holds(data: bytes, kind: str) -> bool:
@@ -83,7 +84,7 @@ def _blocks(element: "_Element") -> Iterator[str]:
                 for paragraph in child.iter("{*}p", "{*}h"):
                     yield from _beside(paragraph)
             case "table":
-                yield table([[_cell(cell) for cell in row if tag(cell)] for row in _rows(child)])
+                yield table(spread(map(_cells, _rows(child))))
             case "frame" if child.get(_CLASS) == "title":
                 yield f"# {' '.join(filter(None, map(_line, child.iter('{*}p'))))}".rstrip("# ")
             case "notes":
@@ -130,8 +131,26 @@ def _rows(element: "_Element") -> Iterator["_Element"]:
             yield from _rows(child)
 
 
-def _cell(cell: "_Element") -> str:
-    return " ".join(filter(None, map(_line, cell.iter("{*}p", "{*}h"))))
+def _cells(row: "_Element") -> Iterator[Cell]:
+    blank = 0  # cells that have been left out, unless one follows
+    for cell in row:
+        if tag(cell) != "table-cell":  # it is covered by another one
+            continue
+        text = " ".join(filter(None, map(_line, cell.iter("{*}p", "{*}h"))))
+        repeated, across, down = (
+            _count(cell, f"number-{name}") for name in ("columns-repeated", "columns-spanned", "rows-spanned")
+        )
+        if not text and across == down == 1:
+            blank = min(blank + repeated, _COLUMNS)
+            continue
+        yield from [Cell("")] * blank
+        yield from [Cell(text, across, down)] * (repeated if len(text) <= REPEATED else 1)
+        blank = 0
+
+
+def _count(element: "_Element", name: str) -> int:
+    count = element.get(f"{{{element.nsmap.get(element.prefix)}}}{name}", "1")
+    return min(int(count), _COLUMNS) if count.isdecimal() and len(count) < 9 else 1
 
 
 def _line(element: "_Element") -> str:

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, find_header, own
 
+REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
 _COLUMNS = 256
 _NAME = 200  # characters of a column's name that are repeated before each of its values
 _PADDED = 64  # columns up to which a table's short rows get empty cells
+_ACROSS = 50  # columns that a merged cell may cover
 _WHOLE = 1e15
 
 
@@ -78,6 +81,48 @@ def number(value: float) -> str:
         return str(int(value))
     exact, meant = repr(value), f"{value:.15g}"
     return meant if len(meant) < len(exact) - 3 else exact
+
+
+class Cell(NamedTuple):
+    """A cell, with the number of columns and rows that it covers."""
+
+    text: str
+    across: int = 1
+    down: int = 1
+
+
+def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
+    """Return the rows' texts by column; a merged cell's text stands in each cell that it covers.
+
+    So each row can be read on its own. Only its first cell has it if it is long, or alone in its row, as a title is.
+    """
+    found: list[list[str]] = []
+    above: dict[int, tuple[int, str]] = {}  # column -> rows that are still covered, and the text
+    for row in rows:
+        cells = list(row)
+        texts: list[str] = []
+
+        def covered(texts: list[str] = texts) -> bool:
+            left, text = above.get(len(texts), (0, ""))
+            if left:
+                above[len(texts)] = (left - 1, text)
+                texts.append(text)
+            return left > 0
+
+        alone = sum(bool(cell.text) for cell in cells) < 2
+        for cell in cells:
+            while covered():
+                pass
+            short = cell.text if len(cell.text) <= REPEATED else ""
+            for number in range(min(max(cell.across, 1), _ACROSS)):
+                text = short if number and not alone else "" if number else cell.text
+                if cell.down > 1:
+                    above[len(texts)] = (cell.down - 1, short if text else "")
+                texts.append(text)
+        while covered():
+            pass
+        found.append(texts)
+    return found
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -12,7 +12,7 @@ from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
 from services.ingest_worker.extract.parts import note
-from services.ingest_worker.extract.rows import labelled, number
+from services.ingest_worker.extract.rows import REPEATED, labelled, number
 from services.ingest_worker.extract.table_header import Covered
 from shared.errors import Rejected
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from python_calamine import CalamineSheet
 
 _DURATION = re.compile(r"PT(\d{1,9})H(\d\d?)M(\d\d?)(?:\.\d*)?S")
-_REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
 
 
 def read_as(
@@ -77,9 +76,9 @@ def _rows(sheet: "CalamineSheet") -> Iterator[list[str]]:
         own = sum(map(bool, cells))
         for last, begin, end in merged.get(at, ()):
             value = cells[begin] if begin < len(cells) else ""
-            if last > at and value and len(value) <= _REPEATED:
+            if last > at and value and len(value) <= REPEATED:
                 down[begin] = (last, value)
-            elif own > 1 and len(value) <= _REPEATED:  # a value alone in its row is not a name of columns
+            elif own > 1 and len(value) <= REPEATED:  # a value alone in its row is not a name of columns
                 for column in range(begin + 1, min(end + 1, len(cells))):
                     cells[column] = cells[column] or Covered(value)
         for column, (last, value) in list(down.items()) if own else ():

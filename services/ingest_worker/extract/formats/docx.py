@@ -2,20 +2,21 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
 from services.ingest_worker.extract import limits, office
-from services.ingest_worker.extract.archive import drawn, names, opened, part, properties, related
+from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
 from services.ingest_worker.extract.blocks import CHANGES, NUMBER, MarkdownBlock, framed, joined
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import referred
+from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.parts import part_texts
-from services.ingest_worker.extract.rows import table
+from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.symbols import shown
 from shared.errors import Rejected
 
@@ -33,8 +34,6 @@ _SYMBOLS = range(0xF000, 0xF100)  # code points of symbol fonts such as Wingding
 _DRAWN = frozenset({"chart", "relIds"})  # references to a chart or a diagram
 _FIELD = frozenset({"instrText", "fldChar", "fldSimple"})
 _UNSEEN = frozenset({"del", "moveFrom", "rPr", "delText", "Fallback", "rt", "pPr", "sectPr", "tblPr"})
-_BETWEEN = {"den": "/", "sup": "^"}  # written before a formula's denominator or exponent
-_BREAKS = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-"}
 _OFF = frozenset({"0", "false", "off", "none"})
 _OFTEN = 1_000  # paragraphs between two looks at the clock
 _LEVELS = 9  # levels that a list can have
@@ -121,6 +120,7 @@ class _Document:
 
         self._hints = hints
         self._part = drawn(archive, targets, hints)
+        self._addresses = addresses(archive, path, hints)
         self._styles = _styles(root("styles"))
         self._lists = _lists(root("numbering"))
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
@@ -194,25 +194,34 @@ class _Document:
     def _gather(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         for child in element:
             name = tag(child)
-            if name == "t":
-                words.append("" if self._in_number else child.text or "")
-            elif name in _BREAKS:
-                words.append(_BREAKS[name])
+            if name in _WORDS:
+                words.append("" if self._in_number and name == "t" else _WORDS[name](child))
             elif name in _NOTES:
                 note = self._notes[name].pop(_value(child, "id"), None)  # read once, whatever refers to it
                 beside.extend([] if note is None else [note])
             elif name == "txbxContent" or name in _DRAWN:
                 beside.append(child)
-            elif name == "sym":
-                words.append(_sign(child))
             elif name == "AlternateContent":
                 chosen = next(iter(child.iterfind("{*}Choice")), None)
                 self._gather(child if chosen is None else chosen, words, beside)
             elif name in _FIELD:
                 self._field(child, words, beside)
-            elif name and name not in _UNSEEN and not (name == "r" and _hidden(child)):
-                words.append(_BETWEEN.get(name, ""))
+            elif name in ("hyperlink", "r"):
+                self._marked(child, words, beside)
+            elif name and name not in _UNSEEN:
                 self._gather(child, words, beside)
+
+    def _marked(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
+        """Gather a run or a link, struck text between tildes, and the link's address behind its text."""
+        if _hidden(element):
+            return
+        own: list[str] = []
+        self._gather(element, own, beside)
+        text = "".join(own)
+        if text.strip() and any(_is_on(element.find(f"{{*}}rPr/{{*}}{name}")) for name in ("strike", "dstrike")):
+            text = f"~~{text}~~"
+        address = self._addresses.get(_value(element, "id"), "") if tag(element) == "hyperlink" else ""
+        words.append(f"[{text}]({address})" if address and text.strip() else text)
 
     def _field(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         """Gather a field's result; in page headers and footers, `NUMBER` replaces values that change with the page."""
@@ -222,6 +231,7 @@ class _Document:
             words.append(NUMBER)
             self._in_number = name == "instrText"
         elif name == "fldChar":
+            words.append(_entered(element))
             self._in_number = self._in_number and _value(element, "fldCharType") != "end"
         elif name == "fldSimple":
             self._gather(element, words, beside)
@@ -234,15 +244,13 @@ class _Document:
                     yield from self.blocks(cell)
             return
         within, self._in_table = self._in_table, True
-        cells = [list(self._texts(row)) for row in rows]
+        cells = spread(self._texts(row) for row in _merged(rows))
         self._in_table = within
         yield MarkdownBlock(" ".join(" ".join(row) for row in cells) if within else table(cells))
 
-    def _texts(self, row: "list[_Element]") -> Iterator[str]:
-        for cell in row:
-            yield " ".join(block.text for block in self.blocks(cell))
-            # Empty cells for the columns that a merged cell covers, so that the columns stay aligned.
-            yield from [""] * min(_number(_value(cell.find("{*}tcPr/{*}gridSpan")), 1) - 1, 100)
+    def _texts(self, row: "list[tuple[_Element, int]]") -> Iterator[Cell]:
+        for cell, down in row:
+            yield Cell(" ".join(block.text for block in self.blocks(cell)), _across(cell), down)
 
     def _style(self, paragraph: "_Element") -> _Style:
         says = paragraph.find("{*}pPr")
@@ -291,20 +299,69 @@ def _sign(element: "_Element") -> str:
     return known or ("" if int(code, 16) in _SYMBOLS else chr(int(code, 16)))
 
 
+def _entered(element: "_Element") -> str:
+    """Return what was entered in a form field that shows no text of its own: a choice, or a check mark."""
+    choice, box = element.find("{*}ffData/{*}ddList"), element.find("{*}ffData/{*}checkBox")
+    if choice is not None:
+        entries = [_value(each) for each in choice.iterfind("{*}listEntry")]
+        chosen = choice.find("{*}result")
+        at = _number(_value(choice.find("{*}default") if chosen is None else chosen))
+        return entries[at] if at < len(entries) else ""
+    if box is not None:
+        checked = box.find("{*}checked")
+        return "checked" if _is_on(box.find("{*}default") if checked is None else checked) else "not checked"
+    return ""
+
+
+_WORDS: dict[str, "Callable[[_Element], str]"] = {
+    "t": lambda element: element.text or "",
+    "sym": _sign,
+    "oMath": equation,
+    **dict.fromkeys(("br", "cr"), lambda _: "\n"),
+    **dict.fromkeys(("tab", "ptab"), lambda _: " "),
+    "noBreakHyphen": lambda _: "-",
+}
+
+
 def _rows(element: "_Element") -> "Iterator[list[_Element]]":
+    """Yield the cells of each row, whatever the rows and cells are wrapped in."""
+    for row in _children(element, "tr"):
+        yield list(_children(row, "tc"))
+
+
+def _children(element: "_Element", name: str) -> "Iterator[_Element]":
     for child in element:
-        if tag(child) == "tr":
-            yield list(_cells(child))
-        elif tag(child) in ("sdt", "sdtContent", "ins"):
-            yield from _rows(child)
-
-
-def _cells(row: "_Element") -> "Iterator[_Element]":
-    for child in row:
-        if tag(child) == "tc":
+        if tag(child) == name:
             yield child
-        elif tag(child) in ("sdt", "sdtContent", "ins"):
-            yield from _cells(child)
+        elif tag(child) not in _UNSEEN:
+            yield from _children(child, name)
+
+
+def _across(cell: "_Element") -> int:
+    return _number(_value(cell.find("{*}tcPr/{*}gridSpan")), 1)
+
+
+def _merged(rows: "list[list[_Element]]") -> "list[list[tuple[_Element, int]]]":
+    """Return each row's cells with the number of rows that they cover, without those that continue one above."""
+    found: list[list[tuple[_Element, int]]] = []
+    open_at: dict[int, tuple[int, int]] = {}  # column -> row and number in it of the merged cell
+    for row in rows:
+        column = 0
+        own: list[tuple[_Element, int]] = []
+        for cell in row:
+            merge = cell.find("{*}tcPr/{*}vMerge")
+            if merge is not None and _value(merge) in ("", "continue") and column in open_at:
+                at, number = open_at[column]
+                first, down = found[at][number]
+                found[at][number] = (first, down + 1)
+            else:
+                open_at.pop(column, None)
+                if merge is not None:
+                    open_at[column] = (len(found), len(own))
+                own.append((cell, 1))
+            column += _across(cell)
+        found.append(own)
+    return found
 
 
 def _own(says: "_Element", style: _Style) -> _Style:

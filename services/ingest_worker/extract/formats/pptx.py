@@ -63,6 +63,8 @@ def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str]]:
     root = parsed(part(archive, path, hints))
     if root is None:
         raise Rejected(f"{path} can't be parsed", "damaged")
+    if root.get("show") in ("0", "false"):
+        raise Rejected(f"the hidden slide {path.rpartition('/')[2].removesuffix('.xml')} was left out", "hidden")
     targets = related(archive, path, hints)
 
     blocks = list(shapes(root, drawn(archive, targets, hints), titles=True))

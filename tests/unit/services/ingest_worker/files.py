@@ -49,6 +49,12 @@ def locked(pdf: bytes, password: str) -> bytes:
     return out.getvalue()
 
 
+def parts_of(data: bytes) -> dict[str, bytes]:
+    """Return the parts of a ZIP container by name."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def a_zip(parts: Mapping[str, bytes | str]) -> bytes:
     """Return a ZIP container of the parts."""
     out = io.BytesIO()

@@ -2,7 +2,7 @@ import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_docx, a_docx_of, a_zip
+from tests.unit.services.ingest_worker.files import a_docx, a_docx_of, a_zip, parts_of
 
 
 def _read(data: bytes) -> Extraction:
@@ -114,6 +114,60 @@ def test_a_frame_is_no_table_and_a_table_in_a_cell_is_its_words() -> None:
 
     assert _read(a_docx(rows(_p("Alone") + _p("framed")))).text == "Alone\n\nframed"
     assert _read(a_docx(rows(_p("Port"), rows(_p("a|b"), _p("c"))))).text == "| Port | a\\|b c |\n| --- | --- |"
+
+
+def test_a_merged_cell_counts_for_all_that_it_covers_and_wrapped_rows_are_read() -> None:
+    def cell(text: str, says: str = "") -> str:
+        return f"<w:tc><w:tcPr>{says}</w:tcPr>{_p(text)}</w:tc>"
+
+    across, begins = '<w:gridSpan w:val="2"/>', '<w:vMerge w:val="restart"/>'
+    head = f"<w:tr>{cell('Deck')}{cell('Cabin')}{cell('Price', across)}</w:tr>"
+    first = f"<w:tr>{cell('Upper', begins)}{cell('In')}{cell('7')}{cell('8')}</w:tr>"
+    rest = f"<w:tr>{cell('', '<w:vMerge/>')}{cell('Out')}{cell('9')}{cell('10')}</w:tr>"
+    table = f"<w:tbl>{head}{first}<w:customXml>{rest}</w:customXml></w:tbl>"
+
+    assert _read(a_docx(table)).text == (
+        "| Deck | Cabin | Price | Price |\n| --- | --- | --- | --- |\n| Upper | In | 7 | 8 |\n| Upper | Out | 9 | 10 |"
+    )
+
+
+def test_form_fields_struck_text_and_links_say_what_the_page_shows() -> None:
+    def field(of: str) -> str:
+        return f'<w:r><w:fldChar w:fldCharType="begin"><w:ffData>{of}</w:ffData></w:fldChar></w:r>'
+
+    listed = '<w:ddList><w:result w:val="1"/><w:listEntry w:val="A"/><w:listEntry w:val="B"/></w:ddList>'
+    boxes = field("<w:checkBox><w:checked/></w:checkBox>") + field('<w:checkBox><w:default w:val="0"/></w:checkBox>')
+    struck = "<w:r><w:rPr><w:strike/></w:rPr><w:t>90</w:t></w:r><w:r><w:t> 80 </w:t></w:r>"
+    link = '<w:hyperlink r:id="a"><w:r><w:t>the form</w:t></w:r></w:hyperlink>'
+    data = a_docx(f"<w:p>{field(listed)}</w:p><w:p>{boxes}</w:p><w:p>{struck}{link}</w:p>")
+    target = '<Relationship Id="a" Type="x/hyperlink" Target="https://a.test/f" TargetMode="External"/>'
+    with_link = a_zip(parts_of(data) | {"word/_rels/document.xml.rels": f"<Relationships>{target}</Relationships>"})
+
+    assert _read(with_link).text == "B\n\ncheckednot checked\n\n~~90~~ 80 [the form](https://a.test/f)"
+
+
+def test_equations_keep_their_meaning() -> None:
+    def of(name: str, text: str) -> str:
+        return f"<w:{name}><w:r><w:t>{text}</w:t></w:r></w:{name}>"
+
+    fraction = f"<w:f>{of('num', 'a+b')}{of('den', 'c')}</w:f>"
+    power = f"<w:sSup>{of('e', '10')}{of('sup', '5')}</w:sSup>"
+    root = f"<w:rad>{of('deg', '3')}{of('e', 'x+1')}</w:rad>"
+    brackets = f'<w:d><w:dPr><w:begChr w:val="["/><w:endChr w:val="]"/></w:dPr>{of("e", "x")}{of("e", "y")}</w:d>'
+    total = f'<w:nary><w:naryPr><w:chr w:val="∑"/></w:naryPr>{of("sub", "i=1")}{of("sup", "n")}{of("e", "i")}</w:nary>'
+    matrix = f"<w:m><w:mr>{of('e', '1')}{of('e', '2')}</w:mr><w:mr>{of('e', '3')}{of('e', '4')}</w:mr></w:m>"
+    parts = (fraction, power, root, brackets, total, matrix)
+
+    read = _read(a_docx("".join(f"<w:p><w:oMath>{part}</w:oMath></w:p>" for part in parts)))
+
+    assert read.text.split("\n\n") == [
+        "(a+b)/c",
+        "10^5",
+        "\\sqrt[3]{x+1}",
+        "[x|y]",
+        "\\sum_{i=1}^n i",
+        "\\begin{matrix} 1 & 2 \\\\ 3 & 4 \\end{matrix}",
+    ]
 
 
 def test_when_time_is_up_the_paragraphs_so_far_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

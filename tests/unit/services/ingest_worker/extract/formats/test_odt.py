@@ -55,3 +55,19 @@ def test_a_locked_file_is_refused_as_such() -> None:
         _read("<text:p>x</text:p>", locked=True)
 
     assert caught.value.code == "password"
+
+
+def test_a_merged_cell_counts_for_all_that_it_covers() -> None:
+    def cell(text: str, says: str = "") -> str:
+        return f"<table:table-cell {says}><text:p>{text}</text:p></table:table-cell>"
+
+    rows = (
+        cell("Deck") + '<table:table-cell table:number-columns-repeated="2"/>' + cell("Price"),
+        cell("Low", 'table:number-rows-spanned="2"') + cell("In", 'table:number-columns-spanned="2"') + cell("7"),
+        "<table:covered-table-cell/>" + cell("Out", 'table:number-columns-repeated="2"') + cell("9"),
+    )
+    table = "".join(f"<table:table-row>{row}</table:table-row>" for row in rows)
+
+    assert _read(f"<table:table>{table}</table:table>").text == (
+        "| Deck |  |  | Price |\n| --- | --- | --- | --- |\n| Low | In | In | 7 |\n| Low | Out | Out | 9 |"
+    )

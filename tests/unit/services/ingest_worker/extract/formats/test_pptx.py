@@ -2,7 +2,7 @@ import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_pptx, a_shape, a_zip
+from tests.unit.services.ingest_worker.files import a_pptx, a_shape, a_zip, parts_of
 
 
 def _read(data: bytes) -> Extraction:
@@ -30,6 +30,42 @@ def test_tables_are_tables_and_points_are_points() -> None:
     points = '<p:sp><p:txBody><a:p><a:t>One</a:t></a:p><a:p><a:pPr lvl="1"/><a:t>Inner</a:t></a:p></p:txBody></p:sp>'
 
     assert _read(a_pptx(table + points)).text == "| Port | Tide |\n| --- | --- |\n\nOne\n  - Inner"
+
+
+def test_a_merged_cell_counts_for_all_that_it_covers() -> None:
+    def row(*cells: tuple[str, str]) -> str:
+        tag = "<a:tc {}><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>".format
+        return f"<a:tr>{''.join(tag(says, text) for says, text in cells)}</a:tr>"
+
+    rows = (
+        row(("", "Deck"), ("", "Cabin"))
+        + row(('rowSpan="2"', "Low"), ("", "In"))
+        + row(('vMerge="1"', ""), ("", "Out"))
+    )
+    read = _read(a_pptx(f"<p:graphicFrame><a:tbl>{rows}</a:tbl></p:graphicFrame>"))
+
+    assert read.text == "| Deck | Cabin |\n| --- | --- |\n| Low | In |\n| Low | Out |"
+
+
+def test_shapes_are_read_from_top_to_bottom_and_from_left_to_right() -> None:
+    def at(x: int, y: int, text: str) -> str:
+        frame = f'<p:spPr><a:xfrm><a:off x="{x}" y="{y}"/><a:ext cx="9" cy="100"/></a:xfrm></p:spPr>'
+        return a_shape(text).replace("<p:txBody>", frame + "<p:txBody>")
+
+    read = _read(a_pptx(at(0, 500, "fourth") + at(90, 10, "third") + at(0, 0, "second") + a_shape("first")))
+
+    assert read.text == "first\n\nsecond\n\nthird\n\nfourth"
+
+
+def test_a_hidden_slide_is_left_out_with_a_note() -> None:
+    data = a_pptx(a_shape("One"), a_shape("Two"))
+    parts = parts_of(data)
+    name = "ppt/slides/slide2.xml"
+
+    read = _read(a_zip(parts | {name: parts[name].replace(b"<p:sld ", b'<p:sld show="0" ')}))
+
+    assert read.text == "Two"
+    assert "slide2" in (read.note or "")
 
 
 def test_of_alternatives_one_is_read() -> None:

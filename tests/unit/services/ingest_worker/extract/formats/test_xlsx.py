@@ -1,11 +1,8 @@
-import io
-import zipfile
-
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_zip, an_opendocument, an_xlsx
+from tests.unit.services.ingest_worker.files import a_zip, an_opendocument, an_xlsx, parts_of
 
 
 def _read(data: bytes, filename: str = "book.xlsx") -> Extraction:
@@ -91,7 +88,7 @@ def test_a_duration_is_shown_in_hours() -> None:
 
 
 def _changed(data: bytes, part: str, before: str, after: str) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = {name: archive.read(name).decode() for name in archive.namelist()}
-    assert before in parts[part]
-    return a_zip(parts | {part: parts[part].replace(before, after)})
+    parts = parts_of(data)
+    text = parts[part].decode()
+    assert before in text
+    return a_zip(parts | {part: text.replace(before, after)})

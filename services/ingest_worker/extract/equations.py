@@ -1,0 +1,87 @@
+"""Renders the equations of Office files (OMML, ECMA-376 part 1, section 22.1) as linear TeX."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from services.ingest_worker.extract.markup import tag
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_DEPTH: Final = 40  # an equation that is nested deeper is shown as its characters
+_ATOM: Final = re.compile(r"\w*+|[^\w\s]|\([^()]*+\)|\\[a-z]++\{[^{}]*+\}")
+_SIGNS: Final = {"∑": "\\sum", "∏": "\\prod", "∫": "\\int", "⋃": "\\bigcup", "⋂": "\\bigcap"}
+
+
+def equation(element: "_Element", depth: int = 0) -> str:
+    r"""Return an equation, or a part of one: `(a+b)/c`, `10^5`, `x_i`, `\sqrt[3]{x}`, `\sum_{i=1}^n i`."""
+    if depth > _DEPTH:
+        return "".join(each.text or "" for each in element.iter("{*}t"))
+    return "".join(_part(child, depth + 1) for child in element)
+
+
+def _part(element: "_Element", depth: int) -> str:
+    name = tag(element)
+    if name == "t":
+        return element.text or ""
+    if name.endswith("Pr"):
+        return ""
+
+    def of(child: str) -> str:
+        found = element.find(f"{{*}}{child}")
+        return "" if found is None else equation(found, depth).strip()
+
+    if name in _FORMS:
+        return _FORMS[name](of)
+    if name == "nary":
+        sign = _property(element, "chr", "∫")
+        return f"{_SIGNS.get(sign, sign)}{_scripts(of)} {of('e')}"
+    if name == "d":
+        parts = _property(element, "sepChr", "|").join(_all(element, "e", depth))
+        return _property(element, "begChr", "(") + parts + _property(element, "endChr", ")")
+    if name == "m":
+        rows = (" & ".join(_all(row, "e", depth)) for row in element.iterfind("{*}mr"))
+        return "\\begin{matrix} " + " \\\\ ".join(rows) + " \\end{matrix}"
+    return " \\\\ ".join(_all(element, "e", depth)) if name == "eqArr" else equation(element, depth)
+
+
+_Of = Callable[[str], str]
+
+
+def _root(of: _Of) -> str:
+    degree = of("deg")
+    return "\\sqrt" + (f"[{degree}]" if degree else "") + f"{{{of('e')}}}"
+
+
+def _scripts(of: _Of, below: str = "sub", above: str = "sup") -> str:
+    shown = ((mark, of(name)) for mark, name in (("_", below), ("^", above)))
+    return "".join(mark + (text if len(text) == 1 else f"{{{text}}}") for mark, text in shown if text)
+
+
+def _atom(text: str) -> str:
+    return text if _ATOM.fullmatch(text) else f"({text})"
+
+
+_FORMS: Final[dict[str, Callable[[_Of], str]]] = {
+    "f": lambda of: f"{_atom(of('num'))}/{_atom(of('den'))}",
+    **dict.fromkeys(("sSup", "sSub", "sSubSup"), lambda of: _atom(of("e")) + _scripts(of)),
+    "sPre": lambda of: "{}" + _scripts(of) + of("e"),
+    "rad": _root,
+    "func": lambda of: f"{of('fName')} {_atom(of('e'))}",
+    "limLow": lambda of: of("e") + _scripts(of, "lim", ""),
+    "limUpp": lambda of: of("e") + _scripts(of, "", "lim"),
+    "bar": lambda of: f"\\overline{{{of('e')}}}",
+}
+
+
+def _all(element: "_Element", name: str, depth: int) -> list[str]:
+    return [equation(each, depth).strip() for each in element.iterfind(f"{{*}}{name}")]
+
+
+def _property(element: "_Element", name: str, default: str) -> str:
+    """Return a character that the properties name, '' if they name an empty one."""
+    found = element.find(f"{{*}}{tag(element)}Pr/{{*}}{name}")
+    if found is None:
+        return default
+    return next((str(value) for key, value in found.attrib.items() if str(key).endswith("}val")), "")
