@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+from services.ingest_worker.extract.page_shape import reshape
 from services.ingest_worker.extract.rows import table
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+
 _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select", "button", "form"}
 )
+_NUMBERED = re.compile(r"^([ \t]*+)(?:-|\d++\.) (\d++)\\?\. ", re.MULTILINE)
+_ESCAPED = re.compile(r"\\\[(\d{1,4})\\\]")
 _BREAK = "\v"  # an intended line break; line ends of the source are white space
 _BREAKS = {"br": _BREAK, "td": " | ", "th": " | "}
 _AROUND = frozenset({"nav", "header", "footer", "aside"})
@@ -38,7 +41,7 @@ def declared_charset(data: bytes) -> str | None:
 
 
 def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
-    """Return the tree, and whether libxml2's limits truncated it."""
+    """Return the tree, reshaped for reading, and whether libxml2's limits truncated it."""
     from lxml import etree, html  # imported here, because only parser processes should load heavy libraries
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
@@ -46,6 +49,7 @@ def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
         tree = html.document_fromstring(source, parser=parser)
     except (etree.LxmlError, ValueError):
         return None, False
+    reshape(tree)
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
@@ -54,6 +58,11 @@ def page_text(tree: "HtmlElement | None") -> str:
     if tree is None:
         return ""
     return _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
+
+
+def numbered(markdown: str) -> str:
+    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them."""
+    return _ESCAPED.sub(r"[\1]", _NUMBERED.sub(r"\1\2. ", markdown))
 
 
 def flat_text(source: bytes) -> str:
@@ -148,7 +157,7 @@ class _Page:
 
     def text(self) -> str:
         self.close()
-        return "".join(self._blocks)
+        return numbered("".join(self._blocks))
 
 
 def _rows(element: "HtmlElement") -> list[list[str]]:

@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.page import declared_charset, flat_text, page_text, tree_of
+from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
 from shared.errors import Rejected
 from shared.inputs.urls import MOST_CHARACTERS
 
@@ -121,7 +121,7 @@ def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
         )
     except Exception:  # noqa: BLE001 - RecursionError on deep pages, and others: the whole page is used instead
         return ""
-    return cleaned(text or "")
+    return numbered(cleaned(text or ""))
 
 
 FORMAT = Format(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag, words
+from services.ingest_worker.extract.rows import Cell, spread, table
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
+_PROSE = frozenset({*_TITLES, "p", "para", "body", "section"})
+_TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
+_PICTURE = re.compile(r"\s*+(?:[A-Za-z0-9+/]{60,}+\s*+){3,}+[A-Za-z0-9+/=\s]*+")  # in base64
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -36,7 +40,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     title = next((words(element) for element in root.iter("{*}article-title", "{*}title")), None)
     return Extraction(
-        text=cleaned("\n\n".join(_blocks(root))),
+        text=cleaned("\n\n".join(filter(None, _blocks(root)))),
         document_type="xml",
         title=one_line(title),
         language=one_line(root.get(_LANGUAGE), 35),
@@ -50,15 +54,60 @@ def _entity(reference: re.Match[str]) -> str:
 
 
 def _blocks(root: "_Element") -> Iterator[str]:
-    """Yield the whole text of each element that has text of its own and no ancestor with text."""
+    """Yield the whole text of each element that has text of its own and no ancestor with text; tables as tables.
+
+    Of a file without running text, each record is a block instead: `name: Skua; draught: 4.2`.
+    """
+    records = len(root) > 0 and not _is_prose(root)
     ahead: list[tuple[_Element, int]] = [(root, 0)]
     while ahead:
         element, depth = ahead.pop()
-        if (element.text or "").strip() or any((child.tail or "").strip() for child in element):
-            line = words(element)
-            yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES else line
+        if records and (not len(element) or _is_record(element)):
+            yield "; ".join(_fields(element))
+        elif tag(element) in ("table", "tgroup") and (rows := list(element.iter("{*}tr", "{*}row"))):
+            yield table(spread([Cell(words(cell)) for cell in row if tag(cell)] for row in rows))
+        elif not records and ((element.text or "").strip() or any((child.tail or "").strip() for child in element)):
+            line = "" if _PICTURE.fullmatch(element.text or "") else words(element)
+            yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
         else:
+            if records:
+                yield "; ".join(_attributes(element))
             ahead.extend((child, depth + 1) for child in reversed(element) if tag(child))
+
+
+def _is_prose(root: "_Element") -> bool:
+    """Return whether the file has titles, paragraphs, or text beside elements: it is to be read, not looked up."""
+    return any(
+        tag(element) in _PROSE
+        or (len(element) > 0 and (element.text or "").strip())
+        or (element.tail or "").strip()
+        or str(element.tag).startswith("{http://www.w3.org/2000/svg}")
+        for element in root.iter()
+    )
+
+
+def _is_record(element: "_Element") -> bool:
+    return all(not len(child) and not _attributes(child) for child in element if tag(child))
+
+
+def _fields(element: "_Element") -> Iterator[str]:
+    """Yield an element's attributes, its text, and the texts of its children, each with its name."""
+    own = _attributes(element)
+    yield from own
+    if text := _value(element.text):
+        yield text if own else f"{tag(element)}: {text}"
+    for child in element:
+        if tag(child) and (text := _value(child.text)):
+            yield f"{tag(child)}: {text}"
+
+
+def _attributes(element: "_Element") -> list[str]:
+    named = ((str(name).rpartition("}")[2], _value(str(value))) for name, value in element.attrib.items())
+    return [f"{name}: {value}" for name, value in named if value and name not in _TECHNICAL]
+
+
+def _value(text: str | None) -> str:
+    return "" if _PICTURE.fullmatch(text or "") else " ".join((text or "").split())
 
 
 FORMAT = Format(

@@ -42,3 +42,21 @@ def test_what_has_no_element_is_damaged() -> None:
         _read("<?xml version='1.0'?>")
 
     assert caught.value.code == "damaged"
+
+
+def test_attributes_and_field_names_stand_with_their_values() -> None:
+    ships = '<fleet year="2024"><ship name="Wren" flag="NO">Ferry</ship><ship name="Rook" flag="DK"/></fleet>'
+    people = "<list><row><name>Ann</name><town>Bath</town></row><row><name>Bo</name><town/></row></list>"
+
+    assert _read(ships).text == "year: 2024\n\nname: Wren; flag: NO; Ferry\n\nname: Rook; flag: DK"
+    assert _read(people).text == "name: Ann; town: Bath\n\nname: Bo"
+    assert _read('<a><b key="timeout" value="30"/></a>').text == "key: timeout; value: 30"
+
+
+def test_the_rows_of_a_table_stay_together_and_pictures_are_left_out() -> None:
+    rows = "<tr><th>Rope</th><th>Load</th></tr><tr><td>red</td><td>30 kN</td></tr>"
+    picture = "<data>" + "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA\n" * 4 + "</data>"
+
+    text = _read(f"<doc><title>Ropes</title><p>Tested.</p>{picture}<table>{rows}</table></doc>").text
+
+    assert text.endswith("Tested.\n\n| Rope | Load |\n| --- | --- |\n| red | 30 kN |")

@@ -1,0 +1,147 @@
+"""Rewrites a page's tree so that its text says what the page shows: numbers of lists, merged cells, code, notes."""
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from services.ingest_worker.extract.rows import Cell, spread
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
+
+_MOST: Final = 5_000  # list items, cells or forms of one page that are rewritten
+_NOTE: Final = re.compile(
+    r"\b(?:note|warning|tip|caution|danger|important|admonition|callout|info|hint)\b", re.IGNORECASE
+)
+_GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
+_REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
+_FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
+_NUMBERS: Final = re.compile(r"[\d\s]*\d[\d\s]*")
+
+
+def reshape(tree: "HtmlElement") -> None:
+    """Rewrite the tree in place, in time linear to its size."""
+    _unwrap_forms(tree)
+    _keep_asides(tree)
+    for table in list(islice(tree.iter("table"), _MOST)):
+        if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
+            _flatten_lists(table)
+            _spread(table)
+    for span in list(islice(tree.iterfind(".//pre//span[@class]"), _MOST)):
+        if _GUTTER.search(span.get("class") or ""):
+            span.drop_tree()
+    _number_items(tree)
+    _mark_raised(tree)
+
+
+def _words(element: "HtmlElement") -> str:
+    return " ".join("".join(map(str, element.itertext())).split())
+
+
+def _unwrap_forms(tree: "HtmlElement") -> None:
+    """Make a form that holds most of the page a plain block: some systems put each page into one."""
+    forms = list(islice(tree.iter("form"), 20))
+    whole = len(_words(tree)) if forms else 0
+    for form in forms:
+        if 2 * len(_words(form)) > whole:
+            form.tag = "div"
+
+
+def _keep_asides(tree: "HtmlElement") -> None:
+    """Make asides that belong to the text plain blocks: warnings, remarks within the article, footnotes."""
+    for aside in list(islice(tree.iter("aside"), _MOST)):
+        said = " ".join(filter(None, (aside.get(name) for name in ("class", "role", "epub:type"))))
+        if _FOOTNOTES.search(said) or (
+            _NOTE.search(said) and any(each.tag in ("main", "article", "section") for each in aside.iterancestors())
+        ):
+            aside.tag = "div"
+
+
+def _become_code(table: "HtmlElement") -> bool:
+    """Replace a table of code beside its line numbers by the code; return whether it was one."""
+    rows = [[cell for cell in row if cell.tag in ("td", "th")] for row in islice(table.iter("tr"), _MOST)]
+    if not rows or any(len(row) != 2 for row in rows) or table.find(".//table") is not None:
+        return False
+    beside = [row[0] for row in rows]
+    numbered = all(_NUMBERS.fullmatch(_words(cell) or cell.get("data-line-number") or "") for cell in beside)
+    code = all(
+        cell.find(".//pre") is not None or cell.find(".//code") is not None or "code" in (cell.get("class") or "")
+        for _, cell in rows
+    )
+    if not numbered or not (code or any(_GUTTER.search(cell.get("class") or "") for cell in beside)):
+        return False
+    lines = ["".join(map(str, cell.itertext())).strip("\n") for _, cell in rows]
+    tail = table.tail
+    table.clear()
+    table.tag, table.text, table.tail = "pre", "\n".join(lines), tail
+    return True
+
+
+def _flatten_lists(table: "HtmlElement") -> None:
+    """Put the items of lists in a table's cells on one line."""
+    for cell in list(islice(table.iter("td"), _MOST)):
+        items = [_words(item) for item in cell.iter("li")]
+        if items and len(_words(cell)) <= 1_000:
+            before = " ".join((cell.text or "").split())
+            tail = cell.tail
+            says = dict(cell.attrib)
+            cell.clear()
+            cell.attrib.update(says)
+            cell.text, cell.tail = " ".join(filter(None, [before, "; ".join(filter(None, items))])), tail
+
+
+def _spread(table: "HtmlElement") -> None:
+    """Repeat merged cells in the columns and rows that they cover, so that each row can be read on its own."""
+    rows = list(islice(table.iter("tr"), _MOST))
+    cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
+    if not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
+        return
+    texts = spread(
+        [Cell(_words(cell), _count(cell, "colspan"), _count(cell, "rowspan")) for cell in row] for row in cells
+    )
+    for row, own, shown in zip(rows, cells, texts, strict=True):
+        kind = "th" if own and all(cell.tag == "th" for cell in own) else "td"
+        for cell in own:
+            row.remove(cell)
+        for text in shown:
+            row.append(row.makeelement(kind))
+            row[-1].text = text
+
+
+def _count(cell: "HtmlElement", name: str) -> int:
+    count = (cell.get(name) or "").strip()
+    return max(int(count), 1) if count.isascii() and count.isdigit() and len(count) < 6 else 1
+
+
+def _number_items(tree: "HtmlElement") -> None:
+    """Write the numbers of ordered lists into their items."""
+    for listed in list(islice(tree.iter("ol"), _MOST)):
+        start = listed.get("start") or "1"
+        number = int(start) if start.isascii() and start.isdigit() and len(start) < 6 else 1
+        for item in islice(listed.iterchildren("li"), _MOST):
+            value = item.get("value") or ""
+            number = int(value) if value.isascii() and value.isdigit() and len(value) < 6 else number
+            first = next(iter(item), None)
+            within = item if (item.text or "").strip() or first is None or first.tag != "p" else first
+            within.text = f"{number}. {(within.text or '').lstrip()}"
+            number += 1
+
+
+def _mark_raised(tree: "HtmlElement") -> None:
+    """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note."""
+    for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
+        before, parent, number = raised.getprevious(), raised.getparent(), _words(raised)
+        if parent is None or (raised.tag == "a" and not _REFERENCE.search(" ".join(map(str, raised.values())))):
+            continue  # it was within a raised number, or is an ordinary link
+        if raised.tag == "sub" or not number.isdigit() or len(number) > 4:
+            raised.drop_tag()
+            continue
+        ahead = (parent.text if before is None else before.tail) or ""
+        inner = next(raised.iterdescendants("a"), None)
+        is_note = raised.tag == "a" or inner is not None or not ahead[-1:].isalnum()
+        text = f"[{number}]" if is_note else f"^{number}"
+        if before is None:
+            parent.text = ahead + text
+        else:
+            before.tail = ahead + text
+        raised.drop_tree()

@@ -1,0 +1,87 @@
+import time
+
+import pytest
+
+from services.ingest_worker.extract import Hints, extract
+from services.ingest_worker.extract.page import page_text, tree_of
+
+_PROSE = "The harbour office keeps a book of all ships that lie at the quay, with their names, masters and cargo. " * 4
+
+
+def _page(body: str) -> str:
+    """Return the text of the page as a whole, and check that the main text of a longer page has it, too."""
+    whole = page_text(tree_of(f"<html><body>{body}</body></html>".encode())[0]).strip()
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p>{body}<p>{_PROSE}</p></main></body></html>"
+    main = extract(page.encode(), Hints(filename="a.html")).text
+    for line in filter(None, whole.split("\n")):
+        assert _bare(line) in _bare(main)
+    return whole
+
+
+def _bare(text: str) -> str:
+    return "".join(text.split()).replace("-", "")
+
+
+def test_items_of_ordered_lists_keep_their_numbers() -> None:
+    assert _page("<ol><li>Stop it.</li><li><p>Wait.</p></li></ol>") == "1. Stop it.\n2. Wait."
+    assert _page('<ol start="4"><li>Stop it.</li><li value="9">Wait.</li></ol>') == "4. Stop it.\n9. Wait."
+
+
+def test_merged_cells_and_lists_in_cells_are_in_each_row() -> None:
+    rows = (
+        '<tr><th>Deck</th><th colspan="2">Price</th></tr>'
+        '<tr><td rowspan="2">Low</td><td>1</td><td><ul><li>a</li><li>b</li></ul></td></tr>'
+        "<tr><td>2</td><td>3</td></tr>"
+    )
+
+    text = _page(f"<table>{rows}</table>")
+
+    assert text.split("\n")[0::2] == ["| Deck | Price | Price |", "| Low | 1 | a; b |"]
+    assert text.split("\n")[3] == "| Low | 2 | 3 |"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '<table><tr><td class="linenos"><pre>1\n2</pre></td><td class="code"><pre>if a:\n    b</pre></td></tr></table>',
+        "<table><tr><td>1</td><td><code>if a:</code></td></tr><tr><td>2</td><td><code>    b</code></td></tr></table>",
+    ],
+)
+def test_code_beside_line_numbers_keeps_its_lines(table: str) -> None:
+    assert _page(table) == "```\nif a:\n    b\n```"
+
+
+def test_a_page_within_a_form_is_read() -> None:
+    page = f"<html><body><form><h1>Harbour</h1><p>{_PROSE}</p><input value='x'></form></body></html>"
+
+    assert "keeps a book" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_a_warning_in_the_article_and_a_footnote_are_text() -> None:
+    warning = '<section><aside class="warning"><p>The quay is slippery.</p></aside></section>'
+    note = '<aside epub:type="footnote"><p>At low water.</p></aside>'
+
+    assert page_text(tree_of(f"<body>{warning}<p>Text.</p>{note}</body>".encode())[0]).split("\n\n")[1:] == [
+        "The quay is slippery.",
+        "Text.",
+        "At low water.",
+    ]
+
+
+def test_raised_numbers_stand_apart() -> None:
+    text = _page('<p>In 1822<sup><a href="#n">1</a></sup> it had 10<sup>5</sup> tons, the 1<sup>st</sup> time.</p>')
+
+    assert text == "In 1822[1] it had 10^5 tons, the 1st time."
+
+
+@pytest.mark.parametrize(
+    "shape", ["<ol>", "<ol><li>", "<table><tr><td rowspan=9999>a", "<form>a", "<sup>1", "<aside class=note>"]
+)
+def test_time_grows_with_the_size_alone(shape: str) -> None:
+    def spent(count: int) -> float:
+        began = time.thread_time()
+        tree_of((shape * count).encode())
+        return time.thread_time() - began
+
+    spent(10)
+    assert spent(8_000) < 16 * max(spent(1_000), 0.02)
