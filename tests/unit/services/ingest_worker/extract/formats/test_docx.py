@@ -146,30 +146,6 @@ def test_form_fields_struck_text_and_links_say_what_the_page_shows() -> None:
     assert _read(with_link).text == "B\n\ncheckednot checked\n\n~~90~~ 80 [the form](https://a.test/f)"
 
 
-def test_equations_keep_their_meaning() -> None:
-    def of(name: str, text: str) -> str:
-        return f"<w:{name}><w:r><w:t>{text}</w:t></w:r></w:{name}>"
-
-    fraction = f"<w:f>{of('num', 'a+b')}{of('den', 'c')}</w:f>"
-    power = f"<w:sSup>{of('e', '10')}{of('sup', '5')}</w:sSup>"
-    root = f"<w:rad>{of('deg', '3')}{of('e', 'x+1')}</w:rad>"
-    brackets = f'<w:d><w:dPr><w:begChr w:val="["/><w:endChr w:val="]"/></w:dPr>{of("e", "x")}{of("e", "y")}</w:d>'
-    total = f'<w:nary><w:naryPr><w:chr w:val="∑"/></w:naryPr>{of("sub", "i=1")}{of("sup", "n")}{of("e", "i")}</w:nary>'
-    matrix = f"<w:m><w:mr>{of('e', '1')}{of('e', '2')}</w:mr><w:mr>{of('e', '3')}{of('e', '4')}</w:mr></w:m>"
-    parts = (fraction, power, root, brackets, total, matrix)
-
-    read = _read(a_docx("".join(f"<w:p><w:oMath>{part}</w:oMath></w:p>" for part in parts)))
-
-    assert read.text.split("\n\n") == [
-        "(a+b)/c",
-        "10^5",
-        "\\sqrt[3]{x+1}",
-        "[x|y]",
-        "\\sum_{i=1}^n i",
-        "\\begin{matrix} 1 & 2 \\\\ 3 & 4 \\end{matrix}",
-    ]
-
-
 def test_when_time_is_up_the_paragraphs_so_far_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter((False, False, True))
     monkeypatch.setattr(limits, "spent", lambda: next(looks))
