@@ -23,7 +23,7 @@ _PROPERTIES = "docProps/core.xml"
 _ADDRESS = re.compile(r"(?:https?|mailto):[^\s()<>]{1,2000}", re.IGNORECASE)
 
 Properties = dict[str, str]
-_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError, KeyError)
+_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, KeyError)
 
 
 def names(data: bytes) -> frozenset[str]:
@@ -56,21 +56,23 @@ def opened(data: bytes, hints: Hints) -> zipfile.ZipFile:
         raise Rejected(
             f"{hints.name} would unpack from {len(data)} to {total} bytes, more than is allowed", "too_large"
         )
-    if any(entry.flag_bits & 1 for entry in entries):
+    locked = [entry.flag_bits & 1 for entry in entries if not entry.is_dir()]
+    if locked and all(locked):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     return archive
 
 
-def part(archive: zipfile.ZipFile, name: str, hints: Hints) -> bytes:
+def part(archive: zipfile.ZipFile, name: str | zipfile.ZipInfo, hints: Hints) -> bytes:
     """Return one entry.
 
     Raises:
-        Rejected: code `damaged`, when it is missing, broken, or larger than declared.
+        Rejected: code `damaged`, when it is missing, broken, locked, or larger than declared.
     """
     try:
         return archive.read(name)
     except _ERRORS:
-        raise Rejected(f"{hints.name} is damaged: its part {name} is missing or broken", "damaged") from None
+        named = name if isinstance(name, str) else name.filename
+        raise Rejected(f"{hints.name} is damaged: its part {named} is missing or broken", "damaged") from None
 
 
 def related(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, tuple[str, str]]:

@@ -188,7 +188,7 @@ class _Document:
     def _other(self, element: "_Element") -> Iterator[MarkdownBlock]:
         """Yield the text of an embedded document of another format."""
         source = self._part(_value(element, "id"))
-        texts, _ = part_texts([("", source)] if source else [], self._hints)
+        texts, _ = part_texts([("", lambda: source)] if source else [], self._hints)
         yield from map(MarkdownBlock, texts)
 
     def _gather(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:

@@ -1,4 +1,5 @@
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -54,15 +55,60 @@ def test_a_bomb_is_too_large(parts: dict[str, bytes], sentence: str) -> None:
     assert caught.value.code == "too_large"
 
 
-def test_a_file_larger_than_it_says_is_not_read_further() -> None:
-    data = bytearray(a_zip({"a.txt": b"x" * 1_000_000}))
-    listed = data.rindex(b"PK\x01\x02")
-    data[listed + 24 : listed + 28] = struct.pack("<I", 10)  # the declared size
+def _listed(data: bytearray, name: str) -> int:
+    """Return where the directory lists a file."""
+    return data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
 
-    with pytest.raises(Rejected, match=r"is damaged: its part a\.txt is missing or broken") as caught:
-        _read(bytes(data))
 
-    assert caught.value.code == "damaged"
+def _damage(data: bytearray, at: int) -> None:
+    data[at + 16] ^= 0xFF  # the checksum
+
+
+def _understate(data: bytearray, at: int) -> None:
+    data[at + 24 : at + 28] = struct.pack("<I", 10)  # the unpacked size
+
+
+def _pack_otherwise(data: bytearray, at: int) -> None:
+    data[at + 10] = 99  # a method that we don't know
+
+
+def _lock(data: bytearray, at: int) -> None:
+    data[at + 8] |= 1
+
+
+@pytest.mark.parametrize("spoil", [_damage, _understate, _pack_otherwise, _lock])
+def test_a_file_that_cannot_be_unpacked_is_noted_and_the_others_are_read(
+    spoil: Callable[[bytearray, int], None],
+) -> None:
+    data = bytearray(a_zip({"eins.txt": "Das Tor.", "zwei.md": "x" * 1_000_000, "drei.txt": "Der Steg."}))
+    spoil(data, _listed(data, "zwei.md"))
+
+    read = _read(bytes(data))
+
+    assert read.text == "# eins.txt\n\nDas Tor.\n\n# drei.txt\n\nDer Steg."
+    assert read.note is not None
+    assert "zwei.md" in read.note
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        ("会议纪要/预算.txt", "gbk"),
+        ("渡し船の時刻表.txt", "cp932"),
+        ("會議記錄.txt", "big5"),
+        ("보고서.txt", "cp949"),
+        ("отчёт за май.txt", "cp866"),
+        ("Größe.txt", "cp437"),
+        ("Fähre.txt", "utf-8"),
+        ("naïve café.txt", "cp437"),
+        ("《船期》（春）.txt", "gbk"),
+    ],
+)
+def test_a_name_is_in_the_encoding_that_it_was_written_in(name: str, encoding: str) -> None:
+    raw = name.encode(encoding)
+    data = a_zip({"~" * len(raw): "Im Hafen."}).replace(b"~" * len(raw), raw)
+
+    assert _read(data).text == f"# {name}\n\nIm Hafen."
 
 
 def test_a_locked_archive_is_refused_as_such() -> None:
