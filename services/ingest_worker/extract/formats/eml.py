@@ -1,9 +1,12 @@
 """Reads emails: the message, then its attachments, as sections."""
 
 import re
-from email import policy
+from collections.abc import Callable, Iterator
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
+from email.policy import EmailPolicy
+from functools import partial
+from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
@@ -11,7 +14,7 @@ from services.ingest_worker.extract.page import page_text, tree_of
 from services.ingest_worker.extract.parts import note, part_texts
 from shared.errors import Rejected
 
-_HEADERS = ("From", "To", "Cc", "Date")
+_HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _MESSAGE = re.compile(
     rb"(?:(?:Return-Path|Received|Delivered-To|MIME-Version|From|To|Subject|Date|Message-ID|X-[\w-]+): [^\n]*+\n"
     rb"(?:[ \t][^\n]*+\n)*+){2}",
@@ -26,35 +29,56 @@ _BORDER = re.compile(rb"^--([^\r\n]{1,202})", re.MULTILINE)
 _LONG = re.compile(rb"(?im)^(content-[\w-]++:(?:[^\n]|\n[ \t]){0,1000}+)(?:[^\n]|\n[ \t])++")  # parameters: n³
 _MAIL = re.compile(rb"(?im)^content-type:\s*+message/")
 _SIGNATURES = frozenset({"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"})
+_FORMS = frozenset({"text/x-amp-html", "text/watch-html"})  # of a message that is there as HTML, too
+_BODIES = frozenset({"text/plain", "text/html", "text/calendar"})
+_REPORTS = frozenset(
+    {"message/delivery-status", "message/global-delivery-status", "message/disposition-notification"}
+    | {"message/feedback-report"}
+)
+_MAILS = frozenset({"message/rfc822", "message/global", "text/rfc822-headers"})
+_PAGE_FILES = re.compile(r"image/|font/|text/css$|text/javascript$|application/(?:x-)?javascript$")
+_WORD = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u9fff\uac00-\ud7af]+")
+_SAME = 0.5  # share of the HTML part's words that a plain part has, unless it only says that there is HTML
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return sender, recipients, date and message, then each attachment under its name; the subject is the title.
+    """Return subject, sender, recipients, date and message, then each attachment under its name.
+
+    The subject is the title, too.
 
     Raises:
         Rejected: code `too_large`: mails are nested too deeply; `unsupported`: the file is not a mail.
     """
     if b"\0" in data[:_HEAD]:  # UTF-16
         data = decoded(data, hints).encode("utf-8", "replace")
+    message, unread = message_of(data, hints)
+    return extraction(message, unread, hints)
+
+
+class _Policy(EmailPolicy):
+    """Takes a header as it stands where the library fails at it, which lets IndexError and more past."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        """Return the parsed header, or its text."""
+        try:
+            return super().header_fetch_parse(name, value)
+        except Exception:  # noqa: BLE001 - as above
+            return " ".join(value.split())
+
+
+_POLICY: Any = _Policy()  # its type can't say that it makes an EmailMessage
+
+
+def message_of(data: bytes, hints: Hints) -> tuple[EmailMessage, list[str]]:
+    """Return the parsed mail, and a sentence if only the first of its parts were parsed.
+
+    Raises:
+        Rejected: code `too_large`: too many parts have parts of their own.
+    """
     data, found = _bounded(data, hints)
-    message = BytesParser(EmailMessage, policy=policy.default).parsebytes(data)
-    heads = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
-    body = message.get_body(("plain", "html"))
-    attached = [
-        (_name(part, number), _bytes(part))
-        for number, part in enumerate(message.iter_attachments(), start=1)
-        if part.get_content_type() not in _SIGNATURES
-    ]
-    texts, unread = part_texts(attached, hints) if attached else ([], [])
-    if found > _MOST_PARTS:
-        unread.insert(0, f"only the first {_MOST_PARTS} of {found} parts were read")
-    return Extraction(
-        text=cleaned("\n\n".join(["\n".join(heads), _body(body, hints), *texts])),
-        document_type="eml",
-        title=_header(message, "Subject"),
-        created=_date(message),
-        note=note(unread),
-    )
+    unread = [f"only the first {_MOST_PARTS} of {found} parts were read"] if found > _MOST_PARTS else []
+    message: EmailMessage = BytesParser(EmailMessage, policy=_POLICY).parsebytes(data)
+    return message, unread
 
 
 def _bounded(data: bytes, hints: Hints) -> tuple[bytes, int]:
@@ -67,42 +91,118 @@ def _bounded(data: bytes, hints: Hints) -> tuple[bytes, int]:
     return data[: borders[_MOST_PARTS]] if len(borders) > _MOST_PARTS else data, len(borders)
 
 
-def _header(message: EmailMessage, name: str) -> str | None:
-    try:
-        return one_line(str(message[name] or ""), 1000)
-    except Exception:  # noqa: BLE001 - the library lets IndexError and more past on a broken header
-        return None
+def extraction(message: EmailMessage, unread: list[str], hints: Hints) -> Extraction:
+    """Return the text and properties of a parsed mail, as `read` does; the note begins with the sentences `unread`."""
+    heads = [f"{name}: {value}" for name in _HEADERS if (value := header(message, name))]
+    mail = _Mail(hints)
+    bodies = [*mail.texts(message)]
+    texts, failed = part_texts(mail.attached, hints) if mail.attached else ([], [])
+    return Extraction(
+        text=cleaned("\n\n".join(["\n".join(heads), *filter(str.strip, bodies), *texts])),
+        document_type="eml",
+        title=header(message, "Subject"),
+        created=date(message),
+        note=note([*unread, *mail.unread, *failed]),
+    )
 
 
-def _date(message: EmailMessage) -> str | None:
+class _Mail:
+    """Walks the tree of a mail's parts, and collects what belongs to no body."""
+
+    def __init__(self, hints: Hints) -> None:
+        self._hints = hints
+        self.attached: list[tuple[str, Callable[[], bytes]]] = []
+        self.unread: list[str] = []  # sentences
+
+    def texts(self, part: MIMEPart) -> Iterator[str]:
+        """Yield the texts that a mail program shows, in order."""
+        kind = part.get_content_type()
+        inner = [*part.iter_parts()] if part.is_multipart() else []
+        if kind in _REPORTS:
+            yield "\n\n".join(block.as_string() for block in inner) if inner else _body(part, self._hints)
+        elif kind == "multipart/encrypted":
+            self.unread.append("an encrypted message was not read")
+        elif kind == "multipart/alternative" and inner:
+            yield from self._best(inner)
+        elif kind.startswith("multipart/") and inner:
+            for each in inner if kind != "multipart/related" else filter(_is_read, inner):
+                yield from self.texts(each)
+        elif (kind in _BODIES and not _is_file(part)) or kind.startswith("multipart/"):  # an empty or broken container
+            yield _body(part, self._hints)
+        elif kind not in _SIGNATURES | _FORMS:
+            self.attached.append((_name(part, kind, len(self.attached) + 1), partial(_bytes, part)))
+
+    def _best(self, parts: list[MIMEPart]) -> Iterator[str]:
+        """Yield the text of the simplest alternative that says what the richest one does; then those beside them."""
+        told: dict[str, str] = {}
+        beside: list[str] = []
+        for part in parts:
+            kind = _shown_as(part)
+            found = "\n\n".join(self.texts(part))
+            if kind is None:
+                beside.append(found)
+            elif found.strip():
+                told.setdefault(kind, found)
+        plain, rich = told.get("text/plain", ""), told.get("text/html", "")
+        words = set(_WORD.findall(rich.casefold()))
+        same = len(words.intersection(_WORD.findall(plain.casefold()))) >= _SAME * len(words)
+        yield plain if plain and same else rich
+        yield from beside
+
+
+def _shown_as(part: MIMEPart) -> str | None:
+    """Return text/plain or text/html for an alternative form of the message; None for a part beside it."""
+    kinds = {each.get_content_type() for each in part.walk() if not _is_file(each)}
+    return next((kind for kind in ("text/html", "text/plain") if kind in kinds), None)
+
+
+def _is_file(part: MIMEPart) -> bool:
+    return part.get_content_disposition() == "attachment" or part.get_filename() is not None
+
+
+def _is_read(part: MIMEPart) -> bool:
+    """Return whether a part of a page is more than a picture or a style that the page shows."""
+    return _PAGE_FILES.match(part.get_content_type()) is None or part.get_content_disposition() == "attachment"
+
+
+def header(message: EmailMessage, name: str) -> str | None:
+    """Return a header's value on one line; None if it is missing."""
+    return one_line(str(message[name] or ""), 1000)
+
+
+def date(message: EmailMessage) -> str | None:
+    """Return the date in ISO 8601; None if it is missing or broken."""
     try:
         return str(message["Date"].datetime.isoformat())
-    except Exception:  # noqa: BLE001 - as above
+    except AttributeError:
         return None
 
 
-def _body(part: MIMEPart | None, hints: Hints) -> str:
-    if part is None:
-        return ""
+def _body(part: MIMEPart, hints: Hints) -> str:
     data = _bytes(part)
     try:
         # Without a charset, or with a wrong one, the encoding is guessed.
         text = decoded(data, hints, declared=part.get_content_charset())
     except Rejected:
         text = data.decode("utf-8", "replace")
-    return page_text(tree_of(text.encode("utf-8", "replace"))[0]) if part.get_content_subtype() == "html" else text
+    match part.get_content_subtype():
+        case "html":
+            return page_text(tree_of(text.encode("utf-8", "replace"))[0])
+        case "calendar":
+            return re.sub(r"\r?\n[ \t]", "", text)  # a long line goes on after a line end and a blank
+        case _:
+            return text
 
 
 def _bytes(part: MIMEPart) -> bytes:
-    if part.get_content_type() == "message/rfc822":
+    if part.is_multipart():
         return b"\n".join(inner.as_bytes() for inner in part.iter_parts())
     payload = part.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
 
 
-def _name(part: MIMEPart, number: int) -> str:
-    mail = part.get_content_type() == "message/rfc822"
-    return one_line(part.get_filename(), 200) or f"attachment {number}{'.eml' if mail else ''}"
+def _name(part: MIMEPart, kind: str, number: int) -> str:
+    return one_line(part.get_filename(), 200) or f"attachment {number}{'.eml' if kind in _MAILS else ''}"
 
 
 FORMAT = Format(

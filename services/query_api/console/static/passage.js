@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { prose } from "./prose.js";
 
-const MARKDOWN = new Set(["doc", "docx", "eml", "epub", "html", "ipynb", "md", "msg", "odp", "odt", "ppt", "pptx", "rtf", "xml", "zip"]);
+const MARKDOWN = new Set(["doc", "docx", "eml", "epub", "html", "ipynb", "mbox", "md", "msg", "odp", "odt", "ppt", "pptx", "rtf", "xml", "zip"]);
 
 /** Return whether a document's text is Markdown. */
 export function isMarkdown(type) {

@@ -22,9 +22,9 @@ def _read(mail: EmailMessage) -> Extraction:
 def test_heads_and_message_are_the_text_and_the_subject_is_the_title() -> None:
     read = _read(a_mail("Größe"))
 
-    assert (
-        read.text
-        == "From: Ann <ann@example.org>\nTo: bob@example.org\nDate: Mon, 06 May 2024 10:00:00 +0200\n\nIt rose."
+    assert read.text == (
+        "Subject: Größe\nFrom: Ann <ann@example.org>\nTo: bob@example.org\nDate: Mon, 06 May 2024 10:00:00 +0200\n\n"
+        "It rose."
     )
     assert (read.title, read.created, read.document_type) == ("Größe", "2024-05-06T10:00:00+02:00", "eml")
     assert detect(a_mail().as_bytes(), Hints()).document_type == "eml"
@@ -32,11 +32,121 @@ def test_heads_and_message_are_the_text_and_the_subject_is_the_title() -> None:
 
 def test_plain_text_is_taken_before_html_and_html_is_read_where_there_is_no_other() -> None:
     both, only = a_mail(), a_mail()
-    both.add_alternative("<p>Never</p>", subtype="html")
+    both.add_alternative("<p>It <b>rose</b>.</p>", subtype="html")
     only.set_content("<h1>Low</h1><script>x()</script><p>It fell.</p>", subtype="html")
 
     assert _read(both).text.endswith("\n\nIt rose.")
     assert _read(only).text.endswith("\n\n# Low\n\nIt fell.")
+
+
+@pytest.mark.parametrize(
+    ("plain", "html", "said"),
+    [
+        (" \n\n", "<p>De kraan is klaar.</p>", "De kraan is klaar."),
+        (
+            "Votre logiciel n'affiche pas le HTML : https://example.org/lettre",
+            "<p>Le phare rouvre.</p>",
+            "Le phare rouvre.",
+        ),
+        ("此邮件为网页格式,请用浏览器查看。", "<p>渡轮九点出发。</p>", "渡轮九点出发。"),
+        ("渡轮九点出发。\n\n再见", "<div>渡轮九点<b>出发</b>。</div>", "渡轮九点出发。\n\n再见"),
+        ("The mill\ngrinds rye.", "<p>The mill grinds <i>rye</i>.</p>", "The mill\ngrinds rye."),
+        ("Only here.", "<p> </p>", "Only here."),
+    ],
+)
+def test_of_two_forms_of_a_message_the_one_that_says_something_is_read(plain: str, html: str, said: str) -> None:
+    mail = a_mail()
+    mail.set_content(plain)
+    mail.add_alternative(html, subtype="html")
+
+    assert _read(mail).text.partition("+0200\n\n")[2].strip() == said
+
+
+_PLAIN = "Content-Type: text/plain; charset=utf-8\n\n{}\n"
+_FILE = "Content-Type: text/csv\nContent-Disposition: {}; filename=quais.csv\n\nquai;grue\nnord;9\n"
+_HTML = "Content-Type: text/html; charset=utf-8\n\n<p>{}</p>\n"
+_PICTURE = "Content-Type: image/png\nContent-ID: <a>\nContent-Disposition: inline; filename=a.png\n\nx\n"
+
+
+def _parts(kind: str, *parts: str) -> str:
+    name = f"b{len(kind)}{len(parts)}{len(''.join(parts))}"
+    inner = "".join(f"--{name}\n{part}" for part in parts)
+    return f'Content-Type: multipart/{kind}; boundary="{name}"\n\n{inner}--{name}--\n'
+
+
+@pytest.mark.parametrize(
+    ("tree", "texts"),
+    [
+        (  # S/MIME, clear-signed
+            _parts(
+                "signed; protocol=x",
+                _parts("mixed", _PLAIN.format("Voici."), _FILE.format("attachment")),
+                "Content-Type: application/pkcs7-signature; name=smime.p7s\n\nMIIB\n",
+            ),
+            ["Voici.", "quai: nord; grue: 9"],
+        ),
+        (  # the footer of a list
+            _parts(
+                "mixed",
+                _parts("mixed", _PLAIN.format("Voici."), _FILE.format("attachment")),
+                _PLAIN.format("Se désabonner"),
+            ),
+            ["Voici.", "Se désabonner", "quai: nord; grue: 9"],
+        ),
+        (  # Apple Mail: the file lies between two halves of the richer form
+            _parts(
+                "alternative",
+                _PLAIN.format("Avant. Après."),
+                _parts("mixed", _HTML.format("Avant."), _FILE.format("inline"), _HTML.format("Après.")),
+            ),
+            ["Avant. Après.", "quai: nord; grue: 9"],
+        ),
+        (  # a page with its pictures, beside a file
+            _parts(
+                "mixed",
+                _parts("alternative", _PLAIN.format(""), _parts("related", _HTML.format("Le phare."), _PICTURE)),
+                _FILE.format("attachment"),
+            ),
+            ["Le phare.", "quai: nord; grue: 9"],
+        ),
+        (  # an invitation
+            _parts(
+                "alternative",
+                _PLAIN.format("Réunion"),
+                "Content-Type: text/x-amp-html\n\n<p>Réunion</p>\n",
+                _HTML.format("Réunion"),
+                "Content-Type: text/calendar; method=REQUEST\n\nBEGIN:VEVENT\nLOCATION:Quai\n  nord\nEND:VEVENT\n",
+            ),
+            ["Réunion", "LOCATION:Quai nord"],
+        ),
+        (  # a delivery report, with the headers of the mail that it is about
+            _parts(
+                "report; report-type=delivery-status",
+                _PLAIN.format("Non remis."),
+                "Content-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nFinal-Recipient: rfc822; e@a.org\n",
+                "Content-Type: text/rfc822-headers\n\nFrom: a@example.org\nSubject: Devis\n",
+            ),
+            ["Non remis.", "Final-Recipient: rfc822; e@a.org", "Subject: Devis"],
+        ),
+    ],
+    ids=["signed", "list", "apple", "pictures", "calendar", "report"],
+)
+def test_every_part_of_the_tree_is_read_once_in_order(tree: str, texts: list[str]) -> None:
+    read = extract(f"From: a@example.org\nMIME-Version: 1.0\n{tree}".encode(), Hints(filename="m.eml"))
+
+    found = [read.text.index(text) for text in texts]
+    assert found == sorted(found)
+    assert [read.text.count(text) for text in texts] == [1] * len(texts)
+    assert read.note is None
+
+
+def test_an_encrypted_message_is_noted() -> None:
+    tree = _parts("encrypted", "Content-Type: application/pgp-encrypted\n\nVersion: 1\n", _PLAIN.format("hQEMA"))
+
+    read = extract(f"From: a@example.org\nSubject: s\n{tree}".encode(), Hints(filename="m.eml"))
+
+    assert "hQEMA" not in read.text
+    assert read.note is not None
 
 
 def test_a_charset_is_what_was_meant_or_what_it_looks_like() -> None:
@@ -94,6 +204,9 @@ def test_mails_in_mails_end_somewhere() -> None:
         b"From: a\nTo: b\nContent-Transfer-Encoding: base64\n\n!!!still here",
         b"From: =?utf-8?b?broken\nDate: never\nSubject: s\n\nstill here",
         b"From: a\nContent-Type: multipart/mixed\n\nstill here",
+        b"From: a\nTo: b\nContent-Type: text/plain; charset*\n\nstill here",
+        b"From: a\nTo: b\nContent-Type: text/plain; =?\n\nstill here",
+        b"From: a\nTo: b\nContent-Disposition: inline; name*1*=\n\nstill here",
     ],
 )
 def test_a_broken_mail_is_no_bug_of_ours(mail: bytes) -> None:
