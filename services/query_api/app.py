@@ -10,7 +10,7 @@ from uuid import uuid4
 import structlog
 from litestar import Litestar, MediaType, Router
 from litestar.config.cors import CORSConfig
-from litestar.datastructures import Headers, MutableScopeHeaders, State
+from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
@@ -19,7 +19,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
 
 from services.query_api import answer, clients, documents, ingest, ops, search
-from services.query_api.answer import chat, rate_limit
+from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import ollama, open_webui, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
@@ -35,6 +35,7 @@ from services.query_api.documents.usage import usage_of
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.allowed_methods import AllowedMethods
+from services.query_api.http.answer_rate import AnswerRate
 from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
@@ -163,9 +164,11 @@ def make_api(parts: ApiParts) -> Litestar:
         callbacks=parts.callbacks,
         siblings=partial(parts.generations.siblings, parts.index) if parts.generations is not None else no_siblings,
     )
+    rate = AnswerRate(settings.chat_rate)
     answering = Answering(
         retriever,
         parts.models,
+        rate,
         gate=RelevanceGate(settings.min_score, settings.gate),
         general_knowledge=settings.general_knowledge == "on",
         inert_links=settings.answer_links == "inert",
@@ -173,7 +176,7 @@ def make_api(parts: ApiParts) -> Litestar:
     )
     provided: dict[str, object] = {
         "retriever": retriever,
-        "searching": Searching(retriever, parts.past, QueryExpander(parts.models)),
+        "searching": Searching(retriever, parts.past, QueryExpander(parts.models, rate)),
         "metrics": metrics,
         "submissions": submissions,
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body),
@@ -212,8 +215,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "probed": Probed(parts.readiness, parts.registry),
         "monitoring": monitoring.Monitoring(keyring, settings.metrics_networks),
     }
-    rate = rate_limit.AnswerRate(settings.chat_rate)
-    tools = AgentTools(retriever, answering, library, rate, settings.public_url)
+    tools = AgentTools(retriever, answering, library, settings.public_url)
     routes = [
         *(route for route in ROUTES if route not in _OLLAMA and (parts.generations or route not in _GENERATIONS)),
         livez,
@@ -253,7 +255,6 @@ def make_api(parts: ApiParts) -> Litestar:
         exception_handlers=HANDLERS,
         before_send=[AllowedMethods(), _Observer(metrics)],
         request_class=ApiRequest,
-        state=State({rate_limit.STATE: rate}),
         request_max_body_size=None,  # `Admission` knows each route's limit
         cors_config=_cors(settings.origins),
         openapi_config=_openapi(parts.version),

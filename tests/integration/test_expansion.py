@@ -64,3 +64,33 @@ async def test_without_a_language_model_a_search_is_not_expanded(parts: ApiParts
         reply = await client.post("/rag/search", json={"query": "x", "expansion": "model"})
 
     assert "SLUICE_CHAT" in problem(reply, 400)
+
+
+async def test_every_call_of_the_model_counts_for_the_key(parts: ApiParts, tenants: Iterator[str]) -> None:
+    author = Author("Who lights the lantern?")
+    models = ChatModels([ChatModel(name="extractive", server="openai", answers=author)])
+    settings = parts.settings.model_copy(update={"chat_rate": 1})
+    question = "When is the lantern lit?"
+    messages = [{"role": "user", "content": question}]
+    expanded: dict[str, object] = {"query": question, "expansion": "model"}
+    async with a_client(an_app(parts, models=models, settings=settings), next(tenants)) as client:
+        id_ = await ingested(client)
+        calling: dict[str, dict[str, object]] = {
+            "/rag/search": expanded,
+            "/rag/search/batch": {"queries": [{"query": question}, expanded]},
+            "/chat": {"message": question},
+            "/rag/query": {"question": question, "documentIds": [id_]},
+            "/v1/chat/completions": {"model": "extractive", "messages": messages},
+            "/v1/responses": {"model": "rag/extractive", "input": question},
+            "/api/chat": {"model": "rag/extractive", "messages": messages},
+            "/api/generate": {"model": "rag/extractive", "prompt": question},
+        }
+        first = await client.post("/rag/search", json=expanded)
+        assert (first.status_code, len(author.asked)) == (200, 1)
+        for path, body in calling.items():
+            for stream in (False, True) if "search" not in path else (None,):
+                reply = await client.post(path, json=body | ({} if stream is None else {"stream": stream}))
+                assert (path, reply.status_code) == (path, 429)
+        plain = await client.post("/rag/search", json={"query": question})
+
+    assert (plain.status_code, len(author.asked)) == (200, 1)

@@ -5,6 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.query_api.answer.answering import Answering, AnswerRequest
+from services.query_api.http.answer_rate import AnswerRate
+from services.query_api.http.auth import ANYBODY
 from shared.answers import Conversation, Passage, Turn
 from shared.answers.prompt import messages
 from shared.errors import Unavailable
@@ -64,8 +66,8 @@ async def test_a_model_is_asked_once_more_and_then_it_is_an_error(failures: int,
     """**Feature: rag-chatbot, Property 17: AI model retry on failure**"""
     model = MemoryAnswers()
     model.failures = failures
-    answering = Answering(None, models_of(model))  # type: ignore[arg-type]  # plain chat searches nothing
-    request = AnswerRequest(tenant="t", turns=(Turn(role="user", content=message),))
+    answering = Answering(None, models_of(model), AnswerRate(0))  # type: ignore[arg-type]  # plain chat searches nothing
+    request = AnswerRequest(caller=ANYBODY, turns=(Turn(role="user", content=message),))
 
     if failures < 2:
         assert (await answering.answer(request)).text == "Good evening."

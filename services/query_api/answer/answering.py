@@ -9,6 +9,8 @@ import msgspec
 import structlog
 
 from services.query_api.answer.citing import Citation, citations
+from services.query_api.http.answer_rate import AnswerRate
+from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid, unavailable
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
@@ -58,7 +60,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A question with its options. Without `retrieval`, the model answers without documents."""
 
-    tenant: str
+    caller: Caller
     turns: tuple[Turn, ...]  # the user's last turn is the question
     retrieval: Retrieval | None = None
     model: str | None = None  # a configured name; None: the default, and the others when it fails
@@ -121,13 +123,14 @@ class Answering:
         self,
         retriever: Retriever,
         models: ChatModels,
+        rate: AnswerRate,
         *,
         gate: RelevanceGate = EVERYTHING,
         general_knowledge: bool = False,
         inert_links: bool = False,
         without_store: bool = False,
     ) -> None:
-        """Take the parts.
+        """Take the parts; each prepared request counts for `rate`.
 
         `general_knowledge`: when no passage is relevant, a model answers all the same and says that it does so.
         `inert_links`: links and images in answers from documents are replaced by text.
@@ -135,6 +138,7 @@ class Answering:
         """
         self._retriever = retriever
         self._models = models
+        self._rate = rate
         self._gate = gate
         self._general_knowledge = general_knowledge
         self._inert_links = inert_links
@@ -162,10 +166,12 @@ class Answering:
         """Return the request with its passages, ready to be streamed.
 
         Raises:
-            Problem: 400, the model or target isn't configured; 503, no model can chat without passages.
+            Problem: 400, the model or target isn't configured; 429, the caller has used up its answers; 503, no model
+                can chat without passages.
             Unavailable: the search is unavailable, and no setting allows answers without it.
         """
         models = self._chosen(request)
+        self._rate.take(request.caller.key)
         passages: tuple[Passage, ...] = ()
         warnings: tuple[str, ...] = ()
         answerable = tuple(model for model in models if not model.answers.needs_passages)
@@ -243,13 +249,13 @@ class Answering:
         """
         question = spelled_out(request.turns)
         if retrieval.compared:
-            return await self._of_each(request.tenant, question, retrieval)
+            return await self._of_each(request.caller.tenant, question, retrieval)
         top_k = max(retrieval.top_k, DEEPER) if quotes and retrieval.top_k >= MOST_QUOTED else retrieval.top_k
-        passages = await self._searched(request.tenant, question, retrieval, retrieval.where, top_k)
+        passages = await self._searched(request.caller.tenant, question, retrieval, retrieval.where, top_k)
         if quotes and (ids := focus(question, passages)):
             only = Match("metadata.documentId", ids)
             where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
-            return await self._searched(request.tenant, question, retrieval, where, top_k)
+            return await self._searched(request.caller.tenant, question, retrieval, where, top_k)
         return passages
 
     async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:

@@ -14,7 +14,6 @@ from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
 from services.query_api.answer.citing import excerpt, references
-from services.query_api.answer.rate_limit import within_rate
 from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_of, turns_of
 from services.query_api.http.auth import needs
@@ -82,7 +81,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 @post(
     "/chat",
     operation_id="chat",
-    guards=[needs("query"), within_rate],
+    guards=[needs("query")],
     opt=in_lane("ask", "chat: message, useRag", takes=TEXTS)
     | replies(422, ok={JSON: ChatReply, EVENT_STREAM: StreamEvent}),
     status_code=200,
@@ -96,7 +95,7 @@ async def chat(
     where = filters_of(data.rag_filters, "ragFilters")
     prepared = await answering.prepare(
         AnswerRequest(
-            tenant=request.user.tenant,
+            caller=request.user,
             turns=turns,
             retrieval=Retrieval(top_k=data.rag_top_k, where=where) if data.use_rag else None,
             model=data.model,

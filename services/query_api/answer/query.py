@@ -14,7 +14,6 @@ from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
 from services.query_api.answer.citing import references
-from services.query_api.answer.rate_limit import within_rate
 from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
@@ -77,7 +76,7 @@ class QueryReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 @post(
     "/rag/query",
     operation_id="rag_query",
-    guards=[needs("query"), within_rate],
+    guards=[needs("query")],
     opt=in_lane("ask", "ask chosen documents: question, documentIds", takes=TEXTS)
     | replies(404, 409, 422, ok={JSON: QueryReply, EVENT_STREAM: StreamEvent}),
     status_code=200,
@@ -99,7 +98,7 @@ async def rag_query(
     history = turns_of(data.conversation_history, "conversationHistory")
     prepared = await answering.prepare(
         AnswerRequest(
-            tenant=request.user.tenant,
+            caller=request.user,
             turns=(*history, Turn(role="user", content=question)),
             retrieval=Retrieval(top_k=data.top_k, where=Filter(must=tuple(must)), compared=tuple(compared)),
             model=data.model,

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
-from services.query_api.answer.rate_limit import AnswerRate
 from services.query_api.clients.links import Links
 from services.query_api.documents.listing import Listing
 from services.query_api.documents.views import DocumentPage, DocumentViews, ListCursor
@@ -101,11 +100,8 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class AgentTools:
     """The tools. Each raises Problem if the caller is at fault, and Unavailable if a part is away."""
 
-    def __init__(
-        self, retriever: Retriever, answering: Answering, views: DocumentViews, rate: AnswerRate, public_url: str
-    ) -> None:
+    def __init__(self, retriever: Retriever, answering: Answering, views: DocumentViews, public_url: str) -> None:
         """Take the parts; `public_url`, if not empty, is the base of links."""
-        self._rate = rate
         self._retriever = retriever
         self._answering = answering
         self._views = views
@@ -159,10 +155,9 @@ class AgentTools:
 
     async def ask(self, caller: Caller, links: Links, asked: AskArguments) -> AgentAnswer:
         """Return an answer from the documents."""
-        self._rate.take(caller.key)
         question = question_of(asked.question, "question")
         retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
-        request = AnswerRequest(tenant=caller.tenant, turns=(Turn(role="user", content=question),), retrieval=retrieval)
+        request = AnswerRequest(caller=caller, turns=(Turn(role="user", content=question),), retrieval=retrieval)
         answer = await self._answering.answer(request)
         sources = [
             AgentSource(

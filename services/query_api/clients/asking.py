@@ -10,6 +10,7 @@ import structlog
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.clients.models import Choice
+from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem, invalid, of_pipeline
 from services.query_api.search.search import question_of
 from shared.answers import Conversation, JsonFormat, Sampling, Turn
@@ -42,7 +43,7 @@ class Asking:
 
     async def prepare(
         self,
-        tenant: str,
+        caller: Caller,
         turns: Sequence[Turn],
         choice: Choice,
         *,
@@ -56,8 +57,8 @@ class Asking:
         """Return the request with its passages, ready to be streamed.
 
         Raises:
-            Problem: 400, no message has the role user, or a model that only quotes has to call a tool; 503, plain chat
-                needs a model. Unavailable: the store is away.
+            Problem: 400, no message has the role user, or a model that only quotes has to call a tool; 429, 503 as
+                `Answering.prepare`. Unavailable: the store is away.
         """
         asked = [turn for turn in turns if turn.role == "user"]
         if not asked:
@@ -72,7 +73,7 @@ class Asking:
             return Prepared(conversation=Conversation(turns=tuple(turns)), models=models, refusal="")
         return await self.answering.prepare(
             AnswerRequest(
-                tenant=tenant,
+                caller=caller,
                 turns=tuple(turns),
                 retrieval=retrieval if choice.rag and not chore else None,
                 model=choice.model,

@@ -19,7 +19,6 @@ from litestar.response import ServerSentEvent, Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
 from services.query_api.answer.chat import ChatBody, ChatReply, chat
-from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import Asking, broken, figures, objects, sampling
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
@@ -202,7 +201,7 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
 @post(
     "/chat",
     operation_id="api_chat",
-    guards=[needs("query"), within_rate],
+    guards=[needs("query")],
     opt=in_lane("ask", takes=WHOLE)
     | replies(404, 422, ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent}),
     status_code=200,
@@ -226,7 +225,7 @@ async def api_chat(
     if not asked.messages:
         return _loaded(asked.model, data, {"message": {"role": "assistant", "content": ""}})
     prepared = await asking.prepare(
-        request.user.tenant,
+        request.user,
         turns_of(asked.messages),
         choice,
         retrieval=Retrieval(),
@@ -241,7 +240,7 @@ async def api_chat(
 @post(
     "/generate",
     operation_id="ollama_generate",
-    guards=[needs("query"), within_rate],
+    guards=[needs("query")],
     opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: OllamaAnswer, NDJSON: str}),
     status_code=200,
     include_in_schema=True,
@@ -261,7 +260,7 @@ async def generate(
     if data.system:
         turns.insert(0, Turn(role="system", content=data.system))
     prepared = await asking.prepare(
-        request.user.tenant,
+        request.user,
         turns,
         choice,
         retrieval=Retrieval(),

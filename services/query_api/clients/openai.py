@@ -18,7 +18,6 @@ from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
-from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
@@ -110,7 +109,7 @@ def _card(name: str) -> dict[str, Any]:
 @post(
     "/v1/chat/completions",
     operation_id="openai_chat_completions",
-    guards=[needs("query"), within_rate],
+    guards=[needs("query")],
     opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
@@ -128,7 +127,7 @@ async def chat_completions(
     if data.use_rag is not None:
         choice = msgspec.structs.replace(choice, rag=data.use_rag)
     prepared = await asking.prepare(
-        request.user.tenant,
+        request.user,
         turns_of(data.messages),
         choice,
         retrieval=Retrieval(top_k=data.rag_top_k or 5, where=filters_of(data.rag_filters, "ragFilters")),

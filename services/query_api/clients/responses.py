@@ -13,7 +13,6 @@ from litestar.params import JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
-from services.query_api.answer.rate_limit import within_rate
 from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
 from services.query_api.clients.file_search import call_item, file_citations, retrieval_of
 from services.query_api.clients.json_formats import openai_format
@@ -65,7 +64,7 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
 @post(
     "/v1/responses",
     operation_id="openai_responses",
-    guards=[needs("query"), within_rate],
+    guards=[needs("query")],
     opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
@@ -90,7 +89,7 @@ async def responses(
     if data.instructions:
         turns.insert(0, Turn(role="system", content=data.instructions))
     prepared = await asking.prepare(
-        request.user.tenant,
+        request.user,
         turns,
         choice,
         retrieval=searched or Retrieval(top_k=data.rag_top_k or 5, where=where),

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from services.query_api.http.answer_rate import AnswerRate
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid
 from services.query_api.search.results import Found
@@ -31,15 +32,21 @@ log = structlog.get_logger(__name__)
 class QueryExpander:
     """Asks the default model for related questions."""
 
-    def __init__(self, models: ChatModels, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, models: ChatModels, rate: AnswerRate, *, patience_s: float = PATIENCE_S) -> None:
         self._model = models.default
+        self._rate = rate
         self._patience_s = patience_s
         self._breaker = CircuitBreaker(f"the model {self._model.name}")
 
-    def check(self, at: str = "expansion") -> None:
-        """Raise a 400 if no language model is configured. `at` is the request's field."""
+    def admit(self, key: str, at: str = "expansion") -> None:
+        """Count one call of the model for the key, before anything is searched. `at` is the request's field.
+
+        Raises:
+            Problem: 400, no language model is configured; 429, the key has used up its calls.
+        """
         if self._model.answers.needs_passages:
             raise invalid(at, "needs a language model, but SLUICE_CHAT names none")
+        self._rate.take(key)
 
     async def related(self, question: str) -> tuple[list[str], list[str]]:
         """Return at most `MOST` related questions, and warnings. If the model fails: no question and one warning."""

@@ -239,7 +239,7 @@ async def _check(options: SearchBody, request: ApiRequest, searching: Searching,
     if of.expansion is not None:
         if of.rerank == "model":
             raise invalid(f"{at}expansion", 'is not possible with rerank "model"')
-        expander.check(f"{at}expansion")
+        expander.admit(request.user.key, f"{at}expansion")
     facets = fields_of(of.facets, f"{at}facets") if of.facets else {}
     picks = of.group_by is not None or of.per_document is not None or of.diversity > 0 or of.rerank == "weights"
     reach = min(MOST, max(2 * DEPTH, WIDER * end)) if picks else end

@@ -1,17 +1,11 @@
-"""Limits the answers per minute of each API key."""
+"""Limits how often each API key may have a language model called in a minute: for answers and for related questions."""
 
 import math
 import time
 from collections.abc import Callable
-from typing import Final
-
-from litestar.connection import ASGIConnection
-from litestar.handlers import BaseRouteHandler
 
 from services.query_api.http.problems import Problem
 from services.query_api.http.token_buckets import TokenBuckets
-
-STATE: Final = "answer_rate"  # the key in the application's state under which the guard finds `AnswerRate`
 
 
 class AnswerRate:
@@ -22,7 +16,7 @@ class AnswerRate:
         self._buckets = TokenBuckets(per_minute, clock)
 
     def take(self, key: str) -> None:
-        """Count one answer.
+        """Count one answer, or the related questions of one search.
 
         Raises:
             Problem: 429, the key has used up its answers; Retry-After says when to ask again.
@@ -38,9 +32,3 @@ class AnswerRate:
             code="TOO_MANY_ANSWERS",
             headers={"Retry-After": str(wait_s)},
         )
-
-
-def within_rate(connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-    """Guard a route whose replies are answers: each request counts for the caller's key."""
-    rate: AnswerRate = connection.app.state[STATE]
-    rate.take(connection.user.key)

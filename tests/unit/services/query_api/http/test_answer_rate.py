@@ -1,6 +1,6 @@
 import pytest
 
-from services.query_api.answer.rate_limit import AnswerRate
+from services.query_api.http.answer_rate import AnswerRate
 from services.query_api.http.problems import Problem
 from tests.fakes.clock import SetClock
 
