@@ -78,6 +78,7 @@ from shared.settings import Settings, read_given
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index
 from shared.state.ledger import Ledger
+from shared.state.sessions import Sessions
 from shared.store.bm25 import Bm25
 
 # MCP's library is an extra and slow to import, so its only route is made below.
@@ -109,6 +110,7 @@ class ApiParts:
     bm25: Bm25
     blobs: Blobs
     callbacks: Callbacks
+    sessions: Sessions  # shared by the APIs of several generations
     models: ChatModels
     readiness: Troubles
     rewrites: FileRewrites  # shared by the APIs of several generations
@@ -126,7 +128,7 @@ class ApiParts:
 def make_api(parts: ApiParts) -> Litestar:
     """Return the API. Every route is also served under /api."""
     settings = parts.settings
-    keyring = Keyring(settings.keys, key_file_of(settings))
+    keyring = Keyring(settings.keys, key_file_of(settings), parts.sessions)
     metrics = parts.metrics or Metrics(parts.registry)
     results = ResultCache(parts.index, settings.result_cache) if settings.result_cache else None
     if results is not None:

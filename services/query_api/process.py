@@ -31,6 +31,7 @@ from shared.runtime.resources import Resources, open_resources
 from shared.settings import SHORT_KEY, Settings
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index
+from shared.state.sessions import Sessions
 from shared.state.signing_secret import signing_secret
 from shared.version import VERSION
 
@@ -109,6 +110,7 @@ async def opened(
         bm25=base.bm25,
         blobs=base.blobs,
         callbacks=Callbacks(base.store),
+        sessions=Sessions(base.store),
         models=models,
         reranker=reranker,
         readiness=troubles,

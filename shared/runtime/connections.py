@@ -8,7 +8,7 @@ import asyncio
 import json
 import resource
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -38,6 +38,7 @@ AGAIN_S: Final = 2
 _PIECE: Final = 16 * 1024  # bytes that the parser gets before the limits are checked again
 _TOO_LARGE: Final = f"the headers are larger than {HEADER_BYTES} bytes"
 _QUEUED: Final = 16  # requests that a client may send before it has the reply to the first one
+ON_CLOSE: Final = "sluice.on_close"  # in a request's scope: what to call if its connection closes before its reply
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"cookie"})
 
 
@@ -217,6 +218,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limits.gone(self)
         super().connection_lost(exc)
         if self._running is not None:  # uvicorn tells only the newest of several requests
+            for leave in self._running.scope.get(ON_CLOSE, ()):  # type: ignore[attr-defined]  # ours
+                leave()
             self._running.disconnected = True
             self._running.message_event.set()
 
@@ -282,6 +285,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._running = cycle
         cycle.transport = cast("asyncio.Transport", _ReplyWriter(self.transport, self.loop))  # a cycle only writes
         # Who is calling isn't known yet. Requests with the same credentials certainly have the same caller.
+        cycle.scope[ON_CLOSE] = list[Callable[[], None]]()  # type: ignore[typeddict-unknown-key]
         credentials = tuple(value for name, value in cycle.scope["headers"] if name in _CREDENTIALS)
         self._limits.starts.add((self.address, credentials), partial(super()._start_asgi_task, cycle, app))
 

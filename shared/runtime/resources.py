@@ -50,6 +50,7 @@ from shared.state.ledger import Ledger
 from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, store_address
 from shared.state.rebuild_gate import CODE, GRACE_S, Rebuild, RebuildGate, last_rebuild, write_rebuild
 from shared.state.registry_copy import RegistryCopy, registered
+from shared.state.sessions import Sessions
 from shared.store import Store
 from shared.store.bm25 import Bm25, bm25_of, current_bm25
 from shared.store.open import open_store
@@ -338,7 +339,7 @@ async def make_missing(
         await asyncio.sleep(grace_s)
     generation = await serving(store, wanted) if rebuilds else generation
     ledger, index = Ledger(store, gate), ServingIndex(store, generation, gate)
-    await _together(ledger.create(), index.create(), Callbacks(store).create())
+    await _together(ledger.create(), index.create(), Callbacks(store).create(), Sessions(store).create())
     return ledger, index
 
 

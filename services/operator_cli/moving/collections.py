@@ -12,6 +12,7 @@ from shared.state.ledger import Ledger
 from shared.state.pairing import Pairing, on_log
 from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.state.rebuild_gate import COLLECTION as PAIRING
+from shared.state.sessions import COLLECTION as SESSIONS
 from shared.store import Point, Store
 from shared.topics import PAIRING as PAIRING_TOPIC
 from shared.topics import Topic
@@ -20,7 +21,7 @@ _PAGE: Final = 256
 
 
 def in_reading_order(names: Iterable[str]) -> list[str]:
-    """Return the names in the order in which a running store is copied. docs/adr/0012-backups-and-moves.md
+    """Return the names in the order in which a running store is copied, without the sessions of browsers.
 
     The registry comes first, because it names the collections. The pairing comes before the log, because it must not
     have seen more of it than is copied. Heads come before points and the ledger last: a head without points, or a newer
@@ -34,7 +35,7 @@ def in_reading_order(names: Iterable[str]) -> list[str]:
             return stages.index(name)
         return next((number for number in (2, 3) if name.startswith(stages[number])), 4)
 
-    return sorted(names, key=lambda name: (stage(name), name))
+    return sorted(set(names) - {SESSIONS}, key=lambda name: (stage(name), name))
 
 
 async def settled(store: Store) -> Registry | None:

@@ -18,7 +18,7 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
-from services.query_api.search.search import question_of
+from services.query_api.search.search import MOST_QUERIES, question_of
 from shared.state.ledger import Ledger
 from shared.store import Filter, Match
 
@@ -72,8 +72,8 @@ class VectorStore:
     async def search(self, tenant: str, data: VectorStoreSearchBody) -> list[Found]:
         """Return the hits of all queries, best first, each chunk once."""
         queries = [data.query] if isinstance(data.query, str) else data.query
-        if not queries:
-            raise invalid("query", "must not be empty")
+        if not 0 < len(queries) <= MOST_QUERIES:
+            raise invalid("query", f"has {len(queries)} queries; allowed are 1 to {MOST_QUERIES}")
         least = (data.ranking_options.score_threshold if data.ranking_options else None) or 0.0
         where = filter_of(filters_of(data.filters) if data.filters else None)
         most = data.max_num_results or 10

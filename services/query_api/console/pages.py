@@ -14,7 +14,7 @@ from litestar.params import FromPath, JSONBody
 
 from services.query_api.console.assets import fingerprint, load_assets, templates
 from services.query_api.http.audit import note_caller
-from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, SESSION_S, Caller, Keyring, slowed
+from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, Caller, Keyring, slowed
 from services.query_api.http.browsers import PAGE
 from services.query_api.http.lanes import AUDITED, TAKES, BodyLimit
 from services.query_api.http.origins import sending_site
@@ -22,6 +22,7 @@ from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
 from shared.runtime.probes import OPEN
 from shared.settings import LOOPBACK, ROLES
+from shared.state.sessions import SESSION_S
 
 
 class View(NamedTuple):
@@ -82,13 +83,13 @@ class Console:
         self._stamp = fingerprint(self._assets)
         self._templates = templates()
 
-    def page(self, request: AnyRequest) -> Response[str]:
+    async def page(self, request: AnyRequest) -> Response[str]:
         """Return the page. Its script shows the view that the URL names."""
         html = self._templates.render_template(
             "page.html",
             assets=f"{ASSETS}/{self._stamp}",
             modules=sorted(name for name in self._assets if name.endswith(".js")),
-            session=msgspec.json.encode(self.session(request)).decode(),
+            session=msgspec.json.encode(await self.session(request)).decode(),
             view=next((each.name for each in VIEWS if each.path == request.scope["path"]), "Documents"),
             version=self._version,
             views=[each._asdict() for each in VIEWS],  # the template reads them by name
@@ -114,18 +115,18 @@ class Console:
         headers = {**_GUARDED, "Cache-Control": f"public, max-age={_MONTHS_S}, immutable"}
         return Response(asset.body, media_type=asset.media_type, headers=headers)
 
-    def session(self, request: AnyRequest) -> Session:
+    async def session(self, request: AnyRequest) -> Session:
         """Return the session: the roles that the browser has."""
         if not self._keyring.needed:
             return _session(ANYBODY, keys=False)
-        return _session(self.signed_in(request), keys=True)
+        return _session(await self.signed_in(request), keys=True)
 
-    def signed_in(self, request: AnyRequest) -> Caller | None:
+    async def signed_in(self, request: AnyRequest) -> Caller | None:
         """Return who is signed in; None: nobody."""
         cookie = request.cookies.get(SESSION_COOKIE)
-        return None if cookie is None else self._keyring.signed_in(cookie)
+        return None if cookie is None else await self._keyring.signed_in(cookie)
 
-    def sign_in(self, request: AnyRequest, key: str) -> Response[Session]:
+    async def sign_in(self, request: AnyRequest, key: str) -> Response[Session]:
         """Return the session of the key, with its cookie.
 
         Raises:
@@ -133,12 +134,16 @@ class Console:
         """
         if not self._keyring.needed:
             raise Problem(409, "this server has no API keys, so nobody needs to sign in")
-        value = self._keyring.session(key.strip())
-        caller = self._keyring.signed_in(value)
-        if caller is not None:
-            note_caller(caller)
+        value, caller = await self._keyring.sign_in(key.strip())
+        note_caller(caller)
         session = _session(caller, keys=True)
         return Response(session, cookies=[_cookie(request, value, SESSION_S)], headers={"Cache-Control": "no-store"})
+
+    async def sign_out(self, request: AnyRequest) -> None:
+        """End the browser's session, if it has one: its cookie is worth nothing any more."""
+        if (caller := await self.signed_in(request)) is not None:
+            note_caller(caller)
+            await self._keyring.sign_out(request.cookies[SESSION_COOKIE])
 
 
 def _session(caller: Caller | None, *, keys: bool) -> Session:
@@ -174,7 +179,7 @@ async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> 
     """Return the console to a browser, and the index of routes to other clients, as JSON or text."""
     wanted = request.accept.best_match(["application/json", "text/html", "text/plain"])
     if "text/html" in request.headers.get("accept", "") and wanted == "text/html":
-        return console.page(request)
+        return await console.page(request)
     return console.plain() if wanted == "text/plain" else console.index()
 
 
@@ -187,7 +192,7 @@ async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> 
 )
 async def console_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[str]:
     """Show one view of the console."""
-    return console.page(request)
+    return await console.page(request)
 
 
 @get(ASSETS + "/{stamp:str}/{name:str}", include_in_schema=False, opt={OPEN: True})
@@ -201,7 +206,7 @@ async def console_asset(
 @get("/console/session", include_in_schema=False, opt={OPEN: True})
 async def console_session(request: AnyRequest, console: NamedDependency[Console]) -> Response[Session]:
     """Return the browser's session."""
-    return Response(console.session(request), headers={"Cache-Control": "no-store"})
+    return Response(await console.session(request), headers={"Cache-Control": "no-store"})
 
 
 @post(
@@ -215,14 +220,13 @@ async def console_sign_in(
     data: JSONBody[Key], request: ApiRequest, console: NamedDependency[Console]
 ) -> Response[Session]:
     """Sign a browser in."""
-    return await slowed(lambda: console.sign_in(request, data.key))
+    return await slowed(console.sign_in(request, data.key))
 
 
 @delete("/console/session", include_in_schema=False, opt={OPEN: True, AUDITED: True}, status_code=204)
 async def console_sign_out(request: AnyRequest, console: NamedDependency[Console]) -> Response[None]:
     """Sign a browser out."""
-    if (caller := console.signed_in(request)) is not None:
-        note_caller(caller)
+    await console.sign_out(request)
     return Response(None, status_code=204, cookies=[_cookie(request, "", 0)])
 
 

@@ -21,7 +21,7 @@ from shared.log.audit_trail import AuditedCall, AuditTrail
 
 log = structlog.get_logger(__name__)
 
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSALS: Final = frozenset({401, 403, 429})
 _ADMINS: Final = frozenset({"admin", "operator"})
 _current: ContextVar["_Visit | None"] = ContextVar("audited", default=None)
@@ -119,7 +119,7 @@ class _Visit:
         self._request_id = request_id
         self._action, self._role, self._signs, reads = route
         self.by_admin = self._role in _ADMINS
-        self.writes = scope.get("method", "GET") not in _SAFE and not reads
+        self.writes = scope.get("method", "GET") not in SAFE and not reads
         self.call = AuditedCall(self.entry)
 
     def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:

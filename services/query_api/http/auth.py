@@ -1,14 +1,11 @@
 """Authentication: only the API key of a request determines its tenant and roles.
 
-A browser that has signed in sends a session cookie instead of the key. See `Keyring.session`.
+A browser that has signed in sends a session cookie instead of the key. See `shared.state.sessions`.
 """
 
 import asyncio
-import hashlib
-import hmac
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -24,9 +21,9 @@ from shared.contracts import DEFAULT_TENANT
 from shared.runtime.key_file import KeyFile, digest_of, key_id
 from shared.runtime.probes import OPEN
 from shared.settings import ROLES, ApiKey, Role
+from shared.state.sessions import Sessions
 
 SESSION_COOKIE: Final = "sluice_session"
-SESSION_S: Final = 7 * 24 * 3600  # after that, a browser has to sign in again
 WRONG_KEY_S: Final = 0.5
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 T = TypeVar("T")
@@ -65,12 +62,10 @@ class Keyring:
     If all keys belong to one tenant, its admins are operators, too, because no other tenant is affected.
     """
 
-    def __init__(
-        self, keys: Sequence[ApiKey], file: KeyFile | None = None, *, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, keys: Sequence[ApiKey], file: KeyFile | None = None, sessions: Sessions | None = None) -> None:
         self._fixed = [(digest_of(key.key.encode()), key.tenant, key.roles) for key in keys]
         self._file = file
-        self._now = now
+        self._sessions = sessions
         self._read = None if file is None else file.keys()
         self._known = self._merged()
 
@@ -101,7 +96,7 @@ class Keyring:
             raise _unauthenticated("an API key is required: send Authorization: Bearer <key> or X-API-Key: <key>")
         return self._caller(digest_of(presented.encode("latin-1", "replace")))  # as header bytes are decoded
 
-    def caller_of(self, connection: ASGIConnection) -> Caller:  # type: ignore[type-arg]  # the framework's own signature
+    async def caller_of(self, connection: ASGIConnection) -> Caller:  # type: ignore[type-arg]  # the framework's own signature
         """Return the caller, by the key in a header, or else by the session cookie.
 
         Raises:
@@ -110,36 +105,37 @@ class Keyring:
         session = connection.cookies.get(SESSION_COOKIE)
         if session is None or not self.needed or _presented(connection.headers):
             return self.caller(connection.headers)
-        caller = self.signed_in(session)
+        caller = await self.signed_in(session)
         if caller is None:
             raise _unauthenticated("the session has ended: sign in again")
         if connection.scope["method"] not in _SAFE_METHODS and sending_site(connection.headers) != "own":  # type: ignore[typeddict-item]  # there are no sockets here
             raise Problem(403, "a browser session can change data only from this server's own pages")
         return caller
 
-    def session(self, key: str) -> str:
-        """Return the cookie value of a session opened with the key: `<seconds since 1970>.<64 hex digits>`.
-
-        It contains no key and needs no memory in the server. It ends after `SESSION_S`, or when its key is removed.
+    async def sign_in(self, key: str) -> tuple[str, Caller]:
+        """Return the name of a new session, for the cookie, and its caller. It ends with its key.
 
         Raises:
             UnknownKey: there is no such key.
         """
-        digest = digest_of(key.encode())
-        self._caller(digest)
-        issued = f"{self._now():.0f}"
-        return f"{issued}.{_signature(digest, issued)}"
+        caller = self._caller(digest_of(key.encode()))
+        assert self._sessions is not None
+        return await self._sessions.open(caller.key, [each.key for each in self._callers.values()]), caller
 
-    def signed_in(self, session: str) -> Caller | None:
-        """Return the session's caller; None if the session has ended or its key was removed."""
-        issued, _, signature = session.partition(".")
-        if not (issued.isascii() and issued.isdigit() and len(issued) < 20 and signature.isascii()):
+    async def sign_out(self, session: str) -> None:
+        """End the session, in this process at once, in others after `KNOWN_S`."""
+        if self._sessions is not None:
+            await self._sessions.close(session)
+
+    async def signed_in(self, session: str) -> Caller | None:
+        """Return the session's caller; None if the session has ended or its key was revoked, which ends it, too."""
+        key = None if self._sessions is None else await self._sessions.key(session)
+        if key is None:
             return None
-        found: Caller | None = None
-        for known, caller in self._callers.items():  # compare with every key, so that the time reveals nothing
-            if hmac.compare_digest(_signature(known, issued), signature):
-                found = caller
-        return found if 0 <= self._now() - int(issued) + 60 < SESSION_S else None  # clocks may differ by a minute
+        caller = next((each for each in self._callers.values() if each.key == key), None)
+        if caller is None:
+            await self.sign_out(session)
+        return caller
 
     @property
     def _callers(self) -> Mapping[bytes, Caller]:
@@ -177,21 +173,17 @@ def _presented(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
 
 
-def _signature(digest: bytes, issued: str) -> str:
-    return hmac.new(digest, b"sluice console session " + issued.encode(), hashlib.sha256).hexdigest()
-
-
 def _unauthenticated(sentence: str) -> Problem:
     return Problem(401, sentence, headers=_CHALLENGE)
 
 
-async def slowed(look: Callable[[], T]) -> T:
+async def slowed(look: Awaitable[T]) -> T:
     """Return the result of `look`. An unknown key gets its 401 only after `WRONG_KEY_S`, which slows down guessing.
 
     Only this request waits; valid keys from the same address are answered at once.
     """
     try:
-        return look()
+        return await look
     except UnknownKey:
         await asyncio.sleep(WRONG_KEY_S)
         raise
@@ -206,7 +198,7 @@ class Authenticate(AbstractAuthenticationMiddleware):
 
     async def authenticate_request(self, connection: ASGIConnection) -> AuthenticationResult:  # type: ignore[type-arg]  # the framework's own signature
         """Return the caller of this connection."""
-        return AuthenticationResult(user=await slowed(lambda: self._keyring.caller_of(connection)), auth=None)
+        return AuthenticationResult(user=await slowed(self._keyring.caller_of(connection)), auth=None)
 
 
 class RoleGuard:

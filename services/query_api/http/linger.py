@@ -1,4 +1,4 @@
-"""Lets the sender of a refused body read the reply."""
+"""Lets the sender of a refused body read the reply, and stops reading for a caller who has left."""
 
 import asyncio
 from contextlib import suppress
@@ -6,31 +6,60 @@ from typing import Any, Final, cast
 
 from litestar import Request
 from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.handlers import BaseRouteHandler
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
+from services.query_api.http.audit import SAFE, role_of
+from services.query_api.http.lanes import READS
 from services.query_api.http.problems import Problem, answer
+from shared.runtime.connections import ON_CLOSE
 
 LINGER_S: Final = 2.0
 LINGER_BYTES: Final = 64 << 20
+CALLER_LEFT: Final = 499  # as nginx has it
 
 
 class Linger:
     """Middleware that answers problems, and then keeps reading for a while if the body is still arriving.
 
-    Otherwise the sender of a refused body would see a broken connection instead of the reason.
+    Otherwise the sender of a refused body would see a broken connection instead of the reason. If the caller of a route
+    that only reads closes the connection before the reply, its handler is cancelled. A write goes on to its end.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._reads: dict[int, bool] = {}  # by the identity of the handler, which lives as long as this
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request, or answer with the problem that refuses it."""
         exchange = _Exchange(cast("HTTPScope", scope), receive, send)  # there are no sockets here
+        task, left = asyncio.current_task(), False
+
+        def leave() -> None:
+            nonlocal left
+            left = task is not None and task.cancel()
+
+        if self._only_reads(scope["route_handler"]):
+            cast("dict[str, Any]", scope).get(ON_CLOSE, []).append(leave)
         try:
             await self._app(scope, exchange.receive, exchange.send)
+        except asyncio.CancelledError:
+            if task is None or not left:
+                raise
+            task.uncancel()
+            # Nobody reads it, but the audit trail has the call.
+            await send({"type": "http.response.start", "status": CALLER_LEFT, "headers": []})
         except Problem as problem:  # before the route was reached
             request: Request[Any, Any, Any] = Request(scope)
             await answer(request, problem).to_asgi_response(None, request)(scope, receive, exchange.send)
+
+    def _only_reads(self, handler: BaseRouteHandler) -> bool:
+        known = self._reads.get(id(handler))
+        if known is None:
+            methods: frozenset[str] = frozenset(getattr(handler, "http_methods", ()))
+            reads = READS in handler.opt or role_of(handler) == "query" or (bool(methods) and methods <= SAFE)
+            known = self._reads[id(handler)] = reads
+        return known
 
 
 def has_body(scope: HTTPScope) -> bool:

@@ -32,7 +32,7 @@ class Monitoring:
     async def may_see_details(self, request: AnyRequest) -> bool:
         """Return whether the request has a valid key, or keys aren't needed."""
         try:
-            await slowed(lambda: self._keyring.caller_of(request))
+            await slowed(self._keyring.caller_of(request))
         except Problem:
             return False
         return True
@@ -44,7 +44,7 @@ class Monitoring:
             Problem: 401, the caller has no key; 403, the caller is not an operator.
         """
         if not self._in_networks(request):
-            caller = await slowed(lambda: self._keyring.caller_of(request))
+            caller = await slowed(self._keyring.caller_of(request))
             if not caller.may("operator"):
                 raise Problem(403, "this API key lacks the role operator", details={"role": "operator"})
 

@@ -482,3 +482,6 @@ async def test_a_vector_store_refuses_what_it_has_not(quoter: openai.AsyncOpenAI
         await quoter.vector_stores.search("documents", query="x", filters=either)
     with pytest.raises(openai.BadRequestError, match="max_num_results"):
         await quoter.vector_stores.search("documents", query="x", max_num_results=51)
+    for queries in ([], ["x"] * 33):
+        with pytest.raises(openai.BadRequestError):
+            await quoter.vector_stores.search("documents", query=queries)

@@ -112,14 +112,18 @@ def test_the_file_holds_no_key_and_is_nobody_else_s(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
+async def caller_of(headers: Headers) -> Caller:
+    return KEYRING.caller(headers)
+
+
 async def test_only_a_wrong_key_is_slowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "WRONG_KEY_S", 3600)
-    wrong = [asyncio.create_task(slowed(lambda: KEYRING.caller(with_key("wrong")))) for _ in range(100)]
+    wrong = [asyncio.create_task(slowed(caller_of(with_key("wrong")))) for _ in range(100)]
     await asyncio.sleep(0)
 
-    assert (await slowed(lambda: KEYRING.caller(with_key("key-of-ann")))).tenant == "ann"
+    assert (await slowed(caller_of(with_key("key-of-ann")))).tenant == "ann"
     with pytest.raises(Problem):
-        await slowed(lambda: KEYRING.caller(Headers()))
+        await slowed(caller_of(Headers()))
     assert not any(task.done() for task in wrong)
     for task in wrong:
         task.cancel()

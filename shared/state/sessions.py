@@ -1,0 +1,78 @@
+"""The browser sessions of the console: one point each. Nothing that the store has makes a cookie or a key.
+
+A session's name is random, and only its browser knows it; the store has its hash, for `SESSION_S`. Backups and moves
+leave the collection out. All APIs on one store share it.
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+from uuid import UUID
+
+from shared.state.callbacks import now_ms
+from shared.store import Filter, Ids, IndexKind, Match, Point, Range, Store
+
+COLLECTION: Final = "sessions"
+INDEXES: Final[dict[str, IndexKind]] = {"key": "keyword", "over": "integer"}
+SESSION_S: Final = 7 * 24 * 3600  # after that, a browser has to sign in again
+KNOWN_S: Final = 3.0  # how long an API may take a session for open that another API has closed
+_MOST_KNOWN: Final = 1000
+_LENGTH: Final = 43  # of a name: 32 bytes in base64
+
+
+class Sessions:
+    """Opens, finds and closes sessions. Raises Unavailable when the store is away."""
+
+    def __init__(
+        self, store: Store, clock: Callable[[], int] = now_ms, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Take the store; `clock` gives ms since 1970."""
+        self._store = store
+        self._clock = clock
+        self._monotonic = monotonic
+        self._known: dict[str, tuple[str, float]] = {}  # key and time of the look, by point
+
+    async def create(self) -> None:
+        """Create the collection unless it exists."""
+        await self._store.create_collection(COLLECTION, size=None, sparse=False, indexes=INDEXES)
+
+    async def open(self, key: str, keys: Collection[str]) -> str:
+        """Return the name of a new session of the key with the id `key`; delete those that are too old or of no key."""
+        await self._store.delete(COLLECTION, Filter(must=(Range("over", lte=self._clock()),)))
+        await self._store.delete(COLLECTION, Filter(must_not=(Match("key", tuple(keys)),)))
+        name = secrets.token_urlsafe(32)
+        payload = {"key": key, "over": self._clock() + SESSION_S * 1000}
+        await self._store.insert(COLLECTION, [Point(id=_point(name), payload=payload)])
+        await self._store.flush()
+        return name
+
+    async def key(self, name: str) -> str | None:
+        """Return the id of the key with which the session was opened; None if it was closed, or is too old."""
+        if len(name) != _LENGTH:
+            return None
+        point, now = _point(name), self._monotonic()
+        known, since = self._known.get(point, ("", 0.0))
+        if known and now - since < KNOWN_S:
+            return known
+        self._known.pop(point, None)
+        found = await self._store.retrieve(COLLECTION, [point])
+        if not found or found[0].payload["over"] <= self._clock():
+            return None
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        key: str = found[0].payload["key"]
+        self._known[point] = (key, now)
+        return key
+
+    async def close(self, name: str) -> None:
+        """Delete the session."""
+        point = _point(name)
+        await self._store.delete(COLLECTION, Filter(must=(Ids((point,)),)))
+        await self._store.flush()
+        self._known.pop(point, None)
+
+
+def _point(name: str) -> str:
+    return str(UUID(bytes=hashlib.sha256(name.encode(errors="replace")).digest()[:16]))
