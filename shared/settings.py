@@ -71,9 +71,7 @@ class Settings(BaseSettings):
     embedder: str = "minilm:int8"  # minilm:int8 or minilm:, ollama://host:11434/model, openai+https://host/v1/model
     embedding_price: float = Field(default=0.0, ge=0)  # price of a million embedded tokens, for `sluice stats`; 0: none
     chat: str = "auto:"  # chat models, default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
-    chat_rate: int = Field(
-        default=0, ge=0
-    )  # answers and searches with expansion per minute and API key; more get 429; 0: no limit
+    chat_rate: int = Field(default=0, ge=0)  # answers and expansions per minute and API key; more get 429; 0: no limit
     chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down
     result_cache: float = Field(default=0.0, ge=0, le=600)  # seconds for which search results are kept; 0: not at all
     rerank: str = ""  # cross-encoder that orders the best hits: http://host:8080/rerank?model=name; empty: none
