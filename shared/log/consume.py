@@ -38,6 +38,7 @@ OnDead = Callable[[Record, Failure], Awaitable[None]]
 BUG_ATTEMPTS = 3
 BREAKER = 50  # bugs or undecodable records in a row; one more opens the breaker
 _BUG_BACKOFF = Backoff(0.1, 0.5)
+_BUG = "the server failed at this; its log has the details"  # what was raised may name the server's paths
 _A_DAY_MS = 24 * 3600 * 1000
 
 
@@ -366,8 +367,7 @@ class Consumption:
                     bugs += 1
                     log.exception("bug: %s at %s, attempt %d", self.name, _where(record), bugs)
                     if bugs >= BUG_ATTEMPTS:
-                        sentence = f"{type(error).__name__}: {error}"
-                        return self._failure("bug", sentence, attempts, first_seen, traceback_digest(error))
+                        return self._failure("bug", _BUG, attempts, first_seen, traceback_digest(error))
                     lane.waiting.pop(record.offset, None)
                     pause = self._bug_backoff.delay(bugs - 1)
                 else:

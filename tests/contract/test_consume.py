@@ -371,7 +371,7 @@ async def test_a_bug_is_tried_three_times_then_set_aside_with_its_digest(
     async def handle(record: Record) -> None:
         tries.append(record.value)
         if record.value != b"fine":
-            raise KeyError(f"object at {id(record):#x}")
+            raise KeyError(f"/srv/sluice/reader.py: object at {id(record):#x}")
 
     for value in (b"x", b"fine", b"y"):
         await publish(door, TOPIC, value, key=b"k")
@@ -383,6 +383,8 @@ async def test_a_bug_is_tried_three_times_then_set_aside_with_its_digest(
     assert len(digests) == 1
     assert len(digests.pop() or "") == 64
     assert {failure.attempts for _, failure in dead.letters} == {BUG_ATTEMPTS}
+    assert {failure.code for _, failure in dead.letters} == {"bug"}
+    assert not any("/srv" in failure.sentence or "KeyError" in failure.sentence for _, failure in dead.letters)
 
 
 async def test_nothing_is_passed_while_the_dead_letters_are_away(
