@@ -21,7 +21,7 @@ from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.forwarder import STAGE as FORWARD
 from services.ingest_worker.forwarder import Forwarder
 from services.ingest_worker.ingest import Ingest
-from services.ingest_worker.parsers import ParserPool, parser_pool
+from services.ingest_worker.parsers import ParserPool, alone, parser_pool
 from services.ingest_worker.past_truth import PastTruth, past_truth_of
 from services.ingest_worker.rate_limit import RateLimit, rate_limit_of
 from services.ingest_worker.rebuild.rebuilder import Rebuilder
@@ -103,6 +103,7 @@ def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
         SUBMITTED,
         readers(parts.index.generation.id)[SUBMITTED],
         ingest,
+        handle_alone=alone(ingest),
         stage="ingest",
         on_dead=dead_letter(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
         before_commit=parts.index.flush,
@@ -156,6 +157,7 @@ def join_chunking(
         EXTRACTED,
         readers(generation)[EXTRACTED],
         chunking,
+        handle_alone=alone(chunking),
         stage="chunk",
         on_dead=dead_letter(DeadLetters(broker, parts.blobs, chunking.owner, generation), chunking.failed),
         before_commit=parts.index.flush,  # what failed here has its status in the store

@@ -107,7 +107,9 @@ class Chunking:
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
             if event.prepared:
-                chunks = await self._parsers.from_prepared(await prepared_chunks_of(event, self._blobs), self._tokens)
+                chunks = await self._parsers.from_prepared(
+                    document, await prepared_chunks_of(event, self._blobs), self._tokens
+                )
             else:
                 chunks = await self._parsers.chunk(
                     document, await text_of(event, self._blobs), event.pages, self._generation, self._tokens

@@ -1,4 +1,4 @@
-"""A parser process: reads one document at a time from stdin and writes its text to stdout.
+"""A parser process: takes one document at a time from stdin and writes its text, or its chunks, to stdout.
 
 Run by `ParserPool` as `python -m services.ingest_worker.parser_child PARENT_PID BYTES BYTES_FOR_IMAGES on|off`; `on`
 confines it (see `shared.sandbox`). A frame is its length in four big-endian bytes, then MessagePack. What a document
@@ -9,6 +9,7 @@ with its parent, even in the middle of a parse.
 import ctypes
 import logging
 import os
+import pickle
 import queue
 import signal
 import sys
@@ -30,6 +31,7 @@ MOST_FRAME = 256 * 1024 + 64  # bytes of a reply; the worst shapes of so many, e
 PART_TEXT = 64 * 1024  # characters, at most four bytes each
 _PART_LINKS = 25  # 2,000 characters each
 _MOST_SENTENCE = 10_000  # characters
+_LARGE_CALL = 4 << 20  # bytes; with such a text, making chunks may need as much memory as page images
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -40,6 +42,9 @@ class ParserJob(msgspec.Struct, frozen=True):
     hints: Hints
     cpu_s: float  # the limit before pages add to it
     most_text: int = limits.MOST_TEXT  # characters
+    chunks: bool = (
+        False  # `data` is a pickled function of our parent's that returns chunks; the text is JSON, one a line
+    )
 
 
 class ParserReady(msgspec.Struct, frozen=True, tag=True):
@@ -133,7 +138,7 @@ def _announce(out: BinaryIO, pages: int, scans: int) -> None:
 
 def _replies(job: ParserJob) -> Iterator[Reply]:
     try:
-        read = extract(job.data, job.hints, job.most_text)
+        read = _chunked(job.data) if job.chunks else extract(job.data, job.hints, job.most_text)
     except Rejected as error:
         yield ParserRefused(error.sentence[:_MOST_SENTENCE], error.code)
     except MemoryError:
@@ -148,6 +153,13 @@ def _replies(job: ParserJob) -> Iterator[Reply]:
         for chunk in read.chunks:
             yield ParserPart(chunks=(chunk,))
         yield ParserRead(msgspec.structs.replace(read, text="", links=(), chunks=()))
+
+
+def _chunked(call: bytes) -> Extraction:
+    if len(call) > _LARGE_CALL:
+        limits.earn(scans=1)
+    chunks = pickle.loads(call)()  # noqa: S301 - of our parent
+    return Extraction(text=b"\n".join(map(msgspec.json.encode, chunks)).decode(), document_type="chunks")
 
 
 def _trace() -> str:

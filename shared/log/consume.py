@@ -4,10 +4,15 @@ FastStream delivers batches. Each partition has a lane that handles records of d
 its lowest unfinished offset. A record that fails permanently is dead-lettered. A record that needs an unavailable
 service is retried until it is back, which holds up its partition and no other. A record with a bounded number of
 tries holds up only its own key (docs/adr/0005-retries-dead-letters-replay.md).
+
+A stage with `handle_alone` marks what is under way: the metadata of its committed offset names an offset, and no record
+from there on has been started. Each commit puts the mark a fetch ahead, so a commit more is needed only before a fetch
+that goes beyond it. A clean end takes the mark away. Whoever finds one handles the records below it alone.
 """
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -40,6 +45,8 @@ BREAKER = 50  # bugs or undecodable records in a row; one more opens the breaker
 _BUG_BACKOFF = Backoff(0.1, 0.5)
 _BUG = "the server failed at this; its log has the details"  # what was raised may name the server's paths
 _A_DAY_MS = 24 * 3600 * 1000
+_AHEAD = 100  # offsets that a mark is ahead of the last fetch
+_MARK = re.compile(r"under-way:([0-9]{1,18})")
 
 
 def consume(
@@ -50,6 +57,7 @@ def consume(
     *,
     on_dead: OnDead,
     stage: str,
+    handle_alone: Handle | None = None,
     before_commit: Callable[[], Awaitable[None]] | None = None,
     key_concurrency: int = 16,
     max_in_flight: int = 256,
@@ -67,6 +75,8 @@ def consume(
     Rejected, or any other exception three times: `on_dead` is called, and the record is done.
     Unavailable: `handle` is called again until it succeeds; no later offset of the partition is committed before.
     RetryLater: `handle` is called again after the pause and as often as the error says; other keys go on meanwhile.
+    `handle_alone` is called instead for records that may have been under way in a worker that ended without closing
+    its partitions, because one of them may have killed it. Without it, nothing is marked as under way.
     `before_commit` is awaited between the effects and their commit, once for all partitions.
 
     `key_concurrency` and the in-flight limits are per partition; one fetch may exceed the limits. A record that
@@ -78,6 +88,7 @@ def consume(
         name=f"{stage}: {group} on {topic}",
         group=group,
         stage=stage,
+        handle_alone=handle_alone,
         before_commit=before_commit,
         key_concurrency=key_concurrency,
         max_in_flight=max_in_flight,
@@ -145,14 +156,16 @@ async def raw_records(message: Any) -> list[Record]:
 class _Running(PartitionLane):
     """A lane with its running tasks."""
 
-    def __init__(self, tp: TopicPartition) -> None:
-        super().__init__()
+    def __init__(self, tp: TopicPartition, first: int) -> None:
+        super().__init__(first)
         self.tp = tp
         self.tasks: set[asyncio.Task[None]] = set()
         self.waiting: dict[int, str] = {}  # offset -> what it waits for
         self.resting: dict[int, str] = {}  # offset -> why it is retried; holds up only its key
         self.closing = asyncio.Event()
-        self.committed: int | None = None
+        self.committed = first
+        self.marked = 0  # the log knows that records below this offset may be under way
+        self.suspects = 0  # below this offset, records may have been under way in a worker that ended uncleanly
 
 
 class Consumption:
@@ -166,6 +179,7 @@ class Consumption:
         name: str,
         group: str,
         stage: str,
+        handle_alone: Handle | None,
         before_commit: Callable[[], Awaitable[None]] | None,
         key_concurrency: int,
         max_in_flight: int,
@@ -186,6 +200,8 @@ class Consumption:
         self.broken: str | None = None  # why it stopped permanently
         self.consumer: Callable[[], Any] = lambda: None
         self._handle = handle
+        self._handle_alone = handle_alone or handle
+        self._marks = handle_alone is not None
         self._on_dead = on_dead
         self.stage = stage
         self._before_commit = before_commit
@@ -259,10 +275,28 @@ class Consumption:
                 return
             lane = self._lanes.get(tp)
             if lane is None:
-                lane = self._lanes[tp] = _Running(tp)
-                lane.committed = batch[0].offset
+                lane = self._lanes[tp] = _Running(tp, batch[0].offset)
+            if self._marks and batch[-1].offset >= lane.marked:
+                await self._mark(consumer, lane, batch[-1].offset + 1)
+                if lane.closing.is_set():  # revoked or stopped meanwhile
+                    continue
             lane.take(batch)
             self._pump(lane)
+
+    async def _mark(self, consumer: Any, lane: _Running, end: int) -> None:
+        """Store that records below `end` may be under way. The first mark of a lane reads what the last worker left."""
+        try:
+            async with self._committing:
+                if not lane.marked and (found := _MARK.fullmatch(await consumer.committed_metadata(lane.tp))):
+                    # A mark is ahead of what was fetched; what arrives from now on was never under way.
+                    lane.suspects = min(int(found[1]), (await consumer.end_offsets([lane.tp]))[lane.tp])
+                    log.warning("records_read_alone: %s: below offset %d of %s", self.name, lane.suspects, lane.tp)
+                mark = max(lane.suspects, end + _AHEAD)
+                await consumer.commit({lane.tp: (lane.committed, _metadata(mark))})
+                lane.marked = mark
+        except (KafkaError, ConsumerStoppedError, Unavailable) as error:
+            # Their handlers may run all the same: the next mark includes them.
+            log.warning("records_not_marked: %s: %r", self.name, error)
 
     async def assigned(self, tps: Iterable[TopicPartition]) -> None:
         """Start consuming these partitions."""
@@ -341,12 +375,13 @@ class Consumption:
         _aside.set(partial(self._stepped_aside, lane, record))
         first_seen = _now_ms()
         attempts = outages = bugs = doubts = 0
+        handle = self._handle_alone if record.offset < lane.suspects else self._handle
         try:
             while True:
                 attempts += 1
                 try:
                     check_intact(record)
-                    await self._handle(record)
+                    await handle(record)
                 except RetryLater as error:
                     doubts += 1
                     if error.tries is not None and doubts >= error.tries:
@@ -435,6 +470,9 @@ class Consumption:
             _, late = await asyncio.wait(running, timeout=self._drain_s)
             for task in late:
                 task.cancel()
+            for lane in lanes:
+                if self._marks and lane.tasks & late:  # whatever holds them may have to be killed
+                    lane.suspects = lane.next
             if late:
                 log.warning("drain_timed_out: %s: %d records handed back", self.name, len(late))
                 await asyncio.wait(late)
@@ -493,7 +531,11 @@ class Consumption:
     async def _commit(self, lanes: Sequence[_Running]) -> None:
         """Commit these lanes' finished offsets: read the offsets first, then flush, then commit."""
         async with self._committing:
-            lows = {lane: low for lane in lanes if (low := lane.low) is not None and low != lane.committed}
+            lows = {
+                lane: low
+                for lane in lanes
+                if (low := lane.low) != lane.committed or (lane.marked and lane.closing.is_set())
+            }
             if not lows or self.broken is not None:
                 return
             if self._before_commit is not None:
@@ -503,13 +545,20 @@ class Consumption:
             lows = {lane: low for lane, low in lows.items() if self._lanes.get(lane.tp) is lane}
             if not lows or consumer is None or self.broken is not None:
                 return
+            marks = {lane: self._mark_of(lane, low) for lane, low in lows.items()}
             try:
-                await consumer.commit({lane.tp: low for lane, low in lows.items()})
+                await consumer.commit({lane.tp: (low, _metadata(marks[lane])) for lane, low in lows.items()})
             except (CommitFailedError, IllegalStateError) as error:
                 # A lane isn't ours any more; `revoked` will close it, and the others commit in the next round.
                 raise Unavailable(f"an assignment has changed: {error}", "rebalance") from error
             for lane, low in lows.items():
-                lane.committed = low
+                lane.committed, lane.marked = low, marks[lane]
+
+    def _mark_of(self, lane: _Running, low: int) -> int:
+        """Return the mark to commit with `low`: the offset below which records may be under way, 0 if none will be."""
+        ended = lane.closing.is_set() and not lane.tasks
+        end = lane.suspects if ended or not self._marks else max(lane.suspects, lane.next + _AHEAD)
+        return end if end > low else 0
 
     # Measures
 
@@ -532,7 +581,7 @@ class Consumption:
             if tp not in consumer.assignment():
                 continue
             lane = self._lanes.get(tp)
-            self.lag[tp] = ends[tp] - (position if lane is None or lane.low is None else lane.low)
+            self.lag[tp] = ends[tp] - (position if lane is None else lane.low)
             if position > ends[tp] or await consumer.position(tp) < starts[tp]:
                 self._break(
                     f"{self.name} stopped: its offset {position} of {tp.topic}/{tp.partition} is out of range, the "
@@ -551,6 +600,10 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         await self._consumption.assigned(assigned)
+
+
+def _metadata(mark: int) -> str:
+    return f"under-way:{mark}" if mark else ""
 
 
 async def _rest(lane: _Running, seconds: float) -> bool:

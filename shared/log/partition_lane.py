@@ -9,27 +9,28 @@ from shared.log import Record
 class PartitionLane:
     """Records of one partition. Records with the same key are handled one at a time, others concurrently."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
+        """Take the offset that is read first."""
         self.bytes = 0  # of all records held
         self._unfinished: dict[int, Record] = {}  # in offset order
         self._chains: dict[bytes | None, deque[Record]] = {}
         self._ready: deque[bytes | None] = deque()
-        self._next: int | None = None
+        self.next = first  # the offset after the last record taken
 
     def __len__(self) -> int:
         """Return how many records aren't finished."""
         return len(self._unfinished)
 
     @property
-    def low(self) -> int | None:
-        """Return the offset to commit: all records below it are finished. None before the first record."""
-        return next(iter(self._unfinished), self._next)
+    def low(self) -> int:
+        """Return the offset to commit: all records below it are finished."""
+        return next(iter(self._unfinished), self.next)
 
     def take(self, records: Iterable[Record]) -> None:
         """Add records, in offset order."""
         for record in records:
             self._unfinished[record.offset] = record
-            self._next = record.offset + 1
+            self.next = record.offset + 1
             self.bytes += size(record)
             chain = self._chains.get(record.key)
             if chain is None:

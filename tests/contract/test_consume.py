@@ -699,3 +699,130 @@ async def test_falling_behind_retention_breaks_the_consumption_with_a_sentence(
 
     assert "out of range" in str(worker.consumption.broken)
     assert seen == []
+
+
+class Ends:
+    """Handles records, but for those of `stuck`, which it never finishes; notes what it has started, and how."""
+
+    def __init__(self, *stuck: int) -> None:
+        self.started: list[int] = []
+        self.started_alone: list[int] = []
+        self._stuck = {b"%d" % number for number in stuck}
+
+    async def __call__(self, record: Record) -> None:
+        self.started.append(int(record.value))
+        if record.value in self._stuck:
+            await asyncio.Event().wait()
+
+    async def alone(self, record: Record) -> None:
+        self.started_alone.append(int(record.value))
+
+
+async def send(door: KafkaBroker, numbers: Iterable[int]) -> None:
+    """Publish numbers as records of partition 0, in order, each third under a key of its own."""
+    for number in numbers:
+        await publish(door, TOPIC, b"%d" % number, key=b"k%d" % number, route=key(0))
+
+
+async def died(worker: Worker) -> None:
+    """Let the worker's consumer go, as it goes when the process is killed: its partitions aren't closed."""
+    await worker.broker.stop()
+
+
+async def test_what_was_under_way_when_a_worker_died_is_handled_alone_and_what_comes_later_is_not(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    await send(door, range(8))
+    first = Ends(5)
+    dying = await work(first, handle_alone=first.alone)
+    await until(lambda: sorted(first.started) == [*range(8)])
+    await died(dying)
+
+    second = Ends()
+    worker = await work(second, handle_alone=second.alone)
+    await until(lambda: all_committed(log))
+    await worker.stop()
+    await send(door, range(8, 10))
+    third = Ends()
+    await work(third, handle_alone=third.alone)
+    await until(lambda: all_committed(log))
+
+    assert first.started_alone == []
+    assert 5 in second.started_alone
+    assert second.started == []
+    assert (sorted(third.started), third.started_alone) == ([8, 9], [])
+
+
+async def test_what_hung_when_its_worker_was_stopped_is_handled_alone(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    await send(door, range(3))
+    first = Ends(1)
+    hung = await work(first, handle_alone=first.alone, drain_s=0.1)
+    await until(lambda: sorted(first.started) == [*range(3)])
+    await hung.stop()
+    await send(door, range(3, 5))
+
+    second = Ends()
+    await work(second, handle_alone=second.alone)
+    await until(lambda: all_committed(log))
+
+    assert second.started_alone == [1, 2]
+    assert second.started == [3, 4]
+
+
+async def test_a_second_death_among_what_is_handled_alone_forgets_none_of_it(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    await send(door, range(300))
+    first = Ends(*range(300))
+    dying = await work(first, handle_alone=first.alone, key_concurrency=1000, max_in_flight=1000)
+    await until(lambda: len(first.started) == 300)
+    await died(dying)
+
+    second = Ends(*range(300))
+    dying = await work(second, handle_alone=second, max_in_flight=1, max_records=1)
+    await until(lambda: len(second.started) == 1)
+    await died(dying)
+    third = Ends()
+    await work(third, handle_alone=third.alone)
+    await until(lambda: all_committed(log))
+
+    assert sorted(third.started_alone) == [*range(300)]
+    assert third.started == []
+
+
+async def test_a_mark_is_there_before_the_records_it_speaks_of_and_rides_on_every_commit(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]], users: AsyncExitStack
+) -> None:
+    tool = log.consumer(group_id=GROUP)
+    seen: list[tuple[int, str]] = []
+
+    async def handle(record: Record) -> None:
+        seen.append((record.offset, await tool.committed_metadata(TopicPartition(TOPIC, 0))))
+
+    tool.assign([TopicPartition(TOPIC, 0)])
+    await tool.start()
+    users.push_async_callback(tool.stop)
+    await work(handle, handle_alone=handle)
+    for start in range(0, 400, 40):
+        await send(door, range(start, start + 40))
+    await until(lambda: all_committed(log))
+
+    assert [offset for offset, mark in seen if int(mark.removeprefix("under-way:")) <= offset] == []
+
+
+async def test_metadata_of_another_release_and_a_stage_without_marks_change_nothing(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    await send(door, range(3))
+    tool = log.consumer(group_id=GROUP)
+    tool.assign([TopicPartition(TOPIC, 0)])
+    await tool.start()
+    await tool.commit({TopicPartition(TOPIC, 0): (1, "under-way:0,1,2")})
+    await tool.stop()
+    ends = Ends(2)
+    await work(ends, handle_alone=ends.alone)
+    await until(lambda: sorted(ends.started) == [1, 2])
+
+    assert ends.started_alone == []

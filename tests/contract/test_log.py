@@ -240,6 +240,23 @@ async def test_a_tool_may_set_the_offsets_of_a_group_that_rests(
     assert [record.value for record in await take(await member(users, log, "g", "truth"), 2)] == [b"3", b"4"]
 
 
+async def test_what_is_committed_beside_an_offset_is_given_back_and_goes_with_the_next_commit(
+    log: Log, broker: KafkaBroker, users: AsyncExitStack
+) -> None:
+    await publish(broker, "truth", b"0", key=b"k")
+    truth = TopicPartition("truth", 0)
+    consumer = await member(users, log, "g", "truth")
+    await take(consumer, 1)
+    found = [await consumer.committed_metadata(truth)]
+
+    for commit in ((0, "a note"), (1, "another, of 1,000 bytes".ljust(1000)), 1):
+        await consumer.commit({truth: commit})
+        found.append(await consumer.committed_metadata(truth))
+
+    assert found == ["", "a note", "another, of 1,000 bytes".ljust(1000), ""]
+    assert (await log.committed("g", "truth"))[truth] == 1
+
+
 # Positions
 
 

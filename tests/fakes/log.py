@@ -168,6 +168,7 @@ class Member:
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self.fetching: set[TopicPartition] = set()  # its worker knows that they are assigned
+        self.dispatching = False  # its worker takes over one fetch after the other
 
     # As aiokafka's
 
@@ -192,7 +193,10 @@ class Member:
     async def end_offsets(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._group.log.partitions[tp].end for tp in tps}
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    async def committed_metadata(self, tp: TopicPartition) -> str:
+        return self._group.metadata[tp]
+
+    async def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         generations = {tp: self._group.generations[tp] for tp in offsets}  # as the request has them when it is made
 
         async def commit() -> None:
@@ -232,6 +236,7 @@ class Group:
         self.log = log
         self.tps = sorted(tp for tp in log.partitions if tp.topic == topic)
         self.committed = dict.fromkeys(self.tps, 0)
+        self.metadata = dict.fromkeys(self.tps, "")
         self.owners: dict[TopicPartition, Member | None] = dict.fromkeys(self.tps)
         self.target: dict[TopicPartition, Member | None] = dict.fromkeys(self.tps)
         self.generations = dict.fromkeys(self.tps, 0)  # how often each partition was given to somebody
@@ -244,14 +249,14 @@ class Group:
         """Return how many offsets aren't committed."""
         return sum(self.log.partitions[tp].end - self.committed[tp] for tp in self.tps)
 
-    def commit(self, member: Member, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         for tp in offsets:
             if self.owners[tp] is not member:
                 raise CommitFailedError
-        for tp, offset in offsets.items():
+        for tp, (offset, metadata) in offsets.items():
             if offset < self.committed[tp]:
                 self.went_back.append(f"{self.name}: {tp} from {self.committed[tp]} to {offset}")
-            self.committed[tp] = offset
+            self.committed[tp], self.metadata[tp] = offset, metadata
             self.commits(tp, offset)
 
     def give(self, tp: TopicPartition, member: Member) -> None:
@@ -275,4 +280,4 @@ class Group:
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Commit an offset by an operator's hand; nobody may own the partition."""
         assert self.owners[tp] is None
-        self.committed[tp] = offset
+        self.committed[tp], self.metadata[tp] = offset, ""

@@ -1,9 +1,10 @@
-"""A parser process with one more format, `ROUGH`, whose files say what they do to their reader."""
+"""A parser process with one more format, `ROUGH`, whose files say what they do to their reader, or their chunker."""
 
 import os
 import signal
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from services.ingest_worker import extract, parser_child
 from services.ingest_worker.extract import Extraction, Format, Hints, limits, ocr
 from shared.contracts import PreparedChunk
+from tests.fakes.tokens import Words
 
 MARK = b"ROUGH"
 
@@ -111,6 +113,17 @@ ROUGH = Format(
     sniff=lambda data: data.startswith(MARK),
     read=read,
 )
+
+
+class RoughWords(Words):
+    """A token counter that does to its process what a text says."""
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        for text in texts:
+            if text.encode().startswith(MARK):
+                read(text.encode(), Hints())
+        return super().count(texts)
+
 
 if __name__ == "__main__":
     extract.FORMATS = (ROUGH, *extract.FORMATS)

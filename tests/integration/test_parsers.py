@@ -17,11 +17,17 @@ import pytest
 from services.ingest_worker import parser_child
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.parser_child import MOST_FRAME, ParserPart, ParserRead, Reply
-from services.ingest_worker.parsers import ParserPool
-from shared.contracts import PreparedChunk
+from services.ingest_worker.parsers import ParserPool, alone
+from shared.contracts import Chunk, PreparedChunk
+from shared.embedder import TokenCounter
+from shared.embedder.estimate import EstimatedTokens
 from shared.errors import Rejected, RetryLater, Unavailable
+from shared.log import Record
+from shared.log.consume import Handle
+from tests.builders import an_event
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words
+from tests.integration.rough_parser import RoughWords
 from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf
 from tests.unit.services.operator_cli.verify.builders import a_version
@@ -522,6 +528,97 @@ async def test_chunks_are_made_beside_the_loop(pool: ParserPool) -> None:
 
     assert [text[chunk.start : chunk.end] for chunk in chunks] == [chunk.text for chunk in chunks]
     assert max(len(chunk.text) for chunk in chunks) <= 400
+
+
+# Records that may have killed the worker
+
+
+class Work:
+    """What handling a record reads or chunks: a small text, which is ROUGH to a parser and plain text to the worker."""
+
+    def __init__(self, pool: ParserPool, text: str, tokens: TokenCounter = RoughWords()) -> None:  # noqa: B008 - frozen
+        self._pool = pool
+        self._text = text
+        self._tokens = tokens
+        self.done: list[Extraction | tuple[Chunk, ...]] = []
+
+    async def read(self, _: Record) -> None:
+        self.done.append(await self._pool.extract(self._text.encode(), tenant="default", filename="x.txt"))
+
+    async def chunk(self, _: Record) -> None:
+        made = await self._pool.chunk(a_version(document_type="txt"), self._text, (), GENERATION, self._tokens)
+        self.done.append(made)
+
+    async def chunk_prepared(self, _: Record) -> None:
+        prepared = [PreparedChunk(text=text) for text in self._text.split("\n\n")]
+        self.done.append(await self._pool.from_prepared(a_version(), prepared, self._tokens))
+
+
+async def in_a_task_of_its_own(handle: Handle) -> None:
+    async def handling() -> None:  # as `consume` does it
+        await handle(an_event(0, b"k"))
+
+    await asyncio.create_task(handling())
+
+
+@CI_ONLY
+@pytest.mark.parametrize("step", ["read", "chunk", "chunk_prepared"])
+@pytest.mark.parametrize("word", ["crash", "balloon", "spin"])
+async def test_a_record_that_kills_its_child_twice_is_rejected_and_the_worker_lives(
+    make_pool: Callable[..., ParserPool], tmp_path: Path, step: str, word: str
+) -> None:
+    work = Work(make_pool(cpu_s=1.0, memory_mb=250), f"ROUGH {word} {tmp_path / 'touched'} 0 ")
+
+    with pytest.raises(Rejected) as caught:
+        await in_a_task_of_its_own(alone(getattr(work, step)))
+
+    assert caught.value.code == "killed_the_worker"
+    assert ("x.txt" if step == "read" else a_version().path) in caught.value.sentence
+
+
+async def test_a_record_that_kills_its_child_once_goes_its_way(pool: ParserPool, tmp_path: Path) -> None:
+    work = Work(pool, f"ROUGH crash-once {tmp_path / 'touched'} 0 ")
+
+    await in_a_task_of_its_own(alone(work.read))
+
+    [extraction] = work.done
+    assert isinstance(extraction, Extraction)
+    assert extraction.document_type == "rough", "a child has read it"
+
+
+async def test_a_child_makes_what_the_worker_makes_itself(
+    make_pool: Callable[..., ParserPool],
+) -> None:
+    pool = make_pool(program=parser_child.__name__, confined=True)
+    text = "\n\n".join(f"Paragraph {number} says little, but says it well." for number in range(100))
+    work = Work(pool, text, EstimatedTokens(256))
+    steps = (work.read, work.chunk, work.chunk_prepared)
+
+    for step in steps:
+        await in_a_task_of_its_own(step)
+    assert psutil.Process().children() == []
+    for step in steps:
+        await in_a_task_of_its_own(alone(step))
+
+    assert work.done[3:] == work.done[:3]
+    assert psutil.Process().children() != []
+
+
+async def test_what_is_handled_alone_is_read_one_at_a_time(
+    make_pool: Callable[..., ParserPool], tmp_path: Path
+) -> None:
+    pool, meanwhile = make_pool(3), tmp_path / "meanwhile"
+    first = Work(pool, f"ROUGH hang {tmp_path / 'begun'} 0 ")
+    hanging = asyncio.create_task(in_a_task_of_its_own(alone(first.read)))
+    await _until(tmp_path / "begun")
+    second = asyncio.create_task(in_a_task_of_its_own(alone(Work(pool, f"ROUGH hang {meanwhile} 0 ").read)))
+    await _process(pool)  # an ordinary file isn't kept waiting
+
+    assert not meanwhile.exists()
+    hanging.cancel()
+    await _until(meanwhile)
+    second.cancel()
+    await asyncio.gather(hanging, second, return_exceptions=True)
 
 
 def test_a_pool_of_no_processes_is_refused() -> None:

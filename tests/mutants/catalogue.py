@@ -57,8 +57,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "commit what is finished, whatever is not before it",
         "shared/log/partition_lane.py",
-        "return next(iter(self._unfinished), self._next)",
-        "return self._next",
+        "return next(iter(self._unfinished), self.next)",
+        "return self.next",
     ),
     _mutant(
         "a stage that writes statuses commits without a flush",

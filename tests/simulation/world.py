@@ -444,6 +444,7 @@ class World:
         *,
         on_dead: OnDead,
         stage: str,
+        handle_alone: Handle | None = None,
         before_commit: Callable[[], Awaitable[None]] | None = None,
     ) -> Consumption:
         """Stand in for `shared.log.consume.consume`: its Consumption, on a group in memory."""
@@ -467,6 +468,7 @@ class World:
             name=f"{process.name}: {group} on {topic}",
             group=group,
             stage=stage,
+            handle_alone=watched if handle_alone is not None else None,  # no process of a parser is simulated
             before_commit=before_commit,
             key_concurrency=4,
             max_in_flight=8,
@@ -799,7 +801,8 @@ class World:
         if fetches:
             process, member, consumption, tp = rng.choice(fetches)
             if records := member.fetch(tp, rng.randrange(1, 5)):
-                self.spawn(process, partial(consumption.dispatch, member, records))
+                member.dispatching = True
+                self.spawn(process, partial(self._dispatch, member, consumption, records))
         elif turns and roll < 0.95:
             self._let_through(turns)
         elif timer := self.loop.timer(_runs, NEAR_S if turns else HORIZON_S):
@@ -810,12 +813,17 @@ class World:
             return False
         return True
 
+    async def _dispatch(self, member: Member, consumption: Consumption, records: list[Record]) -> None:
+        await consumption.dispatch(member, records)
+        member.dispatching = False
+
     def _fetches(self) -> list[tuple[Process, Member, Consumption, TopicPartition]]:
         return [
             (process, member, consumption, tp)
             for process in self.processes.values()
             if process.runs
             for _, member, consumption in process.stages
+            if not member.dispatching
             for tp in member.readable()
         ]
 

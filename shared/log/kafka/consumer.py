@@ -27,7 +27,7 @@ _FIRST_SHARE_S = 3.0
 
 
 class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
-    """As `aiokafka.AIOKafkaConsumer`, with three differences.
+    """As `aiokafka.AIOKafkaConsumer`, with three differences, and `committed_metadata`.
 
     If its group has no committed offset, it commits where it starts (the beginning, or the end for
     `auto_offset_reset="latest"`), so that a crash before the first commit changes nothing. If records were deleted
@@ -175,6 +175,11 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
                 found = {tp: [with_position(each, self._moves) for each in some] for tp, some in found.items()}
             if found or (not self._patient and time.monotonic() >= deadline):
                 return found
+
+    async def committed_metadata(self, partition: TopicPartition) -> str:
+        """Return what was committed beside the group's offset of the partition; empty if nothing was."""
+        found = await self._coordinator.fetch_committed_offsets([partition])
+        return found[partition].metadata if partition in found else ""
 
     async def _begin(self) -> None:
         """Commit a start offset for each of our partitions in which the group has none."""

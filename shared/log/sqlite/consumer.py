@@ -440,6 +440,13 @@ class Consumer:
         id_ = await partition_id(self._storage, partition)
         return (await committed(self._storage, self._group_id, [id_]))[0]
 
+    async def committed_metadata(self, partition: TopicPartition) -> str:
+        """Return what was committed beside the group's offset of the partition; empty if nothing was."""
+        key = self._group_id, await partition_id(self._storage, partition)
+        found = "SELECT metadata FROM committed WHERE consumer_group = ? AND partition = ?"
+        row = await self._storage.read(lambda connection: connection.execute(found, key).fetchone())
+        return "" if row is None else row[0]
+
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each that may be read."""
         return {tp: start for tp, (start, _) in (await self._bounds(*partitions)).items()}

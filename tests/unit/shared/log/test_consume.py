@@ -36,8 +36,8 @@ class FakeConsumer:
     def paused(self) -> frozenset[TopicPartition]:
         return frozenset()
 
-    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        self.committed |= offsets
+    async def commit(self, offsets: dict[TopicPartition, tuple[int, str]]) -> None:
+        self.committed |= {tp: offset for tp, (offset, _) in offsets.items()}
 
 
 @pytest.fixture

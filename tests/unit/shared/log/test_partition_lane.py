@@ -21,7 +21,7 @@ def test_order_per_key_and_the_low_mark_hold_whatever_finishes_first(
 ) -> None:
     offsets = [sum(gaps[: number + 1]) for number in range(len(keys))]
     records = [an_event(offset, key) for offset, key in zip(offsets, keys, strict=True)]
-    lane = PartitionLane()
+    lane = PartitionLane(0)
     lane.take(records[:10])
     lane.take(records[10:])
     running: list[Record] = []
@@ -33,7 +33,7 @@ def test_order_per_key_and_the_low_mark_hold_whatever_finishes_first(
             running.append(record)
         assert len({record.key for record in running}) == len(running)
         unfinished = [offset for offset in offsets if offset not in done]
-        assert lane.low == (unfinished[0] if unfinished else offsets[-1] + 1 if offsets else None)
+        assert lane.low == (unfinished[0] if unfinished else offsets[-1] + 1 if offsets else 0)
         assert len(lane) == len(unfinished)
         assert lane.bytes == sum(size(record) for record in records if record.offset not in done)
         if not running:
