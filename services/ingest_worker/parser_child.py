@@ -42,9 +42,7 @@ class ParserJob(msgspec.Struct, frozen=True):
     hints: Hints
     cpu_s: float  # the limit before pages add to it
     most_text: int = limits.MOST_TEXT  # characters
-    chunks: bool = (
-        False  # `data` is a pickled function of our parent's that returns chunks; the text is JSON, one a line
-    )
+    chunks: bool = False  # `data` is our parent's pickled function that makes them; the text is their JSON, one a line
 
 
 class ParserReady(msgspec.Struct, frozen=True, tag=True):

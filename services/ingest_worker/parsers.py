@@ -237,7 +237,7 @@ class ParserPool:
         return await asyncio.to_thread(lambda: tuple(_CHUNK.decode(line) for line in made.text.split("\n") if line))
 
     async def _ask_alone(self, job: ParserJob, tenant: str) -> Extraction:
-        """Return what a process makes of a record that may have killed the worker; it is asked for no other meanwhile."""
+        """Return what a process makes of a record that may have killed the worker, one such record after the other."""
         async with self._suspect:
             for _ in range(_TRIES_ALONE):
                 try:

@@ -43,6 +43,11 @@ FAULTS = {
     ),
     "crash-point": Fault("death before and after every call that writes", "tests/faults/test_crash_points.py", 1),
     "poison": Fault("records of forty-odd bad kinds between good ones", "tests/faults/test_poison.py", 10),
+    "deadly-text": Fault(
+        "two texts of many kill their worker, which is killed with kill -9 as well, at both sizes",
+        "tests/e2e/test_deadly_texts.py",
+        50,
+    ),
     "mutation": Fault("records with 1 to 8 bits flipped", "tests/faults/test_mutated_records.py", 2000),
     "simulation": Fault(
         "the real stages on simulated ports: crashes, zombies, power loss, erasures, replays; per 1,000 seeds",

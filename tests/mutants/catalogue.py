@@ -44,10 +44,10 @@ MUTANTS: tuple[Mutant, ...] = (
             Edit(
                 "shared/log/consume.py",
                 """            for lane, low in lows.items():
-                lane.committed = low
+                lane.committed, lane.marked = low, marks[lane]
 """,
                 """            for lane, low in lows.items():
-                lane.committed = low
+                lane.committed, lane.marked = low, marks[lane]
             if self._before_commit is not None:
                 await self._before_commit()
 """,
@@ -296,6 +296,78 @@ MUTANTS: tuple[Mutant, ...] = (
         "            moved = repeats < _REPEATS and any(",
         "            moved = repeats < 0 and any(",
         "tests/unit/shared/store/qdrant/test_store.py",
+    ),
+    _mutant(
+        "what is under way is marked by nobody",
+        "shared/log/consume.py",
+        "        self._marks = handle_alone is not None\n",
+        "        self._marks = False\n",
+        "tests/contract/test_consume.py::test_what_was_under_way_when_a_worker_died_is_handled_alone_and_what_comes_later_is_not[sqlite]",
+    ),
+    _mutant(
+        "a mark is written when its records are done",
+        "shared/log/consume.py",
+        "            if self._marks and batch[-1].offset >= lane.marked:\n",
+        "            if False:\n",
+        "tests/contract/test_consume.py::test_a_mark_is_there_before_the_records_it_speaks_of_and_rides_on_every_commit[sqlite]",
+    ),
+    _mutant(
+        "a commit leaves no mark",
+        "shared/log/consume.py",
+        "        end = lane.suspects if ended or not self._marks else max(lane.suspects, lane.next + _AHEAD)\n",
+        "        end = lane.suspects\n",
+        "tests/contract/test_consume.py::test_a_mark_is_there_before_the_records_it_speaks_of_and_rides_on_every_commit[sqlite]",
+    ),
+    _mutant(
+        "a clean end leaves a mark",
+        "shared/log/consume.py",
+        "        ended = lane.closing.is_set() and not lane.tasks\n",
+        "        ended = False\n",
+        "tests/contract/test_consume.py::test_what_was_under_way_when_a_worker_died_is_handled_alone_and_what_comes_later_is_not[sqlite]",
+    ),
+    _mutant(
+        "what arrives after a worker's death is handled alone, too",
+        "shared/log/consume.py",
+        "lane.suspects = min(int(found[1]), (await consumer.end_offsets([lane.tp]))[lane.tp])",
+        "lane.suspects = int(found[1])",
+        "tests/contract/test_consume.py::test_what_was_under_way_when_a_worker_died_is_handled_alone_and_what_comes_later_is_not[sqlite]",
+    ),
+    _mutant(
+        "a second death forgets what the first has left",
+        "shared/log/consume.py",
+        "                mark = max(lane.suspects, end + _AHEAD)\n",
+        "                mark = end + _AHEAD\n",
+        "tests/contract/test_consume.py::test_a_second_death_among_what_is_handled_alone_forgets_none_of_it[sqlite]",
+    ),
+    _mutant(
+        "what hung when its worker was stopped is an ordinary record",
+        "shared/log/consume.py",
+        "                if self._marks and lane.tasks & late:",
+        "                if False:",
+        "tests/contract/test_consume.py::test_what_hung_when_its_worker_was_stopped_is_handled_alone[sqlite]",
+    ),
+    _mutant(
+        "a small text is read in the worker that it has killed",
+        "services/ingest_worker/parsers.py",
+        """            if _alone.get():
+                return await self._ask_alone(""",
+        """            if False:
+                return await self._ask_alone(""",
+        "tests/integration/test_parsers.py::test_a_record_that_kills_its_child_once_goes_its_way",
+    ),
+    _mutant(
+        "a record is given up at its first death",
+        "services/ingest_worker/parsers.py",
+        "_TRIES_ALONE = 2 ",
+        "_TRIES_ALONE = 1 ",
+        "tests/integration/test_parsers.py::test_a_record_that_kills_its_child_once_goes_its_way",
+    ),
+    _mutant(
+        "all records that may have killed the worker are read at once",
+        "services/ingest_worker/parsers.py",
+        "        async with self._suspect:\n",
+        "        async with asyncio.Lock():\n",
+        "tests/integration/test_parsers.py::test_what_is_handled_alone_is_read_one_at_a_time",
     ),
     _mutant(
         "a record in bounded tries pauses its partition",
