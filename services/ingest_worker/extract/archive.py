@@ -125,8 +125,10 @@ def drawn(
     return give
 
 
-def checked(data: bytes, needed: str, hints: Hints) -> Properties:
-    """Check an Office container before a library unpacks it itself, and return its properties.
+def checked(data: bytes, needed: str, hints: Hints, sign: re.Pattern[bytes]) -> tuple[Properties, list[str]]:
+    """Check an Office container before a library unpacks it itself.
+
+    Return its properties, and the names of the XML parts in which `sign` is found.
 
     Raises:
         Rejected: as `opened` and `part`; the part `needed` is missing; a part unpacks to more than was declared.
@@ -134,10 +136,9 @@ def checked(data: bytes, needed: str, hints: Hints) -> Properties:
     with opened(data, hints) as archive:
         if needed not in archive.namelist():
             raise Rejected(f"{hints.name} is damaged: its part {needed} is missing or broken", "damaged")
-        for name in archive.namelist():
-            if name.endswith(".xml"):
-                part(archive, name, hints)
-        return properties(archive, hints)
+        texts = [name for name in archive.namelist() if name.endswith(".xml")]
+        signed = [name for name in texts if sign.search(part(archive, name, hints))]
+        return properties(archive, hints), signed
 
 
 def properties(archive: zipfile.ZipFile, hints: Hints) -> Properties:

@@ -49,7 +49,10 @@ def cleaned(text: str) -> str:
     text = _LINE_ENDS.sub("\n", text)
     if "\x1b" in text:
         text = _ESCAPE_SEQUENCE.sub("", text)
-    return unicodedata.normalize("NFC", _MARKED.sub(_thinned, _DROPPED.sub("", text))).strip()
+    text = _DROPPED.sub("", text)
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", _MARKED.sub(_thinned, text))
+    return text.strip()
 
 
 def _thinned(run: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 from zipfile import ZIP_STORED, ZipFile
@@ -12,25 +13,25 @@ from services.ingest_worker.extract.markup import parsed
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lxml.etree import _Element
 
 MOST_PLACES: Final = 5_000_000  # of a sheet, used or not: each takes 32 bytes
 # Cells that can span so many places from the first one. Most sheets have none, and aren't looked at more closely.
-_FAR: Final = re.compile(rb"\br\s*+=\s*+[\"'](?:[A-Za-z]{3}[0-9]|[A-Za-z]{2}[0-9]{5}|[A-Za-z][0-9]{6})")
+FAR: Final = re.compile(rb"=\s*+[\"'](?:[A-Za-z]{3}[0-9]|[A-Za-z]{2}[0-9]{5}|[A-Za-z][0-9]{6})")
 _NAME: Final = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 
 
-def moved_together(data: bytes, hints: Hints) -> bytes:
+def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> bytes:
     """Return the workbook with at most one blank row or column between its cells, if a sheet is too far apart to read.
+
+    `suspects` are the parts in which `FAR` was found.
 
     Raises:
         Rejected: code `too_large`: a sheet spans too many places even so; `damaged`, `password`: as `opened`.
     """
     with opened(data, hints) as archive:
-        sheets = (name for name in archive.namelist() if name.startswith("xl/") and name.endswith(".xml"))
-        moved = {name: near for name in sheets if (near := _moved(part(archive, name, hints), name, hints)) is not None}
+        read = ((name, _moved(part(archive, name, hints), name, hints)) for name in suspects)
+        moved = {name: near for name, near in read if near is not None}
         if not moved:
             return data
         out = io.BytesIO()
@@ -43,7 +44,7 @@ def moved_together(data: bytes, hints: Hints) -> bytes:
 def _moved(sheet: bytes, name: str, hints: Hints) -> bytes | None:
     from lxml import etree  # imported here, because only parser processes should load heavy libraries
 
-    root = parsed(sheet) if _FAR.search(sheet) else None
+    root = parsed(sheet)
     if root is None:
         return None
     cells = list(_placed(root))
@@ -71,7 +72,7 @@ def _placed(root: "_Element") -> "Iterable[tuple[_Element, int, int]]":
             yield cell, int(place[2]) if place else row, column
 
 
-def _ranks(places: "Iterable[int]") -> dict[int, int]:
+def _ranks(places: Iterable[int]) -> dict[int, int]:
     """Return new places in the same order, from 1, with at most one free between two."""
     ranks: dict[int, int] = {}
     rank = 0

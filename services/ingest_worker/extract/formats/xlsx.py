@@ -7,7 +7,7 @@ from services.ingest_worker.extract.archive import checked, drawn, names, opened
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, reference
-from services.ingest_worker.extract.sparse_sheets import moved_together
+from services.ingest_worker.extract.sparse_sheets import FAR, moved_together
 from shared.errors import Rejected
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
@@ -24,9 +24,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
-    says = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints)
+    says, far = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints, FAR)
     with opened(data, hints) as archive:
-        return sheets.read_as("xlsx", moved_together(data, hints), hints, says, _drawn(archive, hints))
+        near = moved_together(data, far, hints) if far else data
+        return sheets.read_as("xlsx", near, hints, says, _drawn(archive, hints))
 
 
 def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:

@@ -36,7 +36,7 @@ def test_rows_keep_their_order_and_one_blank_row_between_tables() -> None:
 def test_a_sheet_that_is_not_far_apart_stays_as_it_is() -> None:
     data = _with_cells('<row r="1000000"><c r="B1000000"><v>2</v></c></row>')
 
-    assert moved_together(data, _HINTS) == data
+    assert moved_together(data, ["xl/sheet1.xml"], _HINTS) == data
 
 
 def test_a_diagonal_of_cells_is_too_large() -> None:
