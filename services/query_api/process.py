@@ -17,7 +17,7 @@ from services.query_api.ops.file_rewrites import FileRewrites, rewrite_periodica
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.purge import forgotten
 from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
-from services.query_api.search.words import weight
+from services.query_api.search.word_table import weight
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
 from shared.answers.templates import load_templates

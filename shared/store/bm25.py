@@ -10,7 +10,7 @@ import xxhash
 
 from shared.settings import ConfigurationError
 from shared.store import Sparse
-from shared.store.pairs import paired
+from shared.text.words import paired
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
 _SLICE = 16  # texts per turn of the event loop, about 1 ms

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.query_api.search.similar_words import FILE, SimilarWordTable
-from services.query_api.search.words import stem, weight, words
+from services.query_api.search.word_table import weight
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
+from shared.text.words import stem, words
 
 LEAST = 0.4  # lowest cosine that is listed; two random words have 0.01 on average, with a deviation of 0.07
 MOST = 16  # stems of a word

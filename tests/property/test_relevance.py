@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from services.query_api.search.calibration import WORDS, Plain, calibrations, scorer_of
 from services.query_api.search.candidates import Candidate, Features
 from services.query_api.search.relevance import features, question
-from services.query_api.search.words import STOP_WORDS, stem, weight
+from services.query_api.search.word_table import weight
+from shared.text.words import STOP_WORDS, stem
 
 texts = st.text(max_size=200)
 shares = st.floats(0, 1)

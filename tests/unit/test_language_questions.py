@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.query_api.search.words import words
+from shared.text.words import words
 from tests.bench.relevance.languages import LANGUAGES, paragraphs, questions
 
 

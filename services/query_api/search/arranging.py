@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from services.query_api.search.results import Found
-from services.query_api.search.words import STOP_WORDS, distinct_stems, words
+from shared.text.words import STOP_WORDS, distinct_stems, words
 
 GateMode = Literal["each", "best"]
 _MEANING, _WORDS = 0.7, 0.3

@@ -8,7 +8,7 @@ from typing import Literal
 
 from services.query_api.search.candidates import Candidate, candidate_of
 from services.query_api.search.relevance import Comparer, Question, question
-from services.query_api.search.scripts import reads
+from services.query_api.search.word_table import reads
 from shared.errors import Unavailable
 from shared.state.index import Index
 from shared.store import BegunSearch, Filter, Sparse

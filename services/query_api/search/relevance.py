@@ -17,7 +17,9 @@ import msgspec
 from services.query_api.search.calibration import Scorer
 from services.query_api.search.candidates import Candidate, Features, WordFeatures
 from services.query_api.search.similar_words import similar_words
-from services.query_api.search.words import adjacent, distinct_stems, occurring, stem, stems, weight, words
+from services.query_api.search.word_table import weight
+from shared.text.occurrences import adjacent, occurring
+from shared.text.words import distinct_stems, stem, stems, words
 
 _HEADINGS: Final = 4_096  # titles and sections whose stems are cached
 

@@ -10,8 +10,9 @@ from services.query_api.search.calibration import scorer_of
 from services.query_api.search.candidates import Candidate
 from services.query_api.search.relevance import features, question
 from services.query_api.search.similar_words import FILE, SimilarWordTable, similar_words
-from services.query_api.search.words import stem, weight
+from services.query_api.search.word_table import weight
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
+from shared.text.words import stem
 from tests.bench.similar_words import nearest, vocabulary
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from services.query_api.search.scripts import reads
+from services.query_api.search.word_table import reads, weight
 
 READ = [
     "high water",
@@ -30,3 +30,13 @@ def test_english_is_read_with_typos_terms_and_names(query: str) -> None:
 def test_other_languages_and_scripts_are_not_unless_the_model_may(query: str) -> None:
     assert not reads("all-MiniLM-L6-v2", query)
     assert reads("multilingual-e5-small", query)
+
+
+def test_a_rarer_word_weighs_more_and_a_stop_word_nothing() -> None:
+    assert weight("the") == 0
+    assert 0 < weight("house") < weight("heron") < weight("xylotherapy")
+
+
+@pytest.mark.timeout(60)
+def test_a_word_of_any_length_is_weighed_in_linear_time() -> None:
+    assert weight("é" * 100_000) == weight("é" * 1_000) == weight("x" * 100_000)

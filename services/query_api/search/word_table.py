@@ -1,0 +1,114 @@
+"""A table of English words by their frequency: what a word weighs, and whether a query is English.
+
+A word's weight must not depend on what is indexed, or the same query and passage would score differently in another
+index. So the table is fixed: the vocabulary of BERT's tokenizer, which lists words by their frequency in English text.
+It is loaded at the first use.
+"""
+
+import functools
+import math
+import unicodedata
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from shared.embedder.minilm import package_folder
+from shared.settings import ConfigurationError
+from shared.text.words import STOP_WORDS, words
+
+_FIRST_WORD: Final = 1996  # the vocabulary's number of "the"; special tokens and single characters precede it
+_COMMON: Final = 3.0  # subtracted from each logarithm, because the commonest words mean little
+_LEAST, _MOST = 0.5, 30.0  # range of the weights of words that aren't stop words
+_CHARACTER: Final = 3.0  # weight of a single digit or letter
+_IN_PIECES: Final = 7.0  # least weight of a word that isn't in the vocabulary as a whole: that of its rarest word
+_REST: Final = 0.6  # share of the further pieces' logarithms that is added
+_KEPT: Final = 50_000  # words whose weights are cached
+
+# A model that isn't listed is assumed to know all scripts. all-MiniLM-L6-v2 was trained on English.
+_READ: Final = {"all-MiniLM-L6-v2": ("LATIN",)}
+_FEWEST: Final = 3  # words needed to tell the language; fewer may be names
+_LETTERS: Final = 5  # of an English word; shorter ones are often words of other languages, too
+_SHARE: Final = 5  # at least every fifth word of an English query is such a word
+_FOREIGN_TOO: Final = frozenset({"a", "all", "am", "an", "do", "he", "in", "me", "no", "on", "so", "to", "was", "will"})
+
+
+@functools.cache
+def _ranks() -> dict[str, int]:
+    """Return the rank of each word and, after `##`, of each piece of a word; empty without the package."""
+    try:
+        data = (package_folder() / "tokenizer.json").read_bytes()
+    except (ConfigurationError, OSError):
+        return {}
+    vocabulary: dict[str, int] = msgspec.json.decode(data)["model"]["vocab"]
+    return vocabulary
+
+
+@functools.cache
+def _longest() -> int:
+    """Return the number of characters of the longest word or piece."""
+    return max(map(len, _ranks()), default=1)
+
+
+@functools.lru_cache(_KEPT)
+def weight(word: str) -> float:
+    """Return the weight of the lower-case word: 0 for a stop word, else 0.5 to 30.
+
+    By Zipf's law, a word's frequency falls with its rank, so the logarithm of the rank replaces IDF. A word that the
+    vocabulary has only in pieces is rarer than all its whole words, and the rarer, the rarer its pieces are. The
+    constants were chosen on SciFact's train queries.
+    """
+    if word in STOP_WORDS:
+        return 0.0
+    ranks = _ranks()
+    if not ranks:
+        return min(_IN_PIECES, 3.0 + len(word) / 2)
+    rank = ranks.get(word)
+    if rank is not None:
+        return max(_LEAST, _log(rank) - _COMMON) if rank >= _FIRST_WORD else _CHARACTER
+    further = (ranks.get(piece, len(ranks)) for piece in _pieces(word, ranks)[1:])
+    return min(_MOST, _IN_PIECES + _REST * math.fsum(map(_log, further)))
+
+
+def is_common(word: str) -> bool:
+    """Return whether the lower-case word is one of the table's 23,000 whole English words; true without the table."""
+    ranks = _ranks()
+    return not ranks or word in ranks
+
+
+def _log(rank: int) -> float:
+    return math.log(max(2, rank - _FIRST_WORD + 2))
+
+
+def _pieces(word: str, ranks: Mapping[str, int]) -> list[str]:
+    """Return the word split into the vocabulary's longest pieces, from the left, as by WordPiece."""
+    found: list[str] = []
+    start = 0
+    while start < len(word):
+        mark = "##" if start else ""
+        ends = range(min(len(word), start + _longest()), start, -1)  # no longer piece is known
+        end = next((end for end in ends if mark + word[start:end] in ranks), start + 1)
+        found.append(mark + word[start:end])
+        start = end
+    return found
+
+
+def reads(model: str, query: str) -> bool:
+    """Return whether the model was trained on the script, and for Latin script on the language, of the query."""
+    scripts = _READ.get(model)
+    if scripts is None:
+        return True
+    if not query.isascii():
+        letters = [letter for letter in query if letter.isalpha()]
+        known = sum(unicodedata.name(letter, "").startswith(scripts) for letter in letters)
+        if 2 * known < len(letters):
+            return False
+    return _may_be_english(query)
+
+
+def _may_be_english(query: str) -> bool:
+    """Return whether the query has an English function word or enough English words, or is too short to tell."""
+    found = [word for word in words(query) if not word.isdigit()]
+    if len(found) < _FEWEST or any(word in STOP_WORDS - _FOREIGN_TOO for word in found):
+        return True
+    return _SHARE * sum(len(word) >= _LETTERS and is_common(word) for word in found) >= len(found)

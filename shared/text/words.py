@@ -1,0 +1,101 @@
+"""Splits text into words and stems. Pure.
+
+Only a dictionary tells where the words of a script without blanks end. Pairs of neighbouring characters need no
+dictionary, and rank better than the engine's own segmentation did (docs/adr/0021-languages.md).
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+WORD: Final = re.compile("(?:\\w|[\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff])+")  # with vowel signs
+BETWEEN_WORDS: Final = {
+    code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")
+}  # of ASCII, all that `WORD` doesn't match
+# Tone marks and other signs of Thai, Lao, Khmer and Myanmar. As they are no letters, the engine would split words
+# there.
+_SIGNS: Final = re.compile("[\u0e47-\u0e4e\u0ec8-\u0ece\u17c6-\u17d3\u1037\u1039\u103a]+")
+RUN: Final = re.compile(  # one or more characters of these scripts
+    "["
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f"  # Myanmar
+    "\u1780-\u17ff"  # Khmer
+    "\u3005-\u3007\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    "]+"
+)
+_KEPT: Final = 50_000  # words whose stems are cached, about 10 MB
+
+STOP_WORDS: Final = frozenset(
+    """
+    a about above after again all also am an and any are as at be because been before being below between both but
+    by can could did do does doing down during each few for from further had has have having he her here hers him
+    his how i if in into is it its itself just me more most my no nor not of off on once only or other our out
+    over own same she should so some such than that the their them then there these they this those through to too
+    under until up very was we were what when where which while who whom why will with would you your
+    """.split()  # noqa: SIM905 - a list has a line for each
+)
+
+
+def stem(word: str) -> str:
+    """Return the lower-case word without the commonest English endings; words of other scripts are unchanged."""
+    if not word.isascii():
+        return word
+    if len(word) > 4 and word.endswith("ies"):
+        word = word[:-3] + "y"
+    elif len(word) > 3 and word[-1] == "s" and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    if len(word) > 5 and word.endswith("ing"):
+        word = word[:-3]
+    elif (len(word) > 4 and word.endswith("ed")) or (len(word) > 5 and word.endswith("ly")):
+        word = word[:-2]
+    if len(word) > 3 and word[-1] == "e":
+        word = word[:-1]
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls":
+        word = word[:-1]
+    return word
+
+
+class _Stems(dict[str, str]):
+    """Caches stems: a look-up costs a tenth of `stem`."""
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _KEPT:
+            self.clear()
+        self[word] = found = stem(word)
+        return found
+
+
+STEMS: Final = _Stems()
+
+
+def words(text: str) -> list[str]:
+    """Return the text's words in lower case; in scripts without blanks, pairs of characters."""
+    if text.isascii():  # the same words, in half the time
+        return text.lower().translate(BETWEEN_WORDS).split()
+    return WORD.findall(paired(text.lower()))
+
+
+def stems(found: Iterable[str]) -> list[str]:
+    """Return the stem of each of a text's words, in order."""
+    return list(map(STEMS.__getitem__, found))
+
+
+def distinct_stems(found: Iterable[str]) -> frozenset[str]:
+    """Return the stems of a text's words."""
+    return frozenset(map(STEMS.__getitem__, set(found)))
+
+
+def paired(text: str) -> str:
+    """Return the text with each run of such a script replaced by its pairs of characters, with blanks between.
+
+    A run of one character stays that character; all other text stays as it is.
+    """
+    return text if text.isascii() else RUN.sub(_pairs, text)
+
+
+def _pairs(run: re.Match[str]) -> str:
+    plain = _SIGNS.sub("", run[0])
+    if len(plain) < 2:
+        return f" {plain} "
+    return f" {' '.join(plain[at : at + 2] for at in range(len(plain) - 1))} "

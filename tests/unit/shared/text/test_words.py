@@ -1,0 +1,55 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.text.words import paired, stem, stems, words
+
+
+@pytest.mark.parametrize(
+    ("word", "cut"),
+    [
+        ("herons", "heron"),
+        ("studies", "study"),
+        ("nesting", "nest"),
+        ("stopped", "stop"),
+        ("quickly", "quick"),
+        ("glass", "glass"),
+        ("bus", "bus"),
+        ("Straße".lower(), "straße"),
+        ("is", "is"),
+    ],
+)
+def test_the_commonest_english_endings_go(word: str, cut: str) -> None:
+    assert stem(word) == cut
+
+
+def test_words_of_scripts_without_blanks_are_pairs() -> None:
+    assert words("Two words") == ["two", "words"]
+    assert words("返品期限") == ["返品", "品期", "期限"]
+    assert stems(words("Herons nest")) == ["heron", "nest"]
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=60))
+def test_words_of_ascii_are_found_as_those_of_other_text(text: str) -> None:
+    assert words(text) == words(f"{text} é")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("東京都", "東京 京都"),
+        ("京", "京"),
+        ("I live in 東京都, Japan", "I live in 東京 京都 , Japan"),
+        ("カタカナ", "カタ タカ カナ"),
+        ("ที่นี่", "ที ีน นี"),  # without tone marks
+        ("ນ້ຳ", "ນຳ"),
+        ("naïve Größe привет हिन्दी 한국어", "naïve Größe привет हिन्दी 한국어"),
+    ],
+)
+def test_runs_without_blanks_become_pairs_and_nothing_else_changes(text: str, pairs: str) -> None:
+    assert paired(text).split() == pairs.split()
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_is_untouched(text: str) -> None:
+    assert paired(text) == text
