@@ -109,6 +109,8 @@ def _collect(given: Mapping[str, Any], field: str, conditions: FilterConditions)
                 raise invalid(f"{field}.filters[{number}]", "must be an object")
             _collect(part, f"{field}.filters[{number}]", conditions)
         return
+    if not isinstance(kind, str):
+        raise invalid(f"{field}.type", f"must be one of {', '.join(sorted(_COMPARISONS))} and `and`")
     if kind not in _COMPARISONS:
         raise Problem(
             422,

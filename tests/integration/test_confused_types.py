@@ -1,0 +1,198 @@
+"""Values of another type at every field of every route: none is answered by a 500, and none costs a batch."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.structs import RecordMetadata
+
+from services.query_api.app import make_api
+from services.query_api.http.openapi import described
+from services.standalone.serve import start
+from shared.settings import Settings
+from tests.integration.api import a_client
+from tests.request_shapes import JSON, example_of, fields_of
+from tests.selection import CI_ONLY
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+WRONG: tuple[Any, ...] = (
+    None,
+    [],
+    [[]],
+    ["x"],
+    [{"type": []}],
+    {},
+    {"type": []},
+    {"type": {}, "filters": 1, "key": [], "value": {}},
+    -1,
+    1.5,
+    True,
+    2**63,
+    10**30,
+    "",
+    "\x00",
+    "x" * 3000,
+    "[]",
+    "[[",
+)
+COMPARISON = {"type": "eq", "key": "source", "value": "s"}
+MESSAGES = [
+    {"role": "user", "content": [{"type": "text", "text": "why"}]},
+    {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {}}}]},
+    {"role": "tool", "content": "so", "tool_call_id": "c", "name": "f"},
+    {"role": "user", "content": "lantern"},
+]
+CHUNK = {
+    "id": "c",
+    "text": "lantern",
+    "embeddingText": "light",
+    "embeddingStrings": {"semantic": "s"},
+    "languageVariants": {"en": {"text": "lamp"}},
+    "is_active": True,
+    "sectionTitle": "s",
+    "pageNumber": 1,
+    "chunkType": "semantic",
+    "metadata": {"a": 1},
+    "tags": {"kind": "x"},
+}
+FILTERS = {"source": ["s"], "year": {"gte": 2020}, "path": {"prefix": "p"}, "not": {"tags": ["t"]}, "tagsAll": ["a"]}
+TOOLS = [
+    {"type": "file_search", "vector_store_ids": ["documents"], "filters": {"type": "and", "filters": [COMPARISON]}},
+    {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}, "name": "f"},
+]
+FORMAT = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": True}}
+# What examples lack.
+FULL: Mapping[str, dict[str, Any]] = {
+    "rag_ingest": {"source": "s", "path": "p", "chunks": [CHUNK], "metadata": {"a": [1]}, "tags": ["t"]},
+    "rag_search": {"query": "q", "filters": FILTERS, "conversationHistory": [{"role": "user", "content": "q"}]},
+    "rag_search_batch": {"queries": [{"query": "q", "filters": FILTERS}]},
+    "rag_documents_delete": {"filters": FILTERS},
+    "rag_context": {"query": "q", "filters": FILTERS},
+    "chat": {"messages": MESSAGES, "useRag": True, "ragFilters": FILTERS, "preferences": {"persona": "p"}},
+    "openai_chat_completions": {
+        "model": "rag/extractive",
+        "messages": MESSAGES,
+        "tools": TOOLS,
+        "response_format": FORMAT,
+        "ragFilters": FILTERS,
+        "stop": ["."],
+    },
+    "openai_responses": {
+        "model": "rag/extractive",
+        "input": [*MESSAGES, {"type": "function_call_output", "call_id": "c", "output": "x"}],
+        "tools": TOOLS,
+        "text": {"format": FORMAT},
+        "include": ["file_search_call.results"],
+    },
+    "openai_vector_store_search": {"query": ["q"], "filters": {"type": "and", "filters": [COMPARISON]}},
+    "api_chat": {"model": "rag/extractive", "messages": MESSAGES, "options": {"stop": ["."]}, "format": FORMAT},
+    "ollama_generate": {"model": "rag/extractive", "prompt": "lantern", "options": {"seed": 1}, "stream": False},
+    "dify_retrieval": {
+        "query": "q",
+        "retrieval_setting": {"top_k": 1, "score_threshold": 0.1},
+        "metadata_condition": {"conditions": [{"name": ["a"], "comparison_operator": "is", "value": "x"}]},
+    },
+}
+
+
+async def accept(
+    topic: str,
+    value: bytes | None,  # noqa: ARG001 - the port's
+    *,
+    key: bytes,  # noqa: ARG001
+    route: bytes | None = None,  # noqa: ARG001
+    headers: Mapping[str, str] | None = None,  # noqa: ARG001
+) -> RecordMetadata:
+    """Publish nothing: what the workers do with a submission is not what is tried here."""
+    return RecordMetadata(topic, 0, TopicPartition(topic, 0), 0, 1, 0, 0)
+
+
+def confused(value: Any, depth: int = 7) -> Iterator[Any]:
+    """Yield wrong values, and the value with each of its parts replaced by each of them."""
+    yield from WRONG
+    if depth and isinstance(value, dict):
+        for name, each in value.items():
+            yield from ({**value, name: wrong} for wrong in confused(each, depth - 1))
+    elif depth and isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from ([*value[:number], wrong, *value[number + 1 :]] for wrong in confused(each, depth - 1))
+
+
+def bodies(spec: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the operation's bodies with one value confused."""
+    body = FULL.get(operation["operationId"], example_of(operation))
+    yield from confused(body)
+    for field in fields_of(spec, operation):
+        if field not in body:
+            yield from ({**body, field: wrong} for wrong in WRONG)
+
+
+@CI_ONLY
+@pytest.mark.timeout(900)
+async def test_no_value_of_another_type_is_answered_by_a_500(tmp_path: Path) -> None:
+    faults = []
+    paths = {"{document_id}": "8f9f8a3e-0f7e-5a0e-9d7e-1f2e3d4c5b6a", "{id_}": "documents"}
+    async with AsyncExitStack() as stack:
+        parts = await start(Settings(data=tmp_path, samples="off", chat="extractive:"), stack)
+        app = make_api(replace(parts, publish=accept))
+        spec = described(app)
+        client = await stack.enter_async_context(a_client(app))
+        for path, methods in spec["paths"].items():
+            for name, replaced in paths.items():
+                path = path.replace(name, replaced)  # noqa: PLW2901
+            for method, operation in methods.items():
+                if JSON not in operation.get("requestBody", {}).get("content", {}):
+                    continue
+                for body in bodies(spec, operation):
+                    reply = await client.request(method.upper(), path, json=body, headers={"Prefer": "wait=0"})
+                    if reply.status_code == 500:
+                        faults.append((path, body))
+
+    assert not faults, (len(faults), faults[:5])
+
+
+@CI_ONLY
+async def test_no_value_of_another_type_costs_a_batch(client: httpx.AsyncClient) -> None:
+    good = {"source": "s", "path": "good", "text": "lantern"}
+    wrong = list(itertools.chain(confused(FULL["rag_ingest"]), confused({**good, "title": "t", "keep": ["tags"]})))
+
+    reply = await client.post("/rag/ingest/batch", json=[good, *wrong, {**good, "path": "last"}])
+
+    items = reply.json()["items"]
+    assert (reply.status_code, len(items)) == (202, len(wrong) + 2)
+    assert {items[0]["status"], items[-1]["status"]} <= {"accepted", "superseded"}  # another one has its name
+    assert {item["status"] for item in items} <= {"accepted", "failed", "superseded"}
+    assert all(len(str(item)) <= 600 for item in items if item["status"] == "failed")
+
+
+@pytest.mark.parametrize("field", ["chunkType", "pageNumber", "is_active", "metadata", "tags"])
+@pytest.mark.parametrize("value", [[], {"a": []}, [[1]]])
+async def test_a_chunk_is_left_out_for_a_field_of_another_type_and_the_reply_names_it(
+    client: httpx.AsyncClient, field: str, value: Any
+) -> None:
+    chunks = ["first", {"text": "second", field: value}]
+
+    reply = await client.post("/rag/ingest", json={"source": "s", "path": field, "chunks": chunks})
+
+    assert reply.status_code == 200, reply.text
+    assert all(field in skipped["error"] for skipped in reply.json().get("skipped", []))
+
+
+@pytest.mark.parametrize("kind", [[], {}, ["eq"], {"type": "eq"}, 1, None])
+async def test_a_filter_whose_type_is_none_is_named(client: httpx.AsyncClient, kind: Any) -> None:
+    filters = {"type": "and", "filters": [{"type": kind, "key": "a", "value": 1}]}
+    tool = {"type": "file_search", "filters": filters}
+
+    searched = await client.post("/v1/vector_stores/documents/search", json={"query": "q", "filters": filters})
+    answered = await client.post("/v1/responses", json={"model": "rag/extractive", "input": "q", "tools": [tool]})
+
+    assert [searched.status_code, answered.status_code] == [400, 400]
+    assert searched.json()["error"]["param"] == "filters.filters[0].type"
+    assert answered.json()["error"]["param"] == "tools[0].filters.filters[0].type"
