@@ -4,7 +4,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+from services.query_api.http.lanes import taken_by
 from services.query_api.http.openapi import examples
+from shared.settings import Settings
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -84,6 +89,12 @@ class ShapedBody(NamedTuple):
     content: bytes
     media_type: str = JSON
 
+    @staticmethod
+    def within(rest: Mapping[str, Any], field: str, value: bytes) -> bytes:
+        """Return an object with the rest and the field."""
+        start = json.dumps(dict(rest)).encode()[:-1]
+        return start + (b"," if rest else b"") + json.dumps(field).encode() + b":" + value + b"}"
+
 
 def fields_of(spec: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schemas of the body's fields, by name."""
@@ -102,15 +113,28 @@ def example_of(operation: Mapping[str, Any]) -> dict[str, Any]:
     return dict(example.body) if example is not None and isinstance(example.body, dict) else {}
 
 
-def shaped(spec: Mapping[str, Any], operation: Mapping[str, Any], size: int) -> Iterator[ShapedBody]:
-    """Yield bodies of at most so many bytes: each field in each shape, and bodies that aren't JSON objects."""
+def limit_of(app: Litestar, operation: Mapping[str, Any]) -> int:
+    """Return the most bytes that the operation's route reads; for settings, what they are by default."""
+    for route in app.routes:
+        for handler, _ in route.route_handler_map.values() if isinstance(route, HTTPRoute) else ():
+            if handler.operation_id == operation["operationId"]:
+                most = taken_by(handler.opt).bytes
+                return most if isinstance(most, int) else int(Settings.model_fields["max_body"].default)
+    raise KeyError(operation["operationId"])
+
+
+def shaped(spec: Mapping[str, Any], operation: Mapping[str, Any], size: int, *, every: int = 1) -> Iterator[ShapedBody]:
+    """Yield bodies of at most so many bytes: each field in each shape, and bodies that aren't JSON objects.
+
+    Of the former, one of `every` so many, with each shape and each field among them.
+    """
     example = example_of(operation)
-    for field in (*fields_of(spec, operation), "unknown"):
-        rest = json.dumps({name: value for name, value in example.items() if name != field}).encode()[:-1]
-        start = rest + (b"," if len(rest) > 1 else b"") + json.dumps(field).encode() + b":"
-        for name, shape in SHAPES.items():
-            yield ShapedBody(f"{field}: {name}", start + shape(max(1, size - len(start) - 120)) + b"}")
+    pairs = [(field, name) for field in (*fields_of(spec, operation), "unknown") for name in SHAPES]
+    for field, name in pairs[::every]:
+        rest = {key: value for key, value in example.items() if key != field}
+        room = size - len(json.dumps(rest)) - len(field) - 120
+        yield ShapedBody(f"{field}: {name}", ShapedBody.within(rest, field, SHAPES[name](max(1, room))))
     for name, shape in (SHAPES | RAW).items():
-        yield ShapedBody(name, shape(size - 120 if size > 200 else size)[:size])
+        yield ShapedBody(name, shape(size - 120)[:size])
     for name, shape in FORMS.items():
         yield ShapedBody(f"form: {name}", shape(size - 10)[:size], FORM)

@@ -35,6 +35,7 @@ _OF_A_TURN = 50  # cases of an operation before the next operation has its turn
 _MADE_UP = 20  # cases of an operation, valid ones and as many invalid ones; the others are combined of these
 _AT_ONCE = 8  # requests on their way
 _DEAR = 3.0  # times its share of the seconds; an operation that takes longer is skipped in favour of the others
+HELD_S = 0.25  # five times the bar of 50 ms: a busy machine's figures are noisy
 _SHOWN = 3  # failures of one kind
 
 
@@ -90,6 +91,8 @@ def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: in
                 fresh = [(case, request) for case, request in sent if source.is_new(request)]
                 for (case, request), reply in zip(fresh, pool.map(target.send_or_fail, _requests(fresh)), strict=True):
                     _judge(found, case, request, reply)
+                if fresh and (held := target.held_s()) > HELD_S:
+                    found.fault(f"{source.label}: held the loop", fresh[-1][1], f"{held:.3f} s, this or one before it")
                 source.seconds += time.monotonic() - before
                 found.seconds = time.monotonic() - began
                 if not fresh or source.seconds > _DEAR * seconds / len(operations):
@@ -111,6 +114,7 @@ class _CaseSource:
         self._pool: list[Case[Any]] = []
         self._seen: set[int] = set()
         self.seconds = 0.0
+        self.label = operation.label
 
     def next(self, count: int) -> list[Case[Any]]:
         """Return so many more cases; the same may come twice."""

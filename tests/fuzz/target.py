@@ -15,7 +15,9 @@ from services.standalone.serve import start
 from shared.settings import Settings
 from tests.e2e.harness import Server
 from tests.integration.api import a_client
+from tests.loop_holds import loop_holds
 
+_GAP = "sluice_event_loop_longest_gap_seconds"
 _PATIENCE_S = 180  # a file waits up to a minute for a parser, and may then take 30 s of CPU time on a busy machine
 
 
@@ -26,6 +28,10 @@ class Target(Protocol):
 
     def send_or_fail(self, request: httpx.Request) -> httpx.Response | Exception:
         """Return the whole reply, or why there is none. Called from several threads."""
+        ...
+
+    def held_s(self) -> float:
+        """Return for how many seconds the event loop was held up since this was last asked, at longest."""
         ...
 
 
@@ -52,6 +58,7 @@ class _InProcess(_Sender):
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._stack = AsyncExitStack()
+        self._holds = self._stack.enter_context(loop_holds())
         self._client, self.spec = self._run(self._started(folder))
 
     async def _started(self, folder: Path) -> tuple[httpx.AsyncClient, dict[str, Any]]:
@@ -63,6 +70,10 @@ class _InProcess(_Sender):
         """Return the whole reply."""
         reply: httpx.Response = self._run(self._client.send(request))
         return reply
+
+    def held_s(self) -> float:
+        """Return the CPU time of the longest callback."""
+        return self._holds.look()[0]
 
     def stop(self) -> None:
         """Stop the parts."""
@@ -91,6 +102,11 @@ class _OverHttp(_Sender):
         request.url = request.url.copy_with(port=httpx.URL(self._server.url).port)
         request.headers["Host"] = request.url.netloc.decode()
         return self._client.send(request)
+
+    def held_s(self) -> float:
+        """Return the longest gap of the server's loop."""
+        lines = self._client.get("/metrics").text.splitlines()
+        return max((float(line.split()[1]) for line in lines if line.startswith(_GAP)), default=0.0)
 
 
 @contextmanager

@@ -3,13 +3,15 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
 import httpx
 import uvicorn
+from aiokafka import TopicPartition
+from aiokafka.structs import RecordMetadata
 from litestar import Litestar
 from prometheus_client import CollectorRegistry
 
@@ -39,6 +41,18 @@ def a_client(app: Litestar | GenerationApps, tenant: str = "") -> httpx.AsyncCli
         timeout=60,
         event_hooks={"response": [Conformance.of(app if isinstance(app, Litestar) else app.serving).check_reply]},
     )
+
+
+async def publish_nothing(
+    topic: str,
+    value: bytes | None,
+    *,
+    key: bytes,
+    route: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> RecordMetadata:
+    """Confirm a record that no worker will see."""
+    return RecordMetadata(topic, 0, TopicPartition(topic, 0), 0, 1, 0, 0)
 
 
 async def ingested(client: httpx.AsyncClient, text: str = LANTERN, **fields: Any) -> str:

@@ -9,14 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from aiokafka import TopicPartition
-from aiokafka.structs import RecordMetadata
 
 from services.query_api.app import make_api
 from services.query_api.http.openapi import described
 from services.standalone.serve import start
 from shared.settings import Settings
-from tests.integration.api import a_client
+from tests.integration.api import a_client, publish_nothing
 from tests.request_shapes import JSON, example_of, fields_of
 from tests.selection import CI_ONLY
 
@@ -102,18 +100,6 @@ FULL: Mapping[str, dict[str, Any]] = {
 }
 
 
-async def accept(
-    topic: str,
-    value: bytes | None,  # noqa: ARG001 - the port's
-    *,
-    key: bytes,  # noqa: ARG001
-    route: bytes | None = None,  # noqa: ARG001
-    headers: Mapping[str, str] | None = None,  # noqa: ARG001
-) -> RecordMetadata:
-    """Publish nothing: what the workers do with a submission is not what is tried here."""
-    return RecordMetadata(topic, 0, TopicPartition(topic, 0), 0, 1, 0, 0)
-
-
 def confused(value: Any, depth: int = 7) -> Iterator[Any]:
     """Yield wrong values, and the value with each of its parts replaced by each of them."""
     yield from WRONG
@@ -141,7 +127,7 @@ async def test_no_value_of_another_type_is_answered_by_a_500(tmp_path: Path) -> 
     paths = {"{document_id}": "8f9f8a3e-0f7e-5a0e-9d7e-1f2e3d4c5b6a", "{id_}": "documents"}
     async with AsyncExitStack() as stack:
         parts = await start(Settings(data=tmp_path, samples="off", chat="extractive:"), stack)
-        app = make_api(replace(parts, publish=accept))
+        app = make_api(replace(parts, publish=publish_nothing))
         spec = described(app)
         client = await stack.enter_async_context(a_client(app))
         for path, methods in spec["paths"].items():

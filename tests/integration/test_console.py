@@ -40,6 +40,15 @@ async def test_a_probe_gets_the_index_as_before(app: Litestar, accept: str) -> N
     assert (head.status_code, head.content) == (200, b"")
 
 
+async def test_a_sign_in_from_elsewhere_is_refused_before_its_body_is_read_and_has_4096_bytes(app: Litestar) -> None:
+    async with a_client(app) as client:
+        elsewhere = await client.post("/console/session", content=b"no JSON")
+        large = await client.post("/console/session", content=b"x" * 5000, headers=OWN)
+
+    problem(elsewhere, 403)
+    problem(large, 413)
+
+
 async def test_who_asks_for_text_gets_the_index_as_text(app: Litestar) -> None:
     async with a_client(app) as client:
         reply = await client.get("/", headers={"Accept": "text/plain"})

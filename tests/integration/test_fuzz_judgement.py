@@ -37,6 +37,9 @@ class OneReply:
         reply.elapsed = timedelta()
         return reply
 
+    def held_s(self) -> float:
+        return 0.0
+
 
 @pytest.mark.parametrize(
     ("status", "headers", "body", "wrong"),

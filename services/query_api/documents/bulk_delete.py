@@ -20,8 +20,8 @@ from services.query_api.http.request import ApiRequest, tags_of, wait_of
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
+from shared.ids import bytes_hash
 from shared.ids import document_id as id_of
-from shared.ids import text_hash
 from shared.state.ledger import Entry
 from shared.submission import deletion
 
@@ -204,7 +204,7 @@ class BoundCursors:
     def __init__(self, signer: Signer, does: str, chosen: Selection) -> None:
         self._signer = signer
         self._tenant = chosen.tenant
-        self._run = text_hash(repr((does, chosen)))
+        self._run = bytes_hash(repr((does, chosen)).encode("utf-8", "surrogatepass"))
 
     def next(self, after: str | None, matched: int) -> str | None:
         """Return the cursor of the page that begins after `after`; None if `after` is None."""

@@ -17,7 +17,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.routes import HTTPRoute
 
 from services.query_api.http.auth import RoleGuard
-from services.query_api.http.lanes import JSON_ONLY
+from services.query_api.http.lanes import JSON_ONLY, taken_by
 from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, is_openai
 from services.query_api.http.replies import JSON, Content, Replies, replies_of
 from shared.runtime.probes import OPEN
@@ -187,6 +187,8 @@ def _responses(
         found["204"] = {"description": "Success; the reply has no body.", "headers": _headers(())}
     for status in sorted(_refusals(handler, operation, declared)):
         found[str(status)] = {"$ref": f"#/components/responses/{_refusal_name(status, _error_of(path))}"}
+    if "413" in found:
+        found["413"] = {**_refusal(413, _error_of(path)), "description": _too_large(handler)}
     for status, instead in declared.instead.items():
         found[str(status)] = {**_refusal(status, "Problem"), "content": types.content(instead)}
     return found
@@ -209,6 +211,11 @@ def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared:
     if handler.opt.get(JSON_ONLY):
         found.add(415)
     return found
+
+
+def _too_large(handler: HTTPRouteHandler) -> str:
+    most, values = taken_by(handler.opt)
+    return f"{HTTPStatus(413).phrase}. The body has more than {most} bytes, or more than {values} values of JSON."
 
 
 def _takes_query(operation: Mapping[str, Any]) -> bool:

@@ -1,21 +1,26 @@
 """Routes that take files, as multipart under any field name or as a raw body. Large files are spooled to disk."""
 
 import asyncio
+import codecs
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final, NamedTuple, get_args
 from urllib.parse import unquote
 
 import msgspec
 from litestar import Response, post
-from litestar.datastructures import UploadFile
 from litestar.di import NamedDependency
-from litestar.exceptions import ClientException
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat
+from multipart import (  # type: ignore[import-untyped]  # it has no stubs
+    MultipartError,
+    MultipartSegment,
+    PushMultipartParser,
+)
 
 from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
@@ -53,7 +58,10 @@ MOST_FILES: Final = 100  # per request
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl")
 _SIZES: Final = ("chunkSize", "chunkOverlap")
 _FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflict"))
-IN_MEMORY: Final = 1 << 20  # bytes; larger files are spooled to disk, as the framework does with multipart
+IN_MEMORY: Final = 1 << 20  # bytes; larger files are spooled to disk
+_PARTS: Final = 1000  # per request
+_FIELD_BYTES: Final = 1_000_000  # of all parts that are no files
+_CHARSETS: Final = frozenset({"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16", "shift_jis", "gb18030"})
 
 
 class UploadReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -310,11 +318,12 @@ async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
     """Yield the files and fields of the request; the files are deleted when the block ends.
 
     Raises:
-        Problem: 400, there is no file, or the body can't be read.
+        Problem: 400, there is no file, or the body can't be read; 413, its fields are too large.
     """
     kind = content_type(request)
     if kind == "multipart/form-data":
-        yield await _multipart(request)
+        with ExitStack() as open_:
+            yield await _multipart(request, open_)
     elif kind == FORM:
         raise invalid("file", f"a form has no files when it is sent as {FORM}; send multipart/form-data")
     else:
@@ -331,41 +340,75 @@ async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
             yield Upload([file], {key: request.query_params.getall(key) for key in request.query_params})
 
 
-async def _multipart(request: ApiRequest) -> Upload:
-    try:
-        form = await request.form()  # the framework closes its files after the reply
-    except ClientException as error:
-        if error.status_code == 413:
-            raise
-        raise Problem(400, f"the multipart body can't be read: {error.detail}") from None
-    except (ValueError, LookupError):  # a part names an unknown charset, one with a NUL, or Python's `undefined`
-        raise _not_text() from None
-    files: list[File] = []
-    fields: dict[str, list[str]] = {}
-    for name, value in form.items():  # in the order of the request, unlike `multi_items`
-        if isinstance(value, UploadFile):
-            # The framework reports text/plain for a part without a type; the part's headers have the truth.
-            declared = {key.lower(): each for key, each in value.headers.items()}.get("content-type")
-            files.append(
-                File(name=_named(value.filename), media_type=declared, body=value.file, size=_rewound(value.file))
+class _Parts:
+    """Collects the parts of a multipart body.
+
+    The framework's own reader would decode a field of any size in any charset, such as punycode, which takes minutes.
+    """
+
+    def __init__(self, open_: ExitStack) -> None:
+        """Take what closes the files in the end."""
+        self.files: list[File] = []
+        self.fields: dict[str, list[str]] = {}
+        self._open = open_
+        self._part: MultipartSegment | None = None
+        self._body: IO[bytes] = BytesIO()
+        self._size = 0  # of all fields
+
+    async def add(self, event: MultipartSegment | bytes | None) -> None:
+        """Take what the parser found: a part's head, a piece of it, or its end.
+
+        Raises:
+            Problem: 400, a field isn't text; 413, the fields are too large.
+        """
+        if isinstance(event, MultipartSegment):
+            self._part = event
+            self._body = self._open.enter_context(
+                SpooledTemporaryFile(IN_MEMORY) if event.filename else BytesIO()  # noqa: SIM115
             )
+        elif event and self._part is not None and self._part.filename:
+            await asyncio.to_thread(self._body.write, event)
+        elif event:
+            self._size += self._body.write(event)
+            if self._size > _FIELD_BYTES:
+                sentence = f"the fields beside the files have more than {_FIELD_BYTES} bytes"
+                raise Problem(413, sentence, details={"limit": _FIELD_BYTES})
+        elif self._part is not None:
+            self._end(self._part)
+
+    def _end(self, part: MultipartSegment) -> None:
+        size = _rewound(self._body)
+        if part.filename:
+            kind = part.header("Content-Type")
+            self.files.append(File(name=_named(part.filename), media_type=kind, body=self._body, size=size))
         else:
-            fields.setdefault(name, []).append(_encodable(value))
-    if not files:
-        raise invalid("file", "no file was sent; a multipart part needs a filename")
-    if len(files) > MOST_FILES:
-        raise invalid("file", f"{len(files)} files were sent, but at most {MOST_FILES} are allowed at once")
-    return Upload(files, fields)
+            self.fields.setdefault(part.name, []).append(_decoded(self._body.read(), part.charset or "utf-8"))
 
 
-def _encodable(value: object) -> str:
-    """Return a field that UTF-8 can express; a charset such as `unicode_escape` yields halves of characters."""
-    text = str(value)
+async def _multipart(request: ApiRequest, open_: ExitStack) -> Upload:
+    parts = _Parts(open_)
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise _not_text() from None
-    return text
+        with PushMultipartParser(request.content_type[1].get("boundary", ""), max_segment_count=_PARTS) as parser:
+            async for piece in request.stream():
+                for event in parser.parse(piece) if piece and not parser.closed else ():
+                    await parts.add(event)
+    except MultipartError as error:
+        raise Problem(400, f"the multipart body can't be read: {error}") from None
+    if not parts.files:
+        raise invalid("file", "no file was sent; a multipart part needs a filename")
+    if len(parts.files) > MOST_FILES:
+        raise invalid("file", f"{len(parts.files)} files were sent, but at most {MOST_FILES} are allowed at once")
+    return Upload(parts.files, parts.fields)
+
+
+def _decoded(text: bytes, charset: str) -> str:
+    """Return a field's text. Raises a 400 for a charset that isn't common: some take minutes, or make no text."""
+    try:
+        if codecs.lookup(charset).name in _CHARSETS:
+            return text.decode(charset)
+    except (ValueError, LookupError):  # an unknown one, one with a NUL, or a field that isn't in it
+        pass
+    raise _not_text()
 
 
 def _not_text() -> Problem:

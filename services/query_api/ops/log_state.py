@@ -22,7 +22,7 @@ from services.query_api.ops.replay import (
     replay,
 )
 from shared.errors import Rejected
-from shared.ids import text_hash
+from shared.ids import bytes_hash
 from shared.log import Log, Publish
 from shared.log.groups import GroupLag, PartitionLag, described, lag_of, our_groups
 from shared.times import parse_iso
@@ -124,7 +124,7 @@ async def ops_replay(
         source=data.source,
         tenant=tenant,
     )
-    run = text_hash(repr((order, data.dry_run)))
+    run = bytes_hash(repr((order, data.dry_run)).encode("utf-8", "surrogatepass"))
     spans = None
     if data.cursor is not None:
         found = signer.opened(data.cursor, _ReplayCursor, field="cursor", tenant=tenant)

@@ -11,7 +11,7 @@ from litestar.middleware import DefineMiddleware
 from services.query_api.http import admission, linger
 from services.query_api.http.admission import HOLDS, Admission, AdmissionLimits
 from services.query_api.http.auth import Caller
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import TAKES, WHOLE, BodyLimit, in_lane
 from services.query_api.http.linger import Linger
 from services.query_api.http.problems import HANDLERS
 from shared.runtime.probes import OPEN
@@ -31,13 +31,13 @@ class Api:
         self.held = asyncio.Event()  # what its answers wait for
         self.limits = AdmissionLimits(Settings(**settings), several=lambda: several)
 
-        @post("/rag/ingest", status_code=200, opt=in_lane("bring"))
+        @post("/rag/ingest", status_code=200, opt=in_lane("bring", takes=WHOLE))
         async def ingest(request: Request[Any, Any, Any]) -> int:
             size = len(await request.body())
             await self.held.wait()
             return size
 
-        @post("/rag/ingest/upload", status_code=200, opt={**in_lane("bring"), HOLDS: 100})
+        @post("/rag/ingest/upload", status_code=200, opt={**in_lane("bring", takes=WHOLE), HOLDS: 100})
         async def upload(request: Request[Any, Any, Any]) -> int:
             return sum([len(piece) async for piece in request.stream()])
 
@@ -50,8 +50,13 @@ class Api:
         async def livez() -> str:
             return "alive"
 
+        @post("/console/session", status_code=200, opt={OPEN: True, TAKES: BodyLimit(100)})
+        async def session(request: Request[Any, Any, Any]) -> int:
+            return len(await request.body())
+
         self.app = Litestar(
-            [ingest, upload, documents, livez],
+            [ingest, upload, documents, livez, session],
+            request_max_body_size=None,
             middleware=[Linger, DefineMiddleware(Admission, limits=self.limits)],
             exception_handlers=HANDLERS,
             openapi_config=None,
@@ -304,3 +309,33 @@ async def test_who_has_sent_too_much_waits_and_may_still_ask() -> None:
     assert (await api.call("/rag/documents", tenant="a").answer())[0] == 200
     api.limits.documents.spend("c", 60)
     assert await sent("c") == (429, "1")
+
+
+@pytest.mark.parametrize(("path", "limit"), [("/console/session", 100), ("/rag/ingest", 2000)])
+async def test_a_body_is_refused_by_its_route_s_limit_before_it_is_read(path: str, limit: int, brief: None) -> None:
+    api = Api(max_body=2000)
+    announced = api.call(path, limit + 1)  # nothing of it comes
+    unannounced = api.call(path, limit)
+    unannounced.send(b"x" * limit)
+    unannounced.send(b"x", last=True)
+    api.held.set()
+    whole = api.call(path, limit)
+    whole.send(b"x" * limit, last=True)
+
+    for call in (announced, unannounced):
+        status, _, body = await call.answer()
+        assert (status, body["code"], body["details"]) == (413, "TOO_LARGE", {"limit": limit})
+    assert (await whole.answer())[0] == 200
+    assert api.taken == [0] * 5
+
+
+async def test_a_slow_body_of_an_open_route_has_its_time_and_probes_need_none(brief: None) -> None:
+    api = Api(max_slow=1, max_requests=1, body_timeout=0.05)
+    slow = api.call("/console/session", 50)
+    slow.send(b"x")
+
+    status, _, body = await slow.answer()
+
+    assert (status, body["code"]) == (408, "TOO_SLOW")
+    assert [(await api.call("/livez").answer())[0] for _ in range(3)] == [200] * 3
+    assert api.taken == [0] * 5
