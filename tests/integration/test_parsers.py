@@ -576,6 +576,7 @@ async def test_a_record_that_kills_its_child_twice_is_rejected_and_the_worker_li
     assert ("x.txt" if step == "read" else a_version().path) in caught.value.sentence
 
 
+@CI_ONLY
 async def test_a_record_that_kills_its_child_once_goes_its_way(pool: ParserPool, tmp_path: Path) -> None:
     work = Work(pool, f"ROUGH crash-once {tmp_path / 'touched'} 0 ")
 
@@ -586,6 +587,7 @@ async def test_a_record_that_kills_its_child_once_goes_its_way(pool: ParserPool,
     assert extraction.document_type == "rough", "a child has read it"
 
 
+@CI_ONLY
 async def test_a_child_makes_what_the_worker_makes_itself(
     make_pool: Callable[..., ParserPool],
 ) -> None:
@@ -604,6 +606,7 @@ async def test_a_child_makes_what_the_worker_makes_itself(
     assert psutil.Process().children() != []
 
 
+@CI_ONLY
 async def test_what_is_handled_alone_is_read_one_at_a_time(
     make_pool: Callable[..., ParserPool], tmp_path: Path
 ) -> None:
