@@ -1,4 +1,4 @@
-"""No body holds the event loop up, whatever its shape; `make bench ONLY=shapes` prints the figures.
+"""No body holds the event loop up, whatever its shape.
 
 The bars are 50 ms up to 1 MB, and 150 ms at the largest body. The limits here are five times as high, because CPU time
 is noisy on a busy machine; what a body of a stranger's choice cost before was seconds.
