@@ -250,9 +250,9 @@ def _grows(found: _Found, shape: tuple[str, str]) -> bool:
 @pytest.mark.parametrize("share", range(4))
 def test_twice_the_text_takes_twice_the_time(share: int) -> None:
     slow = {
-        found.where: (found.pattern.pattern, next(shape for shape in _shapes(found.pattern) if _grows(found, shape)))
+        found.where: (found.pattern.pattern, shape)
         for found in _found()[share::4]
-        if any(_grows(found, shape) for shape in _shapes(found.pattern))
+        if (shape := next((each for each in _shapes(found.pattern) if _grows(found, each)), None))
     }
 
     assert slow == {}

@@ -16,7 +16,7 @@ _NOTE: Final = re.compile(
 _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
-_NUMBERS: Final = re.compile(r"[\d\s]*\d[\d\s]*")
+_NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
 
 def reshape(tree: "HtmlElement") -> None:

@@ -69,7 +69,8 @@ def _sources(data: bytes) -> list[bytes]:
 def _letter(message: EmailMessage, found: Extraction, before: float) -> _Letter:
     own, *answered = (eml.header(message, name) or "" for name in ("Message-ID", "References", "In-Reply-To"))
     subject = found.title or "without a subject"
-    bare = _REPLY.sub("", subject, count=1) if _REPLY.match(subject) else subject
+    reply = _REPLY.match(subject)
+    bare = subject[reply.end() :] if reply else subject
     return _Letter(
         text=f"# {subject}\n\n{found.text}",
         ids=[*_ID.findall(own)[:1], *_ID.findall(" ".join(answered))],
