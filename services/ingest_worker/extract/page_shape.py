@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
 _MOST: Final = 5_000  # list items, cells or forms of one page that are rewritten
+_WIDE: Final = 50  # columns that a merged cell may cover
+_COVERED: Final = 5_000  # cells that the merged cells of one table may cover; with more, none is repeated
 _NOTE: Final = re.compile(
     r"\b(?:note|warning|tip|caution|danger|important|admonition|callout|info|hint)\b", re.IGNORECASE
 )
@@ -96,10 +98,11 @@ def _spread(table: "HtmlElement") -> None:
     cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
     if not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
         return
-    texts = spread(
-        [Cell(_words(cell), _count(cell, "colspan"), _count(cell, "rowspan")) for cell in row] for row in cells
-    )
-    for row, own, shown in zip(rows, cells, texts, strict=True):
+    merged = [[Cell(_words(cell), _count(cell, "colspan"), _count(cell, "rowspan")) for cell in row] for row in cells]
+    covered = (min(cell.across, _WIDE) * min(cell.down, len(rows)) for row in merged for cell in row)
+    if sum(count for count in covered if count > 1) > _COVERED:
+        merged = [[Cell(cell.text) for cell in row] for row in merged]  # a small file would make a huge table
+    for row, own, shown in zip(rows, cells, spread(merged), strict=True):
         kind = "th" if own and all(cell.tag == "th" for cell in own) else "td"
         for cell in own:
             row.remove(cell)

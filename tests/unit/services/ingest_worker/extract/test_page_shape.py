@@ -75,7 +75,16 @@ def test_raised_numbers_stand_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", ["<ol>", "<ol><li>", "<table><tr><td rowspan=9999>a", "<form>a", "<sup>1", "<aside class=note>"]
+    "shape",
+    [
+        "<ol>",
+        "<ol><li>",
+        "<table><tr><td rowspan=9999>a",
+        "<td colspan=9999>ab",
+        "<form>a",
+        "<sup>1",
+        "<aside class=note>",
+    ],
 )
 def test_time_grows_with_the_size_alone(shape: str) -> None:
     def spent(count: int) -> float:
