@@ -53,7 +53,8 @@ READS = {
     "Producer": {"start", "stop", "flush", "partitions_for"},
     "Consumer": {
         "subscribe", "assign", "start", "stop", "getone", "getmany", "assignment", "pause",
-        "resume", "paused", "position", "seek", "committed", "committed_metadata", "beginning_offsets", "end_offsets", "offsets_for_times",
+        "resume", "paused", "position", "seek", "committed", "committed_metadata",
+        "beginning_offsets", "end_offsets", "offsets_for_times",
     },
     "Store": {"start", "close", "collections", "retrieve", "scroll", "ordered", "count", "facet", "search"},
     "Blobs": {"get"},
