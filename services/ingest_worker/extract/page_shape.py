@@ -4,13 +4,12 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from services.ingest_worker.extract.rows import Cell, spread
+from services.ingest_worker.extract.rows import ACROSS, Cell, spread
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
 _MOST: Final = 5_000  # list items, cells or forms of one page that are rewritten
-_WIDE: Final = 50  # columns that a merged cell may cover
 _COVERED: Final = 5_000  # cells that the merged cells of one table may cover; with more, none is repeated
 _NOTE: Final = re.compile(
     r"\b(?:note|warning|tip|caution|danger|important|admonition|callout|info|hint)\b", re.IGNORECASE
@@ -99,7 +98,7 @@ def _spread(table: "HtmlElement") -> None:
     if not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
         return
     merged = [[Cell(_words(cell), _count(cell, "colspan"), _count(cell, "rowspan")) for cell in row] for row in cells]
-    covered = (min(cell.across, _WIDE) * min(cell.down, len(rows)) for row in merged for cell in row)
+    covered = (min(max(cell.across, 1), ACROSS) * min(max(cell.down, 1), len(rows)) for row in merged for cell in row)
     if sum(count for count in covered if count > 1) > _COVERED:
         merged = [[Cell(cell.text) for cell in row] for row in merged]  # a small file would make a huge table
     for row, own, shown in zip(rows, cells, spread(merged), strict=True):
@@ -111,19 +110,18 @@ def _spread(table: "HtmlElement") -> None:
             row[-1].text = text
 
 
-def _count(cell: "HtmlElement", name: str) -> int:
-    count = (cell.get(name) or "").strip()
-    return max(int(count), 1) if count.isascii() and count.isdigit() and len(count) < 6 else 1
+def _count(element: "HtmlElement", name: str, default: int = 1) -> int:
+    """Return the attribute's number; the default if it has none, or an absurd one."""
+    count = (element.get(name) or "").strip()
+    return int(count) if count.isascii() and count.isdigit() and len(count) < 6 else default
 
 
 def _number_items(tree: "HtmlElement") -> None:
     """Write the numbers of ordered lists into their items."""
     for listed in list(islice(tree.iter("ol"), _MOST)):
-        start = listed.get("start") or "1"
-        number = int(start) if start.isascii() and start.isdigit() and len(start) < 6 else 1
+        number = _count(listed, "start")
         for item in islice(listed.iterchildren("li"), _MOST):
-            value = item.get("value") or ""
-            number = int(value) if value.isascii() and value.isdigit() and len(value) < 6 else number
+            number = _count(item, "value", number)
             first = next(iter(item), None)
             within = item if (item.text or "").strip() or first is None or first.tag != "p" else first
             within.text = f"{number}. {(within.text or '').lstrip()}"

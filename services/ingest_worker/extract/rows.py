@@ -10,7 +10,7 @@ REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn
 _COLUMNS = 256
 _NAME = 200  # characters of a column's name that are repeated before each of its values
 _PADDED = 64  # columns up to which a table's short rows get empty cells
-_ACROSS = 50  # columns that a merged cell may cover
+ACROSS = 50  # columns that a merged cell may cover
 _WHOLE = 1e15
 
 
@@ -114,7 +114,7 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
             while covered():
                 pass
             short = cell.text if len(cell.text) <= REPEATED else ""
-            for number in range(min(max(cell.across, 1), _ACROSS)):
+            for number in range(min(max(cell.across, 1), ACROSS)):
                 text = short if number and not alone else "" if number else cell.text
                 if cell.down > 1:
                     above[len(texts)] = (cell.down - 1, short if text else "")
