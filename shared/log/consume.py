@@ -164,6 +164,7 @@ class _Running(PartitionLane):
         self.resting: dict[int, str] = {}  # offset -> why it is retried; holds up only its key
         self.closing = asyncio.Event()
         self.committed = first
+        self.flushed = first  # may be committed: a commit of it was sent, and its reply may have got lost
         self.marked = 0  # the log knows that records below this offset may be under way
         self.suspects = 0  # below this offset, records may have been under way in a worker that ended uncleanly
 
@@ -292,7 +293,7 @@ class Consumption:
                     lane.suspects = min(int(found[1]), (await consumer.end_offsets([lane.tp]))[lane.tp])
                     log.warning("records_read_alone: %s: below offset %d of %s", self.name, lane.suspects, lane.tp)
                 mark = max(lane.suspects, end + _AHEAD)
-                await consumer.commit({lane.tp: (lane.committed, _metadata(mark))})
+                await consumer.commit({lane.tp: (lane.flushed, _metadata(mark))})
                 lane.marked = mark
         except (KafkaError, ConsumerStoppedError, Unavailable) as error:
             # Their handlers may run all the same: the next mark includes them.
@@ -546,6 +547,8 @@ class Consumption:
             if not lows or consumer is None or self.broken is not None:
                 return
             marks = {lane: self._mark_of(lane, low) for lane, low in lows.items()}
+            for lane, low in lows.items():
+                lane.flushed = low
             try:
                 await consumer.commit({lane.tp: (low, _metadata(marks[lane])) for lane, low in lows.items()})
             except (CommitFailedError, IllegalStateError) as error:

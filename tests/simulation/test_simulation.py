@@ -38,6 +38,7 @@ def test_whatever_dies_when_the_index_equals_the_log(start: int) -> None:
         pytest.param(4857, id="a ledger entry lost with the power left a version in the truth"),
         pytest.param(5373, id="and so did one whose head had been written meanwhile"),
         pytest.param(5583, id="an erasure that a failed submission followed was called superseded"),
+        pytest.param(922, id="a mark after a commit whose reply got lost set the offset back"),
         pytest.param(15624, id="a write that its condition refused was counted as an effect"),
     ],
 )
