@@ -95,10 +95,27 @@ class Given(Message, frozen=True):
     hash: str | None = None  # shown only; it decides nothing
 
 
+# Why a part could not be read (`failed`: by a bug of its reader), or what it was.
+UnreadCode = Literal["damaged", "empty", "failed", "password", "timeout", "too_large", "unsupported"]
+LeftOutCode = Literal["chunk", "font", "formula", "front_matter", "hidden", "macro", "object", "picture", "structure"]
+NoteCode = UnreadCode | LeftOutCode
+MOST_NOTES = 20  # kept of a document
+
+
+class Note(Message, frozen=True):
+    """What of a document could not be read, or was left out of its text."""
+
+    code: NoteCode
+    place: str  # for example "page 3" or a part's name; empty: the document
+    message: str  # a sentence
+
+
 class TextReading(Message, frozen=True):
     """What a metadata change needs of a version besides its text: other extracted fields and submitted ones."""
 
     extracted: dict[str, Any]  # extracted fields, as the ingest stage encodes them
+    notes: tuple[Note, ...] = ()  # the first MOST_NOTES
+    note_count: Natural = 0  # of all
     chunks: BlobRef | None = None  # prepared chunks, as JSON
     filename: str | None = None
     media_type: str | None = None
@@ -274,7 +291,6 @@ class DocumentExtracted(Message, frozen=True):
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
     chunks: tuple[PreparedChunk, ...] = ()  # prepared by the caller; `text` joins them with blank lines
     chunks_blob: BlobRef | None = None  # the JSON of `chunks`, above the claim-check size
-    note: str | None = None  # e.g. "2 of 9 pages could not be read"
 
     @property
     def prepared(self) -> bool:

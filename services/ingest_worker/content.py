@@ -99,9 +99,11 @@ class ContentReader:
         if extraction.chunks:
             data = msgspec.json.encode(extraction.chunks)
             chunks = await self._blobs.put(submitted.tenant, submitted.document_id, data)
-        bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=())
+        bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=(), notes=(), note_count=0)
         return TextReading(
             extracted={name: value for name, value in msgspec.to_builtins(bare).items() if value},
+            notes=extraction.notes,
+            note_count=extraction.note_count,
             chunks=chunks,
             filename=submitted.filename,
             media_type=submitted.media_type,
@@ -135,7 +137,9 @@ class ContentReader:
         text = (await self._blobs.get(tenant, name, before.text)).decode()
         chunks = await self._blobs.get(tenant, name, ref) if ref is not None else b"[]"
         fields = {**before.reading.extracted, "text": text, "chunks": msgspec.json.decode(chunks)}
-        return msgspec.convert(fields, Extraction)
+        extraction = msgspec.convert(fields, Extraction)
+        notes = before.reading
+        return msgspec.structs.replace(extraction, notes=notes.notes, note_count=notes.note_count)
 
 
 def _typed(page: FetchedPage) -> str:

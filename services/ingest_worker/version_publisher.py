@@ -59,7 +59,6 @@ class VersionPublisher:
             document=document,
             text=text,
             pages=extraction.pages if extraction else (),
-            note=extraction.note if extraction else None,
         )
         if extraction is not None and extraction.chunks:
             event = await self._with_chunks(event, extraction.chunks)
@@ -93,8 +92,6 @@ class VersionPublisher:
         return msgspec.structs.replace(extraction, text=text, pages=()), first
 
     async def _with_chunks(self, event: DocumentExtracted, chunks: tuple[PreparedChunk, ...]) -> DocumentExtracted:
-        if event.note is not None:
-            log.warning("chunks_left_out", document_id=event.document.document_id, note=event.note)
         data = msgspec.json.encode(chunks)
         if len(data) <= CLAIM_CHECK_BYTES // 2:  # the chunks contain the text, so the event needn't repeat it
             return msgspec.structs.replace(event, text=None, chunks=chunks)
@@ -144,7 +141,6 @@ def _file_properties(extraction: Extraction | None) -> dict[str, Any]:
         "pageCount": len(extraction.pages) or None,
         "documentCreated": extraction.created,
         "documentModified": extraction.modified,
-        "extractionNote": extraction.note,
     }
     return {name: value for name, value in found.items() if value is not None}
 

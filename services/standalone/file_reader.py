@@ -25,7 +25,7 @@ def file_reader(parsers: "ParserPool", wait_s: float = _WAIT_S) -> ReadFile:
             "documentType": extraction.document_type,
             "language": extraction.language,
             "pages": len(extraction.pages) or None,
-            "note": extraction.note,
+            "notes": "; ".join(each.message for each in extraction.notes) or None,
         }
         return FileText(
             text=extraction.text, metadata={key: value for key, value in known.items() if value is not None}

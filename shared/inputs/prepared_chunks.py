@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from shared.contracts import ChunkType, PreparedChunk
+from shared.contracts import ChunkType, Note, PreparedChunk
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
 
 MOST_CHUNKS: Final = 10_000  # of one document
@@ -51,18 +51,17 @@ class PreparedChunks(msgspec.Struct, frozen=True, kw_only=True):
     sent: int  # number of all
 
     @property
-    def note(self) -> str | None:
-        """Return a sentence about the skipped and inactive chunks, or None where there are none."""
-        left_out = self.sent - len(self.chunks) - self.inactive
-        sentences = [
-            f"chunk {each.index}{f' ({each.id})' if each.id else ''}: {each.error}" for each in self.skipped[:3]
+    def notes(self) -> tuple[Note, ...]:
+        """Return a note about each skipped chunk, then one about the inactive ones."""
+        places = [f"chunk {each.index}{f' ({each.id})' if each.id else ''}" for each in self.skipped]
+        notes = [
+            Note(code="chunk", place=place, message=f"{place} was left out: {each.error}")
+            for place, each in zip(places, self.skipped, strict=True)
         ]
-        if len(self.skipped) > len(sentences):
-            sentences.append(f"and {len(self.skipped) - len(sentences)} more")
-        parts = [f"{left_out} of {self.sent} chunks were left out: {'; '.join(sentences)}"] if sentences else []
         if self.inactive:
-            parts.append(f"{self.inactive} of {self.sent} chunks are not active")
-        return "; ".join(parts) or None
+            message = f"{self.inactive} of {self.sent} chunks are not active"
+            notes.append(Note(code="chunk", place="", message=message))
+        return tuple(notes)
 
 
 def body_of(chunks: Sequence[Any]) -> bytes:

@@ -12,7 +12,7 @@ from services.operator_cli.verify.command import opened
 from services.query_api.http.metrics import Metrics
 from services.query_api.search.retrieval import Retriever
 from shared.blobs import CLAIM_CHECK_BYTES
-from shared.contracts import DocumentExtracted, DocumentSubmitted, decode
+from shared.contracts import DocumentExtracted, DocumentSubmitted, Note, decode
 from shared.ids import document_id
 from shared.inputs.prepared_chunks import body_of
 from shared.store import Payload
@@ -100,8 +100,10 @@ async def test_a_foreign_producer_sends_chunks_as_they_are_and_hears_of_the_bad_
 
     assert (entry.last.status, await pipeline.texts(NAME)) == ("created", ["Hello there."])
     [record] = [record for record in await pipeline.records(EXTRACTED) if record.value]
-    note = decode(record.value, DocumentExtracted).note
-    assert note == "1 of 2 chunks were left out: chunk 1 (b): text must be a string, not 5"
+    reading = decode(record.value, DocumentExtracted).document.reading
+    assert reading is not None
+    message = "chunk 1 (b) was left out: text must be a string, not 5"
+    assert (reading.notes, reading.note_count) == ((Note(code="chunk", place="chunk 1 (b)", message=message),), 1)
 
 
 @CI_ONLY

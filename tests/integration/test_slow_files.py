@@ -106,5 +106,5 @@ async def test_given_a_busy_machine_when_slow_files_are_read_then_each_has_the_o
         loaded = await outcomes(files)
 
     print({name: found if isinstance(found, str) else len(found.text) for name, found in idle.items()})
-    assert [name for name, found in idle.items() if isinstance(found, str) or found.note] == []
+    assert [name for name, found in idle.items() if isinstance(found, str) or found.notes] == []
     assert [name for name in files if loaded[name] != idle[name]] == []

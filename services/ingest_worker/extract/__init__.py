@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+from typing import Final
 
 import msgspec
 
@@ -9,6 +10,7 @@ from services.ingest_worker.extract import formats, limits
 from services.ingest_worker.extract.clean import one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.readers import Readers
+from shared.contracts import MOST_NOTES
 from shared.errors import Rejected
 
 __all__ = ["FORMATS", "READERS", "Extraction", "Format", "Hints", "detect", "extract"]
@@ -19,6 +21,8 @@ FORMATS: tuple[Format, ...] = tuple(
 )
 _TEXT = next(form for form in FORMATS if form.document_type == "txt")
 _PANIC = "PanicException"  # PyO3 raises it for a Rust library's bug; it is not a subclass of Exception
+_LONGEST_PLACE: Final = 200  # characters
+_LONGEST_MESSAGE: Final = 300
 _SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
 
 
@@ -46,7 +50,8 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
     """
     try:
         form = detect(data, hints)
-        extraction = msgspec.structs.replace(form.read(data, hints), text_format=form.text_format)
+        extraction = _with_few_notes(form.read(data, hints), hints)
+        extraction = msgspec.structs.replace(extraction, text_format=form.text_format)
     except RecursionError:  # in our code or in a library
         raise Rejected(f"{hints.name} is damaged: it is nested too deeply", "damaged") from None
     except BaseException as error:
@@ -63,3 +68,20 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
         return extraction
     stem = (hints.filename or "").rpartition("/")[2].removesuffix(hints.suffix)
     return msgspec.structs.replace(extraction, title=one_line(stem) or one_line(hints.title))
+
+
+def _with_few_notes(extraction: Extraction, hints: Hints) -> Extraction:
+    """Return the extraction of a file with its first notes and the number of all; of a file within it, with all."""
+    notes = extraction.notes if hints.depth else extraction.notes[:MOST_NOTES]
+    short = (
+        msgspec.structs.replace(
+            each, place=_shortened(each.place, _LONGEST_PLACE), message=_shortened(each.message, _LONGEST_MESSAGE)
+        )
+        for each in notes
+    )
+    return msgspec.structs.replace(extraction, notes=tuple(short), note_count=len(extraction.notes))
+
+
+def _shortened(text: str, most: int) -> str:
+    line = " ".join(text[: 2 * most].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

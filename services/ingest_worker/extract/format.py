@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from shared.contracts import PreparedChunk, TextFormat
+from shared.contracts import Note, PreparedChunk, TextFormat
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,8 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     chunks: tuple[PreparedChunk, ...] = ()  # the caller's own chunks, if the file is a list of them
     created: str | None = None  # as the document declares it, ISO 8601
     modified: str | None = None
-    note: str | None = None  # a sentence about what could not be read
+    notes: tuple[Note, ...] = ()  # what could not be read, or was left out; `extract` keeps the first MOST_NOTES
+    note_count: int = 0  # of all; set by `extract`
     links: tuple[str, ...] = ()  # as written in the document; only if the hints ask for links
     robots: tuple[str, ...] = ()  # contents of the robots meta tags
 

@@ -7,7 +7,7 @@ from html import unescape
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
-from services.ingest_worker.extract.parts import note
+from shared.contracts import Note
 from shared.errors import Rejected
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -71,12 +71,12 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> E
     attached = [f"# {' '.join(name.split())}\n\n{words}" for name, words in read.items() if words]
     text, pages = laid_out(slides or ["\n\n".join([_text(result.content), *attached])])
     names = about.get("attachments")
-    unread = [f"{name} could not be read" for name in names if not read.get(name)] if isinstance(names, list) else []
+    unread = [name for name in names if not read.get(name)] if isinstance(names, list) else []
     return Extraction(
         text=text,
         document_type=document_type,
         pages=pages if slides else (),
-        note=note(unread),
+        notes=tuple(Note(code="unsupported", place=name, message=f"{name} could not be read") for name in unread),
         **declared(says, text),
     )
 

@@ -1,16 +1,21 @@
 """Extracts the files within a file: attachments of mails, members of archives."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast, get_args
+
+import msgspec
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.format import Hints
+from shared.contracts import LeftOutCode, Note, NoteCode, UnreadCode
 from shared.errors import Rejected
 
+_CODES = frozenset((*get_args(UnreadCode), *get_args(LeftOutCode)))
 _DEPTH = 3  # for example, a mail in a mail in an archive
 
 
-def part_texts(parts: Iterable[tuple[str, Callable[[], bytes]]], hints: Hints) -> tuple[list[str], list[str]]:
-    """Return the text of each readable part, with its name as a heading, and an error sentence for each other part.
+def part_texts(parts: Iterable[tuple[str, Callable[[], bytes]]], hints: Hints) -> tuple[list[str], list[Note]]:
+    """Return the text of each readable part, with its name as a heading, and notes about what was not read.
 
     A part is its name and a function that returns its bytes, or raises Rejected.
 
@@ -22,29 +27,40 @@ def part_texts(parts: Iterable[tuple[str, Callable[[], bytes]]], hints: Hints) -
     if hints.depth >= _DEPTH:
         raise Rejected(f"{hints.name} is nested more than {_DEPTH} files deep", "too_large")
     texts: list[str] = []
-    unread: list[str] = []
+    unread: list[Note] = []
     for number, (name, give) in enumerate(parts):
         if limits.spent():
-            unread.insert(0, f"only the first {number} files in {hints.name} were read in {limits.seconds()}")
+            message = f"only the first {number} files in {hints.name} were read in {limits.seconds()}"
+            unread.insert(0, Note(code="timeout", place="", message=message))
             break
         try:
             inner = extract(give(), Hints(filename=name, depth=hints.depth + 1))
         except Rejected as error:
-            unread.append(error.sentence)
+            unread.append(refused(error, name))
             continue
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - one part that a reader fails at must not cost the others
-            unread.append(f"{Hints(filename=name).name} could not be read: its reader failed")
+            message = f"{Hints(filename=name).name} could not be read: its reader failed"
+            unread.append(Note(code="failed", place=name, message=message))
             continue
         texts.append(f"# {' '.join(name.split())}\n\n{inner.text}" if name else inner.text)
-        if inner.note:
-            unread.append(f"{name}: {inner.note}")
+        unread += within(name, inner.notes)
     return texts, unread
 
 
-def note(unread: Iterable[str]) -> str | None:
-    """Return a note with the first five sentences about unread parts; None if there are none."""
-    sentences = list(unread)
-    more = f"; and {len(sentences) - 5} more" if len(sentences) > 5 else ""
-    return "; ".join(sentences[:5]) + more if sentences else None
+def refused(error: Rejected, place: str) -> Note:
+    """Return the note about a part that could not be read."""
+    code = cast("NoteCode", error.code) if error.code in _CODES else "damaged"
+    return Note(code=code, place=place, message=error.sentence)
+
+
+def within(name: str, notes: Iterable[Note]) -> list[Note]:
+    """Return the notes about a part as notes about the file that it is in."""
+    return [msgspec.structs.replace(each, place=f"{name}, {each.place}" if each.place else name) for each in notes]
+
+
+def sentence(notes: Sequence[Note]) -> str:
+    """Return the first five notes as a sentence."""
+    more = f"; and {len(notes) - 5} more" if len(notes) > 5 else ""
+    return "; ".join(each.message for each in notes[:5]) + more

@@ -11,9 +11,9 @@ from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
-from services.ingest_worker.extract.parts import note
 from services.ingest_worker.extract.rows import REPEATED, labelled, number
 from services.ingest_worker.extract.table_header import Covered
+from shared.contracts import Note
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -35,20 +35,21 @@ def read_as(
     import python_calamine as calamine  # native code that only parser processes load
 
     texts: list[str] = []
-    unread: list[str] = []
+    notes: list[Note] = []
     try:
         book = calamine.load_workbook(io.BytesIO(data))
         for sheet in book.sheets_metadata:
             name = sheet.name
             if sheet.visible != calamine.SheetVisibleEnum.Visible:
-                unread.append(f"the hidden sheet {name} was left out")
+                notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
                 continue
             beside = (drawn or {}).get(name, "")
             try:
                 rows = labelled(_rows(book.get_sheet_by_name(name)))
             except (calamine.CalamineError, OSError, ValueError):  # a chart sheet, or a damaged sheet
                 rows = ""
-                unread += [] if beside else [f"the sheet {name} could not be read"]
+                unread = Note(code="damaged", place=name, message=f"the sheet {name} could not be read")
+                notes += [] if beside else [unread]
             if rows or beside:
                 texts.append("\n\n".join(filter(None, [f"# {' '.join(name.split())}", rows, beside])))
     except calamine.PasswordError:
@@ -59,7 +60,7 @@ def read_as(
         text=cleaned("\n\n".join(texts)),
         document_type=document_type,
         **declared(says),
-        note=note(unread),
+        notes=tuple(notes),
     )
 
 

@@ -334,7 +334,7 @@ def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]
     if not found.chunks:
         raise Problem(
             400,
-            f"chunks: none can be used: {found.note}",
+            f"chunks: none can be used: {found.notes[0].message}",
             details={
                 "field": "chunks",
                 "skipped": msgspec.to_builtins(found.skipped[:MOST_NAMED]),

@@ -4,6 +4,7 @@ import msgspec
 
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.parts import sentence
 from shared.errors import Rejected
 from shared.inputs.prepared_chunks import BODY, chunk_file, listed_chunks, prepared_chunks, prepared_text
 
@@ -20,12 +21,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is not valid JSON: {error}", "damaged") from None
     if not found.chunks:
         code = "invalid_chunks" if found.skipped else "empty"
-        raise Rejected(f"{hints.name} has no chunk to index: {found.note or 'its list is empty'}", code)
+        raise Rejected(f"{hints.name} has no chunk to index: {sentence(found.notes) or 'its list is empty'}", code)
     return Extraction(
         text=prepared_text(found.chunks),
         document_type="chunks",
         chunks=found.chunks,
-        note=found.note,
+        notes=found.notes,
     )
 
 

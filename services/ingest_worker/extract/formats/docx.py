@@ -18,6 +18,7 @@ from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.parts import part_texts
 from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.symbols import shown
+from shared.contracts import Note
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -78,21 +79,22 @@ def read(data: bytes, hints: Hints) -> Extraction:
         if body is None:
             raise Rejected(f"{hints.name} is damaged: its text can't be parsed", "damaged")
         blocks: list[MarkdownBlock] = []
-        note = None
+        notes: tuple[Note, ...] = ()
         document = _Document(archive, path, hints)
         for block in document.blocks(body):
             if len(blocks) % _OFTEN == 0 and limits.spent():
-                note = f"only the first {len(blocks)} paragraphs were read in {limits.seconds()}"
+                message = f"only the first {len(blocks)} paragraphs were read in {limits.seconds()}"
+                notes = (Note(code="timeout", place="", message=message),)
                 break
             blocks.append(block)
         heads, feet = (list(document.frames(body, kind)) for kind in _FRAMES)
-    if note and not blocks:
+    if notes and not blocks:
         raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
     text = cleaned(joined(blocks))
     return Extraction(
         text=framed(heads, text, feet),
         document_type="docx",
-        note=note,
+        notes=notes,
         **declared(says, text),
     )
 

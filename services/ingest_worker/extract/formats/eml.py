@@ -11,7 +11,8 @@ from typing import Any
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.page import page_text, tree_of
-from services.ingest_worker.extract.parts import note, part_texts
+from services.ingest_worker.extract.parts import part_texts
+from shared.contracts import Note
 from shared.errors import Rejected
 
 _HEADERS = ("Subject", "From", "To", "Cc", "Date")
@@ -51,8 +52,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     if b"\0" in data[:_HEAD]:  # UTF-16
         data = decoded(data, hints).encode("utf-8", "replace")
-    message, unread = message_of(data, hints)
-    return extraction(message, unread, hints)
+    message, notes = message_of(data, hints)
+    return extraction(message, notes, hints)
 
 
 class _Policy(EmailPolicy):
@@ -69,16 +70,16 @@ class _Policy(EmailPolicy):
 _POLICY: Any = _Policy()  # its type can't say that it makes an EmailMessage
 
 
-def message_of(data: bytes, hints: Hints) -> tuple[EmailMessage, list[str]]:
-    """Return the parsed mail, and a sentence if only the first of its parts were parsed.
+def message_of(data: bytes, hints: Hints) -> tuple[EmailMessage, list[Note]]:
+    """Return the parsed mail, and a note if only the first of its parts were parsed.
 
     Raises:
         Rejected: code `too_large`: too many parts have parts of their own.
     """
     data, found = _bounded(data, hints)
-    unread = [f"only the first {_MOST_PARTS} of {found} parts were read"] if found > _MOST_PARTS else []
+    cut = Note(code="too_large", place="", message=f"only the first {_MOST_PARTS} of {found} parts were read")
     message: EmailMessage = BytesParser(EmailMessage, policy=_POLICY).parsebytes(data)
-    return message, unread
+    return message, [cut] if found > _MOST_PARTS else []
 
 
 def _bounded(data: bytes, hints: Hints) -> tuple[bytes, int]:
@@ -91,8 +92,8 @@ def _bounded(data: bytes, hints: Hints) -> tuple[bytes, int]:
     return data[: borders[_MOST_PARTS]] if len(borders) > _MOST_PARTS else data, len(borders)
 
 
-def extraction(message: EmailMessage, unread: list[str], hints: Hints) -> Extraction:
-    """Return the text and properties of a parsed mail, as `read` does; the note begins with the sentences `unread`."""
+def extraction(message: EmailMessage, notes: list[Note], hints: Hints) -> Extraction:
+    """Return the text and properties of a parsed mail, as `read` does; its notes begin with `notes`."""
     heads = [f"{name}: {value}" for name in _HEADERS if (value := header(message, name))]
     mail = _Mail(hints)
     bodies = [*mail.texts(message)]
@@ -102,7 +103,7 @@ def extraction(message: EmailMessage, unread: list[str], hints: Hints) -> Extrac
         document_type="eml",
         title=header(message, "Subject"),
         created=date(message),
-        note=note([*unread, *mail.unread, *failed]),
+        notes=(*notes, *mail.unread, *failed),
     )
 
 
@@ -112,7 +113,7 @@ class _Mail:
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
         self.attached: list[tuple[str, Callable[[], bytes]]] = []
-        self.unread: list[str] = []  # sentences
+        self.unread: list[Note] = []
 
     def texts(self, part: MIMEPart) -> Iterator[str]:
         """Yield the texts that a mail program shows, in order."""
@@ -121,7 +122,7 @@ class _Mail:
         if kind in _REPORTS:
             yield "\n\n".join(block.as_string() for block in inner) if inner else _body(part, self._hints)
         elif kind == "multipart/encrypted":
-            self.unread.append("an encrypted message was not read")
+            self.unread.append(Note(code="password", place="", message="an encrypted message was not read"))
         elif kind == "multipart/alternative" and inner:
             yield from self._best(inner)
         elif kind.startswith("multipart/") and inner:

@@ -9,7 +9,7 @@ from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed
 from services.ingest_worker.extract.page import declared_charset, page_text, tree_of
-from services.ingest_worker.extract.parts import note
+from services.ingest_worker.extract.parts import refused
 from shared.errors import Rejected
 
 _ENCRYPTION = "META-INF/encryption.xml"
@@ -31,7 +31,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
             raise Rejected(f"{hints.name} is damaged: its package document can't be read", "damaged")
         files = {item.get("id"): item.get("href", "") for item in package.iterfind("{*}manifest/{*}item")}
         locked = _locked(archive, hints)
-        chapters, unread = [], []
+        chapters, notes = [], []
         for item in package.iterfind("{*}spine/{*}itemref"):
             href = unquote(files.get(item.get("idref"), "").partition("#")[0])
             chapter = normpath(join(dirname(path), href))
@@ -40,7 +40,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
             try:
                 chapters.append(_chapter(part(archive, chapter, hints)))
             except Rejected as error:
-                unread.append(error.sentence)
+                notes.append(refused(error, chapter))
     described = named(package.iterfind("{*}metadata/*"), ("title", "description", "language", "date"))
     return Extraction(
         text=cleaned("\n\n".join(filter(None, chapters))),
@@ -49,7 +49,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         description=one_line(described.get("description"), 2000),
         language=one_line(described.get("language"), 35),
         created=one_line(described.get("date"), 35),
-        note=note(unread),
+        notes=tuple(notes),
     )
 
 

@@ -8,6 +8,7 @@ from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
+from shared.contracts import Note
 from shared.errors import Rejected
 from shared.inputs.urls import MOST_CHARACTERS
 
@@ -22,6 +23,7 @@ _PAGE = re.compile(
 # evaluation sets: docs/adr/0018-web-pages.md.
 _ENOUGH = 2_000  # characters; with so many, the first result is taken without trying recall
 _SHARE = 0.4  # of the second result's length; a shorter first result has missed the main text
+_FLAT = Note(code="structure", place="", message="its elements are nested too deeply, so the text has no structure")
 _MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
@@ -58,7 +60,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         created=one_line(created, 35),
         modified=one_line(modified, 35),
         url=url.strip() if url and re.match(r"\s*https?://\S{1,2000}\s*$", url, re.IGNORECASE) else None,
-        note="its elements are nested too deeply, so the text has no structure" if cut else None,
+        notes=(_FLAT,) if cut else (),
         links=links,
         robots=tuple(robots[:_MOST_ROBOTS]),
     )

@@ -5,6 +5,7 @@ import io
 from services.ingest_worker.extract import limits, ocr
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
+from shared.contracts import Note
 from shared.errors import Rejected
 
 _MARKS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
@@ -46,11 +47,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} holds no readable text in its {frames} image{'s' if frames > 1 else ''}", "empty")
     text, starts = laid_out(pages)
     left = frames - len(pages)
+    late = f"{left} of {frames} images could not be read within {limits.seconds()}"
     return Extraction(
         text=text,
         document_type="image",
         pages=starts,
-        note=f"{left} of {frames} images could not be read within {limits.seconds()}" if left else None,
+        notes=(Note(code="timeout", place=f"page {len(pages) + 1}", message=late),) if left else (),
     )
 
 

@@ -9,6 +9,7 @@ import yaml
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.text_blocks import first_heading
+from shared.contracts import Note
 
 _FRONT_MATTER_CHARACTERS = 32 * 1024  # more than anybody writes; parsing time grows with the length
 _FRONT_MATTER_BRACKETS = 200  # PyYAML's time grows with the square of the nesting
@@ -45,11 +46,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
-    note = None
+    notes: tuple[Note, ...] = ()
     try:
         front, body = _front_matter(text)
     except _Refused as refused:
-        front, body, note = {}, text, f"the front matter stays in the text: {refused}"
+        front, body = {}, text
+        notes = (Note(code="front_matter", place="", message=f"the front matter stays in the text: {refused}"),)
     tags = front.get("tags")
     listed = tags if isinstance(tags, list) else _scalar(tags).split(",")
     return Extraction(
@@ -59,7 +61,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         description=_line(front, "description") or _line(front, "summary"),
         language=_line(front, "lang") or _line(front, "language"),
         tags=tuple(dict.fromkeys(tag for tag in (one_line(_scalar(item), 100) for item in listed) if tag)),
-        note=note,
+        notes=notes,
     )
 
 

@@ -11,7 +11,8 @@ import msgspec
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats import eml
-from services.ingest_worker.extract.parts import note
+from services.ingest_worker.extract.parts import refused, within
+from shared.contracts import Note
 from shared.errors import Rejected
 
 # RFC 4155; the line after it is a header, so that a sentence that begins with "From" ends no message.
@@ -41,22 +42,23 @@ def read(data: bytes, hints: Hints) -> Extraction:
     if not sources:
         raise Rejected(f"{hints.name} is damaged: no message begins in it", "damaged")
     letters: list[_Letter] = []
-    unread: list[str] = []
+    notes: list[Note] = []
     for number, source in enumerate(sources):
         if limits.spent():
-            unread.insert(0, f"only {number} of {len(sources)} messages were read in {limits.seconds()}")
+            cut_off = f"only {number} of {len(sources)} messages were read in {limits.seconds()}"
+            notes.insert(0, Note(code="timeout", place="", message=cut_off))
             break
         try:
             message, cut = eml.message_of(source, hints)
             found = eml.extraction(message, cut, hints)
         except Rejected as error:
-            unread.append(error.sentence)
+            notes.append(refused(error, f"message {number + 1}"))
             continue
         letters.append(_letter(message, found, letters[-1].sent if letters else 0.0))
-        unread += [found.note] if found.note else []
+        notes += within(f"message {number + 1}", found.notes)
     seen: set[str] = set()
     texts = ["\n".join(_new_lines(letter.text, seen)) for letter in _by_thread(letters)]
-    return Extraction(text="\n\n".join(texts), document_type="mbox", note=note(unread))
+    return Extraction(text="\n\n".join(texts), document_type="mbox", notes=tuple(notes))
 
 
 def _sources(data: bytes) -> list[bytes]:

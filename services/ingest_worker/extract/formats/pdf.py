@@ -11,6 +11,7 @@ from services.ingest_worker.extract import limits, ocr
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.declared import own_title
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
+from shared.contracts import Note
 from shared.errors import Rejected
 
 # pdfium writes U+FFFE for a hyphen at the end of a line. The hyphen belongs to the word if a digit or a capital
@@ -47,7 +48,7 @@ class _Read(NamedTuple):
     pages: list[str | None]  # None for a page that can't be read
     says: dict[str, str]
     outline: list[_Heading]
-    images: int = 0  # pages that need OCR
+    images: Sequence[int] = ()  # numbers from 0 of the pages that need OCR
     unseen: int = 0  # pages that need OCR and were left out for lack of time
     late: int = 0  # pages at the end that were left out for lack of time
 
@@ -77,15 +78,21 @@ def read(data: bytes, hints: Hints) -> Extraction:
         advice = "" if ocr.installed() else f", {ocr.INSTALL}"
         raise Rejected(f"{hints.name} holds no text, only {images}{advice}", "empty")
     text, starts = laid_out(_with_headings([page or "" for page in texts], found.outline))
-    notes = []
-    if unread := texts.count(None) - found.late:
-        notes.append(f"{unread} of {len(texts)} pages could not be read")
+    read_to = len(texts) - found.late
+    notes = [
+        Note(code="damaged", place=f"page {number}", message="the page could not be read")
+        for number, page in enumerate(texts[:read_to], 1)
+        if page is None
+    ]
     if found.late:
-        notes.append(f"the last {found.late} of {len(texts)} pages were not read within {limits.seconds()}")
+        message = f"the last {found.late} of {len(texts)} pages were not read within {limits.seconds()}"
+        notes.append(Note(code="timeout", place=f"page {read_to + 1}", message=message))
     if found.images and not ocr.installed():
-        notes.append(f"{found.images} of {len(texts)} pages are images, {ocr.INSTALL}")
+        message = f"{len(found.images)} of {len(texts)} pages are images, {ocr.INSTALL}"
+        notes.append(Note(code="picture", place=f"page {found.images[0] + 1}", message=message))
     elif found.unseen:
-        notes.append(f"{found.unseen} of {found.images} page images could not be read within {limits.seconds()}")
+        message = f"{found.unseen} of {len(found.images)} page images could not be read within {limits.seconds()}"
+        notes.append(Note(code="timeout", place=f"page {found.images[-found.unseen] + 1}", message=message))
     return Extraction(
         text=text,
         document_type="pdf",
@@ -95,7 +102,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         pages=starts,
         created=_date(found.says.get("CreationDate")),
         modified=_date(found.says.get("ModDate")),
-        note="; ".join(notes) or None,
+        notes=tuple(notes),
     )
 
 
@@ -174,7 +181,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
                 images.append(number)
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
         says = document.get_metadata_dict() | {"Lang": _language(document)}
-        return _Read(pages, says, _outline(document), len(images), unseen, late)
+        return _Read(pages, says, _outline(document), images, unseen, late)
     finally:
         document.close()
 

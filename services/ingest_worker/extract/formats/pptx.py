@@ -10,7 +10,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import feet, shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from services.ingest_worker.extract.markup import parsed, reference
-from services.ingest_worker.extract.parts import note
+from services.ingest_worker.extract.parts import refused
 from shared.errors import Rejected
 
 _SHOW = "ppt/presentation.xml"
@@ -31,22 +31,22 @@ def read(data: bytes, hints: Hints) -> Extraction:
         says = properties(archive, hints)
         slides: list[str] = []
         footers: list[str] = []
-        unread: list[str] = []
-        for path in _slides(archive, hints):
+        notes = []
+        for number, path in enumerate(_slides(archive, hints), 1):
             try:
                 slide, below = _slide(archive, path, hints)
                 slides.append(slide)
                 footers += below
             except Rejected as error:
                 slides.append("")
-                unread.append(error.sentence)
+                notes.append(refused(error, f"slide {number}"))
     text, starts = laid_out(slides)
     return Extraction(
         text=framed([], text, footers),
         document_type="pptx",
         pages=starts,
         **declared(says, text),
-        note=note(unread),
+        notes=tuple(notes),
     )
 
 

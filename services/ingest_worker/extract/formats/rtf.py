@@ -11,6 +11,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.rows import table
 from services.ingest_worker.extract.symbols import shown
+from shared.contracts import Note
 from shared.errors import Rejected
 
 _MARK = b"{\\rtf"
@@ -156,7 +157,7 @@ class _Rtf:
     heads: list[str] = field(default_factory=list)
     feet: list[str] = field(default_factory=list)
     body: _Flow = field(default_factory=_Flow)
-    note: str | None = None
+    note: Note | None = None
 
     def __post_init__(self) -> None:
         found = _CODEPAGE.search(self.source, 0, 4096)
@@ -181,11 +182,13 @@ class _Rtf:
             position = token.end()
             count += 1
             if count % _OFTEN == 0 and limits.spent():
-                self.note = f"only the first {100 * position // len(self.source)} % were read in {limits.seconds()}"
+                message = f"only the first {100 * position // len(self.source)} % were read in {limits.seconds()}"
+                self.note = Note(code="timeout", place="", message=message)
                 break
             position += self._take(token)
         if len(self._stack) > _DEPTH:
-            self.note = "its groups are nested too deeply; only the text before them was read"
+            message = "its groups are nested too deeply; only the text before them was read"
+            self.note = Note(code="too_large", place="", message=message)
         self._flush()
         while self._stack:
             self._close()
@@ -377,7 +380,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     return Extraction(
         text=framed(map(_paired, document.heads), text, map(_paired, document.feet)),
         document_type="rtf",
-        note=document.note,
+        notes=() if document.note is None else (document.note,),
         **declared({**says, "description": says.get("subject")}, text),
     )
 

@@ -5,7 +5,8 @@ from functools import partial
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.parts import note, part_texts
+from services.ingest_worker.extract.parts import part_texts
+from shared.contracts import Note
 
 # [MS-OXTNEF] 2.1, and [MS-OXPROPS] for the tags of bodies: https://learn.microsoft.com/openspecs/exchange_server_protocols/ms-oxtnef
 _SIGNATURE = b"\x78\x9f\x3e\x22"
@@ -17,7 +18,7 @@ _BODIES = (b"\x02\x01\x09\x10", b"\x02\x01\x13\x10", b"\x1e\x00\x00\x10", b"\x1f
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the message's plain text, then each attachment under its name; the note says if it has another body."""
+    """Return the message's plain text, then each attachment under its name; a note says if it has another body."""
     subject, body, rich = "", "", False
     files: list[tuple[str, bytes]] = []
     for kind, value in _attributes(data):
@@ -36,12 +37,13 @@ def read(data: bytes, hints: Hints) -> Extraction:
     attached = [(name, partial(bytes, value)) for name, value in files if value]
     texts, unread = part_texts(attached, hints) if attached else ([], [])
     if rich and not body:
-        unread.append(f"{hints.name} holds the message in a form that was not read")
+        message = f"{hints.name} holds the message in a form that was not read"
+        unread.append(Note(code="unsupported", place="", message=message))
     return Extraction(
         text=cleaned("\n\n".join(filter(None, [body, *texts]))),
         document_type="tnef",
         title=one_line(subject),
-        note=note(unread),
+        notes=tuple(unread),
     )
 
 

@@ -10,7 +10,7 @@ import chardet
 from services.ingest_worker.extract.archive import opened, part
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.parts import note, part_texts
+from services.ingest_worker.extract.parts import part_texts, sentence
 from shared.errors import Rejected
 
 _UTF8 = 1 << 11  # the flag of an entry whose name is in UTF-8
@@ -19,7 +19,7 @@ _GUESSED = frozenset({"gb18030", "gb2312", "gbk", "cp932", "shift_jis", "cp949",
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the files' texts, each under its name as a heading; the note lists files that can't be read.
+    """Return the files' texts, each under its name as a heading; the notes list files that can't be read.
 
     Raises:
         Rejected: code `damaged`, `password` or `too_large`; `empty`: no file in it can be read.
@@ -27,8 +27,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     with opened(data, hints) as archive:
         texts, unread = part_texts(_members(archive, hints), hints)
     if not texts and unread:
-        raise Rejected(f"{hints.name} holds no readable text: {note(unread)}", "empty")
-    return Extraction(text=cleaned("\n\n".join(texts)), document_type="zip", note=note(unread))
+        raise Rejected(f"{hints.name} holds no readable text: {sentence(unread)}", "empty")
+    return Extraction(text=cleaned("\n\n".join(texts)), document_type="zip", notes=tuple(unread))
 
 
 def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, Callable[[], bytes]]]:

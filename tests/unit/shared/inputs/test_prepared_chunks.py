@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.contracts import PreparedChunk
+from shared.contracts import Note, PreparedChunk
 from shared.inputs.prepared_chunks import LONGEST, MOST_CHUNKS, SkippedChunk, body_of, prepared_chunks
 
 SEED = {
@@ -93,14 +93,14 @@ def test_what_cannot_be_taken_says_why_and_the_others_go_on(value: Any, error: s
 
     assert [chunk.text for chunk in found.chunks] == ["before", "after"]
     assert found.skipped == (SkippedChunk(index=1, error=error),)
-    assert found.note == f"1 of 3 chunks were left out: chunk 1: {error}"
+    assert found.notes == (Note(code="chunk", place="chunk 1", message=f"chunk 1 was left out: {error}"),)
 
 
 def test_an_id_names_one_chunk() -> None:
     found = prepared_chunks([{"id": "x", "text": "a"}, {"chunk_id": "x", "text": "b"}])
 
     assert found.skipped == (SkippedChunk(index=1, error="chunk 0 has the same id", id="x"),)
-    assert found.note == "1 of 2 chunks were left out: chunk 1 (x): chunk 0 has the same id"
+    assert [each.place for each in found.notes] == ["chunk 1 (x)"]
 
 
 @pytest.mark.feature(35)
@@ -109,7 +109,7 @@ def test_what_is_not_active_is_left_out_without_being_wrong() -> None:
 
     assert [chunk.text for chunk in found.chunks] == ["c"]
     assert (found.skipped, found.inactive) == ((), 2)
-    assert found.note == "2 of 3 chunks are not active"
+    assert [each.message for each in found.notes] == ["2 of 3 chunks are not active"]
 
 
 def test_a_document_has_so_many_chunks_and_no_more() -> None:

@@ -1,7 +1,8 @@
 import pytest
 
 from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.extract.parts import note, part_texts
+from services.ingest_worker.extract.parts import part_texts, refused, sentence, within
+from shared.contracts import Note
 from shared.errors import Rejected
 
 
@@ -11,8 +12,7 @@ def test_readable_parts_have_their_names_as_headings_and_others_a_sentence() -> 
     )
 
     assert texts == ["# a.txt\n\nHerons."]
-    assert len(unread) == 1
-    assert "b.png" in unread[0]
+    assert [(each.code, each.place) for each in unread] == [("damaged", "b.png")]
 
 
 def test_a_part_that_its_reader_fails_at_is_noted_without_what_it_raised() -> None:
@@ -22,9 +22,9 @@ def test_a_part_that_its_reader_fails_at_is_noted_without_what_it_raised() -> No
     texts, unread = part_texts([("a.doc", fail), ("b.txt", lambda: b"Herons.")], Hints(filename="all.zip"))
 
     assert texts == ["# b.txt\n\nHerons."]
-    assert len(unread) == 1
-    assert "a.doc" in unread[0]
-    assert "/srv" not in unread[0]
+    [note] = unread
+    assert (note.code, note.place) == ("failed", "a.doc")
+    assert "/srv" not in note.message
 
 
 def test_containers_may_not_be_nested_for_ever() -> None:
@@ -32,7 +32,16 @@ def test_containers_may_not_be_nested_for_ever() -> None:
         part_texts([], Hints(filename="all.zip", depth=3))
 
 
-def test_a_note_has_five_sentences_at_most() -> None:
-    assert note([]) is None
-    assert note("ab") == "a; b"
-    assert note("abcdefg") == "a; b; c; d; e; and 2 more"
+def test_a_sentence_has_five_notes_at_most() -> None:
+    notes = [Note(code="hidden", place=each, message=each) for each in "abcdefg"]
+
+    assert sentence(notes[:2]) == "a; b"
+    assert sentence(notes) == "a; b; c; d; e; and 2 more"
+
+
+def test_a_note_about_a_part_says_in_which_file_it_is() -> None:
+    page = refused(Rejected("x.pdf has no page 3", "damaged"), "page 3")
+    other = refused(Rejected("it is odd", "invalid_chunks"), "")
+
+    assert [each.place for each in within("x.pdf", [page, other])] == ["x.pdf, page 3", "x.pdf"]
+    assert [each.code for each in (page, other)] == ["damaged", "damaged"]

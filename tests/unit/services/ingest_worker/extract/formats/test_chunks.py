@@ -17,7 +17,7 @@ def test_a_doors_chunks_are_their_texts_with_a_blank_line_between() -> None:
 
     assert read.text == "First.\nStill.\n\nSécond."
     assert [(chunk.text, chunk.embedding) for chunk in read.chunks] == [("First.\nStill.", None), ("Sécond.", "two")]
-    assert read.note == "1 of 3 chunks were left out: chunk 2: text is empty"
+    assert [each.message for each in read.notes] == ["chunk 2 was left out: text is empty"]
     assert read.document_type == "chunks"
 
 
@@ -44,7 +44,7 @@ def test_other_json_is_no_file_of_chunks(data: bytes) -> None:
         (
             body_of([{}, 5]),
             "invalid_chunks",
-            "lines.json has no chunk to index: 2 of 2 chunks were left out: chunk 0: text is",
+            "lines.json has no chunk to index: chunk 0 was left out: text is missing; chunk 1 was left out",
         ),
         (
             body_of([{"text": "a", "is_active": False}]),

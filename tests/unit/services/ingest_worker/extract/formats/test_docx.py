@@ -1,6 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
+from shared.contracts import Note
 from shared.errors import Rejected
 from tests.unit.services.ingest_worker.files import a_docx, a_docx_of, a_zip, parts_of
 
@@ -153,7 +154,8 @@ def test_when_time_is_up_the_paragraphs_so_far_are_kept(monkeypatch: pytest.Monk
     read = _read(a_docx_of(*["x"] * 2_500))
 
     assert read.text.count("x") == 2_000
-    assert read.note == f"only the first 2000 paragraphs were read in {limits.seconds()}"
+    message = f"only the first 2000 paragraphs were read in {limits.seconds()}"
+    assert read.notes == (Note(code="timeout", place="", message=message),)
 
 
 def test_without_a_title_the_heading_it_begins_with_is_one() -> None:

@@ -137,7 +137,7 @@ def test_every_part_of_the_tree_is_read_once_in_order(tree: str, texts: list[str
     found = [read.text.index(text) for text in texts]
     assert found == sorted(found)
     assert [read.text.count(text) for text in texts] == [1] * len(texts)
-    assert read.note is None
+    assert read.notes == ()
 
 
 def test_an_encrypted_message_is_noted() -> None:
@@ -146,7 +146,7 @@ def test_an_encrypted_message_is_noted() -> None:
     read = extract(f"From: a@example.org\nSubject: s\n{tree}".encode(), Hints(filename="m.eml"))
 
     assert "hQEMA" not in read.text
-    assert read.note is not None
+    assert [each.code for each in read.notes] == ["password"]
 
 
 def test_a_charset_is_what_was_meant_or_what_it_looks_like() -> None:
@@ -180,7 +180,7 @@ def test_attachments_are_sections_and_what_cannot_be_read_is_said() -> None:
 
     assert "\n\n# tide.pdf\n\nHigh tide." in read.text
     assert read.text.count("It rose.") == 2
-    assert read.note == "a.bin is neither text nor in a supported format"
+    assert [(each.code, each.place) for each in read.notes] == [("unsupported", "a.bin")]
 
 
 def test_mails_in_mails_end_somewhere() -> None:
@@ -193,8 +193,7 @@ def test_mails_in_mails_end_somewhere() -> None:
     read = _read(mail)
 
     assert read.text.count("It rose.") == 3
-    assert read.note is not None
-    assert "is nested more than 3 files deep" in read.note
+    assert [each.message for each in read.notes if "is nested more than 3 files deep" in each.message]
 
 
 @pytest.mark.parametrize(
@@ -229,5 +228,4 @@ def test_a_mail_of_too_many_parts_is_read_up_to_a_limit_with_a_note() -> None:
     read = extract(f"{head}{part * 20_000}--b--\n".encode(), Hints(filename="a.eml"))
 
     assert "A lantern." in read.text
-    assert read.note is not None
-    assert "1000 of 20000" in read.note
+    assert [each.message for each in read.notes if "1000 of 20000" in each.message]

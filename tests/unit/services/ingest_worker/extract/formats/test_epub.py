@@ -13,14 +13,14 @@ def test_chapters_come_in_the_order_of_reading() -> None:
     read = _read(an_epub("<h1>One</h1><p>It rose.</p>", "<h1>Two</h1><p>It fell.</p>"))
 
     assert read.text == "# One\n\nIt rose.\n\n# Two\n\nIt fell."
-    assert (read.title, read.language, read.document_type, read.note) == ("Tides", "en", "epub", None)
+    assert (read.title, read.language, read.document_type, read.notes) == ("Tides", "en", "epub", ())
 
 
 def test_a_chapter_that_is_missing_is_said() -> None:
     read = _read(an_epub("<p>It rose.</p>", "<p>It fell.</p>").replace(b"c 1.xhtml", b"c_1.xhtml"))
 
     assert read.text == "It rose."
-    assert read.note == "book.epub is damaged: its part OEBPS/text/c 1.xhtml is missing or broken"
+    assert [(each.code, each.place) for each in read.notes] == [("damaged", "OEBPS/text/c 1.xhtml")]
 
 
 @pytest.mark.parametrize("container", ["<container/>", "", "<rootfile full-path='../../etc/passwd'/>"])

@@ -37,7 +37,7 @@ def test_words_in_images_and_in_scanned_pdfs_are_read() -> None:
     scan = _read(_saved(first, "PDF"), "scan.pdf")
 
     assert (fax.text, fax.pages) == ("The harbour lantern\n\nburns amber", (0, 21))
-    assert (fax.document_type, fax.note) == ("image", None)
+    assert (fax.document_type, fax.notes) == ("image", ())
     assert (scan.text, scan.document_type) == ("The harbour lantern", "pdf")
     with pytest.raises(Rejected, match=r"^scan\.png holds no readable text in its 1 image$") as caught:
         _read(_saved(_image(), "PNG"))

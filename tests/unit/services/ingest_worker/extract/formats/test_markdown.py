@@ -79,7 +79,7 @@ def test_front_matter_that_could_take_long_stays_text_with_a_note(text: str) -> 
 
     assert time.thread_time() - began < 0.5
     assert (read.text, read.tags, read.title) == (text, (), "guide")
-    assert read.note is not None
+    assert [each.code for each in read.notes] == ["front_matter"]
 
 
 def test_a_tag_is_a_word() -> None:

@@ -31,7 +31,7 @@ def test_messages_are_sections_in_the_order_of_their_threads() -> None:
         "# Anker",
         "# AW: Anker",
     ]
-    assert (read.document_type, read.title, read.note) == ("mbox", "liste", None)
+    assert (read.document_type, read.title, read.notes) == ("mbox", "liste", ())
 
 
 def test_messages_are_decoded_and_a_line_that_begins_with_from_ends_none() -> None:

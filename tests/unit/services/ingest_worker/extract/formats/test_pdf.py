@@ -35,7 +35,7 @@ def test_pages_are_kept_by_their_offsets() -> None:
 
     assert read.text == "First page,\nsecond line.\n\nThird page."
     assert read.pages == (0, 26, 26)
-    assert (read.title, read.document_type, read.note) == ("Annual report", "pdf", None)
+    assert (read.title, read.document_type, read.notes) == ("Annual report", "pdf", ())
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_when_time_is_up_the_pages_so_far_are_kept() -> None:
 
     read = _read(a_pdf("One.", "Two.", "Three.", "Four.", "Five."))
 
-    assert (read.text, read.note) == (
+    assert (read.text, *[(each.place, each.message) for each in read.notes]) == (
         "One.\n\nTwo.\n\nThree.",
-        "the last 2 of 5 pages were not read within 4 s of CPU time",
+        ("page 4", "the last 2 of 5 pages were not read within 4 s of CPU time"),
     )
 
 
@@ -226,9 +226,9 @@ def test_a_scan_with_a_stamp_is_an_image(monkeypatch: pytest.MonkeyPatch) -> Non
 
     read = _read(stamped.getvalue())
 
-    assert (read.text, read.note) == (
+    assert (read.text, *[(each.place, each.message) for each in read.notes]) == (
         "Exhibit 17",
-        "1 of 1 pages are images, readable with the ocr extra: make extras",
+        ("page 1", "1 of 1 pages are images, readable with the ocr extra: make extras"),
     )
 
 
@@ -247,7 +247,7 @@ def test_without_the_extra_page_images_are_said(monkeypatch: pytest.MonkeyPatch)
         match=r"^report\.pdf holds no text, only 1 page image, readable with the ocr extra: make extras$",
     ):
         _read(scan.getvalue())
-    assert _read(both.getvalue()).note == "1 of 2 pages are images, readable with the ocr extra: make extras"
+    assert [each.code for each in _read(both.getvalue()).notes] == ["picture"]
 
 
 def _repeated(pages: int) -> bytes:

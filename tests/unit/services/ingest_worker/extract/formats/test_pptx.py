@@ -21,7 +21,7 @@ def test_slides_come_in_their_order_with_titles_and_notes() -> None:
 
     assert read.text == "# Tides\n\nThey rise.\nThey fall.\n\nNotes:\n\nSpeak slowly.\n\nThe end"
     assert [read.text[start:][:7] for start in read.pages] == ["# Tides", "The end"]
-    assert (read.title, read.created, read.note) == ("The tide", "2024-05-01T10:00:00Z", None)
+    assert (read.title, read.created, read.notes) == ("The tide", "2024-05-01T10:00:00Z", ())
 
 
 def test_tables_are_tables_and_points_are_points() -> None:
@@ -65,7 +65,7 @@ def test_a_hidden_slide_is_left_out_with_a_note() -> None:
     read = _read(a_zip(parts | {name: parts[name].replace(b"<p:sld ", b'<p:sld show="0" ')}))
 
     assert read.text == "Two"
-    assert "slide2" in (read.note or "")
+    assert [(each.code, each.place) for each in read.notes] == [("hidden", "slide 1")]
 
 
 def test_of_alternatives_one_is_read() -> None:
@@ -86,7 +86,7 @@ def test_a_slide_that_is_missing_is_said() -> None:
     read = _read(whole.replace(b"ppt/slides/slide2.xml", b"ppt/slides/slideX.xml"))
 
     assert read.text == "Two"
-    assert read.note == "talk.pptx is damaged: its part ppt/slides/slide2.xml is missing or broken"
+    assert [(each.code, each.place) for each in read.notes] == [("damaged", "slide 1")]
 
 
 def test_a_title_comes_first_and_what_stands_below_the_slides_once_at_the_end() -> None:

@@ -25,7 +25,7 @@ def test_message_and_attachments_are_read() -> None:
     assert read.title == "Miete"
     assert read.text.startswith("Die Miete ist fällig.\n\n# liste.csv\n\n")
     assert "Boot: Gans; Platz: 7" in read.text
-    assert read.note == "attachment 2 is neither text nor in a supported format"
+    assert [(each.code, each.place) for each in read.notes] == [("unsupported", "attachment 2")]
 
 
 def test_a_message_in_another_form_is_noted_and_a_cut_file_is_read_as_far_as_it_goes() -> None:
@@ -34,5 +34,4 @@ def test_a_message_in_another_form_is_noted_and_a_cut_file_is_read_as_far_as_it_
     read = extract(data[:-6], Hints(filename="winmail.dat"))
 
     assert read.text == "# a.txt\n\nIm Hafen liegt das B"
-    assert read.note is not None
-    assert "winmail.dat" in read.note
+    assert [each.code for each in read.notes] == ["unsupported"]

@@ -75,7 +75,7 @@ def test_hidden_sheets_are_left_out_with_a_note() -> None:
     read = _read(data)
 
     assert read.text == "# Ducks\n\nGrey"
-    assert "Geese" in (read.note or "")
+    assert [(each.code, each.place) for each in read.notes] == [("hidden", "Geese")]
 
 
 def test_a_duration_is_shown_in_hours() -> None:

@@ -27,7 +27,9 @@ def test_every_file_is_a_section_and_what_cannot_be_read_is_said() -> None:
     )
 
     assert read.text == "# b/tide.pdf\n\nHigh tide.\n\n# notes.md\n\nLow *tide*.\n\n# ../../out.txt\n\nOutside."
-    assert read.note == "a.bin is neither text nor in a supported format"
+    [note] = read.notes
+    assert (note.code, note.place) == ("unsupported", "a.bin")
+    assert note.message == "a.bin is neither text nor in a supported format"
 
 
 def test_archives_in_archives_end_somewhere() -> None:
@@ -86,8 +88,7 @@ def test_a_file_that_cannot_be_unpacked_is_noted_and_the_others_are_read(
     read = _read(bytes(data))
 
     assert read.text == "# eins.txt\n\nDas Tor.\n\n# drei.txt\n\nDer Steg."
-    assert read.note is not None
-    assert "zwei.md" in read.note
+    assert [each.place for each in read.notes] == ["zwei.md"]
 
 
 @pytest.mark.parametrize(
@@ -126,3 +127,14 @@ def test_an_archive_without_text_is_empty() -> None:
         _read(a_zip({"a.bin": b"\0\1\2" * 99}))
 
     assert caught.value.code == "empty"
+
+
+def test_the_first_notes_and_the_number_of_all_are_kept() -> None:
+    members = {f"{number:02}{'x' * 300}.bin": b"\0\1\2" for number in range(25)}
+    inner = a_zip(members)
+
+    read = _read(a_zip({"a.md": b"Low tide.", "inner.zip": inner, "b.zip": a_zip({"b.md": b"High.", **members})}))
+
+    assert (len(read.notes), read.note_count) == (20, 26)
+    assert max(len(each.place) for each in read.notes) == 200
+    assert max(len(each.message) for each in read.notes) <= 300
