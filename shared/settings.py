@@ -19,7 +19,7 @@ from shared.setting_sources import PREFIX, GivenSettings, given_settings
 
 Role = Literal["ingest", "query", "admin", "operator"]  # admin: of a tenant; operator: of the installation
 ROLES: tuple[Role, ...] = get_args(Role)
-SHORT_KEY = 20  # characters; a shorter key can be guessed, so it is warned of
+SHORT_KEY = 20  # characters; a shorter key or secret can be guessed
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONTACT = r"^[!-'*-~]{0,200}$"  # characters allowed inside a comment of the User-Agent header
 _WEB_ADDRESS = r"^(https?://[^\s/?#]+[^\s?#]*)?$"
@@ -51,16 +51,16 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
     data: Path = Path("data")  # folder for all data on this machine
-    host: str = "127.0.0.1"  # address to listen on; other than loopback it needs SLUICE_API_KEYS
+    host: str = "127.0.0.1"  # address to listen on; other than loopback it needs API keys
     port: int = Field(default=3000, ge=0, le=65535)  # port to listen on; 0: any free port
     allowed_hosts: str = ""  # without API keys: more host names by which clients may call: nas.local,…
     side_host: str = "127.0.0.1"  # address of a worker's health probes and metrics
     side_port: int = Field(default=0, ge=0, le=65535)  # port of a worker's health probes and metrics; 0: any free port
     public_url: str = Field(default="", pattern=_WEB_ADDRESS)  # base URL of links to documents; unset: the URL called
-    cors_origins: str = ""  # origins of web pages that may call the API: https://chat.example.org,… or *
+    cors_origins: str = ""  # origins of web pages that may call the API: https://chat.example.org,…; * needs keys
     api_keys: SecretStr = SecretStr("")  # key:tenant:role+role,… with roles ingest, query, admin and operator
 
-    secret: SecretStr = SecretStr("")  # signs cursors, equal for all APIs; unset: one is made and kept in the store
+    secret: SecretStr = SecretStr("")  # signs cursors, at least 20 characters; unset: one is made and kept in the store
     metrics_allow: str = ""  # addresses and networks that may read /metrics without an operator's key: 10.0.0.0/8,…
     keys_file: Path | None = None  # file of hashed API keys, made by sluice keys; unset: keys.json in SLUICE_DATA
 
@@ -253,13 +253,22 @@ class Settings(BaseSettings):
         """Return self if the settings fit together.
 
         Raises:
-            ConfigurationError: keys are malformed, or the server would listen beyond loopback without keys.
+            ConfigurationError: keys are malformed, strangers could call the server without one, or the secret is short.
         """
-        if self.host not in LOOPBACK and not self.needs_key:
+        opens = (
+            f"SLUICE_HOST={self.host} is reachable from other machines"
+            if self.host not in LOOPBACK
+            else "SLUICE_CORS_ORIGINS=* lets every web page that is opened on this machine read everything"
+            if "*" in self.origins
+            else ""
+        )
+        if opens and not self.needs_key:
             raise ConfigurationError(
-                f"SLUICE_HOST={self.host} is reachable from other machines, so API keys are needed: set "
-                "SLUICE_API_KEYS (key:tenant:role+role,…), or make one with sluice keys new"
+                f"{opens}, so API keys are needed: set SLUICE_API_KEYS (key:tenant:role+role,…), or make one with "
+                "sluice keys new"
             )
+        if 0 < len(self.secret.get_secret_value()) < SHORT_KEY:  # its signatures leave the installation
+            raise ConfigurationError(f"SLUICE_SECRET=*** can be guessed: it must have {SHORT_KEY} characters or more")
         return self
 
 

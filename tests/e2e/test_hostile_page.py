@@ -174,7 +174,7 @@ def test_a_page_of_another_site_writes_and_reads_nothing(
 
 
 def test_the_attack_would_work_if_nothing_refused_it(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path / "data", CHAT="extractive:", CORS_ORIGINS="*") as server:
+    with served(tmp_path / "data", CHAT="extractive:", CORS_ORIGINS="http://attacker.example") as server:
         victim_of(server)
 
         few = [("POST", "/rag/ingest"), ("GET", "/rag/documents")]

@@ -89,3 +89,32 @@ def test_a_value_of_another_kind_is_named_with_its_rule(monkeypatch: pytest.Monk
         load_settings()
 
     assert str(caught.value) == "SLUICE_PORT=abc: must be a valid integer"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"host": "0.0.0.0"}, "SLUICE_HOST=0.0.0.0"),
+        ({"cors_origins": "*"}, "SLUICE_CORS_ORIGINS=*"),
+        ({"cors_origins": "https://chat.example.org, *"}, "SLUICE_CORS_ORIGINS=*"),
+    ],
+)
+def test_what_lets_strangers_in_needs_keys(given: dict[str, str], named: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(data=tmp_path, **given)
+
+    assert named in str(caught.value)
+    assert "SLUICE_API_KEYS" in str(caught.value)
+    load_settings(data=tmp_path, api_keys=f"{'k' * 20}:t:query", **given)
+
+
+def test_the_pages_of_one_site_need_no_keys(tmp_path: Path) -> None:
+    assert load_settings(data=tmp_path, cors_origins="https://chat.example.org").origins
+
+
+def test_a_secret_that_can_be_guessed_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigurationError, match="SLUICE_SECRET") as caught:
+        load_settings(secret="nineteen-characters")
+
+    assert "nineteen" not in str(caught.value)
+    load_settings(secret="twenty characters it")

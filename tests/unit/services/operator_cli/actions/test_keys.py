@@ -43,6 +43,20 @@ def test_keys_are_listed_with_those_of_the_environment(
     assert made["key"] not in json.dumps(rows)
 
 
+@pytest.mark.parametrize(("name", "value"), [("SLUICE_HOST", "0.0.0.0"), ("SLUICE_CORS_ORIGINS", "*")])
+def test_the_first_key_is_made_where_the_settings_need_one(
+    sluice: Sluice, path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    refused = sluice("keys", "ls")
+    made = sluice("keys", "new", "-t", "t", "-r", "admin")
+
+    assert (refused.code, name in refused.err) == (2, True)
+    assert made.code == 0, made.err
+    assert sluice("keys", "ls").code == 0
+
+
 def test_a_second_tenant_is_told_about_operators(sluice: Sluice, path: Path) -> None:
     sluice("keys", "new", "-t", "t", "-r", "admin")
 
