@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from services.ingest_worker.extract import formats, limits
-from services.ingest_worker.extract.clean import one_line
+from services.ingest_worker.extract.clean import decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.readers import Readers
 from shared.contracts import MOST_NOTES
@@ -30,15 +30,32 @@ READERS = Readers(FORMATS)
 
 
 def detect(data: bytes, hints: Hints) -> Format:
-    """Return the format: by content, else by the declared media type, else by name, else plain text."""
+    """Return the format: by content, else by the declared media type, else by name, else plain text.
+
+    A text under the name of an old Office file is a text: other programs use those suffixes, too.
+    """
     for form in FORMATS:
         if form.sniff(data):
             return form
+    form = _declared(hints)
+    return _plain(data, form) if form.begins and not data.startswith(form.begins) else form
+
+
+def _declared(hints: Hints) -> Format:
     if hints.essence not in _SAYS_NOTHING:
         for form in FORMATS:
             if hints.essence in form.media_types:
                 return form
     return next((form for form in FORMATS if hints.suffix in form.suffixes), _TEXT)
+
+
+def _plain(data: bytes, declared: Format) -> Format:
+    try:
+        decoded(data, Hints())
+    except Rejected:
+        return declared
+    spread = declared.document_type == "xls"  # what programs export as a workbook is often a table with tabs
+    return next(form for form in FORMATS if form.document_type == "csv") if spread else _TEXT
 
 
 def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Extraction:

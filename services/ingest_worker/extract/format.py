@@ -73,6 +73,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     media_types: frozenset[str]
     suffixes: frozenset[str]
     sniff: Callable[[bytes], bool]  # whether the content alone proves the format
+    begins: bytes = b""  # with what each file of it begins; a text without that is read as text
     read: Callable[[bytes, Hints], Extraction]  # raises Rejected
     warm: Callable[[], None] = lambda: None  # imports the libraries that reading needs
     light: bool = False  # cheap and safe enough to be read in the calling process

@@ -7,11 +7,12 @@ from html import unescape
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
+from services.ingest_worker.extract.ole import OLE, top_names
 from shared.contracts import Note
 from shared.errors import Rejected
 
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SECTOR = 512
+_OLD_WORD = re.compile(rb"\xdc\xa5[\x63-\x6c]\0|[\xdb\x9b]\xa5[\x21-\x2f]\0")  # first block of Word 2, 6 and 95
 _ENCRYPTED = "EncryptedPackage"  # stream name in an encrypted file of Office 2007 or later
 _ENCRYPTED_WORD = re.compile(rb"\xec\xa5.{9}(.)", re.DOTALL)  # Word: the first block (FIB) and its flags
 _ENCRYPTED_SHOW = re.compile(rb"\xf6\x0f.{4}\x14\0{3}\xdf\xc4\xd1\xf3", re.DOTALL)  # PowerPoint: CurrentUserAtom
@@ -25,8 +26,14 @@ _LOCKED = re.compile(r"(?i)encrypt|password|protected")
 
 
 def is_ole(data: bytes, stream: str) -> bool:
-    """Return whether it is an OLE file (Office 97–2003) with a stream of that name."""
-    return data.startswith(_OLE) and stream.encode("utf-16-le") in data
+    """Return whether it is an OLE file (Office 97–2003) with a stream of that name.
+
+    Of a file with a broken directory: whether the name stands anywhere.
+    """
+    if not data.startswith(OLE):
+        return False
+    names = top_names(data)
+    return stream in names if names else stream.encode("utf-16-le") in data
 
 
 def is_locked(data: bytes) -> bool:
@@ -35,7 +42,7 @@ def is_locked(data: bytes) -> bool:
         return True
     if is_ole(data, "WordDocument"):
         return any(found.start() % _SECTOR == 0 and found[1][0] & 1 for found in _ENCRYPTED_WORD.finditer(data))
-    return data.startswith(_OLE) and any(found.start() % _SECTOR == 0 for found in _ENCRYPTED_BOOK.finditer(data))
+    return data.startswith(OLE) and any(found.start() % _SECTOR == 0 for found in _ENCRYPTED_BOOK.finditer(data))
 
 
 def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> Extraction:
@@ -46,6 +53,11 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> E
     """
     if is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
+    if document_type == "doc" and any(found.start() % _SECTOR == 0 for found in _OLD_WORD.finditer(data)):
+        raise Rejected(
+            f"{hints.name} was written by Word 95 or before, which is too old to be read; save it as .docx",
+            "unsupported",
+        )
     if importlib.util.find_spec("kreuzberg") is None:
         raise Rejected(
             f"{hints.name} can't be read without the office extra; install it with: make extras", "unsupported"

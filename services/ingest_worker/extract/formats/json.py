@@ -1,27 +1,120 @@
-"""Reads JSON and JSON Lines unchanged, except that long lines are indented."""
+"""Reads JSON and JSON Lines: a paragraph per record; JSON without records unchanged, but long lines are indented."""
 
 import json
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
+from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 
 _LINE = 500  # characters; a longer line was written by a program, and is indented
 _GROWTH = 8  # times as long at most; deeply nested values would grow with the square of their length
+_WRONG = 20  # more lines than objects, after which the others aren't tried
+_INDENTED = 2  # times as long at most, because of white space
+_DEPTH = 2  # objects around a list of records
+_CARRIED = 200  # characters of a field that the objects within its object repeat
+_NAMES = 3  # of the objects around a value that its name is made of
 _ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the text. Invalid JSON is returned unchanged.
+    """Return `name: value; name: value` for each object of a list or line. Other and invalid JSON stays as it is.
 
     Raises:
         Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
     lines = text.split("\n")
+    records = _listed(text, lines)
+    if records and len(records) <= _GROWTH * len(text):
+        return Extraction(text=cleaned(records), document_type="json")
     if any(len(line) > _LINE for line in lines):
         text = "\n\n".join(map(_laid_out, lines)) if len(lines) > 1 else _laid_out(text)
     return Extraction(text=cleaned(text), document_type="json")
+
+
+def _listed(text: str, lines: Sequence[str]) -> str:
+    """Return the records of JSON Lines, or of a document that mostly consists of lists of objects; else ''."""
+    try:
+        return "\n\n".join(filter(None, _paragraphs(_value(text), len(text))))
+    except (ValueError, RecursionError):
+        pass
+    found, objects = list[str](), 0
+    for number, line in enumerate(filter(str.strip, lines)):
+        if 2 * objects < number - _WRONG:
+            return ""
+        try:
+            value = _value(line)
+        except (ValueError, RecursionError):
+            value = None
+        objects += isinstance(value, dict)
+        found += _record(value) if isinstance(value, dict) else [line]
+    return "\n\n".join(filter(None, found)) if objects > 1 else ""
+
+
+# As text, so that no digit is lost.
+_value = partial(json.loads, parse_float=str, parse_int=str, parse_constant=str)
+
+
+def _paragraphs(value: Any, length: int) -> Iterator[str]:
+    if isinstance(value, list):
+        if _of_objects(value):
+            for each in value:
+                yield from _record(each)
+        return
+    lists = list(_lists(value, 0)) if isinstance(value, dict) else []
+    if 2 * sum(len(json.dumps(each, ensure_ascii=False)) for each in lists) >= length / _INDENTED:
+        inner: list[tuple[str, list[Any]]] = []
+        yield "; ".join(_fields(value, (), inner))
+        for name, records in inner:
+            yield f"# {name}"
+            for each in records:
+                yield from _record(each)
+
+
+def _lists(value: dict[str, Any], depth: int) -> Iterator[list[Any]]:
+    for each in value.values():
+        if isinstance(each, list) and _of_objects(each):
+            yield each
+        elif isinstance(each, dict) and depth < _DEPTH:
+            yield from _lists(each, depth + 1)
+
+
+def _of_objects(value: list[Any]) -> bool:
+    return len(value) > 1 and all(isinstance(each, dict) for each in value)
+
+
+def _record(value: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield an object's fields, then the objects of each list in it, which begin with the first of these fields."""
+    inner: list[tuple[str, list[Any]]] = []
+    fields = list(_fields(value, (), inner))
+    yield "; ".join((*above, *fields))
+    for _, records in inner:
+        for record in records:
+            yield from _record(record, (*above[-1:], *(field for field in fields[:1] if len(field) <= _CARRIED)))
+
+
+def _fields(value: dict[str, Any], path: tuple[str, ...], inner: list[tuple[str, list[Any]]]) -> Iterator[str]:
+    for name, each in value.items():
+        named = (*path[1 - _NAMES :], " ".join(name.split()))
+        if isinstance(each, dict):
+            yield from _fields(each, named, inner)
+        elif isinstance(each, list) and _of_objects(each):
+            inner.append((" ".join(named), each))
+        elif shown := _shown(each):
+            yield f"{' '.join(named)}: {shown}"
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    if not isinstance(value, list):
+        return " ".join(str(value).split())
+    if any(isinstance(each, list | dict) for each in value):
+        return json.dumps(value, ensure_ascii=False)
+    return ", ".join(filter(None, map(_shown, value)))
 
 
 def _laid_out(line: str) -> str:
@@ -43,11 +136,12 @@ def _laid_out(line: str) -> str:
 
 FORMAT = Format(
     document_type="json",
-    text_format="plain",
+    text_format="sections",
     media_types=frozenset({"application/json", "application/x-ndjson", "application/jsonl", "application/ld+json"}),
     suffixes=frozenset({".json", ".jsonl", ".ndjson", ".geojson", ".jsonld"}),
     sniff=lambda _: False,
     read=read,
     light=True,
     libraries=("chardet",),
+    revision=2,
 )

@@ -1,6 +1,7 @@
-"""Reads plain text in any usual encoding, including source code, reStructuredText, AsciiDoc and Org."""
+"""Reads plain text in any usual encoding, including source code and logs."""
 
 import re
+from collections.abc import Callable
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
@@ -23,8 +24,28 @@ _TITLES = {
 }
 
 
+# The beginning of a line of a log: a time, a level, or the address of a client.
+_ENTRY = re.compile(
+    r"^(?:[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.]\w{2,3}[-/.]\d{2,4}|\d\d:\d\d:\d\d"
+    r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)"
+    r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
+    r"|[\w.:-]{3,45} \S{1,50} \S{1,50} \[\d\d/\w{3}/\d{4})",
+    re.MULTILINE,
+)
+_LEAST_ENTRIES = 4
+
+
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return the text unchanged; the title is read from reStructuredText, AsciiDoc, Org and TeX.
+    """Return the text unchanged, but with a blank line between the entries of a log; TeX gives the title.
+
+    Raises:
+        Rejected: code `unsupported`: the data is not text.
+    """
+    return read_as("txt", _logged, data, hints)
+
+
+def read_as(document_type: str, marked: Callable[[str], str], data: bytes, hints: Hints) -> Extraction:
+    """Return the text as `marked` gives it; reStructuredText, AsciiDoc, Org and TeX give the title.
 
     Raises:
         Rejected: code `unsupported`: the data is not text.
@@ -36,16 +57,32 @@ def read(data: bytes, hints: Hints) -> Extraction:
             raise Rejected(f"{hints.name} is {kind}, which is not supported", "unsupported")
     text = cleaned(decoded(data, hints))
     named = _TITLES[hints.suffix].search(text, 0, _HEAD) if hints.suffix in _TITLES else None
-    return Extraction(text=text, document_type="txt", title=one_line(named["title"]) if named else None)
+    return Extraction(
+        text=cleaned(marked(text)), document_type=document_type, title=one_line(named["title"]) if named else None
+    )
+
+
+def _logged(text: str) -> str:
+    """Return a log with a blank line before each entry; what follows an entry, as a traceback does, belongs to it."""
+    if len(_ENTRY.findall(text, 0, _HEAD)) < _LEAST_ENTRIES or "\n\n" in text[:_HEAD]:
+        return text
+    lines = text.split("\n")
+    begins = [_ENTRY.match(line) is not None for line in lines]
+    if sum(begins) * 3 < len(lines):
+        return text
+    return "\n".join(
+        f"\n{line}" if entry and at else line for at, (line, entry) in enumerate(zip(lines, begins, strict=True))
+    )
 
 
 FORMAT = Format(
     document_type="txt",
     text_format="plain",
     media_types=frozenset({"text/plain"}),
-    suffixes=frozenset({".txt", ".text", ".log", ".rst", ".adoc", ".asciidoc", ".org", ".tex", ".py"}),
+    suffixes=frozenset({".txt", ".text", ".log", ".tex", ".py"}),
     sniff=lambda _: False,  # chosen if no other format recognises the file
     read=read,
     light=True,
     libraries=("chardet",),
+    revision=2,
 )

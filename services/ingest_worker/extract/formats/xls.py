@@ -2,6 +2,7 @@
 
 from services.ingest_worker.extract import office, sheets
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.ole import OLE
 from shared.errors import Rejected
 
 
@@ -20,6 +21,7 @@ FORMAT = Format(
     document_type="xls",
     text_format="sections",
     media_types=frozenset({"application/vnd.ms-excel"}),
+    begins=OLE,
     suffixes=frozenset({".xls", ".xlt"}),
     sniff=lambda data: (
         any(office.is_ole(data, stream) for stream in ("Workbook", "Book"))

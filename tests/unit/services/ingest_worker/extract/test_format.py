@@ -55,7 +55,11 @@ SAMPLES: dict[str, tuple[bytes, TextFormat]] = {
     "a.xlsx": (an_xlsx(Tide=[["day", "height"], ["Monday", 3.5]]), "sections"),
     "a.txt": (b"# 1 is no heading here", "plain"),
     "a.csv": (b"day,height\nMonday,3.5\n", "plain"),
-    "a.json": (b'{"day": "Monday"}', "plain"),
+    "a.json": (b'{"day": "Monday"}', "sections"),
+    "a.rst": (b"The tide\n========\n\nIt rises.", "markdown"),
+    "a.adoc": (b"= The tide\n\nIt rises.", "markdown"),
+    "a.org": (b"* The tide\n\nIt rises.", "markdown"),
+    "a.srt": (b"1\n00:00:01,000 --> 00:00:02,000\nIt rises.\n", "plain"),
 }
 # These need an extra, a library's own writer, or are a variant of one above; they declare it all the same.
 DECLARED: dict[str, TextFormat] = {

@@ -47,3 +47,26 @@ def test_a_file_of_old_that_a_password_locks_says_so(filename: str, stream: str,
         extract(data, Hints(filename=filename))
 
     assert caught.value.code == "password"
+
+
+@pytest.mark.parametrize("first", [b"\xdc\xa5\x68\0", b"\xdc\xa5\x65\0"])
+def test_word_95_and_before_is_too_old(first: bytes) -> None:
+    data = _OLE[:8].ljust(512, b"\0") + first.ljust(512, b"\0") + "WordDocument".encode("utf-16-le")
+
+    with pytest.raises(Rejected, match="too old") as caught:
+        extract(data, Hints(filename="a.doc"))
+    with pytest.raises(Rejected, match="too old"):
+        extract(b"\xdb\xa5\x2d\0" + bytes(600), Hints(filename="a.doc"))
+
+    assert caught.value.code == "unsupported"
+
+
+@pytest.mark.parametrize("filename", ["a.doc", "a.dot", "a.ppt", "a.pps", "a.msg"])
+def test_a_text_named_like_an_old_office_file_is_a_text(filename: str) -> None:
+    found = extract("digraph été { a -> b }".encode("utf-16"), Hints(filename=filename))
+
+    assert (found.document_type, found.text) == ("txt", "digraph été { a -> b }")
+
+
+def test_a_table_named_like_a_workbook_is_read_by_its_columns() -> None:
+    assert extract(b"Name\tAge\nAnna Adams\t31\nBo\t22\n", Hints(filename="a.xls")).text.endswith("Name: Bo; Age: 22")

@@ -30,3 +30,32 @@ def test_long_lines_of_json_lines_are_laid_out_one_by_one_and_a_cut_one_is_kept(
 @pytest.mark.parametrize("data", ["[" * 60_000, "{" + '"a":{' * 60_000, '"\\ud800"' + " " * 600 + "1"])
 def test_what_is_no_json_is_text(data: str) -> None:
     assert _text(data) == data
+
+
+def test_the_objects_of_a_list_are_paragraphs_with_their_fields() -> None:
+    crews = [{"Nom": "Petrel", "patron": {"nom": "Inès", "âge": 41}, "quais": [1, 2]}, {"Nom": "Skua", "vide": None}]
+    records = "Nom: Petrel; patron nom: Inès; patron âge: 41; quais: 1, 2\n\nNom: Skua"
+
+    assert _text(json.dumps(crews)) == records
+    assert _text(json.dumps({"port": "Brest", "navires": crews})) == f"port: Brest\n\n# navires\n\n{records}"
+    assert _text("\n".join(map(json.dumps, crews)), "a.ndjson") == records
+
+
+def test_the_objects_within_an_object_begin_with_its_first_field() -> None:
+    orders = [{"order": number, "items": [{"part": "bolt"}, {"part": "nut"}]} for number in (1, 2)]
+
+    assert _text(json.dumps(orders)) == "\n\n".join(
+        f"order: {number}{part}" for number in (1, 2) for part in ("", "; part: bolt", "; part: nut")
+    )
+
+
+def test_a_number_keeps_its_digits_and_a_wrong_line_is_kept() -> None:
+    assert _text('{"v": 1.10}\n{"v": 12345678901234567890123}\nno json\n', "a.jsonl") == (
+        "v: 1.10\n\nv: 12345678901234567890123\n\nno json"
+    )
+
+
+def test_settings_stay_as_they_are_written() -> None:
+    settings = '{\n "port": 8081,\n "hosts": [{"name": "a"}, {"name": "b"}],\n "text": "' + "x" * 300 + '"\n}'
+
+    assert _text(settings) == settings

@@ -116,3 +116,32 @@ def test_what_is_known_but_not_read_is_called_by_its_kind(data: bytes, kind: str
 def test_markup_that_names_its_title_has_one(filename: str, text: str) -> None:
     assert extract(text.encode(), Hints(filename=filename)).title == "Tides"
     assert extract(text.encode(), Hints(filename="notes.txt")).title == "notes"
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [
+            "2024-05-03 10:00:00 INFO started",
+            "2024-05-03 10:00:01 ERROR stuck\nTraceback:\n  File a",
+            "2024-05-03 b",
+            "2024-05-03 c",
+        ],
+        [
+            "May  3 10:00:00 host sshd[1]: a",
+            "May  3 10:00:01 host sshd[1]: b",
+            "May  3 10:00:02 c",
+            "May 13 10:00:00 d",
+        ],
+        [f'10.0.0.{number} - - [03/May/2024:10:00:00 +0200] "GET / HTTP/1.1" 200' for number in range(4)],
+        ["INFO a", "WARN b", "ERROR c", "DEBUG d"],
+    ],
+)
+def test_the_entries_of_a_log_are_apart(entries: list[str]) -> None:
+    assert _text("\n".join(entries).encode()) == "\n\n".join(entries)
+
+
+def test_a_text_with_a_few_dates_is_no_log() -> None:
+    text = "2024-05-03 arrived\n" * 3 + "The end."
+
+    assert _text(text.encode()) == text

@@ -28,7 +28,9 @@ def test_opendocument_sheets_are_read_alike() -> None:
 
 
 @pytest.mark.parametrize("filename", ["book.xlsx", "book.xls", "book.ods"])
-@pytest.mark.parametrize("data", [b"no book", a_zip({"a": "b"}), b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)])
+@pytest.mark.parametrize(
+    "data", [bytes(range(256)) * 4, a_zip({"a": "b"}), b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)]
+)
 def test_a_broken_book_is_damaged(filename: str, data: bytes) -> None:
     with pytest.raises(Rejected, match=rf"^{filename.replace('.', '[.]')} is damaged: ") as caught:
         _read(data, filename)

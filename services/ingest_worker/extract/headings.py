@@ -1,0 +1,194 @@
+"""Turns reStructuredText, AsciiDoc and Org into Markdown as far as it shows borders: headings, code, tables."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from services.ingest_worker.extract.rows import table
+
+_SIGNS = frozenset("=-~^\"'`#*+:.<>_")
+_DIRECTIVE = re.compile(
+    r"([ \t]*)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude)::[ \t]*([\w+-]*)[ \t]*\Z"
+)
+_OPTION = re.compile(r"[ \t]+:[\w-]+:")
+_ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
+_ADOC_SETEXT = "=-~^+"
+_ADOC_SOURCE = re.compile(r"\[(?:source|listing)[%\w]*(?:,[ \t]*([\w+-]+))?[^\]]*\][ \t]*\Z")
+_ADOC_COLUMNS = re.compile(r"\[[^\]]*cols=\"?([^\"\]]{1,500})")
+_ADOC_CELL = re.compile(r"(?<!\\)(?:[\d.+*<>^]{0,9}[a-z]?)?\|")
+_ORG_HEADING = re.compile(r"(\*{1,50})[ \t]+([^\n]{1,500})\Z")
+_ORG_TAGS = re.compile(r"[ \t]+:[\w@#%:]+:[ \t]*\Z")
+_ORG_BLOCK = re.compile(
+    r"[ \t]*#\+(begin|end)_(src|example|quote|verse|center|export|comment)\b[ \t]*([\w+-]*)", re.IGNORECASE
+)
+_ORG_KEYWORD = re.compile(r"[ \t]*#\+(\w+)(?:\[[^\]]{0,200}\])?:[ \t]*([^\n]*)\Z")
+_ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
+
+
+def of_rst(text: str) -> str:
+    """Return reStructuredText with `#` before its headings and its literal blocks in fences."""
+    return "\n".join(_rst(text.split("\n")))
+
+
+def _rst(lines: Sequence[str]) -> Iterator[str]:
+    levels: dict[tuple[str, bool], int] = {}
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        over = (
+            at + 2 < len(lines) and _ruled(line) and line.rstrip() == lines[at + 2].rstrip() and lines[at + 1].strip()
+        )
+        title = lines[at + 1] if over else line
+        under = lines[at + 2] if over else lines[at + 1] if at + 1 < len(lines) else ""
+        above = lines[at - 1].strip() if at else ""
+        if (over or (not above and not line[:1].isspace() and _ruled(under))) and _underlines(under, title):
+            style = (under.strip()[0], bool(over))
+            level = levels.setdefault(style, len(levels) + 1)
+            yield f"{'#' * min(level, 6)} {title.strip()}"
+            at += 3 if over else 2
+            continue
+        directive = _DIRECTIVE.match(line)
+        if directive or line.rstrip().endswith("::"):
+            if directive is None and not line.lstrip().startswith(".. "):
+                yield line.rstrip()[:-1]
+            elif directive is None:
+                yield line
+                at += 1
+                continue
+            indent = len(line) - len(line.lstrip())
+            end = _indented(lines, at + 1, indent)
+            body = list(lines[at + 1 : end])
+            while directive and body and (not body[0].strip() or _OPTION.match(body[0])):
+                body.pop(0)
+            if any(map(str.strip, body)):
+                yield from _fenced(body, directive[2] if directive else "")
+            at = end
+            continue
+        yield line
+        at += 1
+
+
+def _ruled(line: str) -> bool:
+    rule = line.strip()
+    return len(rule) >= 2 and rule[0] in _SIGNS and rule == rule[0] * len(rule) and not line[:1].isspace()
+
+
+def _underlines(rule: str, title: str) -> bool:
+    words = title.strip()
+    return (
+        _ruled(rule)
+        and bool(words)
+        and len(words) < 500
+        and not _ruled(words)
+        and len(rule.strip()) >= min(len(words), 4)
+    )
+
+
+def _indented(lines: Sequence[str], at: int, indent: int) -> int:
+    """Return the end of the block of lines that are blank or indented deeper."""
+    end = at
+    while at < len(lines) and (not lines[at].strip() or len(lines[at]) - len(lines[at].lstrip()) > indent):
+        at += 1
+        end = at if lines[at - 1].strip() else end
+    return end
+
+
+def _fenced(body: Sequence[str], language: str = "") -> Iterator[str]:
+    margin = min((len(line) - len(line.lstrip()) for line in body if line.strip()), default=0)
+    code = "\n".join(line[margin:].rstrip() for line in body).strip("\n")
+    mark = "````" if "```" in code else "```"
+    yield from ("", mark + language, code, mark, "")
+
+
+def of_adoc(text: str) -> str:
+    """Return AsciiDoc with `#` before its headings, listings in fences and Markdown tables, without its comments."""
+    return "\n".join(_adoc(text.split("\n")))
+
+
+def _adoc(lines: Sequence[str]) -> Iterator[str]:
+    at, language, columns = 0, "", 0
+    while at < len(lines):
+        line = lines[at].rstrip()
+        at += 1
+        if source := _ADOC_SOURCE.match(line):
+            language = source[1] or ""
+            continue
+        if named := _ADOC_COLUMNS.match(line):
+            columns = named[1].count(",") + 1
+            continue
+        if (rule := line[:4]) in ("----", "....", "////", "```") and line == line[0] * len(line):
+            end = next((there for there in range(at, len(lines)) if lines[there].rstrip() == line), len(lines))
+            if rule != "////":
+                yield from _fenced(lines[at:end], language)
+            at, language = end + 1, ""
+        elif line.startswith("|==="):
+            end = next((there for there in range(at, len(lines)) if lines[there].rstrip() == line), len(lines))
+            yield from ("", _adoc_table(lines[at:end], columns), "")
+            at, columns = end + 1, 0
+        elif heading := _ADOC_HEADING.match(line):
+            yield f"{'#' * len(heading[1])} {heading[2].rstrip('= ')}"
+        elif at < len(lines) and _adoc_underline(line, lines[at].rstrip()):
+            yield f"{'#' * (_ADOC_SETEXT.index(lines[at][0]) + 1)} {line.strip()}"
+            at += 1
+        elif (
+            line.startswith("//")
+            or line == "--"
+            or (len(line) > 3 and line[0] in "=*_+" and line == line[0] * len(line))
+        ):
+            yield ""
+        else:
+            yield line
+
+
+def _adoc_underline(line: str, below: str) -> bool:
+    return (
+        below[:1] in tuple(_ADOC_SETEXT)
+        and len(below) > 3
+        and below == below[0] * len(below)
+        and abs(len(below) - len(line)) < 2
+        and line[:1].isalnum()
+    )
+
+
+def _adoc_table(lines: Sequence[str], columns: int) -> str:
+    cells: list[str] = []
+    for line in lines:
+        first, *others = _ADOC_CELL.split(line)
+        if cells and first.strip():
+            cells[-1] = f"{cells[-1]} {first.strip()}"
+        cells += [cell.strip() for cell in others]
+        columns = columns or len(others)
+    return table([cells[start : start + columns] for start in range(0, len(cells), columns)]) if columns else ""
+
+
+def of_org(text: str) -> str:
+    """Return Org with `#` before its headings and blocks of code in fences; comments and settings are left out."""
+    return "\n".join(_org(text.split("\n")))
+
+
+def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901 - a branch for each kind of line
+    code: list[str] | None = None
+    language = ""
+    for line in lines:
+        block = _ORG_BLOCK.match(line)
+        if block and block[2].lower() in ("src", "example", "export"):
+            if block[1].lower() == "begin":
+                code, language = [], block[3]
+            elif code is not None:
+                yield from _fenced(code, language)
+                code = None
+        elif code is not None:
+            code.append(line)
+        elif block:
+            yield ""
+        elif heading := _ORG_HEADING.match(line):
+            yield f"{'#' * min(len(heading[1]), 6)} {_ORG_TAGS.sub('', heading[2])}"
+        elif keyword := _ORG_KEYWORD.match(line):
+            yield keyword[2] if keyword[1].lower() in ("title", "subtitle", "author", "date", "caption") else ""
+        elif line.startswith("# ") or line.strip() == "#":
+            continue
+        elif _ORG_RULE.match(line):
+            yield line.replace("+", "|")
+        else:
+            yield line
+    if code:
+        yield from _fenced(code, language)

@@ -1,0 +1,62 @@
+from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst
+from services.ingest_worker.text_blocks import blocks
+
+
+def _shape(text: str) -> list[str]:
+    return [block.title if block.kind == "heading" else block.kind for block in blocks(text, structured=True)]
+
+
+def test_levels_of_restructuredtext_are_those_of_the_signs_as_they_come() -> None:
+    text = of_rst("*****\nTides\n*****\n\nEbb\n^^^\nText.\n\nHigh water\n==========\n\nFlow\n^^^^\n\n----\n\nEnd.")
+
+    assert [line for line in text.split("\n") if line.startswith("#")] == [
+        "# Tides",
+        "## Ebb",
+        "### High water",
+        "## Flow",
+    ]
+
+
+def test_code_in_restructuredtext_has_no_headings() -> None:
+    text = of_rst(
+        "Run this::\n\n   # make\n   make all\n\nor\n\n.. code-block:: sh\n   :linenos:\n\n   # test\n\nDone."
+    )
+
+    assert _shape(text) == ["paragraph", "code", "paragraph", "code", "paragraph"]
+    assert "```\n# make\nmake all\n```" in text
+    assert "```sh\n# test\n```" in text
+    assert ":linenos:" not in text
+
+
+def test_a_simple_table_of_restructuredtext_is_no_heading() -> None:
+    assert "#" not in of_rst("=====  =====\nTide   Hour\n=====  =====\nebb    9\n=====  =====")
+
+
+def test_asciidoc_has_headings_listings_and_tables() -> None:
+    text = of_adoc(
+        "= Boats\n\n== Hull ==\n[source,c]\n----\n# no heading\n----\n\n[NOTE]\n====\nMind it.\n====\n\n"
+        "Rigging\n~~~~~~~\n// a remark\n|===\n|Sail |Area\n\n|Jib\n|12\n|Main |30\n|===\n"
+    )
+
+    assert _shape(text) == ["Boats", "Hull", "code", "paragraph", "paragraph", "Rigging", "table"]
+    assert "| Jib | 12 |\n| Main | 30 |" in text
+    assert "remark" not in text
+
+
+def test_org_has_headings_code_and_tables() -> None:
+    text = of_org(
+        "#+title: Boats\n#+options: toc:nil\n* Hull :wood:\nOak.\n** TODO Keel\n"
+        "#+BEGIN_SRC c\n# no heading\n#+END_SRC\n"
+        "# a remark\n\n| a | b |\n|---+---|\n| 1 | 2 |\n"
+    )
+
+    assert _shape(text) == ["paragraph", "Hull", "paragraph", "TODO Keel", "code", "table"]
+    assert "remark" not in text
+    assert "toc" not in text
+
+
+def test_what_is_cut_off_is_kept() -> None:
+    assert "x = 1" in of_org("#+begin_src\nx = 1")
+    assert "x = 1" in of_adoc("----\nx = 1")
+    assert "| a |" in of_adoc("|===\n|a")
+    assert of_rst("=") == "="

@@ -1,0 +1,52 @@
+import struct
+
+from services.ingest_worker.extract import Hints, detect, office
+from services.ingest_worker.extract.ole import OLE, top_names
+
+_FREE, _LAST = 0xFFFF_FFFF, 0xFFFF_FFFE
+
+
+def _entry(name: str, kind: int, *, right: int = _FREE, child: int = _FREE) -> bytes:
+    raw = name.encode("utf-16-le") + b"\0\0"
+    return struct.pack("<64sHBxIII48x", raw, len(raw), kind, _FREE, right, child)
+
+
+def _an_ole(*entries: bytes, directory: tuple[int, ...] = (1,)) -> bytes:
+    """Return a file whose first sector is the table, and whose directory is in the sectors named."""
+    head = bytearray(OLE.ljust(512, b"\0"))
+    struct.pack_into("<H", head, 30, 9)
+    struct.pack_into("<I", head, 48, directory[0])
+    struct.pack_into("<109I", head, 76, 0, *[_FREE] * 108)
+    table = [0xFFFF_FFFD, *[_FREE] * 127]
+    for at, after in zip(directory, (*directory[1:], _LAST), strict=True):
+        table[at] = after
+    body = b"".join(entries).ljust(512 * len(directory), b"\0")
+    sectors = {at: body[512 * number :][:512] for number, at in enumerate(directory)}
+    return bytes(head) + struct.pack("<128I", *table) + b"".join(sectors[at] for at in sorted(sectors))
+
+
+_ROOT = _entry("Root Entry", 5, child=1)
+_BOOK = [_ROOT, _entry("Workbook", 2, right=2), _entry("MBD01", 1, child=3), _entry("WordDocument", 2)]
+
+
+def test_what_an_embedded_document_holds_is_not_at_the_top() -> None:
+    book = _an_ole(*_BOOK)
+
+    assert top_names(book) == {"Workbook", "MBD01"}
+    assert not office.is_ole(book, "WordDocument")
+    assert detect(book, Hints(filename="a.bin")).document_type == "xls"
+
+
+def test_a_directory_continues_in_another_sector() -> None:
+    entries = [_ROOT, *(_entry(f"s{at}", 2, right=at + 1) for at in range(1, 6)), _entry("Last", 2)]
+
+    assert top_names(_an_ole(*entries, directory=(1, 2))) == {f"s{at}" for at in range(1, 6)} | {"Last"}
+
+
+def test_a_broken_directory_has_no_names() -> None:
+    whole = _an_ole(*_BOOK)
+
+    assert top_names(whole[:900]) == frozenset()
+    assert top_names(b"text") == frozenset()
+    assert top_names(_an_ole(_ROOT, _entry("Ring", 2, right=1))) == {"Ring"}, "a ring of siblings ends"
+    assert top_names(_an_ole(_ROOT, _entry("A", 2, right=999))) == {"A"}
