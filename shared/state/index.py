@@ -19,7 +19,6 @@ from shared.embedder.half_precision import Precision
 from shared.state.batching import Batcher
 from shared.state.rebuild_gate import AlwaysWhole, Gate
 from shared.store import (
-    BegunSearch,
     Filter,
     Heads,
     Ids,
@@ -32,7 +31,6 @@ from shared.store import (
     Present,
     Range,
     Rewritable,
-    SearchesAhead,
     Sparse,
     Store,
     StoreHit,
@@ -605,19 +603,6 @@ class Index:
         """Return each leg's best current hits of this tenant; a search without a tenant is impossible."""
         scoped = _of_tenant(tenant, where)
         hits = await self._store.search(self._chunks, legs, scoped, limit=limit, heads=Heads(self._heads))
-        await self.whole()
-        return hits
-
-    def begin_search(self, tenant: str, sparse: Sparse, where: Filter, *, limit: int) -> BegunSearch | None:
-        """Ask for a search's sparse leg, and return the search for `finish`; None if the store can't or is busy."""
-        if not isinstance(self._store, SearchesAhead):
-            return None
-        scoped = _of_tenant(tenant, where)
-        return self._store.begin_search(self._chunks, sparse, scoped, limit=limit, heads=Heads(self._heads))
-
-    async def finish(self, begun: BegunSearch, dense: Vector) -> list[list[StoreHit]]:
-        """Return the best current hits of the dense leg and of the sparse one, as `search` would."""
-        hits = await begun.finish(dense)
         await self.whole()
         return hits
 

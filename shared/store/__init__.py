@@ -281,27 +281,3 @@ class Rewritable(Protocol):
         Reads and writes go on meanwhile. Raises Unavailable; then the old files stay, and it can be called again.
         """
         ...
-
-
-class BegunSearch(Protocol):
-    """A search with two legs, of which the store knows the sparse one."""
-
-    async def hits(self) -> list[StoreHit]:
-        """Return the sparse leg's hits of now, without cosines; call it once. Raises as `Store.search`."""
-        ...
-
-    async def finish(self, dense: Vector) -> list[list[StoreHit]]:
-        """Return the hits of the dense leg and of the sparse one, as `Store.search` would return them now.
-
-        The payload of a hit that `hits` has returned, too, is the same object, unless the point may have changed.
-        """
-        ...
-
-
-@runtime_checkable
-class SearchesAhead(Protocol):
-    """A store that can rank one leg while the caller doesn't have the other one yet."""
-
-    def begin_search(self, name: str, sparse: Sparse, where: Filter, *, limit: int, heads: Heads) -> BegunSearch | None:
-        """Ask for the sparse leg, and return the search; None if another search is under way, which it would delay."""
-        ...

@@ -6,10 +6,9 @@ for 150 ms, an `optimize` for seconds. Here the loop only packs and unpacks fram
 
 import asyncio
 import itertools
-import secrets
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,9 +29,7 @@ from shared.store import (
     Payload,
     Point,
     PointPage,
-    Sparse,
     StoreHit,
-    Vector,
     wire,
 )
 from shared.store.checks import (
@@ -101,7 +98,6 @@ class EdgeStore:
         self._dialling = asyncio.Lock()
         self._rewriting = asyncio.Lock()
         self._searching = asyncio.Semaphore(_SEARCHES)
-        self._searches = 0  # under way or waiting
         self._closed = False
 
     @property
@@ -216,38 +212,12 @@ class EdgeStore:
         self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
     ) -> list[list[StoreHit]]:
         check_legs(legs)
-        return (await self._find(wire.Search(check_name(name), list(legs), where, check_limit(limit), heads))).hits()
-
-    async def _find(self, request: wire.Search) -> wire.SearchFound:
-        self._searches += 1
-        try:
-            # If twenty were sent, their answers would come together, and each step of all other work would wait for all
-            # of them to be decoded and scored.
-            async with self._searching:
-                return await self._ask(request, _found)
-        finally:
-            self._searches -= 1
-
-    def begin_search(
-        self, name: str, sparse: Sparse, where: Filter, *, limit: int, heads: Heads
-    ) -> "BegunEdgeSearch | None":
-        """Ask for the sparse leg. See `shared.store.SearchesAhead`."""
-        connection = self._connection
-        if self._searches or connection is None or connection.lost:
-            return None
-        legs = [Leg(sparse=sparse)]
-        check_legs(legs)
-        key = secrets.randbits(63) + 1  # another process may be attached to the same engine
-        request = wire.Search(check_name(name), legs, where, check_limit(limit), heads, key, begins=True)
-        answer = connection.start(request)
-        self._searches += 1
-        answer.add_done_callback(self._answered)
-        return BegunEdgeSearch(request, answer, self._find)
-
-    def _answered(self, answer: "asyncio.Future[wire.Reply]") -> None:
-        self._searches -= 1
-        if not answer.cancelled():
-            answer.exception()  # so that it counts as seen: nobody may be waiting any more
+        request = wire.Search(check_name(name), list(legs), where, check_limit(limit), heads)
+        # If twenty were sent, their answers would come together, and each step of all other work would wait for all of
+        # them to be decoded and scored.
+        async with self._searching:
+            found: wire.SearchFound = await self._ask(request, _found)
+        return found.hits()
 
     async def rewrite(self, name: str) -> None:
         """Return when the collection's files are rewritten. See `shared.store.Rewritable`."""
@@ -293,38 +263,6 @@ class EdgeStore:
         except OSError as error:
             raise Unavailable(f"the store of {self.folder} is not running: {error.strerror}") from error
         return connection
-
-
-class BegunEdgeSearch:
-    """A search whose sparse leg was sent. See `shared.store.BegunSearch`."""
-
-    def __init__(
-        self,
-        request: wire.Search,
-        answer: "asyncio.Future[wire.Reply]",
-        find: Callable[[wire.Search], Awaitable[wire.SearchFound]],
-    ) -> None:
-        self._request = request
-        self._answer = answer
-        self._find = find
-        self._sent: wire.SearchFound | None = None
-
-    async def hits(self) -> list[StoreHit]:
-        reply = await self._answer
-        if isinstance(reply, wire.CallFailed):
-            raise _error(reply)
-        found: wire.SearchFound = _found.decode(reply.body)
-        self._sent = found
-        return found.hits()[0]
-
-    async def finish(self, dense: Vector) -> list[list[StoreHit]]:
-        legs = [Leg(dense=dense), *self._request.legs]
-        check_legs(legs)
-        request = msgspec.structs.replace(self._request, legs=legs, begins=False)
-        found = (await self._find(request)).completed(self._sent)
-        if found is None:  # the first answer wasn't read
-            found = await self._find(msgspec.structs.replace(request, key=0))
-        return found.hits()
 
 
 class _Connection(asyncio.Protocol):

@@ -63,8 +63,6 @@ _COPIED = 256  # points of one write to a copy
 _ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, and so have no vector index
-_BEGUN_KEPT = 8  # searches that wait for their dense leg; the oldest may have been given up
-_LEGS = 2  # of a search that was begun
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 200_000  # heads that a collection keeps in memory: 40 MB
@@ -366,7 +364,6 @@ class Engine:
         self._making = folder / "making"
         self._open: dict[str, _Collection] = {}
         self.written = 0  # writes since the start, by which the rewriter detects idle times
-        self._begun: dict[int, _Begun] = {}  # searches by key; a write removes all of them, with the text they hold
 
     def load(self, loaded: Callable[[str, float], None]) -> None:
         """Open every collection; `loaded` is called with each one's name and the seconds it took."""
@@ -407,8 +404,6 @@ class Engine:
             Mismatch, NoCollection, Unserved: see the classes.
             Broken: the engine must be opened again.
         """
-        if isinstance(request, _WRITES):
-            self._begun.clear()
         try:
             return self._answer(request)
         except (ValueError, TypeError, OverflowError) as error:
@@ -541,7 +536,6 @@ class Engine:
 
     def finish_copy(self, name: str) -> None:
         """Replace the collection by its copy."""
-        self._begun.clear()
         self._at(name).finish_copy()
 
     def drop_copy(self, name: str) -> None:
@@ -689,16 +683,9 @@ class Engine:
         heads = self._at(request.heads.collection)
         where = collection.filter(request.where)
         queries = [_query(leg, request.name, collection.description) for leg in request.legs]
-        begun = None if request.begins else self._begun.pop(request.key, None)
-        if begun is not None and not begun.is_of(request):
-            begun = None
-        current = _CurrentPoints(collection, request.heads, heads) if begun is None else begun.current
+        current = _CurrentPoints(collection, request.heads, heads)
         rankings: list[list[tuple[str, float]]] = [[] for _ in queries]
-        sent: set[str] = set()
-        if begun is not None:
-            rankings[-1] = begun.ranking
-            sent = {id_ for id_, _ in begun.ranking}
-        short = [number for number, query in enumerate(queries) if query is not None and not rankings[number]]
+        short = [number for number, query in enumerate(queries) if query is not None]
         params = nearby(collection.live, filtered=len(request.where.must) > 1 or bool(request.where.must_not))
         asked = request.limit + _SPARE
         while short:
@@ -723,17 +710,9 @@ class Engine:
             asked *= _WIDER
         dense = next((number for number, leg in enumerate(request.legs) if leg.dense is not None), None)
         cosines = {} if dense is None else current.cosines(rankings, dense, queries[dense])
-        if request.begins:
-            if len(self._begun) >= _BEGUN_KEPT:
-                del self._begun[next(iter(self._begun))]
-            self._begun[request.key] = _Begun(request, rankings[-1], current)
         return wire.SearchFound(
             rankings,
-            {
-                id_: (wire.NO_PAYLOAD if id_ in sent else current.payload(id_), cosines.get(id_))
-                for ranking in rankings
-                for id_, _ in ranking
-            },
+            {id_: (current.payload(id_), cosines.get(id_)) for ranking in rankings for id_, _ in ranking},
         )
 
 
@@ -821,20 +800,6 @@ class _CurrentPoints:
             found[id_] = kept
             self._cache.put(id_, kept)
         return found
-
-
-class _Begun(msgspec.Struct, frozen=True):
-    """A search that waits for its dense leg."""
-
-    request: wire.Search
-    ranking: list[tuple[str, float]]  # of its sparse leg
-    current: _CurrentPoints
-
-    def is_of(self, request: wire.Search) -> bool:
-        """Return whether the request finishes this search."""
-        same = (request.name, request.legs[-1].sparse, request.where, request.limit, request.heads)
-        own = self.request
-        return len(request.legs) == _LEGS and same == (own.name, own.legs[-1].sparse, own.where, own.limit, own.heads)
 
 
 def _with_ids(asked: Sequence[str], records: Sequence[Any]) -> Iterator[tuple[str, Any]]:

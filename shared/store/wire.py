@@ -118,19 +118,13 @@ class Delete(Request, frozen=True):
 
 
 class Search(Request, frozen=True):
-    """Answered by SearchFound.
-
-    A search that `begins` has a sparse leg only. The next one with its `key` has the same leg after a dense one; unless
-    something was written meanwhile, that leg isn't ranked again, and its payloads aren't sent again.
-    """
+    """Answered by SearchFound."""
 
     name: str
     legs: list[Leg]
     where: Filter
     limit: int
     heads: Heads
-    key: int = 0  # chosen by the caller; 0: the search is on its own
-    begins: bool = False
 
 
 class Rewrite(Request, frozen=True):
@@ -180,24 +174,12 @@ class SearchFound(msgspec.Struct, frozen=True, array_like=True):
     """What a search found. A point that several legs found is sent once."""
 
     rankings: list[list[tuple[str, float]]]  # by leg: id and score
-    points: dict[str, tuple[msgspec.Raw, float | None]]  # payload, encoded as `Payload`, and cosine; NO_PAYLOAD: sent
+    points: dict[str, tuple[msgspec.Raw, float | None]]  # payload, encoded as `Payload`, and cosine
 
     def hits(self) -> list[list[StoreHit]]:
         """Return the hits of each leg."""
         points = self.points
         return [[StoreHit(id_, score, *points[id_]) for id_, score in ranking] for ranking in self.rankings]
-
-    def completed(self, sent: "SearchFound | None") -> "SearchFound | None":
-        """Return this with the payloads that `sent` has; None if it lacks one."""
-        before = {} if sent is None else sent.points
-        points = self.points
-        lacking = [id_ for id_, (payload, _) in points.items() if payload == NO_PAYLOAD]
-        if not before.keys() >= set(lacking):
-            return None
-        return SearchFound(self.rankings, points | {id_: (before[id_][0], points[id_][1]) for id_ in lacking})
-
-
-NO_PAYLOAD: Final = msgspec.Raw(msgspec.msgpack.encode(None))
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):

@@ -124,7 +124,6 @@ TESTED_BY: Final = {
     "services/query_api/ops/erase.py": "tests/integration/test_erase.py",
     "services/query_api/search/facets.py": "tests/integration/test_search_pages.py",
     "services/query_api/search/fusion.py": "tests/property/test_fusion.py",
-    "services/query_api/search/query.py": "tests/unit/services/query_api/search/test_candidates.py",
     "services/query_api/search/relevance.py": "tests/property/test_relevance.py",
     "services/query_api/search/results.py": "tests/integration/test_search_pages.py",
     "services/query_api/search/result_cache.py": "tests/integration/test_result_cache.py",

@@ -78,7 +78,6 @@ class Candidate(msgspec.Struct):
     # From the fusion:
     fused: int = 0  # rank, from 1
     # From the scoring:
-    words: WordFeatures | None = None
     features: Features | None = None
     score: float = 0.0
 
@@ -86,28 +85,24 @@ class Candidate(msgspec.Struct):
 _decode = msgspec.msgpack.Decoder(ComparedChunk).decode
 
 
-def candidate_of(hit: StoreHit) -> Candidate:
+def _candidate_of(hit: StoreHit) -> Candidate:
     """Return the chunk that a leg found as a candidate, without ranks."""
     chunk = _decode(hit.encoded)
     of = chunk.metadata
     return Candidate(chunk.text, of.headings, hit.id, of.document_id, of.chunk_order, hit.encoded)
 
 
-def join(rankings: Mapping[str, Iterable[StoreHit]], known: Mapping[str, Candidate]) -> list[Candidate]:
+def join(rankings: Mapping[str, Iterable[StoreHit]]) -> list[Candidate]:
     """Return each chunk that a leg found, once, with its rank in every leg and its cosine.
 
-    `rankings` are the legs' hits by the leg's name, best first. `known` are candidates by id that were decoded and
-    perhaps compared before. A payload that isn't the same object was read again, because the point may have changed.
+    `rankings` are the legs' hits by the leg's name, best first.
     """
     found: dict[str, Candidate] = {}
     for leg, hits in rankings.items():
         for rank, hit in enumerate(hits, 1):
             candidate = found.get(hit.id)
             if candidate is None:
-                candidate = known.get(hit.id)
-                if candidate is None or candidate.encoded is not hit.encoded:
-                    candidate = candidate_of(hit)
+                candidate = found[hit.id] = _candidate_of(hit)
                 candidate.cosine = hit.cosine or 0.0
-                found[hit.id] = candidate
             candidate.ranks[leg] = LegRank(rank, hit.score)
     return list(found.values())

@@ -61,14 +61,12 @@ class Comparer:
         self._known: dict[tuple[int, int], WordFeatures] = {}  # by words of the text, and words of the headings
 
     def compare_words(self, candidates: Sequence[Candidate]) -> list[WordFeatures]:
-        """Return the features of each candidate's words, and add them to the candidates that lack them."""
-        fresh = [each for each in candidates if each.words is None]
-        texts = [each.text for each in fresh]
-        headings = ["\n".join(each.headings) for each in fresh]
-        occurs = occurring(tuple(self._bits), texts + headings) if fresh else []
-        for each, in_text, in_headings in zip(fresh, occurs, occurs[len(texts) :], strict=False):
-            each.words = self._known.get((in_text, in_headings)) or self._words_of(in_text, in_headings)
-        return [each.words for each in candidates if each.words is not None]
+        """Return the features of each candidate's words."""
+        texts = [each.text for each in candidates]
+        occurs = occurring(tuple(self._bits), texts + ["\n".join(each.headings) for each in candidates])
+        return [
+            self._known.get(both) or self._words_of(*both) for both in zip(occurs, occurs[len(texts) :], strict=False)
+        ]
 
     def compare(self, candidate: Candidate, of: WordFeatures) -> Features:
         """Return all features of the candidate; `of` are those of its words."""

@@ -22,7 +22,7 @@ from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.candidates import Candidate, join
 from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.fusion import NO_WEIGHTS, fuse
-from services.query_api.search.query import DEPTH, EarlyLeg, Mode, Query
+from services.query_api.search.query import DEPTH, Mode, Query
 from services.query_api.search.relevance import best
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined
@@ -141,21 +141,17 @@ class Retriever:
     async def _search(self, query: Query, top_k: int, reranker: Reranker | None) -> tuple[Results, bool]:
         """Return the results, and whether all steps succeeded: without the cross-encoder, there are results, too."""
         began = time.perf_counter()
-        early = EarlyLeg(self._index, query)
-        try:
-            vector = await self._embed(query, early)
-            embedded = time.perf_counter()
-            async with self._patience("the store", self._store_breaker):
-                if unsure := self._unsure(query):
-                    ranked, warned = self._rank(query, vector, early), self._warnings(query.tenant, unsure)
-                    rankings, warnings = await asyncio.gather(ranked, warned)
-                else:  # two tasks less
-                    rankings, warnings = await self._rank(query, vector, early), []
-        finally:
-            early.stop()
+        vector = await self._embed(query)
+        embedded = time.perf_counter()
+        async with self._patience("the store", self._store_breaker):
+            if unsure := self._unsure(query):
+                ranked, warned = self._rank(query, vector), self._warnings(query.tenant, unsure)
+                rankings, warnings = await asyncio.gather(ranked, warned)
+            else:  # two tasks less
+                rankings, warnings = await self._rank(query, vector), []
         searched = time.perf_counter()
         by_words = vector is None
-        candidates = order(query, rankings, early.known, by_words=by_words)
+        candidates = order(query, rankings, by_words=by_words)
         results = Results(
             hits=[found_chunk(each, by_words=by_words) for each in candidates],
             warnings=warnings,
@@ -165,8 +161,8 @@ class Retriever:
         )
         return (results, True) if reranker is None else await self._rerank(reranker, query.text, results, top_k)
 
-    async def _embed(self, query: Query, early: EarlyLeg) -> Vector | None:
-        """Return the query's vector; None in a search by words only. `early` is started if the model is asked.
+    async def _embed(self, query: Query) -> Vector | None:
+        """Return the query's vector; None in a search by words only.
 
         Vectors are cached per tenant, because paging, filtering and chats repeat queries.
         """
@@ -176,19 +172,14 @@ class Retriever:
         async with self._patience("the embedding model", self._model_breaker):
             vector = self._vectors.pop(key, None)
             if vector is None:
-                if query.mode == "hybrid" and not self._store_breaker.is_open:
-                    early.start()
                 vector = await self._embedder.embed_query(query.text)
         self._vectors[key] = vector  # moves it to the end; the one unused for longest is dropped first
         if len(self._vectors) > MOST_VECTORS:
             del self._vectors[next(iter(self._vectors))]
         return vector
 
-    async def _rank(self, query: Query, vector: Vector | None, early: EarlyLeg) -> dict[str, list[StoreHit]]:
+    async def _rank(self, query: Query, vector: Vector | None) -> dict[str, list[StoreHit]]:
         """Return the hits of each leg by the leg's name, best first; with a vector, each with its cosine."""
-        if early.begun is not None and vector is not None:
-            return dict(zip(("dense", "sparse"), await self._index.finish(early.begun, vector), strict=True))
-        early.stop()
         legs: dict[str, Leg] = {}
         if vector is not None:
             legs["dense"] = Leg(dense=vector)
@@ -270,20 +261,18 @@ class Retriever:
         ]
 
 
-def order(
-    query: Query, rankings: Mapping[str, Sequence[StoreHit]], known: Mapping[str, Candidate], *, by_words: bool
-) -> list[Candidate]:
+def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words: bool) -> list[Candidate]:
     """Return the query's first `top_k` candidates by score, then the legs' further hits by score.
 
-    `by_words`: the search had no vector. `known` are candidates by id that were compared before.
+    `by_words`: the search had no vector.
     """
     unread = by_words or not query.is_read
     weights = UNREAD if unread else NO_WEIGHTS
-    first = fuse(join({leg: hits[:DEPTH] for leg, hits in rankings.items()}, known), weights)
+    first = fuse(join({leg: hits[:DEPTH] for leg, hits in rankings.items()}), weights)
     further: list[Candidate] = []
     if query.top_k > len(first) and any(len(hits) > DEPTH for hits in rankings.values()):
         chosen = {each.id for each in first}
-        others = fuse(join(rankings, {}), weights, neighbours=False)
+        others = fuse(join(rankings), weights, neighbours=False)
         further = [each for each in others if each.id not in chosen][: query.top_k - len(first)]
     for fused, candidate in enumerate((*first, *further), 1):
         candidate.fused = fused

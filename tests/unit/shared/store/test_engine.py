@@ -234,55 +234,6 @@ def test_heads_are_read_ahead_once_searches_wait_for_them(engine: Engine, monkey
     assert {path.parent.name for path in asked[0]} >= {"payload_storage"}
 
 
-def test_a_search_that_was_begun_is_finished_without_its_payloads_unless_something_was_written(engine: Engine) -> None:
-    make(engine, "heads")
-    engine.answer(wire.Create("chunks", 2, sparse=True, indexes={}))
-    engine.answer(wire.Upsert("heads", [Point(id=an_id(1), payload={"version": 7})]))
-    chunks = [
-        Point(
-            id=an_id(10 + n),
-            payload={"metadata": {"documentId": an_id(1), "version": 7}},
-            dense=np.array([1, n], np.float32),
-            sparse=Sparse([3], [1.0 + n]) if n < 2 else None,
-        )
-        for n in range(4)
-    ]
-    engine.answer(wire.Upsert("chunks", chunks))
-    word, heads = Leg(sparse=Sparse([3], [1.0])), Heads("heads")
-    whole = wire.Search("chunks", [Leg(dense=UNIT), word], EVERYTHING, 5, heads)
-    finish = msgspec.structs.replace(whole, key=1)
-    begin = wire.Search("chunks", [word], EVERYTHING, 5, heads, key=1, begins=True)
-
-    def unsent(request: wire.Search) -> set[str]:
-        found = engine.answer(request)
-        plain = engine.answer(msgspec.structs.replace(request, key=0))
-        assert (found.rankings, found.points.keys()) == (plain.rankings, plain.points.keys())
-        lacking = {id_ for id_, (payload, _) in found.points.items() if payload == wire.NO_PAYLOAD}
-        assert all(found.points[id_] == plain.points[id_] for id_ in found.points.keys() - lacking)
-        assert {id_: cosine for id_, (_, cosine) in found.points.items()} == {
-            id_: cosine for id_, (_, cosine) in plain.points.items()
-        }
-        return lacking
-
-    engine.answer(begin)
-    assert unsent(finish) == {an_id(10), an_id(11)}
-    assert unsent(finish) == set(), "it is finished once"
-    engine.answer(begin)
-    assert unsent(msgspec.structs.replace(finish, limit=3)) == set(), "another search"
-    for write in (
-        wire.Upsert("heads", [Point(id=an_id(2), payload={})]),
-        wire.SetPayload("chunks", {"text": "changed"}, EVERYTHING),
-        wire.Delete("chunks", Filter(must=(Ids((an_id(11),)),))),
-    ):
-        engine.answer(begin)
-        engine.answer(write)
-        assert unsent(finish) == set()
-    for key in range(1, 20):
-        engine.answer(msgspec.structs.replace(begin, key=key))
-    assert unsent(finish) == set(), "few are kept"
-    assert unsent(msgspec.structs.replace(finish, key=19)) == {an_id(10)}
-
-
 def test_a_collection_that_was_being_made_or_dropped_is_gone(folder: Path) -> None:
     first = opened(folder)
     make(first, "whole")
