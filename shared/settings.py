@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from shared.contracts import DEFAULT_TENANT
@@ -104,7 +104,7 @@ class Settings(BaseSettings):
     tenant_bytes: int = Field(default=0, ge=0)  # bytes of request bodies per minute and tenant; more get 429
     max_connections: int = Field(default=2000, ge=16)  # open connections; fewer if the process may open fewer files
     max_connections_per_address: int = Field(default=1000, ge=1)  # of one client address, except loopback and proxies
-    proxies: str = ""  # addresses and networks of reverse proxies: 10.0.0.7,10.1.0.0/16
+    proxies: str = ""  # reverse proxies, which alone say who calls (X-Forwarded-For): 10.0.0.7,10.1.0.0/16
     max_slow: int = Field(default=256, ge=1)  # concurrent uploads that take over 5 seconds; more get 429
     max_documents: int = Field(default=64, ge=1)  # documents written to the log concurrently; more wait
     body_timeout: float = Field(default=30.0, gt=0)  # seconds to send a body, plus one per 10,000 bytes received
@@ -177,13 +177,15 @@ class Settings(BaseSettings):
 
     @field_validator("proxies", "metrics_allow")
     @classmethod
-    def _networks(cls, value: str) -> str:
-        _networks_of(value)  # its error names what is wrong
+    def _networks(cls, value: str, info: ValidationInfo) -> str:
+        networks = _networks_of(value)  # its error names what is wrong
+        if info.field_name == "proxies" and any(not each.prefixlen for each in networks):
+            raise ValueError("must not be every address: whoever calls could then say to be anybody")
         return value
 
     @property
     def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """Return the networks of reverse proxies, which may have any number of connections."""
+        """Return the networks of reverse proxies, which may have any number of connections and say who calls."""
         return _networks_of(self.proxies)
 
     @property

@@ -215,7 +215,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "signer": signer,
         "probed": Probed(parts.readiness, parts.registry),
-        "monitoring": monitoring.Monitoring(keyring, settings.metrics_networks),
+        "monitoring": monitoring.Monitoring(keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
     }
     tools = AgentTools(retriever, answering, library, settings.public_url)
     routes = [

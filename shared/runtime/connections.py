@@ -81,7 +81,7 @@ class Connections:
         self.starts = RequestRotation()  # of requests
         self._most = most
         self._per_address = most if per_address is None else per_address
-        self._proxies = tuple(proxies)
+        self.proxies = tuple(proxies)
         self._idle: dict[LimitedProtocol, None] = {}  # in the order in which they fell idle
         self._busy: set[LimitedProtocol] = set()
         self._of_address: Counter[str] = Counter()
@@ -129,7 +129,7 @@ class Connections:
         host = _host(address)
         if host is None:
             return True  # not an IP socket, so somebody on this machine
-        return host.is_loopback or any(host in network for network in self._proxies)
+        return host.is_loopback or any(host in network for network in self.proxies)
 
 
 @lru_cache

@@ -78,6 +78,8 @@ async def answered(
             backlog=AT_ONCE,  # asyncio takes as many in one turn of its loop, 0.3 ms of CPU each
             ws="none",
             server_header=False,
+            proxy_headers=bool(connections.proxies),  # only they may say in X-Forwarded-For and -Proto who calls
+            forwarded_allow_ips=[str(each) for each in connections.proxies],
             timeout_graceful_shutdown=_STOP_S,
         )
     )

@@ -684,6 +684,15 @@ async def test_metrics_are_for_operators_and_listed_networks(parts: ApiParts, ap
     assert [operator.status_code, neighbour.status_code] == [200, 200]
 
 
+async def test_a_proxy_that_is_not_listed_opens_no_metrics(parts: ApiParts) -> None:
+    allowed = an_app(parts, settings=parts.settings.model_copy(update={"metrics_allow": "127.0.0.0/8"}))
+
+    async with a_client(allowed) as client:
+        passed_on = await client.get("/metrics", headers={"X-Forwarded-For": "127.0.0.1, 203.0.113.7"})
+
+    problem(passed_on, 401)
+
+
 # Chat
 
 

@@ -24,10 +24,13 @@ class Readiness(msgspec.Struct, frozen=True):
 class Monitoring:
     """Decides who may see details and metrics."""
 
-    def __init__(self, keyring: Keyring, networks: tuple[IPv4Network | IPv6Network, ...]) -> None:
-        """Take the keys, and the networks that may read the metrics without one."""
+    def __init__(
+        self, keyring: Keyring, networks: tuple[IPv4Network | IPv6Network, ...], *, behind_proxies: bool
+    ) -> None:
+        """Take the keys, the networks that may read the metrics without one, and whether proxies say who calls."""
         self._keyring = keyring
         self._networks = networks
+        self._behind_proxies = behind_proxies
 
     async def may_see_details(self, request: AnyRequest) -> bool:
         """Return whether the request has a valid key, or keys aren't needed."""
@@ -49,6 +52,8 @@ class Monitoring:
                 raise Problem(403, "this API key lacks the role operator", details={"role": "operator"})
 
     def _in_networks(self, request: AnyRequest) -> bool:
+        if "x-forwarded-for" in request.headers and not self._behind_proxies:
+            return False  # a proxy that SLUICE_PROXIES doesn't name: its address says nothing of the caller's
         try:
             host = ip_address(request.client.host if request.client else "")
         except ValueError:

@@ -112,6 +112,14 @@ def test_the_pages_of_one_site_need_no_keys(tmp_path: Path) -> None:
     assert load_settings(data=tmp_path, cors_origins="https://chat.example.org").origins
 
 
+@pytest.mark.parametrize("every", ["0.0.0.0/0", "10.0.0.7, ::/0"])
+def test_not_every_address_is_a_proxy(every: str) -> None:
+    with pytest.raises(ConfigurationError, match="SLUICE_PROXIES"):
+        load_settings(proxies=every)
+
+    load_settings(metrics_allow=every)
+
+
 def test_a_secret_that_can_be_guessed_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigurationError, match="SLUICE_SECRET") as caught:
         load_settings(secret="nineteen-characters")

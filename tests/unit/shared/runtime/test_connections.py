@@ -20,7 +20,8 @@ from shared.runtime.connections import (
     LimitedProtocol,
     connections_within_file_limit,
 )
-from shared.runtime.listening import answered, bound
+from shared.runtime.listening import answered, bound, connections_of
+from shared.settings import Settings
 
 HANG_S = 20
 HEAD = b"GET /hello HTTP/1.1\r\nHost: x\r\n"
@@ -58,6 +59,12 @@ async def watch() -> Stream:
             LEFT.put_nowait(None)
 
     return Stream(ticks())
+
+
+@get("/caller", media_type="text/plain")
+async def caller(request: Request[None, None, None]) -> str:  # type: ignore[type-var]
+    assert request.client is not None
+    return f"{request.url.scheme} {request.client.host}"
 
 
 @get("/late")
@@ -112,7 +119,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(limits: Connections) -> AsyncIterator[Server]:
-    app = Litestar([hello, echo, started, watch, late], openapi_config=None, logging_config=None)
+    app = Litestar([hello, echo, started, watch, late, caller], openapi_config=None, logging_config=None)
     with bound("127.0.0.1", 0) as listener:
         async with answered(app, listener, limits):
             server = Server(listener.getsockname()[1])
@@ -121,6 +128,27 @@ async def serving(limits: Connections) -> AsyncIterator[Server]:
             finally:
                 for peer in server.peers:
                     await peer.close()
+
+
+@pytest.mark.parametrize(
+    ("proxies", "seen"),
+    [
+        ("", b"http 127.0.0.1"),
+        ("10.0.0.7", b"http 127.0.0.1"),
+        ("127.0.0.1", b"https 203.0.113.7"),
+        ("127.0.0.0/8,10.0.0.0/8", b"https 203.0.113.7"),
+    ],
+)
+async def test_only_a_listed_proxy_says_who_calls(monkeypatch: pytest.MonkeyPatch, proxies: str, seen: bytes) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # of the server's library
+    said = (
+        b"X-Forwarded-For: 127.0.0.1, 203.0.113.7, 127.0.0.1\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n"
+    )
+
+    async with serving(connections_of(Settings(proxies=proxies))) as server:
+        reply = await (await server.connect(b"GET /caller HTTP/1.1\r\nHost: x\r\n" + said)).reply()
+
+    assert reply.endswith(b"\r\n\r\n" + seen)
 
 
 async def test_large_and_many_headers_pass() -> None:
