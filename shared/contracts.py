@@ -338,6 +338,8 @@ class StatusNotice(Message, frozen=True):
     version: Natural
     place: LogPosition
     status: Status
+    note_codes: tuple[NoteCode, ...] = ()  # of what could not be read; their sentences may be personal data
+    note_count: Natural = 0
 
 
 class DeadLetter(Message, frozen=True):

@@ -57,7 +57,7 @@ class Lookups(Protocol):
 
 
 class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How one document ended: created, updated, unchanged, deleted, accepted (still in progress), or failed."""
+    """How one document ended: created, updated, unchanged, deleted, accepted (in progress), skipped, or failed."""
 
     path: str
     status: str
@@ -66,6 +66,8 @@ class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     error: str | None = None
     renamed_to: str | None = None  # for a deleted document: the path of the created one with the same content
     dropped: tuple[str, ...] = ()  # fields that the previous version had and this one lacks
+    notes: tuple[dict[str, str], ...] = ()  # the first of what could not be read: code, place, message
+    note_count: int = 0
 
 
 Done = Callable[[LoadOutcome], None]
@@ -221,6 +223,8 @@ def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
         chunk_count=reply.get("chunkCount"),
         error=reply.get("error"),
         dropped=tuple(reply.get("dropped", ())),
+        notes=tuple(reply.get("notes", ())),
+        note_count=reply.get("noteCount", 0),
     )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 Stamp = tuple[int, int, int]
+_BLANK = b" \t\r\n\f\xef\xbb\xbf"  # white space and the mark of UTF-8
+_BLANK_BYTES = 1000  # a longer file isn't looked into
 
 
 class FoundFile(msgspec.Struct, frozen=True, order=True):
@@ -23,6 +25,13 @@ class FoundFile(msgspec.Struct, frozen=True, order=True):
         except FileNotFoundError:
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino
+
+    def is_empty(self) -> bool:
+        """Return whether the file has no text: nothing, or blank lines only."""
+        try:
+            return self.file.stat().st_size <= _BLANK_BYTES and not self.file.read_bytes().strip(_BLANK)
+        except OSError:  # which sending it reports
+            return False
 
 
 def files_at(paths: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[FoundFile]:

@@ -77,6 +77,11 @@ def source_lines(reply: Mapping[str, Any]) -> Iterator[str]:
         yield f"{label} {where(metadata)}"
 
 
+def note_line(note: Mapping[str, str]) -> str:
+    """Return a note about what could not be read as a line."""
+    return f"{note['place']}: {note['message']}" if note["place"] else note["message"]
+
+
 def where(metadata: Mapping[str, Any]) -> str:
     """Return the location of a passage: path, page, section."""
     page, section = metadata.get("pageNumber"), metadata.get("sectionTitle")

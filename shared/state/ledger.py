@@ -50,6 +50,7 @@ REMEMBERED_MS = 600_000  # ms: ends of submissions this much older than the newe
 MOST_ENDED = 8  # earlier submissions kept after their end
 MOST_WAITING = 64  # earlier submissions kept that haven't ended
 MOST_FAILED = 8  # failed versions below the accepted one that stay in the truth (ADR 0007)
+NOTHING_READ = TextReading(extracted={})
 WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
@@ -173,6 +174,11 @@ class Entry(Message, frozen=True):
     def submitted(self, place: LogPosition) -> Last | None:
         """Return the status of the submission at `place`, None if the entry doesn't have it."""
         return next((each for each in (self.last, *self.earlier) if each.place == place), None)
+
+    def reading(self, version: int) -> TextReading:
+        """Return what was read of the version: nothing is known where it isn't the accepted one."""
+        reading = self.accepted.reading if version == self.accepted.version else None
+        return reading or NOTHING_READ
 
     def standing(self, version: int) -> Last | None:
         """Return the version's status, None if the entry doesn't have it."""

@@ -162,11 +162,14 @@ class Statuses:
             await self._notify(entry, each)
 
     async def _notify(self, entry: Entry, told: Last) -> None:
+        reading = entry.reading(told.version)
         notice = StatusNotice(
             document_id=entry.document_id,
             tenant=entry.tenant,
             version=told.version,
             place=told.place,
             status=told.status,
+            note_codes=tuple(dict.fromkeys(note.code for note in reading.notes)),
+            note_count=reading.note_count,
         )
         await self._publish(STATUS, encode(notice), key=entry.document_id.encode())

@@ -9,6 +9,7 @@ import pytest
 from services.query_api.app import ApiParts
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, ingested, problem
 from tests.selection import CI_ONLY
+from tests.unit.services.ingest_worker.files import a_zip
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -78,6 +79,30 @@ async def test_a_failed_submission_shows_where_it_ended(client: httpx.AsyncClien
 
     assert (document["status"], document["progress"], document["state"]) == ("failed", 100, "failed")
     assert [stage["stage"] for stage in document["stages"]] == ["received", "failed"]
+
+
+async def test_what_could_not_be_read_is_told_wherever_the_document_is(client: httpx.AsyncClient) -> None:
+    begin = (await client.get("/rag/changes")).json()["cursor"]
+    note = {"code": "unsupported", "place": "a.bin", "message": "a.bin is neither text nor in a supported format"}
+    file = ("all.zip", a_zip({"a.bin": b"\0\1\2" * 99, "b.md": "Low tide."}), "application/zip")
+
+    sent = (await client.post("/rag/ingest/upload", files={"f": file})).json()
+    again = (await client.post("/rag/ingest/upload", files={"f": file})).json()
+    knowledge = (await client.post("/knowledge-base", files={"f": file}, headers={"Prefer": "wait=60"})).json()
+    patched = await client.patch(f"/rag/documents/{sent['documentId']}", json={"title": "Tides"})
+    document = await shown(client, sent["documentId"])
+    [item] = (await client.get("/rag/documents")).json()["items"]
+    changes = (await client.get("/rag/changes", params={"cursor": begin})).json()["items"]
+    whole = await client.post("/rag/ingest/upload", files={"f": ("all.zip", a_zip({"b.md": "Low tide."}))})
+
+    assert (sent["status"], again["status"]) == ("created", "unchanged")
+    for told in (sent, again, patched.json(), document, item):
+        assert (told["notes"], told["noteCount"]) == ([note], 1)
+    assert knowledge["notes"] == [note]
+    assert {(each["noteCount"], *each["noteCodes"]) for each in changes} == {(1, "unsupported")}
+    assert "a.bin" not in str(changes)
+    assert "notes" not in whole.json()
+    assert "notes" not in await shown(client, sent["documentId"])
 
 
 @pytest.mark.feature(54)

@@ -219,15 +219,24 @@ async def test_a_tenant_s_admin_waits_until_the_upkeep_has_rewritten_the_files(
 
 
 async def test_what_is_left_of_an_erased_document_is_an_id_and_a_version(system: System) -> None:
-    await system.put(system.secret, title="A title", tags=["tag"])
+    chunks = [{"text": system.secret}, {"id": "of a person", "text": ""}]
+    await system.call(
+        "POST",
+        "/rag/ingest",
+        json={"source": "s", "path": system.path, "chunks": chunks, "title": "A title", "tags": ["tag"]},
+    )
     name = system.name()
+    noted = await system.call("GET", f"/rag/documents/{name}")
 
     await system.erase(name)
 
+    assert "of a person" in noted["notes"][0]["place"]
+    assert "notes" not in await system.call("GET", f"/rag/documents/{name}")
     entry = await system.parts.ledger.get(name)
     head = await system.parts.index.head(name)
     assert entry is not None
     assert head is not None
+    assert "of a person" not in str(entry)
     assert (entry.source, entry.path, entry.title, entry.tags, entry.erased) == ("", "", None, (), True)
     assert (head.source, head.path, head.title, head.tags, head.deleted) == ("", "", None, (), True)
     assert head.version == entry.accepted.version

@@ -73,7 +73,6 @@ TESTED_BY: Final = {
     "services/ingest_worker/rebuild/rebuilder.py": "tests/integration/test_rebuild.py",
     "services/operator_cli/actions/mcp.py": "tests/integration/clients/test_mcp.py",
     "services/operator_cli/client.py": "tests/unit/services/operator_cli/test_bulk_load.py",
-    "services/operator_cli/commands/documents.py": _CLI,
     "services/operator_cli/commands/use.py": _CLI,
     "services/operator_cli/commands/processes.py": _CLI,
     "services/operator_cli/commands/data.py": "tests/unit/services/operator_cli/verify/test_command.py",

@@ -25,11 +25,12 @@ from services.operator_cli.bulk_load import (
 from services.operator_cli.client import Client, CommandError, Misuse, ServerAway
 from services.operator_cli.folder_watch import Watched, stamps
 from services.operator_cli.local_files import FoundFile, files_at, wanted
-from services.operator_cli.terminal import console, print_line, progress
+from services.operator_cli.terminal import console, note_line, print_line, progress
 
 SOURCE: Final = "files"
 STDIN: Final = "-"
 LOOK_EVERY_S: Final = 1.0
+_NOTES: Final = 3  # printed of a document
 
 
 class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,12 +108,14 @@ class IngestReport:
 
     def __init__(self, options: IngestOptions) -> None:
         self.counts = Counter[str]()
+        self._noted = Counter[str]()  # those with notes
         self.created: list[str] = []  # paths
         self._options = options
 
     def __call__(self, ended: LoadOutcome) -> None:
         """Print and count how a document ended."""
         self.counts[ended.status] += 1
+        self._noted[ended.status] += bool(ended.notes)
         if ended.status == "created":
             self.created.append(ended.path)
         if self._options.as_json:
@@ -126,6 +129,12 @@ class IngestReport:
             console(stderr=True).print(
                 f"{ended.path}: removed {named}, which this load omitted; --keep would keep them", markup=False
             )
+        if not self._options.as_json:
+            for note in ended.notes[:_NOTES]:
+                console(stderr=True).print(f"{ended.path}: {note_line(note)}", markup=False)
+            if (more := ended.note_count - _NOTES) > 0:
+                shown_by = f"sluice documents show {ended.document_id}"
+                console(stderr=True).print(f"{ended.path}: {more} more notes: {shown_by}", markup=False)
 
     def total(self) -> None:
         """Print the counts."""
@@ -137,8 +146,12 @@ class IngestReport:
         number = self.counts.total()
         sentence = f"{number} {'document' if number == 1 else 'documents'}" + (f" in {source}" if source else "")
         console().print(
-            f"{sentence}: " + ", ".join(f"{count} {status}" for status, count in counts.items()), markup=False
+            f"{sentence}: " + ", ".join(self._counted(status, count) for status, count in counts.items()), markup=False
         )
+
+    def _counted(self, status: str, count: int) -> str:
+        noted = self._noted[status]
+        return f"{count} {status}" + (f", {'' if noted == count else f'{noted} '}with notes" if noted else "")
 
 
 def ingest(client: Client, options: IngestOptions, pause: Callable[[float], None] = time.sleep) -> int:
@@ -200,6 +213,13 @@ def _others(client: Client, options: IngestOptions) -> list[tuple[str, Callable[
 
 
 def _load(client: Client, options: IngestOptions, files: Sequence[FoundFile], done: Done) -> None:
+    named = options.paths  # such a file is sent, and refused
+    empty = {each.name for each in files if each.file not in named and each.is_empty()}
+    if empty and not options.as_json:
+        console(stderr=True).print(f"skipped because they are empty: {', '.join(sorted(empty))}", markup=False)
+    for name in sorted(empty):
+        done(LoadOutcome(path=name, status="skipped"))
+    files = [each for each in files if each.name not in empty]
     changed = to_send(files, client, source=options.files_source, tags=options.tags, done=done)
     if options.dry_run:
         for each in changed:

@@ -35,8 +35,16 @@ def documents_ls(
     if as_json:
         print_json(page)
         return
-    columns = ("documentId", "status", "chunkCount", "source", "path", "state")  # new columns are added at the end
-    print_rows(page["items"], columns, right=("chunkCount",))
+    columns = (
+        "documentId",
+        "status",
+        "chunkCount",
+        "source",
+        "path",
+        "state",
+        "noteCount",
+    )  # new columns are added at the end
+    print_rows(page["items"], columns, right=("chunkCount", "noteCount"))
     if page["nextCursor"]:
         console(stderr=True).print(f"there are more than {limit}: raise --limit")
 
@@ -49,7 +57,7 @@ def documents_show(
     as_json: Json = False,
 ) -> None:
     """Show a document's state, or its extracted text."""
-    from services.operator_cli.terminal import print_json, print_rows
+    from services.operator_cli.terminal import note_line, print_json, print_rows
 
     client = client_of(context)
     document = client.found(named)
@@ -63,9 +71,10 @@ def documents_show(
     if as_json:
         print_json(document)
         return
-    stages = document.pop("stages", ())
+    stages, notes = document.pop("stages", ()), document.pop("notes", ())
     rows = [{"field": name, "value": value} for name, value in document.items() if value not in (None, [], {}, "")]
     rows += [{"field": each["stage"], "value": _passed(each)} for each in stages]
+    rows += [{"field": "note", "value": note_line(each)} for each in notes]
     print_rows(rows, ("field", "value"))
 
 

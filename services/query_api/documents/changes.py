@@ -23,7 +23,7 @@ from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.ingest.status_waiters import StatusWaiters
-from shared.contracts import TERMINAL, Status, StatusNotice, decode
+from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode
 from shared.errors import Rejected
 from shared.log import Log
 from shared.log.headers import position_header
@@ -40,13 +40,15 @@ Wait = Annotated[float, QueryParameter(ge=0, le=LONGEST_S, description="Seconds 
 Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many changes, 1 to {MOST}.")]
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A submission of a document has ended."""
 
     document_id: str
     status: Status
     version: int
     submission: str  # the submission's token, as in the reply to it
+    note_codes: tuple[NoteCode, ...] = ()  # of what could not be read of the document, each once
+    note_count: int = 0
 
 
 class ChangesPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -171,6 +173,8 @@ def _change(value: bytes | None, tenant: str) -> Change | None:
         status=notice.status,
         version=notice.version,
         submission=position_header(notice.place),
+        note_codes=notice.note_codes,
+        note_count=notice.note_count,
     )
 
 

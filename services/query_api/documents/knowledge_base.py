@@ -70,4 +70,5 @@ def _knowledge(document: DocumentView) -> KnowledgeReply:
         tags=document.tags,
         chunk_count=document.chunk_count if ended else None,
         error=document.error,
+        notes=document.notes,
     )

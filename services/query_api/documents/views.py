@@ -26,7 +26,7 @@ from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
 from services.query_api.search.results import public
 from shared.blobs import Blobs
-from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Status, TextFormat
+from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Note, Status, TextFormat
 from shared.ids import document_id as id_of
 from shared.inputs.chunk_quality import quality
 from shared.state.index import Head, Index
@@ -66,6 +66,8 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     submitted_at: str | None = None  # when its newest submission was appended to the log
     ended_at: str | None = None  # when that submission ended
     moved_to: str | None = None  # the document's new id, after `onConflict=new`
+    notes: tuple[Note, ...] = ()  # the first 20 of what could not be read of the accepted version
+    note_count: int = 0  # of all of them
 
 
 class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -499,7 +501,7 @@ def view_of(entry: Entry, head: Head | None, submission: LogPosition | None = No
 
 
 def _view(entry: Entry, head: Head | None) -> DocumentView:
-    last = entry.last
+    last, reading = entry.last, entry.reading(entry.accepted.version)
     state, state_version = state_of(entry, head)
     return DocumentView(
         document_id=entry.document_id,
@@ -520,15 +522,22 @@ def _view(entry: Entry, head: Head | None) -> DocumentView:
         etag=f'"{entry.accepted.version}"' if entry.accepted.version else None,
         submitted_at=iso(last.place.time) if last.place.time >= 0 else None,
         ended_at=iso(last.at) if last.status in TERMINAL else None,
+        notes=reading.notes,
+        note_count=reading.note_count,
     )
 
 
 def _of_submission(shown: DocumentView, entry: Entry, place: LogPosition) -> DocumentView:
     own = entry.end_of(place) or entry.submitted(place)
     if own is None:  # the first stage hasn't read it yet
-        return msgspec.structs.replace(shown, status="accepted", version=0, error=None, code=None)
+        return msgspec.structs.replace(
+            shown, status="accepted", version=0, error=None, code=None, notes=(), note_count=0
+        )
+    reading = entry.reading(own.version)
     return msgspec.structs.replace(
         shown,
+        notes=reading.notes,
+        note_count=reading.note_count,
         status=own.status,
         version=own.version,
         error=own.error,

@@ -19,7 +19,7 @@ from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
-from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, OnConflict
+from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected
 from shared.inputs import prepared_chunks as ready_chunks
 from shared.inputs.chunk_sizes import LARGEST, checked_sizes
@@ -98,6 +98,8 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     skipped: tuple[SkippedChunk, ...] = ()  # prepared chunks that are invalid, the first 20
     skipped_count: int = 0  # all of them
     source: str | None = None  # in the items of a batch or an upload
+    notes: tuple[Note, ...] = ()  # the first 20 of what could not be read of the document
+    note_count: int = 0  # of all of them
     warnings: tuple[str, ...] = ()  # parts of the request that were ignored or are doubtful
 
 
@@ -267,7 +269,16 @@ def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -
     if last.status in ("deleted", "superseded"):
         return IngestReply(status=last.status, document_id=id_)
     path = None if id_ == receipt.document_id else ended.entry.path
-    reply = IngestReply(status=last.status, document_id=id_, chunk_count=count, dropped=last.dropped, path=path)
+    reading = ended.entry.reading(last.version)
+    reply = IngestReply(
+        status=last.status,
+        document_id=id_,
+        chunk_count=count,
+        dropped=last.dropped,
+        path=path,
+        notes=reading.notes,
+        note_count=reading.note_count,
+    )
     if last.status == "failed":
         return msgspec.structs.replace(reply, chunk_count=None, error=last.error, code=(last.code or "failed").upper())
     if last.status == "updated" and (before := last.replaced) is not None:

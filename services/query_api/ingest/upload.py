@@ -49,7 +49,7 @@ from services.query_api.ingest.document import (
 )
 from services.query_api.ingest.readable_types import READABLE
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
-from shared.contracts import DocumentSubmitted, Kept
+from shared.contracts import DocumentSubmitted, Kept, Note
 from shared.errors import PipelineError
 from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
@@ -90,6 +90,7 @@ class KnowledgeReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     description: str | None = None
     tags: tuple[str, ...]
     chunk_count: int | None = None
+    notes: tuple[Note, ...] = ()  # the first 20 of what could not be read
     error: str | None = None
 
 
@@ -228,6 +229,7 @@ async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submi
         description=document.description,
         tags=document.tags,
         chunk_count=ended.chunk_count if ended else None,
+        notes=ended.entry.reading(ended.last.version).notes if ended else (),
     )
     if ended is None:
         return Response(reply, status_code=202, headers={**whereabouts(request, receipt), **headers})

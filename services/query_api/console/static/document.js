@@ -1,7 +1,7 @@
 // One document: its text with the chunks drawn over it, how it came here, and what can be done with it.
 
 import { get, Problem, request, watch } from "./api.js";
-import { badge, bytes, count, empty, failure, fill, h, icon, plural, span, standing, when } from "./dom.js";
+import { badge, bytes, count, empty, failure, fill, h, icon, noted, plural, span, standing, when } from "./dom.js";
 import { editor } from "./edit.js";
 import { isMarkdown } from "./passage.js";
 import { prose } from "./prose.js";
@@ -40,6 +40,7 @@ function show(main, app, found) {
   const details = h("div", { class: "card" });
   const timeline = h("ol", { class: "timeline" });
   const again = () => document_(main, app);
+  const more = (found.noteCount ?? 0) - (found.notes ?? []).length;
   const uploads = new Uploads(again);
   fill(
     main,
@@ -50,6 +51,7 @@ function show(main, app, found) {
       h("div", { class: "row apart top-aligned" }, h("h1", { dir: "auto", title: name }, name), badge(standing(found))),
       h("p", { class: "where muted" }, h("span", { dir: "auto" }, found.path ? `${found.source} / ${found.path}` : found.documentId), found.url ? h("span", { dir: "auto" }, found.url) : null),
       found.error ? h("div", { class: "note bad" }, h("p", { dir: "auto" }, found.error), h("p", { class: "muted" }, found.chunkCount ? "An earlier version still answers." : "Nothing of this document can be found until it is sent again.")) : null,
+      found.noteCount ? h("div", { class: "note" }, h("p", {}, "Not everything could be read:"), h("ul", {}, found.notes.map((each) => h("li", { dir: "auto" }, noted(each))), more ? h("li", {}, `${more} more`) : null)) : null,
       uploads.element,
       h("div", { class: "columns" }, h("div", { class: "grow" }, text), h("aside", {}, actions(main, app, found, uploads), h("div", { class: "card" }, h("h2", {}, "How it came here"), timeline), details)),
     ),

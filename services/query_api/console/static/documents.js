@@ -1,7 +1,7 @@
 // Documents: how each stands, found and ordered; files are added by a drop or a button.
 
 import { get } from "./api.js";
-import { badge, count, dot, empty, failure, fill, h, icon, plural, settled, standing, standingCount, STANDINGS, when } from "./dom.js";
+import { badge, count, dot, empty, failure, fill, h, icon, noted, plural, settled, standing, standingCount, STANDINGS, when } from "./dom.js";
 import { leaving, remove } from "./removal.js";
 import { dropped, Uploads } from "./upload.js";
 
@@ -108,6 +108,7 @@ function row(each, app, reload) {
       h("div", { class: "row" }, dot(stands), h("a", { class: "title cut", href: `/documents/${each.documentId}`, dir: "auto" }, each.title || each.path || "Erased document"), stands === "searchable" ? null : badge(stands)),
       h("p", { class: "muted about" }, h("span", { class: "cut", dir: "auto" }, each.path ? `${each.source} / ${each.path}` : each.documentId), each.chunkCount ? h("span", { class: "fixed" }, plural(each.chunkCount, "chunk")) : null, h("span", { class: "fixed" }, when(each.updatedAt))),
       each.error ? h("p", { class: "error", dir: "auto" }, each.error) : null,
+      each.noteCount ? h("p", { class: "muted noted", dir: "auto" }, `${plural(each.noteCount, "note")}: ${noted(each.notes[0])}`) : null,
     ),
     gone || !app.may("ingest") ? null : button,
   );

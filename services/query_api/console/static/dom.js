@@ -107,6 +107,11 @@ export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+/** Return a note about what could not be read as a line. */
+export function noted({ place, message }) {
+  return place ? `${place}: ${message}` : message;
+}
+
 /** Return a size in bytes as people read it. */
 export function bytes(size) {
   const units = ["B", "kB", "MB", "GB", "TB"];

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from services.operator_cli.local_files import files_at
+from services.operator_cli.local_files import FoundFile, files_at
 
 
 def tree(root: Path, *names: str) -> Path:
@@ -69,3 +69,11 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
 def test_a_missing_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         files_at([tmp_path / "nowhere"])
+
+
+def test_a_file_without_text_is_empty(tmp_path: Path) -> None:
+    for name, text in {"a": "", "b": "\ufeff \r\n\f\n", "c": "-", "d": " " * 2000}.items():
+        (tmp_path / name).write_text(text, newline="")
+    found = [*files_at([tmp_path]), FoundFile("gone", tmp_path / "gone")]
+
+    assert [each.name for each in found if each.is_empty()] == ["a", "b"]

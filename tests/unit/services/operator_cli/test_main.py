@@ -124,7 +124,7 @@ def test_a_list_goes_over_pages_and_is_tab_separated_in_a_pipe(sluice: Sluice, w
 
     ran = sluice("documents", "ls")
 
-    assert ran.out.splitlines() == ["d1\tcreated\t3\ts\ta.md\tready", "d2\tcreated\t3\ts\ta.md\tready"]
+    assert ran.out.splitlines() == ["d1\tcreated\t3\ts\ta.md\tready\t", "d2\tcreated\t3\ts\ta.md\tready\t"]
 
 
 def test_a_list_cut_short_says_so(sluice: Sluice, wire: Wire) -> None:

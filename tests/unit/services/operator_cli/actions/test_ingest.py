@@ -99,6 +99,38 @@ def test_one_file_that_fails_fails_the_command_and_is_named(sluice: Sluice, wire
     ]
 
 
+def test_what_could_not_be_read_is_said(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"PK")
+    knows(wire, False)
+    notes = [{"code": "damaged", "place": f"page {number}", "message": "it is torn"} for number in range(1, 5)]
+    reply = {"status": "created", "documentId": "d1", "chunkCount": 1, "notes": notes, "noteCount": 9}
+    wire.answers("POST", UPLOAD, reply)
+
+    ran, as_json = sluice("ingest", str(tmp_path)), sluice("ingest", str(tmp_path), "--json")
+
+    assert (ran.code, ran.out) == (0, "1 document in files: 1 created, with notes\n")
+    assert ran.err.splitlines() == [
+        *(f"a.zip: page {number}: it is torn" for number in range(1, 4)),
+        "a.zip: 6 more notes: sluice documents show d1",
+    ]
+    assert lines(as_json.out)[0]["notes"] == notes
+
+
+def test_empty_files_of_a_folder_are_skipped_and_said_once(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    for name, text in {"__init__.py": "", "blank.md": "\ufeff\n \n", "a.md": "a"}.items():
+        (tmp_path / name).write_text(text)
+    knows(wire, True)
+
+    ran, as_json = sluice("ingest", str(tmp_path)), sluice("ingest", str(tmp_path), "--json")
+    kept = sluice("ingest", str(tmp_path / "blank.md"))
+
+    assert (ran.code, ran.out) == (0, "3 documents in files: 2 skipped, 1 unchanged\n")
+    assert ran.err == "skipped because they are empty: __init__.py, blank.md\n"
+    assert as_json.code == 0
+    assert {"path": "blank.md", "status": "skipped"} in lines(as_json.out)
+    assert "skipped" not in kept.err + kept.out
+
+
 def test_nothing_to_load_is_said(sluice: Sluice, tmp_path: Path) -> None:
     ran = sluice("ingest", str(tmp_path))
 
