@@ -130,6 +130,7 @@ REQUESTS: Final[Mapping[str, RouteExample]] = {
     ),
 }
 SHOWN_LETTER: Final = "c25e4bbc673bf0f6"
+SHOWN_GENERATION: Final = "c6f68d426dfb"  # another one with each change of the chunker
 SHOWN_RECEIPT: Final = "8yXkGd1vVWm3Yw2q6cJb0nsicHJvY2VzcyI6IjVkMGYiLCJiZWd1biI6MH0"
 _SHOWN_FOLDER: Final = "/var/lib/sluice"
 _SHOWN_KEY: Final = "whsec_…"
@@ -149,6 +150,7 @@ async def sent() -> dict[str, RouteExample]:
         routes = _routes(described(app))
         assert REQUESTS.keys() == routes.keys(), f"routes with and without example: {REQUESTS.keys() ^ routes.keys()}"
         await client.post("/rag/ingest/upload", content=_BROKEN, headers={"Content-Type": "application/pdf"})
+        generation = (await client.get("/ops/generations")).json()["serving"]
         letter = receipt = ""
         for name, example in REQUESTS.items():
             if name == "ops_dead_letter":
@@ -156,7 +158,7 @@ async def sent() -> dict[str, RouteExample]:
             reply = await _reply(client, *routes[name], example, {_LETTER: letter, _RECEIPT: receipt})
             if name == "ops_erase":
                 receipt = reply.json()["receipt"]
-            instead = {_LETTER: SHOWN_LETTER, letter: SHOWN_LETTER, folder: _SHOWN_FOLDER}
+            instead = {_LETTER: SHOWN_LETTER, letter: SHOWN_LETTER, folder: _SHOWN_FOLDER, generation: SHOWN_GENERATION}
             instead |= {_RECEIPT: SHOWN_RECEIPT, receipt: SHOWN_RECEIPT}
             if name == "rag_callback_key":
                 instead[reply.json()["key"]] = _SHOWN_KEY

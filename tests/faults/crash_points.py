@@ -29,6 +29,7 @@ AT_START = (
     "create heads",
     "create chunks",
     "create callbacks",
+    "create sessions",
     "upsert generations",
     "delete generations",
 )

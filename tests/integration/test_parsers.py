@@ -28,6 +28,7 @@ from tests.builders import an_event
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words
 from tests.integration.rough_parser import RoughWords
+from tests.loop_holds import cpu_s
 from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf
 from tests.unit.services.operator_cli.verify.builders import a_version
@@ -288,11 +289,11 @@ async def test_a_process_that_sends_more_than_a_document_holds_is_ended(pool: Pa
 def test_a_frame_is_decoded_in_a_moment_whatever_it_holds(worst: Reply) -> None:
     decoder, frame = msgspec.msgpack.Decoder(Reply), msgspec.msgpack.encode(worst)
     assert 0.9 * MOST_FRAME < len(frame) <= MOST_FRAME
-    began = time.thread_time()
+    began = cpu_s()
 
     decoder.decode(frame)
 
-    assert time.thread_time() - began < 0.25  # 5 times what a callback of the loop may take
+    assert cpu_s() - began < 0.25  # 5 times what a callback of the loop may take
 
 
 @CI_ONLY
@@ -595,15 +596,16 @@ async def test_a_child_makes_what_the_worker_makes_itself(
     text = "\n\n".join(f"Paragraph {number} says little, but says it well." for number in range(100))
     work = Work(pool, text, EstimatedTokens(256))
     steps = (work.read, work.chunk, work.chunk_prepared)
+    before = set(psutil.Process().children())  # servers of other tests, perhaps
 
     for step in steps:
         await in_a_task_of_its_own(step)
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= before
     for step in steps:
         await in_a_task_of_its_own(alone(step))
 
     assert work.done[3:] == work.done[:3]
-    assert psutil.Process().children() != []
+    assert not set(psutil.Process().children()) <= before
 
 
 @CI_ONLY

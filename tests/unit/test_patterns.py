@@ -5,7 +5,6 @@ import importlib
 import itertools
 import pkgutil
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 import services
 import shared
+from tests.loop_holds import cpu_s
 from tests.selection import CI_ONLY
 
 _LENGTH: Final = 20_000  # characters; a text of half as many is measured, too
@@ -228,11 +228,11 @@ def _cpu_s(found: _Found, shape: tuple[str, str], length: int) -> float:
     empty: Any = ""
     if isinstance(found.pattern.pattern, bytes):
         text, empty = text.encode("latin-1", "replace"), b""
-    began = time.thread_time()
+    began = cpu_s()
     found.pattern.fullmatch(text)
     if not found.anchored:
         found.pattern.sub(empty, text)  # searches the whole text, though it finds something
-    return time.thread_time() - began
+    return cpu_s() - began
 
 
 def _grows(found: _Found, shape: tuple[str, str]) -> bool:
