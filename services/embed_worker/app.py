@@ -13,7 +13,7 @@ from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
 from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import Throttle, shorten_deleted, sweep, sweep_points
 from services.embed_worker.vectors import Vectors
-from shared.blobs import BlobInventory, Blobs
+from shared.blobs import Blobs
 from shared.errors import Unavailable
 from shared.log import Publish
 from shared.log.consume import Consumption, consume
@@ -132,7 +132,6 @@ def keep_swept(
 
 def keep_collected(base: Resources, stack: AsyncExitStack) -> None:
     """Start collecting blobs without an owner; closing `stack` stops it."""
-    assert isinstance(base.blobs, BlobInventory)  # every blob store of the settings implements it
     collector = BlobCollector(
         log=base.log, store=base.store, ledger=base.ledger, blobs=base.blobs, registry=base.registry
     )

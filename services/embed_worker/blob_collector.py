@@ -16,7 +16,7 @@ import structlog
 from aiokafka import ConsumerRecord, TopicPartition
 from prometheus_client import CollectorRegistry, Gauge
 
-from shared.blobs import BlobInventory, StoredBlob
+from shared.blobs import Blobs, StoredBlob
 from shared.contracts import (
     TERMINAL,
     BlobRef,
@@ -27,7 +27,7 @@ from shared.contracts import (
     decode,
 )
 from shared.errors import Rejected, Unavailable
-from shared.log import Aging, Log, Record, deleting
+from shared.log import LocalLog, Log, Record, deleting
 from shared.log.dead_letters import body_owner
 from shared.log.read import reading
 from shared.state.ledger import Entry, Ledger
@@ -76,7 +76,7 @@ class BlobCollector:
         log: Log,
         store: Store,
         ledger: Ledger,
-        blobs: BlobInventory,
+        blobs: Blobs,
         registry: CollectorRegistry,
         clock: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
@@ -143,7 +143,7 @@ class BlobCollector:
             after = page.after
 
     async def _time(self, newest: int) -> int:
-        return await self._log.age_ms() if isinstance(self._log, Aging) else newest
+        return await self._log.age_ms() if isinstance(self._log, LocalLog) else newest
 
     async def _candidates(self) -> tuple[dict[Name, list[StoredBlob]], int]:
         """Return the blobs that neither a head nor the ledger refers to, and the bytes of all blobs."""

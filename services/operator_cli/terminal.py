@@ -2,9 +2,9 @@
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from rich.console import Console
@@ -13,14 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 SNIPPET: Final = 240  # characters of a passage
-
-
-class ProgressStep(Protocol):
-    """Advances a progress bar by one."""
-
-    def __call__(self, name: str) -> None:
-        """Advance by one and show the item's name."""
-        ...
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -94,11 +86,11 @@ def snippet(text: str) -> str:
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[ProgressStep]:
-    """Yield a step that advances a bar on stderr; in a pipe, nothing is drawn."""
+def progress(total: int, what: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function that advances a bar on stderr, and shows the item's name; in a pipe, nothing is drawn."""
     err = console(stderr=True)
     if not err.is_terminal:
-        yield lambda name: None  # noqa: ARG005 - the shape of a Step
+        yield lambda name: None  # noqa: ARG005 - named as below
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # slow to import
 

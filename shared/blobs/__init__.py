@@ -1,7 +1,7 @@
 """Port: the store for large bodies. A blob is named tenant/documentId/sha256; documents never share one."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from shared.contracts import BlobRef
 
@@ -19,7 +19,7 @@ class StoredBlob(NamedTuple):
 
 
 class Blobs(Protocol):
-    """The blob store, as doors and workers use it."""
+    """The blob store."""
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
         """Return the reference once `data` is stored durably; an existing blob's age starts again.
@@ -44,15 +44,6 @@ class Blobs(Protocol):
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
         """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
-        ...
-
-
-@runtime_checkable
-class BlobInventory(Protocol):
-    """The blob store, as the garbage collector uses it."""
-
-    async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        """Return the bytes. See `Blobs`."""
         ...
 
     def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:

@@ -97,22 +97,11 @@ class Log(Protocol):
         """Return each partition's first existing offset not older than `time` (ms since 1970), else its end."""
         ...
 
+    async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
+        """Return an offset for each partition; compaction may have deleted records that ones below it replaced.
 
-@runtime_checkable
-class Stamping(Protocol):
-    """A log that timestamps records with this machine's clock."""
-
-    async def ahead_ms(self) -> int:
-        """Return how many ms the newest record's time is ahead of the clock, at least 0. Raises Unavailable."""
-        ...
-
-
-@runtime_checkable
-class Aging(Protocol):
-    """A log that measures elapsed time independently of the wall clock."""
-
-    async def age_ms(self) -> int:
-        """Return how many ms have passed since the log's first upkeep; it never decreases. Raises Unavailable."""
+        A reader that stops at this offset, or at a later one, sees what the topic held when that was its end.
+        """
         ...
 
 
@@ -120,8 +109,32 @@ Commits = Sequence[tuple[str, int, int, str]]  # group, id of the partition, off
 
 
 @runtime_checkable
-class Copyable(Protocol):
-    """A log that can be copied while it is used. Methods raise Unavailable."""
+class LocalLog(Protocol):
+    """A log in files of ours: we tend and copy it, and its clocks are this machine's. Methods raise Unavailable."""
+
+    async def ahead_ms(self) -> int:
+        """Return how many ms the newest record's time is ahead of the clock, at least 0."""
+        ...
+
+    async def age_ms(self) -> int:
+        """Return how many ms have passed since the first upkeep by the machine's clocks; it never decreases."""
+        ...
+
+    async def keep_up(self) -> None:
+        """Compact, apply the retention, and give free disk space back; code `held_for_copy` during a copy."""
+        ...
+
+    async def reclaimable(self) -> int:
+        """Return about how many bytes compaction would free, and what is free within the files."""
+        ...
+
+    def disk_bytes(self) -> int:
+        """Return the bytes of the log's files."""
+        ...
+
+    async def topic_bytes(self) -> dict[str, int]:
+        """Return the bytes of each topic's records: keys, values and headers."""
+        ...
 
     def deleting(self) -> AbstractContextManager[None]:
         """Keep copies from starting while the block deletes; during a copy, raise Unavailable, code `held_for_copy`."""
@@ -146,48 +159,7 @@ def deleting(log: Log) -> AbstractContextManager[None]:
     Raises:
         Unavailable: code `held_for_copy`: the log is being copied.
     """
-    return log.deleting() if isinstance(log, Copyable) else nullcontext()
-
-
-@runtime_checkable
-class Tended(Protocol):
-    """A log whose files we keep small ourselves. Methods raise Unavailable."""
-
-    async def keep_up(self) -> None:
-        """Compact, apply the retention, and give free disk space back; code `held_for_copy` during a copy."""
-        ...
-
-    async def reclaimable(self) -> int:
-        """Return about how many bytes compaction would free, and what is free within the files."""
-        ...
-
-    def disk_bytes(self) -> int:
-        """Return the bytes of the log's files."""
-        ...
-
-
-@runtime_checkable
-class Compacting(Protocol):
-    """A log that knows how far compaction may have come."""
-
-    async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return an offset for each partition; compaction may have deleted records that ones below it replaced.
-
-        A reader that stops at this offset, or at a later one, sees what the topic held when that was its end.
-
-        Raises:
-            Unavailable: the log is away.
-        """
-        ...
-
-
-@runtime_checkable
-class Weighed(Protocol):
-    """A log that can measure the size of each topic."""
-
-    async def topic_bytes(self) -> dict[str, int]:
-        """Return the bytes of each topic's records: keys, values and headers. Raises Unavailable."""
-        ...
+    return log.deleting() if isinstance(log, LocalLog) else nullcontext()
 
 
 class Publish(Protocol):

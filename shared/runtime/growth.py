@@ -8,8 +8,8 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from shared.errors import Unavailable
-from shared.log import Log, Weighed
-from shared.store import Measured, Store
+from shared.log import LocalLog, Log
+from shared.store import LocalStore, Store
 
 log_ = structlog.get_logger(__name__)
 
@@ -33,12 +33,12 @@ class Growth:
 
     async def look(self) -> None:
         """Measure the store, and once an hour the log. Raises Unavailable."""
-        if isinstance(self._store, Measured):
+        if isinstance(self._store, LocalStore):
             for size in await self._store.sizes():
                 self._live.labels(size.name).set(size.live)
                 self._dead.labels(size.name).set(size.dead)
                 self._store_bytes.labels(size.name).set(size.disk_bytes)
-        if isinstance(self._log, Weighed) and time.monotonic() - self._weighed >= LOG_EVERY_S:
+        if isinstance(self._log, LocalLog) and time.monotonic() - self._weighed >= LOG_EVERY_S:
             for topic, weight in (await self._log.topic_bytes()).items():
                 self._log_bytes.labels(topic).set(weight)
             self._weighed = time.monotonic()

@@ -19,7 +19,7 @@ from shared.embedder import Embedder, Model
 from shared.embedder.half_precision import precision_of
 from shared.embedder.pool import EmbedderPool
 from shared.errors import Unavailable
-from shared.log import Log, Stamping
+from shared.log import LocalLog, Log
 from shared.log.backlog import Backlog
 from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
@@ -475,7 +475,7 @@ async def log_troubles(broker: KafkaBroker) -> dict[str, str | None]:
 
 async def clock_details(log: Log) -> dict[str, str | None]:
     """Return a Detail if the newest record is more than an hour ahead of this machine's clock, else nothing."""
-    if not isinstance(log, Stamping):
+    if not isinstance(log, LocalLog):
         return {}
     try:
         ahead_h = await log.ahead_ms() / 3_600_000

@@ -24,13 +24,13 @@ from shared.store import (
     Ids,
     IndexKind,
     Leg,
+    LocalStore,
     Match,
     Payload,
     Point,
     PointPage,
     Present,
     Range,
-    Rewritable,
     Sparse,
     Store,
     StoreHit,
@@ -585,11 +585,11 @@ class Index:
     @property
     def rewritable(self) -> bool:
         """Return whether `rewrite` can do anything."""
-        return isinstance(self._store, Rewritable)
+        return isinstance(self._store, LocalStore)
 
     async def rewrite(self) -> bool:
         """Rewrite the store's files without deleted data; return False if the store can't (a server does so itself)."""
-        if not isinstance(self._store, Rewritable):
+        if not isinstance(self._store, LocalStore):
             return False
         for name in await self._store.collections():
             await self._store.rewrite(name)

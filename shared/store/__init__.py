@@ -263,17 +263,12 @@ class CollectionSize(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class Measured(Protocol):
-    """A store that can measure its collections."""
+class LocalStore(Protocol):
+    """A store in files of ours."""
 
     async def sizes(self) -> list[CollectionSize]:
         """Return the size of each collection, in the order of their names. Raises Unavailable."""
         ...
-
-
-@runtime_checkable
-class Rewritable(Protocol):
-    """A store whose files can be rewritten without deleted data."""
 
     async def rewrite(self, name: str) -> None:
         """Return when the files hold the collection's current points and nothing of deleted ones.

@@ -220,14 +220,14 @@ class EdgeStore:
         return found.hits()
 
     async def rewrite(self, name: str) -> None:
-        """Return when the collection's files are rewritten. See `shared.store.Rewritable`."""
+        """Return when the collection's files are rewritten. See `shared.store.LocalStore`."""
         async with self._rewriting:  # two rewrites would abandon each other's copy
             after = await self._ask(wire.Rewrite(check_name(name), None, _REWRITE_SLICE), _after)
             while after is not None:
                 after = await self._ask(wire.Rewrite(name, after, _REWRITE_SLICE), _after)
 
     async def sizes(self) -> list[CollectionSize]:
-        """Return the size of each collection. See `shared.store.Measured`."""
+        """Return the size of each collection. See `shared.store.LocalStore`."""
         return await self._ask(wire.Sizes(), _sizes)
 
     async def flush(self) -> None:

@@ -30,14 +30,6 @@ _ALIVE_S: Final = 5.0  # seconds between two notes that the build of an index ma
 _LONGEST_CHASE: Final = 1000  # slices; if writers stay ahead of the copy for so long, the last step copies the rest
 
 
-class Tell(Protocol):
-    """Logs an event in the process that runs the engine."""
-
-    def __call__(self, event: str, **fields: object) -> None:
-        """Write it."""
-        ...
-
-
 def is_due(size: CollectionSize, small: int = SMALL) -> bool:
     """Return whether the collection has so many dead points that it should be rewritten."""
     return size.dead > max(size.live // 2, small)
@@ -74,7 +66,7 @@ class Rewriter:
         self,
         engine: Engine,
         folder: Path,
-        tell: Tell,
+        tell: Callable[..., None],  # event, **fields: logs it in the process that runs the engine
         *,
         builder: Build | None = None,
         small: int = SMALL,

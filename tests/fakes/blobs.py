@@ -1,4 +1,4 @@
-"""The fake of `shared.blobs.Blobs` and `BlobInventory`."""
+"""The fake of `shared.blobs.Blobs`."""
 
 import asyncio
 import hashlib

@@ -113,13 +113,13 @@ WRITES: dict[str, dict[str, Name]] = {
         "delete": _on("delete"),
         "flush": _just("flush"),
     },
-    "Rewritable": {"rewrite": _just("rewrite collection")},
+    "LocalStore": {"rewrite": _just("rewrite collection")},
     "Blobs": {
         "put": _just("put blob"),
         "delete": _just("delete blob"),
         "collect": _just("collect blobs"),
+        "remove": _just("remove blob"),
     },
-    "BlobInventory": {"remove": _just("remove blob")},
 }
 
 
@@ -153,7 +153,7 @@ def guard_store(store: Store, trap: Trap) -> Store:
             trap.note("kept", {text_hash(point.payload["text"]) for point in points})
 
     _replace(store, "upsert", upsert_and_note)
-    for port in ("Store", "Rewritable"):
+    for port in ("Store", "LocalStore"):
         _guard(store, port, trap)
     return store
 
@@ -171,8 +171,7 @@ def guard_blobs(blobs: Blobs, trap: Trap) -> Blobs:
             trap.passing("after rename blob")
 
     sys.addaudithook(audit)
-    for port in ("Blobs", "BlobInventory"):
-        _guard(blobs, port, trap)
+    _guard(blobs, "Blobs", trap)
     return blobs
 
 

@@ -48,7 +48,7 @@ QUIET_S = 30.0
 READS = {
     "Log": {
         "start", "stop", "broker", "consumer", "inspect_topics", "retention_ms", "committed", "end_offsets",
-        "offsets_since", "groups", "members",
+        "offsets_since", "groups", "members", "replaced_below",
     },
     "Producer": {"start", "stop", "flush", "partitions_for"},
     "Consumer": {
@@ -57,21 +57,20 @@ READS = {
         "beginning_offsets", "end_offsets", "offsets_for_times",
     },
     "Store": {"start", "close", "collections", "retrieve", "scroll", "ordered", "count", "facet", "search"},
-    "Blobs": {"get"},
-    "BlobInventory": {"get", "stored"},
+    "LocalStore": {"sizes"},
+    "Blobs": {"get", "stored"},
 }  # fmt: skip
-# Protocols that write nothing, or only through one of the ports above; or, as `Copyable` and `Tended`, only the files
+# Protocols that write nothing, or only through one of the ports above; or, as `LocalLog`, only the files
 # of the SQLite log, where tests/unit/shared/log/sqlite and tests/e2e/test_backup.py kill at every step; or, as `Build`,
 # only a copy that is put in place by the store's child (tests/unit/shared/store/test_rewriting.py).
 HARMLESS = {
-    "Aging", "Announce", "Answers", "Asked", "BegunSearch", "Build", "Compacting", "Copyable", "Driver", "Embedder",
-    "EmbeddingServer", "ErasureRun", "Fetch", "Framing", "Gate", "HasLogPosition", "KnownRegistry", "Lookups",
-    "Measured", "ProgressStep", "Publish", "ReadFile", "Removals", "Reranker", "Scored", "Scorer", "SearchesAhead",
-    "Stamping", "Tell", "Tended", "TokenCounter", "Uploads", "VerifyProgress", "Weighed",
+    "Announce", "Answers", "Asked", "Build", "Driver", "Embedder", "EmbeddingServer", "ErasureRun", "Fetch", "Framing",
+    "Gate", "HasLogPosition", "LocalLog", "Lookups", "Publish", "ReadFile", "Removals", "Reranker", "Scored", "Scorer",
+    "TokenCounter", "Uploads", "VerifyProgress",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {
-    "Store.drop_collection", "Blobs.delete", "BlobInventory.remove", "Log.drop_topic",
+    "Store.drop_collection", "Blobs.delete", "Blobs.remove", "Log.drop_topic",
     "Log.reset_offsets",
 }  # fmt: skip
 

@@ -19,7 +19,6 @@ from prometheus_client import CollectorRegistry
 
 from services.embed_worker.blob_collector import BlobCollector
 from services.embed_worker.sweep import shorten_deleted, sweep
-from shared.blobs import BlobInventory
 from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
 from shared.log import Log
@@ -245,7 +244,6 @@ async def _upkeep(pipeline: Pipeline) -> None:
     store = open_store(pipeline.settings, attach=True)
     await store.start()
     assert isinstance(store, EdgeStore)
-    assert isinstance(parts.blobs, BlobInventory)
     collector = BlobCollector(
         log=log, store=store, ledger=parts.ledger, blobs=parts.blobs, registry=CollectorRegistry()
     )

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from services.query_api.ops.replay import ReplayOrder, replay
-from shared.blobs import BlobInventory
 from shared.contracts import DocumentSubmitted
 from shared.log.dead_letters import key_of
 from shared.log.headers import PLACE_HEADER, position_header, position_of
@@ -114,7 +113,6 @@ async def test_each_topic_replayed_three_times_after_blobs_and_letters_are_gone_
         for letter in letters:  # dropped: a new one would be seen
             await parts.publish(DEAD_LETTERS, None, key=key_of(letter))
         blobs = parts.blobs
-        assert isinstance(blobs, BlobInventory)
         texts = {entry.accepted.text.sha256 async for entry in _entries(pipeline) if entry.accepted.text is not None}
         async for some in blobs.stored():
             for blob in some:

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 
 from services.embed_worker.blob_collector import BlobCollector, names_in
 from services.query_api.ops.redrive import DeadLetterService
-from shared.blobs import BlobInventory
 from shared.contracts import BlobRef, DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import document_id
@@ -42,13 +41,11 @@ async def collector(pipeline: Pipeline) -> AsyncIterator[BlobCollector]:
     await store.start()
     parts = pipeline.parts
     registry = CollectorRegistry()
-    assert isinstance(parts.blobs, BlobInventory)
     yield BlobCollector(log=parts.log, store=store, ledger=parts.ledger, blobs=parts.blobs, registry=registry)
     await store.close()
 
 
 async def stored(pipeline: Pipeline) -> set[str]:
-    assert isinstance(pipeline.parts.blobs, BlobInventory)
     return {blob.sha256 async for some in pipeline.parts.blobs.stored() for blob in some}
 
 

@@ -11,13 +11,13 @@ from services.operator_cli.audited import audited
 from services.operator_cli.existing_log import existing_log
 from services.operator_cli.verify.command import opened_store
 from services.operator_cli.verify.verifier import VerifyProgress
-from shared.blobs import BlobInventory
+from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.contracts import Message
-from shared.log import Log, Tended
+from shared.log import LocalLog, Log
 from shared.settings import Settings
 from shared.state.ledger import Ledger
-from shared.store import CollectionSize, Measured, Rewritable, Store
+from shared.store import CollectionSize, LocalStore, Store
 
 
 class OptimizedPart(Message, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ async def optimize(settings: Settings, watch: VerifyProgress, *, dry_run: bool) 
 
 
 async def _log(log: Log, *, dry_run: bool) -> OptimizedPart:
-    if not isinstance(log, Tended):
+    if not isinstance(log, LocalLog):
         return OptimizedPart(part="log", note="the Kafka cluster compacts and deletes by itself")
     before = log.disk_bytes()
     if dry_run:
@@ -74,7 +74,7 @@ async def _log(log: Log, *, dry_run: bool) -> OptimizedPart:
 
 
 async def _store(store: Store, watch: VerifyProgress, *, dry_run: bool) -> OptimizedPart:
-    if not isinstance(store, Measured) or not isinstance(store, Rewritable):
+    if not isinstance(store, LocalStore):
         return OptimizedPart(part="store", note="the Qdrant server optimizes by itself")
     await store.flush()
     sizes = await store.sizes()
@@ -99,7 +99,6 @@ def dead_bytes(size: CollectionSize) -> int:
 
 async def _blobs(settings: Settings, log: Log, store: Store, *, dry_run: bool) -> OptimizedPart:
     blobs = open_blobs(settings.blobs, settings.data)
-    assert isinstance(blobs, BlobInventory)  # every blob store of the settings implements it
     collector = BlobCollector(log=log, store=store, ledger=Ledger(store), blobs=blobs, registry=CollectorRegistry())
     before = await _weight(blobs)
     if dry_run:
@@ -109,7 +108,7 @@ async def _blobs(settings: Settings, log: Log, store: Store, *, dry_run: bool) -
     return OptimizedPart(part="blobs", before=before, after=await _weight(blobs), note=note)
 
 
-async def _weight(blobs: BlobInventory) -> int:
+async def _weight(blobs: Blobs) -> int:
     return sum([blob.size async for some in blobs.stored() for blob in some])
 
 

@@ -22,15 +22,15 @@ from services.operator_cli.moving import collections, manifest
 from services.operator_cli.moving.manifest import BackedUpFile, Manifest
 from services.operator_cli.verify.command import opened_store
 from services.operator_cli.verify.verifier import VerifyProgress
-from shared.blobs import BlobInventory
+from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef, Message
 from shared.errors import Rejected, Unavailable
-from shared.log import Copyable, Log, Tended
+from shared.log import LocalLog, Log
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.store import Measured, Store, wire
+from shared.store import LocalStore, Store, wire
 from shared.version import VERSION
 
 PARTIAL: Final = ".partial"  # suffix of an unfinished backup
@@ -78,7 +78,7 @@ async def backup(
         _check_room(target, plan)
         if dry_run:
             return plan
-        assert isinstance(log, Copyable)
+        assert isinstance(log, LocalLog)
         await stack.enter_async_context(audited(log, settings, "backup"))
         await stack.enter_async_context(log.copying(patience_s))
         made = await _made(settings, log, store, target, watch)
@@ -124,10 +124,10 @@ def _check_new(target: Path) -> None:
 
 
 async def _planned(settings: Settings, log: Log, store: Store, target: Path, *, dry_run: bool) -> BackedUp:
-    assert isinstance(log, Tended)
-    assert isinstance(store, Measured)
+    assert isinstance(log, LocalLog)
+    assert isinstance(store, LocalStore)
     sizes = await store.sizes()
-    blobs = [blob async for some in _inventory(settings).stored() for blob in some]
+    blobs = [blob async for some in open_blobs(settings.blobs, settings.data).stored() for blob in some]
     return BackedUp(
         path=str(target),
         dry_run=dry_run,
@@ -138,12 +138,6 @@ async def _planned(settings: Settings, log: Log, store: Store, target: Path, *, 
         points=sum(size.live for size in sizes),
         blobs=len(blobs),
     )
-
-
-def _inventory(settings: Settings) -> BlobInventory:
-    blobs = open_blobs(settings.blobs, settings.data)
-    assert isinstance(blobs, BlobInventory)
-    return blobs
 
 
 def _check_room(target: Path, plan: BackedUp) -> None:
@@ -194,7 +188,7 @@ def _finish(folder: Path, target: Path) -> None:
 
 
 async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watch: VerifyProgress) -> Manifest:
-    assert isinstance(log, Copyable)
+    assert isinstance(log, LocalLog)
     registry = await collections.settled(store)
     commits = await log.commits()
     files: list[BackedUpFile] = []
@@ -217,7 +211,7 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
     paired = await collections.log_pairing(
         log
     )  # read after the copy, so that the restored store's checkpoint is never below the log's
-    blobs = await _blobs(_inventory(settings), folder, watch)
+    blobs = await _blobs(open_blobs(settings.blobs, settings.data), folder, watch)
     if settings.key_file.exists():
         _copy_private(settings.key_file, folder / manifest.KEYS)
         files.append(_hashed(folder, manifest.KEYS))
@@ -256,7 +250,7 @@ async def _collection(store: Store, name: str, folder: Path, watch: VerifyProgre
     return BackedUpFile(path=path, size=size, xxh3=digest.hexdigest()), count
 
 
-async def _blobs(blobs: BlobInventory, folder: Path, watch: VerifyProgress) -> list[BackedUpFile]:
+async def _blobs(blobs: Blobs, folder: Path, watch: VerifyProgress) -> list[BackedUpFile]:
     found = [blob async for some in blobs.stored() for blob in some]
     watch.begin("blobs", len(found))
     files = []

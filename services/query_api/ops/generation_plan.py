@@ -10,12 +10,12 @@ from shared.embedder import Embedder
 from shared.embedder.half_precision import precision_of
 from shared.errors import Rejected
 from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
-from shared.log import Log, Weighed
+from shared.log import LocalLog, Log
 from shared.runtime.generation_stages import same_vectors
 from shared.settings import Settings
 from shared.state.generations import CODE, AsOf, Registered, Registry
 from shared.state.index import Generation
-from shared.store import Measured, Store
+from shared.store import LocalStore, Store
 from shared.store.bm25 import current_bm25
 from shared.topics import chunks_topic
 
@@ -190,7 +190,7 @@ def _characters(generation: Generation) -> int:
 
 async def index_bytes(store: Store, generation: Generation) -> int:
     """Return the bytes of the generation's collections; 0: the store can't measure them."""
-    if not isinstance(store, Measured):
+    if not isinstance(store, LocalStore):
         return 0
     names = (generation.chunks, generation.heads)
     return sum(size.disk_bytes for size in await store.sizes() if size.name in names)
@@ -198,7 +198,7 @@ async def index_bytes(store: Store, generation: Generation) -> int:
 
 async def chunk_topic_bytes(log: Log, generation: Generation) -> int:
     """Return the bytes of the generation's chunk topic; 0: the log can't measure them."""
-    if not isinstance(log, Weighed):
+    if not isinstance(log, LocalLog):
         return 0
     return (await log.topic_bytes()).get(chunks_topic(generation.id), 0)
 

@@ -15,7 +15,7 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.ops.erase import ErasedPage, Erasing
-from shared.blobs import BlobInventory, Blobs
+from shared.blobs import Blobs
 from shared.log import Log
 from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.state.index import Index
@@ -103,12 +103,10 @@ class Tenants:
         found = next((each for each in await self.all() if each.tenant == tenant), None)
         if found is None:
             raise Problem(404, f"there is no tenant {tenant}")
-        blobs = size = None
-        if isinstance(self._blobs, BlobInventory):
-            blobs = size = 0
-            async for page in self._blobs.stored():
-                own = [blob for blob in page if blob.tenant == tenant]
-                blobs, size = blobs + len(own), size + sum(blob.size for blob in own)
+        blobs = size = 0
+        async for page in self._blobs.stored():
+            own = [blob for blob in page if blob.tenant == tenant]
+            blobs, size = blobs + len(own), size + sum(blob.size for blob in own)
         return TenantWhole(
             **msgspec.structs.asdict(found),
             chunks=await self._index.tenant_points(tenant),

@@ -1,22 +1,16 @@
 """Searches in generations that show a past moment. docs/adr/0013-generations.md"""
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.search.retrieval import Retriever
 from shared.errors import Rejected, Unavailable
 from shared.state.as_of import moment_of
-from shared.state.generations import AsOf, Registered, Registry
+from shared.state.generation_watch import GenerationWatch
+from shared.state.generations import AsOf, Registered
 
 NOT_BUILT = "NOT_BUILT"
 Cost = Callable[[str], Awaitable[str]]  # describes what a moment's index costs; raises Rejected if it can't be built
-
-
-class KnownRegistry(Protocol):
-    """The registry as it was last read."""
-
-    registry: Registry | None
 
 
 class PastIndexes:
@@ -24,10 +18,10 @@ class PastIndexes:
 
     def __init__(self) -> None:
         self._loaded: dict[str, Retriever] = {}
-        self._known: KnownRegistry | None = None
+        self._known: GenerationWatch | None = None
         self._cost: Cost | None = None
 
-    def follow(self, known: KnownRegistry, cost: Cost) -> None:
+    def follow(self, known: GenerationWatch, cost: Cost) -> None:
         """Take the source of the registry, and a function that describes the cost of a build."""
         self._known, self._cost = known, cost
 

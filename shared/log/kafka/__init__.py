@@ -335,7 +335,7 @@ class KafkaLog:
         return {tp: end if found[tp] is None else found[tp].offset for tp, end in ends.items()}
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return for each partition the offset below which records may be gone. See `shared.log.Compacting`.
+        """Return for each partition the offset below which records may be gone. See `shared.log.Log`.
 
         Raises:
             LogUnavailable: no broker answers, or there is no such topic.

@@ -173,7 +173,7 @@ class SqliteLog:
         return await compaction.compact(self._storage, topic)
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return for each partition the offset below which records may be gone. See `shared.log.Compacting`."""
+        """Return for each partition the offset below which records may be gone. See `shared.log.Log`."""
         known = await self._known(topic)
         replaced = await self._storage.read(lambda connection: dict(connection.execute(_REPLACED)))
         return {TopicPartition(topic, number): replaced.get(id_, 0) for number, id_ in enumerate(known.ids)}
@@ -183,15 +183,15 @@ class SqliteLog:
         return await upkeep.retain(self._storage, topic)
 
     async def age_ms(self) -> int:
-        """Return how many ms have passed since the first upkeep. See `shared.log.Aging`."""
+        """Return how many ms have passed since the first upkeep. See `shared.log.LocalLog`."""
         return await self._storage.tick()
 
     async def topic_bytes(self) -> dict[str, int]:
-        """Return the bytes of each topic's records. See `shared.log.Weighed`."""
+        """Return the bytes of each topic's records. See `shared.log.LocalLog`."""
         return await asyncio.to_thread(upkeep.topic_bytes, self._storage, self._connect)
 
     async def ahead_ms(self) -> int:
-        """Return how many ms the newest record's time is ahead of the clock. See `shared.log.Stamping`."""
+        """Return how many ms the newest record's time is ahead of the clock. See `shared.log.LocalLog`."""
         newest: int = await self._storage.read(
             lambda connection: connection.execute("SELECT coalesce(max(time), 0) FROM partition").fetchone()[0]
         )
@@ -207,27 +207,27 @@ class SqliteLog:
             await upkeep.keep_up(self._storage)
 
     async def reclaimable(self) -> int:
-        """Return about how many bytes compaction would free. See `shared.log.Tended`."""
+        """Return about how many bytes compaction would free. See `shared.log.LocalLog`."""
         return await asyncio.to_thread(upkeep.reclaimable, self._storage, self._connect)
 
     def disk_bytes(self) -> int:
-        """Return the bytes of the file and its write-ahead log. See `shared.log.Tended`."""
+        """Return the bytes of the file and its write-ahead log. See `shared.log.LocalLog`."""
         return upkeep.disk_bytes(self._storage.path)
 
     def deleting(self) -> AbstractContextManager[None]:
-        """Keep copies from starting while the block deletes. See `shared.log.Copyable`."""
+        """Keep copies from starting while the block deletes. See `shared.log.LocalLog`."""
         return self._hold.deleting()
 
     def copying(self, patience_s: float) -> AbstractAsyncContextManager[None]:
-        """Keep everybody from deleting while the block copies. See `shared.log.Copyable`."""
+        """Keep everybody from deleting while the block copies. See `shared.log.LocalLog`."""
         return self._hold.copying(patience_s)
 
     async def commits(self) -> Commits:
-        """Return the committed offsets of all groups. See `shared.log.Copyable`."""
+        """Return the committed offsets of all groups. See `shared.log.LocalLog`."""
         return await self._storage.read(snapshot.read_commits)
 
     async def copy_to(self, path: Path, commits: Commits) -> None:
-        """Write the log as of one moment into a new file. See `shared.log.Copyable`."""
+        """Write the log as of one moment into a new file. See `shared.log.LocalLog`."""
         await asyncio.to_thread(snapshot.copy, self._storage.path, self._connect, path, commits)
 
     async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
