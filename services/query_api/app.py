@@ -43,7 +43,7 @@ from services.query_api.http.lanes import in_lane, index_of
 from services.query_api.http.linger import Linger
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.openapi import DescribedRoutes
-from services.query_api.http.problems import HANDLERS, Problem
+from services.query_api.http.problems import HANDLERS, REQUEST_ID, Problem
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import ApiRequest
@@ -90,7 +90,6 @@ _GENERATIONS: Final = [route for route in ROUTES if route.fn.__module__ == gener
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-_REQUEST_ID = "request_id"
 _TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -293,10 +292,10 @@ class _Bound:
 
 def request_id(scope: Scope) -> str:
     """Return the id that the client sent in X-Request-Id if it is a plain token, else a new one."""
-    if _REQUEST_ID not in scope["state"]:
+    if REQUEST_ID not in scope["state"]:
         given = Headers.from_scope(scope).get("x-request-id", "")
-        scope["state"][_REQUEST_ID] = given if _TOKEN.fullmatch(given) else uuid4().hex
-    id_: str = scope["state"][_REQUEST_ID]
+        scope["state"][REQUEST_ID] = given if _TOKEN.fullmatch(given) else uuid4().hex
+    id_: str = scope["state"][REQUEST_ID]
     return id_
 
 

@@ -93,6 +93,7 @@ ERRORS: dict[str, dict[str, Any]] = {  # the JSON schemas of the errors' bodies,
     },
 }
 
+REQUEST_ID = "request_id"  # key in a scope's state
 MOST_NAMED = 20  # mistakes of one request that its reply names
 _LONGEST = 1000  # bytes of a sentence in a reply
 
@@ -206,6 +207,8 @@ def media_type(accept: str) -> str:
 def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
     """Return the response for the problem."""
     path = request.scope["path"]
+    if problem.code == "BUG":  # the log has the rest, under this id
+        problem.details["requestId"] = request.scope["state"].get(REQUEST_ID)
     if is_openai(path):
         content, kind = msgspec.json.encode(openai_error(problem)), media_type("application/json")
         if problem.code == "NO_MODEL":  # OpenAI's clients retry a 503 with a backoff; this one is permanent
