@@ -9,6 +9,7 @@ from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, fin
 REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
 _COLUMNS = 256
 _NAME = 200  # characters of a column's name that are repeated before each of its values
+_PARAGRAPH = 600  # characters; a longer row doesn't fit a chunk, so each of its values is a paragraph with its names
 _PADDED = 64  # columns up to which a table's short rows get empty cells
 ACROSS = 50  # columns that a merged cell may cover
 _WHOLE = 1e15
@@ -58,6 +59,20 @@ def _row(cells: Sequence[str], names: Sequence[str]) -> str:
     return "; ".join(
         f"{name[:_NAME]}: {cell}" if name else cell for name, cell in named if name or not isinstance(cell, Covered)
     )
+
+
+def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[str]:
+    """Yield a paragraph for each row, its values below `names`; a row that is long, one for each value."""
+    for cells in rows:
+        alone = len(own(cells)) == 1 and bool(cells[0]) and not isinstance(cells[0], Covered)  # a title among the rows
+        row = "".join(own(cells)) if alone else _row(cells, names)
+        if len(row) <= _PARAGRAPH:
+            yield row
+            continue
+        label = next((cell for cell in cells if cell and len(cell) <= _NAME), "")
+        for at, cell in enumerate(cells):
+            if cell and not isinstance(cell, Covered):
+                yield "; ".join(filter(None, (label if cell != label else "", _row(["", cell], ["", *names[at:]]))))
 
 
 def _blocks(rows: Iterable[list[str]]) -> Iterator[tuple[bool, list[list[str]]]]:

@@ -43,6 +43,11 @@ def own(cells: Iterable[str]) -> list[str]:
     return [cell for cell in cells if cell and not isinstance(cell, Covered)]
 
 
+def is_figure(cell: str) -> bool:
+    """Return whether the cell is a number, date, time, amount or percentage."""
+    return _FIGURE.fullmatch(cell) is not None
+
+
 def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
     """Return the header of the table at the start of `rows`, none of which is blank; None if none is likely.
 

@@ -1,16 +1,21 @@
 """Reads PDF with pdfium, or with pypdf if pdfium can't open the file. Page breaks are recorded."""
 
+import ctypes
 import io
+import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from services.ingest_worker.extract import limits, ocr
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.declared import own_title
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
+from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, text_of
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -26,6 +31,18 @@ _HEADING_LINES = 3
 _SCALE = 150 / 72  # pixels per point: 150 dpi; at 200 dpi, OCR finds no more and takes longer
 _LANGUAGE_BYTES = 200
 _FEW = 200  # characters; a page with fewer, and an image over half of it, is a scan with a stamp or a page number
+
+
+_WORDS = re.compile("[^\\s\ufffe]++\ufffe?")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_LOOKED_AT = 160  # pieces of text and objects of a page that a look takes in: more cost as much as their positions
+_PATHS = 4_000  # of a page; more are a drawing
+_MOST_CHARACTERS = 100_000  # of a page
+_CORNERS = 64  # of a path; more are a curve
+
+
+_Matrix = tuple[float, float, float, float, float, float]
+_SAME: _Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
 class _Heading(NamedTuple):
@@ -167,6 +184,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         pages: list[str | None] = []
         images = []
         late = 0
+        columns: Columns | None = None  # of the table at the end of the page before
         limits.check_pages(hints.name, len(document))  # before any page costs time
         limits.earn(pages=len(document))
         filled = document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE
@@ -175,7 +193,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
                 late = len(document) - number
                 pages += [None] * late
                 break
-            text, is_image = _page(document, number, filled=filled)
+            text, is_image, columns = _page(document, number, columns, filled=filled)
             pages.append(text)
             if is_image:
                 images.append(number)
@@ -216,8 +234,10 @@ def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) ->
     return 0
 
 
-def _page(document: Any, number: int, *, filled: bool) -> tuple[str | None, bool]:
-    """Return the page's text, None if it can't be read, and whether the page needs OCR.
+def _page(
+    document: Any, number: int, before: Columns | None, *, filled: bool
+) -> tuple[str | None, bool, Columns | None]:
+    """Return the page's text, None if it can't be read, whether the page needs OCR, and the columns of its last table.
 
     With `filled`, the values of form fields become text, too.
     """
@@ -230,13 +250,153 @@ def _page(document: Any, number: int, *, filled: bool) -> tuple[str | None, bool
             if filled and pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS:
                 page.close()
                 page = document[number]
-            text: str = page.get_textpage().get_text_range()
+            textpage = page.get_textpage()
+            text: str = textpage.get_text_range()
+            columns: Columns | None = None
+            if _is_laid_out(page, textpage, text) and (positions := _positions(page, textpage, text)):
+                arranged, columns = text_of(positions, before)
+                text = text if arranged is None else arranged
             shows = len(text) < _FEW and _shows(page, blank=not text.strip())
         finally:
             page.close()  # closes its text page as well
     except pypdfium2.PdfiumError:
-        return None, False
-    return text, shows
+        return None, False, None
+    return text, shows, columns
+
+
+def _is_laid_out(page: Any, textpage: Any, text: str) -> bool:
+    """Return whether the page may have tables or columns, or is rotated: a cheap look, because positions cost time."""
+    import pypdfium2.raw as pdfium
+
+    count = pdfium.FPDFText_CountRects(textpage, 0, -1)
+    box = [ctypes.c_double() for _ in range(4)]
+    gaps = tall = 0
+    left = top = right = bottom = 0.0
+    for at in range(min(count, _LOOKED_AT)):
+        pdfium.FPDFText_GetRect(textpage, at, *box)
+        begin, end, low, high = left, right, bottom, top
+        left, top, right, bottom = (each.value for each in box)
+        tall += 2 * (right - left) < top - bottom
+        middle = (top + bottom) / 2
+        gaps += low < middle < high and max(left - end, begin - right) > 0.8 * (top - bottom)
+        if gaps > 2:
+            return True
+    objects = pdfium.FPDFPage_CountObjects(page)
+    paths = 0
+    for at in range(0, objects, max(1, objects // _LOOKED_AT)):
+        paths += pdfium.FPDFPageObj_GetType(pdfium.FPDFPage_GetObject(page, at)) == pdfium.FPDF_PAGEOBJ_PATH
+        if paths > 4:
+            return True
+    return 2 * tall > count or text.count("   ") > 2
+
+
+def _positions(page: Any, textpage: Any, text: str) -> Page | None:
+    """Return the page's words and lines with their positions, upright; None if its words can't be told apart."""
+    import pypdfium2.raw as pdfium
+
+    if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(textpage) or _RIGHT_TO_LEFT.search(text):
+        return None
+    found = list(_WORDS.finditer(text))
+    angles = Counter(
+        -round(pdfium.FPDFText_GetCharAngle(textpage, word.start()) / (math.pi / 2)) % 4 for word in found[::16]
+    )
+    turns = angles.most_common(1)[0][0] if angles else 0
+    raw, box = textpage.raw, pdfium.FS_RECTF()
+    give, into = pdfium.FPDFText_GetLooseCharBox, ctypes.byref(box)
+    words: list[Word] = []
+    for word in found:
+        start, end = word.span()
+        give(raw, start, into)
+        left, bottom, right, top = box.left, box.bottom, box.right, box.top
+        if end - start > 1:
+            give(raw, end - 1, into)
+            left, bottom = min(left, box.left), min(bottom, box.bottom)
+            right, top = max(right, box.right), max(top, box.top)
+        if turns:
+            (left, top), (right, bottom) = _turned(left, top, turns), _turned(right, bottom, turns)
+            left, right, top, bottom = min(left, right), max(left, right), min(top, bottom), max(top, bottom)
+        else:
+            top, bottom = -top, -bottom
+        words.append(Word(word[0], left, top, right, bottom, start))
+    across: list[Edge] = []
+    upright: list[Edge] = []
+    for corners in islice(_drawn(page), _PATHS):
+        for (x, y), (to_x, to_y) in pairwise([_turned(*corner, turns) for corner in corners]):
+            if abs(y - to_y) < 1 < abs(x - to_x):
+                across.append(Edge((y + to_y) / 2, min(x, to_x), max(x, to_x)))
+            elif abs(x - to_x) < 1 < abs(y - to_y):
+                upright.append(Edge((x + to_x) / 2, min(y, to_y), max(y, to_y)))
+    return Page(words, across, upright, partial(_style, textpage))
+
+
+def _turned(x: float, y: float, turns: int) -> tuple[float, float]:
+    """Return the point, with y from top to bottom, on a page whose text runs upwards for 1, downwards for 3."""
+    return ((x, -y), (y, x), (-x, y), (-y, -x))[turns]
+
+
+def _style(textpage: Any, at: int) -> object:
+    import pypdfium2.raw as pdfium
+
+    name = ctypes.create_string_buffer(_LANGUAGE_BYTES)
+    pdfium.FPDFText_GetFontInfo(textpage, at, name, _LANGUAGE_BYTES, None)
+    colour = [ctypes.c_uint() for _ in range(4)]
+    pdfium.FPDFText_GetFillColor(textpage, at, *colour)
+    return name.value, *(each.value for each in colour)
+
+
+def _drawn(page: Any) -> Iterator[list[tuple[float, float]]]:
+    """Yield the corners of the page's paths."""
+    import pypdfium2.raw as pdfium
+
+    def objects(count: int, get: Callable[[int], Any], outer: Any, depth: int) -> Iterator[list[tuple[float, float]]]:
+        for at in range(count):
+            drawn = get(at)
+            kind = pdfium.FPDFPageObj_GetType(drawn)
+            if kind not in (pdfium.FPDF_PAGEOBJ_PATH, pdfium.FPDF_PAGEOBJ_FORM):
+                continue
+            matrix = pdfium.FS_MATRIX()
+            pdfium.FPDFPageObj_GetMatrix(drawn, matrix)
+            inner = _times((matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f), outer)
+            if kind == pdfium.FPDF_PAGEOBJ_FORM and depth < 3:
+                inside = pdfium.FPDFFormObj_CountObjects(drawn)
+                yield from objects(inside, partial(pdfium.FPDFFormObj_GetObject, drawn), inner, depth + 1)
+            elif kind == pdfium.FPDF_PAGEOBJ_PATH:
+                yield from _corners(drawn, inner)
+
+    yield from objects(pdfium.FPDFPage_CountObjects(page), partial(pdfium.FPDFPage_GetObject, page), _SAME, 0)
+
+
+def _times(inner: _Matrix, outer: _Matrix) -> _Matrix:
+    a, b, c, d, e, f = inner
+    g, h, i, j, k, m = outer
+    return a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m
+
+
+def _corners(path: Any, matrix: _Matrix) -> Iterator[list[tuple[float, float]]]:
+    """Yield the corners of each outline of a path; a thin box is one line."""
+    import pypdfium2.raw as pdfium
+
+    count = pdfium.FPDFPath_CountSegments(path)
+    if count > _CORNERS:
+        return
+    a, b, c, d, e, f = matrix
+    x, y = ctypes.c_float(), ctypes.c_float()
+    outline: list[tuple[float, float]] = []
+    for at in range(count):
+        segment = pdfium.FPDFPath_GetPathSegment(path, at)
+        kind = pdfium.FPDFPathSegment_GetType(segment)
+        if kind == pdfium.FPDF_SEGMENT_BEZIERTO:
+            return
+        if kind == pdfium.FPDF_SEGMENT_MOVETO and outline:
+            yield outline
+            outline = []
+        pdfium.FPDFPathSegment_GetPoint(segment, x, y)
+        outline.append((a * x.value + c * y.value + e, b * x.value + d * y.value + f))
+        if pdfium.FPDFPathSegment_GetClose(segment):
+            yield [*outline, outline[0]]
+            outline = []
+    if outline:
+        yield outline
 
 
 def _shows(page: Any, *, blank: bool) -> bool:

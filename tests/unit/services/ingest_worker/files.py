@@ -2,23 +2,40 @@
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pypdf import PdfReader, PdfWriter
 
 
+def a_drawn_pdf(*pages: Iterable[tuple[float, float, str]], lines: str = "", turn: int = 0) -> bytes:
+    """Return a PDF with each text at its place, in points from the lower left corner; `lines` is drawn on each page.
+
+    Pages are turned by `turn` degrees, and so is what is on them, so that they are shown upright.
+    """
+    matrix = {0: "1 0 0 1 0 0", 90: "0 1 -1 0 612 0", 180: "-1 0 0 -1 612 792", 270: "0 -1 1 0 0 792"}[turn]
+    contents = [
+        f"q {matrix} cm {lines} " + "".join(f"BT /F1 10 Tf {x} {y} Td ({text}) Tj ET " for x, y, text in page) + "Q"
+        for page in pages
+    ]
+    return _pdf(contents, None, f"/Rotate {turn}")
+
+
 def a_pdf(*pages: str, title: str | None = None) -> bytes:
     """Return a PDF with one page per text; lines end in a line feed, an empty text is an empty page."""
+    shown = ("".join(f"({line}) Tj T* " for line in text.split("\n") if line) for text in pages)
+    return _pdf([f"BT /F1 12 Tf 14 TL 72 720 Td {each}ET" for each in shown], title)
+
+
+def _pdf(pages: Sequence[str], title: str | None, inherited: str = "") -> bytes:
+    """Return a PDF of pages with these contents."""
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
-    inherited = "/MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
+    inherited += " /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} {inherited} >>",
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
     ]
-    for number, text in enumerate(pages):
-        shown = "".join(f"({line}) Tj T* " for line in text.split("\n") if line)
-        content = f"BT /F1 12 Tf 14 TL 72 720 Td {shown}ET"
+    for number, content in enumerate(pages):
         objects += [
             f"<< /Type /Page /Parent 2 0 R /Contents {5 + 2 * number} 0 R >>",
             f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",

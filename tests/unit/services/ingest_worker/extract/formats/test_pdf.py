@@ -22,7 +22,7 @@ from pypdf.generic import (
 from services.ingest_worker.extract import Extraction, Hints, extract, limits
 from services.ingest_worker.extract.formats.pdf import _joined
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_pdf, locked
+from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf, locked
 
 
 def _read(data: bytes) -> Extraction:
@@ -262,3 +262,54 @@ def test_more_pages_than_a_record_can_tell_of_are_refused_before_they_are_read()
 
     assert refused.value.code == "too_large"
     assert refused.value.sentence == "report.pdf has 200,000 pages, more than the 20,000 that a document may have"
+
+
+_TABLE = [["Pier", "Depth", "Crane"], ["North", "4.5", ""], ["South", "12", "9"], ["West", "", "3"]]
+
+
+def _placed(rows: list[list[str]], top: float = 700) -> list[tuple[float, float, str]]:
+    return [
+        (72 + 80 * column, top - 20 * row, cell)
+        for row, cells in enumerate(rows)
+        for column, cell in enumerate(cells)
+        if cell
+    ]
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270])
+def test_a_table_is_read_by_rows_with_its_header_also_on_a_rotated_page(turn: int) -> None:
+    read = _read(a_drawn_pdf(_placed(_TABLE, top=400), turn=turn))
+
+    assert read.text.split("\n\n") == [
+        "Pier | Depth | Crane",
+        "Pier: North; Depth: 4.5",
+        "Pier: South; Depth: 12; Crane: 9",
+        "Pier: West; Crane: 3",
+    ]
+
+
+def test_drawn_lines_tell_which_words_are_one_cell() -> None:
+    upper = [
+        (72, 700, "Pier"),
+        (152, 700, "Warden"),
+        (232, 700, "Boat"),
+        (72, 680, "North"),
+        (152, 680, "Petry in May,"),
+    ]
+    lower = [(152, 668, "Holm in June"), (72, 648, "South"), (152, 648, "Brandt"), (232, 648, "Tern")]
+    boxes = (f"{x} {y} 80 {high} re S" for x in (70, 150, 230) for y, high in ((694, 18), (664, 30), (644, 20)))
+
+    read = _read(a_drawn_pdf(upper + lower, lines=" ".join(boxes)))
+
+    assert read.text.split("\n\n")[1:] == [
+        "Pier: North; Warden: Petry in May, Holm in June",
+        "Pier: South; Warden: Brandt; Boat: Tern",
+    ]
+
+
+def test_a_table_over_two_pages_is_one() -> None:
+    rest = [["East", "7", "2"], ["Quay", "8", "1"], ["Dock", "9", "5"]]
+
+    read = _read(a_drawn_pdf(_placed(_TABLE), _placed(rest)))
+
+    assert read.text[read.pages[1] :].split("\n\n")[0] == "Pier: East; Depth: 7; Crane: 2"

@@ -1,0 +1,609 @@
+"""Puts a page's words in reading order and finds its tables, from their positions and the lines drawn. Pure.
+
+Positions are in points, from the page's upper left corner. A table is found by the lines around its cells, else by
+words that stand below each other with empty space between them.
+"""
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+from services.ingest_worker.extract.rows import REPEATED, named_rows
+from services.ingest_worker.extract.table_header import Covered, find_header, is_figure, own
+
+_NEAR: Final = 3.0  # points between lines that are meant to be one
+_MOST_EDGES: Final = 600  # of a page; more are a drawing
+_MOST_CELLS: Final = 20_000
+_MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
+_MOST_COLUMNS: Final = 40  # of a table without lines
+_HEADER_ROWS: Final = 4
+_LABEL: Final = 200  # characters of a row's label that is repeated in each row that it covers
+_UNITS: Final = frozenset("$€£¥%*)")
+
+
+class Word(NamedTuple):
+    """A word and its box. `at` is the offset of its first character in the page's text."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    at: int = 0
+
+
+class Edge(NamedTuple):
+    """A drawn line, or a side of a filled box: where it is, and from where to where it goes."""
+
+    place: float
+    start: float
+    end: float
+
+
+class Page(NamedTuple):
+    """What is on a page. `style` tells the look of the character at an offset: equal looks are equal."""
+
+    words: Sequence[Word]
+    across: Sequence[Edge] = ()
+    upright: Sequence[Edge] = ()
+    style: Callable[[int], object] = lambda _: None
+
+
+class Columns(NamedTuple):
+    """The columns of a page's last table, for one that goes on without its header on the next page."""
+
+    lefts: tuple[float, ...]
+    names: list[str]
+
+
+class _Piece(NamedTuple):
+    """Words of one line with no more than a blank between them."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    words: list[Word]
+
+    @property
+    def text(self) -> str:
+        return _joined(word.text for word in self.words)
+
+
+_Line = list[_Piece]
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Return the texts as one line; U+FFFE is a hyphen at the end of a line, and the word goes on."""
+    return " ".join(texts).replace("\ufffe ", "\ufffe")
+
+
+class _Table(NamedTuple):
+    top: float
+    lefts: tuple[float, ...]
+    rows: list[list[str]]
+    styles: list[object]  # of each row
+    ruled: bool = False  # found by its lines
+
+
+def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Columns | None]:
+    """Return the page's text in reading order, and the columns of the table at its end.
+
+    The text is None if the order of the words as they are drawn is as good: there are no tables and no columns.
+    `before` are the columns of the table at the end of the page before.
+    """
+    pieces = _pieces(page.words)
+    if len(pieces) > _MOST_PIECES:
+        return None, None
+    tables: list[tuple[_Table, float]] = []
+    for box in _boxes(page):
+        table, rest = _ruled(page, box, pieces)
+        if table is not None:
+            tables.append((table, table.top))
+            pieces = rest
+    return _composed(page, pieces, sorted(tables, key=lambda each: each[1]), before)
+
+
+def _composed(
+    page: Page, pieces: list[_Piece], tables: list[tuple[_Table, float]], before: Columns | None
+) -> tuple[str | None, Columns | None]:
+    found: list[str | _Table] = []
+    for table, top in tables:
+        above = [piece for piece in pieces if piece.top < top]
+        pieces = [piece for piece in pieces if piece.top >= top]
+        found += [*_flow(page, above), table]
+    changed = bool(found)
+    rest = list(_flow(page, pieces))
+    found += rest
+    if not changed and all(isinstance(part, str) for part in rest) and not _is_reordered(page, rest):
+        return None, None
+    parts: list[str] = []
+    last: Columns | None = None
+    opening = before
+    for part in found:
+        if isinstance(part, str):
+            parts.append(part)
+            # A running header may stand above a table that goes on; a paragraph may not.
+            if sum(map(len, parts)) > 4 * REPEATED:
+                opening = None
+            last = last if last is not None and len(part) <= 2 * REPEATED else None
+        else:
+            written, last = _written(part, opening)
+            parts += ["", *written, ""]
+            opening = None
+    return "\n".join(parts).strip("\n").replace("\n\n\n", "\n\n"), last
+
+
+def _is_reordered(page: Page, lines: Iterable[str | _Table]) -> bool:
+    drawn = [word.text for word in page.words]
+    return " ".join(filter(None, lines)).split() != drawn  # type: ignore[arg-type]
+
+
+# ---- words to lines
+
+
+def _pieces(words: Sequence[Word]) -> list[_Piece]:
+    """Return the pieces of lines, from top to bottom."""
+    rows: list[list[Word]] = []
+    for word in sorted(words, key=lambda each: (each.top + each.bottom, each.left)):
+        middle = (word.top + word.bottom) / 2
+        for row in reversed(rows[-3:]):
+            first = row[0]
+            height = min(first.bottom - first.top, word.bottom - word.top)
+            if abs(middle - (first.top + first.bottom) / 2) < 0.4 * height:
+                row.append(word)
+                break
+        else:
+            rows.append([word])
+    found: list[_Piece] = []
+    for row in rows:
+        row.sort(key=lambda each: each.left)
+        run = [row[0]]
+        for word in row[1:]:
+            size = min(word.bottom - word.top, run[-1].bottom - run[-1].top)
+            gap = word.left - run[-1].right
+            unit = (len(run) == 1 and run[0].text in _UNITS) or word.text in _UNITS
+            if gap > (2.5 if unit else 0.8) * size:
+                found.append(_piece(run))
+                run = []
+            run.append(word)
+        found.append(_piece(run))
+    return found
+
+
+def _piece(words: list[Word]) -> _Piece:
+    """Return the words, which are from left to right, as a piece."""
+    return _Piece(words[0].left, words[0].top, words[-1].right, words[0].bottom, words)
+
+
+def _lines(pieces: Iterable[_Piece]) -> list[_Line]:
+    """Return the pieces by lines, from left to right in each."""
+    found: list[_Line] = []
+    for piece in sorted(pieces, key=lambda each: (each.top + each.bottom, each.left)):
+        last = found[-1][0] if found else None
+        middle = (piece.top + piece.bottom) / 2
+        if last and abs(middle - (last.top + last.bottom) / 2) < 0.4 * min(
+            piece.bottom - piece.top, last.bottom - last.top
+        ):
+            found[-1].append(piece)
+        else:
+            found.append([piece])
+    for line in found:
+        line.sort(key=lambda each: each.left)
+    return found
+
+
+# ---- columns of prose
+
+
+def _flow(page: Page, pieces: list[_Piece], depth: int = 0) -> Iterator[str | _Table]:
+    """Yield the lines of text, and tables without lines; columns of prose one after the other."""
+    gutter = _gutter(pieces) if depth < 4 else None
+    if gutter is None:
+        yield from _with_open_tables(page, _lines(pieces))
+        return
+    band: list[_Piece] = []
+    bottom = 0.0  # of the band
+    for piece in [*sorted(pieces, key=lambda each: each.top), None]:
+        crosses = piece is None or piece.left < gutter < piece.right
+        if piece is not None and not crosses and (not band or piece.top - bottom < piece.bottom - piece.top):
+            bottom = max(bottom, piece.bottom) if band else piece.bottom
+            band.append(piece)
+            continue
+        left = [each for each in band if each.right <= gutter]
+        right = [each for each in band if each.right > gutter]
+        if _is_prose(left) and _is_prose(right):
+            yield from _flow(page, left, depth + 1)
+            yield from _flow(page, right, depth + 1)
+        else:
+            yield from _flow(page, band, 4)
+        band = [piece] if piece is not None and not crosses else []
+        bottom = band[0].bottom if band else 0.0
+        if piece is not None and crosses:
+            yield from _with_open_tables(page, _lines([piece]))
+
+
+def _gutter(pieces: Sequence[_Piece]) -> float | None:
+    """Return where empty space divides the most lines of prose into two columns; None if it doesn't."""
+    lefts = Counter(round(piece.left / 2) for piece in pieces)
+    best, most = None, 0
+    for place, count in lefts.most_common(8):
+        if count < 3:
+            break
+        left = [piece for piece in pieces if piece.right <= 2 * place - 1]
+        right = [piece for piece in pieces if piece.left >= 2 * place - 1]
+        few = min(len(left), len(right))
+        if few > most and len(left) + len(right) >= 0.6 * len(pieces) and _is_prose(left) and _is_prose(right):
+            ends = sorted(piece.right for piece in left)
+            best, most = (ends[len(ends) * 9 // 10] + 2 * place) / 2, few  # other lines may begin further left
+    return best
+
+
+def _is_prose(pieces: Sequence[_Piece]) -> bool:
+    if len(pieces) < 3:
+        return False
+    texts = [piece.text for piece in pieces]
+    figures = sum(map(is_figure, texts))
+    return sum(map(len, texts)) >= 20 * len(texts) and 5 * figures < len(texts)
+
+
+# ---- tables by lines
+
+
+class _Box(NamedTuple):
+    across: list[Edge]
+    upright: list[Edge]
+
+
+class _Groups:
+    """Numbers in groups that are joined pair by pair."""
+
+    def __init__(self, count: int) -> None:
+        self._up = list(range(count))
+
+    def of(self, at: int) -> int:
+        while self._up[at] != at:
+            self._up[at] = self._up[self._up[at]]
+            at = self._up[at]
+        return at
+
+    def join(self, one: int, other: int) -> None:
+        self._up[self.of(one)] = self.of(other)
+
+
+def _boxes(page: Page) -> Iterator[_Box]:
+    """Yield the groups of lines that touch each other."""
+    across, upright = _merged(page.across), _merged(page.upright)
+    if len(across) + len(upright) > _MOST_EDGES:
+        return
+    groups = _Groups(len(across) + len(upright))
+    for one, flat in enumerate(across):
+        for other, tall in enumerate(upright, len(across)):
+            if (
+                flat.start - _NEAR <= tall.place <= flat.end + _NEAR
+                and tall.start - _NEAR <= flat.place <= tall.end + _NEAR
+            ):
+                groups.join(other, one)
+    boxes: dict[int, _Box] = {}
+    for at, edge in enumerate([*across, *upright]):
+        box = boxes.setdefault(groups.of(at), _Box([], []))
+        (box.across if at < len(across) else box.upright).append(edge)
+    for box in boxes.values():
+        if len(box.across) + len(box.upright) > 3:
+            across, upright = (
+                box.across + _closing(box.upright, box.across),
+                box.upright + _closing(box.across, box.upright),
+            )
+            if len(across) > 2 and len(upright) > 2:
+                yield _Box(across, upright)
+
+
+def _closing(edges: Sequence[Edge], crossing: Sequence[Edge]) -> list[Edge]:
+    """Return the lines that are not drawn, where several `edges` end: many tables have no frame."""
+    ends: dict[int, list[Edge]] = {}
+    for edge in edges:
+        for end in (edge.start, edge.end):
+            if not any(abs(each.place - end) <= _NEAR for each in crossing):
+                ends.setdefault(round(end / _NEAR), []).append(edge)
+    return [
+        Edge(end * _NEAR, min(edge.place for edge in some), max(edge.place for edge in some))
+        for end, some in ends.items()
+        if len(some) > 1
+    ]
+
+
+def _merged(edges: Iterable[Edge]) -> list[Edge]:
+    """Return the lines without repetition; pieces of one line are one."""
+    found: list[Edge] = []
+    for edge in sorted(edges):
+        near = takewhile(lambda at: edge.place - found[at].place <= _NEAR / 2, range(len(found) - 1, -1, -1))  # noqa: B023
+        for at in near:
+            last = found[at]
+            if edge.start <= last.end + _NEAR and last.start <= edge.end + _NEAR:
+                found[at] = Edge(last.place, min(last.start, edge.start), max(last.end, edge.end))
+                break
+        else:
+            found.append(edge)
+            if len(found) > _MOST_EDGES:
+                break
+    return found
+
+
+def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, list[_Piece]]:
+    """Return the table within the lines, or None, and the pieces outside of it."""
+    xs, ys = _places(box.upright), _places(box.across)
+    width, height = len(xs) - 1, len(ys) - 1
+    if width < 2 or height < 2 or width * height > _MOST_CELLS:
+        return None, pieces
+    cells = _cells(box, xs, ys)
+    inside, outside = _sorted(pieces, cells, xs, ys)
+    # Lines at which no text begins divide nothing: those of a drawing, or of a gap between two cells.
+    rows_of: dict[int, int] = {}
+    columns_of: dict[int, int] = {}
+    for row, line in enumerate(cells):
+        for column, cell in enumerate(line):
+            rows_of.setdefault(cell, row)
+            columns_of[cell] = min(columns_of.get(cell, column), column)
+    rows = sorted({rows_of[cell] for cell in inside})
+    columns = sorted({columns_of[cell] for cell in inside})
+    if len(rows) < 2 or len(columns) < 2:
+        return None, pieces
+    texts = {cell: _joined(piece.text for piece in _pieces(words)) for cell, words in inside.items()}
+    shown: set[int] = set()
+    table: list[list[str]] = []
+    styles: list[object] = []
+    for row in rows:
+        texts_of_row: list[str] = []
+        looks: list[object] = []
+        for column in columns:
+            cell = cells[row][column]
+            text = texts.get(cell, "")
+            if cell in shown and text:
+                repeated = len(text) <= (REPEATED if texts_of_row else _LABEL)
+                texts_of_row.append(Covered(text) if repeated else "")
+            else:
+                texts_of_row.append(text)
+                if text:
+                    looks.append(page.style(inside[cell][0].at))
+            shown.add(cell)
+        table.append(texts_of_row)
+        styles.append(Counter(looks).most_common(1)[0][0] if looks else None)
+    if not any(len(own(line)) > 1 for line in table[1:]):
+        return None, pieces
+    return _Table(ys[rows[0]], tuple(xs[column] for column in columns), table, styles, ruled=True), outside
+
+
+def _sorted(
+    pieces: Iterable[_Piece], cells: Sequence[Sequence[int]], xs: Sequence[float], ys: Sequence[float]
+) -> tuple[dict[int, list[Word]], list[_Piece]]:
+    """Return the words by the cell that they are in, and the pieces outside of all."""
+    inside: dict[int, list[Word]] = {}
+    outside: list[_Piece] = []
+    for piece in pieces:
+        if piece.bottom < ys[0] or piece.top > ys[-1]:
+            outside.append(piece)
+            continue
+        left: list[Word] = []
+        for word in piece.words:
+            x, y = (word.left + word.right) / 2, (word.top + word.bottom) / 2
+            if xs[0] < x < xs[-1] and ys[0] < y < ys[-1]:
+                inside.setdefault(cells[bisect_right(ys, y) - 1][bisect_right(xs, x) - 1], []).append(word)
+            else:
+                left.append(word)
+        if left:
+            outside.append(_piece(left))
+    return inside, outside
+
+
+def _places(edges: Iterable[Edge]) -> list[float]:
+    found: list[float] = []
+    for place in sorted(edge.place for edge in edges):
+        if not found or place - found[-1] > _NEAR:
+            found.append(place)
+    return found
+
+
+def _cells(box: _Box, xs: Sequence[float], ys: Sequence[float]) -> list[list[int]]:
+    """Return for each field of the grid the number of its cell: fields without a line between them are one."""
+    width, height = len(xs) - 1, len(ys) - 1
+    upright = _by_place(box.upright, xs)
+    across = _by_place(box.across, ys)
+    groups = _Groups(width * height)
+    for row in range(height):
+        for column in range(width):
+            at = row * width + column
+            if column and not _covers(upright[column], ys[row], ys[row + 1]):
+                groups.join(at, at - 1)
+            if row and not _covers(across[row], xs[column], xs[column + 1]):
+                groups.join(at, at - width)
+    return [[groups.of(row * width + column) for column in range(width)] for row in range(height)]
+
+
+def _by_place(edges: Iterable[Edge], places: Sequence[float]) -> list[list[Edge]]:
+    found: list[list[Edge]] = [[] for _ in places]
+    for edge in edges:
+        found[bisect_right(places, edge.place) - 1].append(edge)
+    return found
+
+
+def _covers(edges: Iterable[Edge], start: float, end: float) -> bool:
+    return sum(max(0.0, min(edge.end, end) - max(edge.start, start)) for edge in edges) > 0.6 * (end - start)
+
+
+# ---- tables without lines
+
+
+def _with_open_tables(page: Page, lines: Sequence[_Line]) -> Iterator[str | _Table]:
+    at = 0
+    while at < len(lines):
+        end = _block_end(lines, at) if len(lines[at]) > 1 or _is_group(lines[at : at + 4]) else at
+        table = _open(page, lines[at:end]) if end - at > 2 else None
+        if table is None:
+            yield " ".join(piece.text for piece in lines[at])  # a hyphen at the end of a piece stays
+            at += 1
+        else:
+            yield table
+            at = end
+
+
+def _is_group(lines: Sequence[_Line]) -> bool:
+    """Return whether the first line may be a header of several columns: above their names, not above the labels."""
+    first, *below = lines
+    height = first[0].bottom - first[0].top
+    left = min((line[0].left for line in below), default=math.inf)
+    return bool(below) and len(below[0]) > 1 and first[0].left > left + 3 * height
+
+
+def _block_end(lines: Sequence[_Line], start: int) -> int:
+    """Return where the lines end that may be a table: those of several pieces, with single lines between them."""
+    end = start + 1
+    alone = 0
+    for at in range(start + 1, len(lines)):
+        line, above = lines[at], lines[at - 1]
+        height = line[0].bottom - line[0].top
+        if line[0].top - above[0].bottom > 2.5 * height:
+            break
+        alone = 0 if len(line) > 1 else alone + 1
+        if alone > 2 or (alone and len(line[0].text) > 2 * REPEATED):
+            break
+        if not alone:
+            end = at + 1
+    return end
+
+
+def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
+    """Return the table that the lines make, None if they don't."""
+    columns = _columns(line for line in lines if len(line) > 1)
+    if not 1 < len(columns) <= _MOST_COLUMNS:
+        return None
+    rows: list[list[str]] = []
+    styles: list[object] = []
+    begins: list[float] = []  # bottom of the row so far
+    for line in lines:
+        cells = _filled(line, columns)
+        height = line[0].bottom - line[0].top
+        if rows and _continues(rows[-1], cells, line[0].top - begins[-1] < 0.45 * height):
+            rows[-1] = [_joined(filter(None, (a, b))) for a, b in zip(rows[-1], cells, strict=True)]
+            begins[-1] = line[0].bottom
+            continue
+        rows.append(cells)
+        begins.append(line[0].bottom)
+        styles.append(page.style(line[-1].words[0].at))
+    if not _is_table(rows):
+        return None
+    return _Table(lines[0][0].top, tuple(left for left, _ in columns), rows, styles)
+
+
+def _columns(lines: Iterable[_Line]) -> list[list[float]]:
+    """Return where columns begin and end: what stands below each other, without what reaches over several of them."""
+    found: list[list[float]] = []
+    for piece in sorted((piece for line in lines for piece in line), key=lambda each: each.right - each.left):
+        met = [column for column in found if piece.left < column[1] and column[0] < piece.right]
+        if len(met) == 1:
+            met[0][:] = [min(met[0][0], piece.left), max(met[0][1], piece.right)]
+        elif not met:
+            found.append([piece.left, piece.right])
+            if len(found) > _MOST_COLUMNS:
+                break
+    return sorted(found)
+
+
+def _filled(line: _Line, columns: Sequence[Sequence[float]]) -> list[str]:
+    cells = [""] * len(columns)
+    for piece in line:
+        met = [at for at, column in enumerate(columns) if piece.left < column[1] and column[0] < piece.right]
+        for at in met or [0]:
+            if cells[at]:
+                cells[at] = _joined((cells[at], piece.text))
+            else:
+                cells[at] = Covered(piece.text) if met and at > met[0] else piece.text
+    return cells
+
+
+def _is_table(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the rows have figures, or at least three columns of short cells."""
+    data = [own(row) for row in rows if len(own(row)) > 1]
+    values = [cell for row in data for cell in row[1:]]
+    if len(data) < 2 or 2 * len(data) < len(rows):
+        return False
+    short = sum(len(cell) <= REPEATED / 2 for cell in values)
+    return 3 * sum(map(is_figure, values)) >= len(values) or (len(rows[0]) > 2 and short >= 0.8 * len(values))
+
+
+def _continues(row: Sequence[str], cells: Sequence[str], close: bool) -> bool:
+    """Return whether a line belongs to the row above it: the rest of a cell that is wrapped."""
+    filled = [at for at, cell in enumerate(cells) if cell]
+    if not close or any(is_figure(cells[at]) for at in filled):
+        # A label of two lines has its values on the second.
+        return close and len(own(row)) == 1 and bool(row[0]) and cells[0][:1].islower()
+    if any(not row[at] for at in filled):
+        return False
+    return cells[0] == "" or cells[0][:1].islower()
+
+
+# ---- headers
+
+
+def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns | None]:
+    """Return the paragraphs of a table, and its columns; `before` are those of the table that it may go on with."""
+    at, count = _header(table)
+    rows = table.rows
+    names = [
+        " ".join(dict.fromkeys(row[column] for row in rows[at : at + count] if row[column]))
+        for column in range(len(table.lefts))
+    ]
+    titles = [" | ".join(own(row)) for row in rows[:at]]
+    lines = [" | ".join(filter(None, names))] if count else []
+    if before is not None and _same(before, table, names if count else None):
+        names, lines, titles = before.names, [], titles if count else []
+        rows = rows if count else [*table.rows]
+        at = at if count else 0
+    paragraphs = list(named_rows(rows[at + count :], names))
+    text = "\n\n".join(filter(None, [*titles, *lines, *paragraphs]))
+    return [text], Columns(table.lefts, names)
+
+
+def _same(before: Columns, table: _Table, names: list[str] | None) -> bool:
+    if len(before.lefts) != len(table.lefts) or not any(before.names):
+        return False
+    if names is not None:
+        return names == before.names
+    return all(abs(one - other) < 12 for one, other in zip(before.lefts, table.lefts, strict=True))
+
+
+def _header(table: _Table) -> tuple[int, int]:
+    """Return how many rows are above the header, and how many the header has; 0 if there is none."""
+    rows, styles = table.rows, table.styles
+    at = next((at for at, row in enumerate(rows) if len(own(row)) > 1 or (own(row) and not row[0])), 0)
+    body = Counter(styles[at + 1 :]).most_common(1)
+    count = 0
+    for row, style in zip(rows[at : min(at + _HEADER_ROWS, len(rows) - 1)], styles[at:], strict=False):
+        names = own(row)[1:] if row[0] else own(row)
+        below = [own(each)[1:] for each in rows[at + count + 1 :]]
+        figures = sum(is_figure(cell) for cells in below for cell in cells)
+        looks = style is not None and bool(body) and style != body[0][0]
+        lacks = 3 * figures >= sum(map(len, below)) > 0 and not any(map(_is_value, names))
+        if not names or not (looks or lacks) or any(map(_is_value, names)):
+            break
+        count += 1
+    if not count and (found := find_header(rows)) is not None:
+        return found.at, found.rows
+    # A printed table of words with lines around its cells has a header.
+    first = rows[at]
+    if (
+        not count
+        and table.ruled
+        and len(set(first)) == len(first) > 2
+        and all(first)
+        and not any(map(is_figure, first))
+    ):
+        return at, int(max(map(len, first)) <= REPEATED)
+    return at, count
+
+
+def _is_value(cell: str) -> bool:
+    """Return whether the cell is a figure that isn't a year."""
+    return is_figure(cell) and not (len(cell.strip(" *()")) == 4 and cell.strip(" *()")[:2] in ("19", "20"))

@@ -1,0 +1,172 @@
+import re
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, text_of
+
+_WIDE, _HIGH = 6, 12  # points of a character and of a line
+
+
+def _page(text: str, across: Iterable[Edge] = (), upright: Iterable[Edge] = (), bold: Sequence[int] = ()) -> Page:
+    """Return a page with the words as they stand; `bold` are lines."""
+    words: list[Word] = []
+    lines = text.strip("\n").split("\n")
+    for row, line in enumerate(lines):
+        for word in re.finditer(r"\S+", line):
+            left, top = _WIDE * word.start(), _HIGH * row
+            words.append(Word(word[0], left, top, left + _WIDE * len(word[0]), top + _HIGH - 2, row))
+    return Page(words, list(across), list(upright), lambda at: at in bold)
+
+
+def _grid(columns: Sequence[int], rows: Sequence[int]) -> tuple[list[Edge], list[Edge]]:
+    """Return the lines at the columns and rows given in characters and lines."""
+    xs, ys = [_WIDE * x - 2 for x in columns], [_HIGH * y - 1 for y in rows]
+    return [Edge(y, xs[0], xs[-1]) for y in ys], [Edge(x, ys[0], ys[-1]) for x in xs]
+
+
+def _rows(text: str | None) -> list[str]:
+    return (text or "").split("\n\n")
+
+
+PROSE = """
+The harbour of Skerrow was      Tickets for the ferry cost
+built by the brothers Holm      nine euros, and children up
+in eighteen sixty, and its      to five travel free, but
+piers are made of oak from      dogs pay two euros and must
+the north of the island.        wear a lead on all decks.
+"""
+
+
+def test_columns_of_prose_are_read_one_after_the_other() -> None:
+    text, _ = text_of(_page(PROSE))
+
+    left, right = zip(*(re.split(r" {3,}", line) for line in PROSE.strip().split("\n")), strict=True)
+    assert (text or "").split("\n") == [*left, *right]
+
+
+def test_a_page_of_prose_keeps_the_order_it_was_drawn_in() -> None:
+    assert text_of(_page("One line of prose,\nand another one that is longer.")) == (None, None)
+
+
+def test_a_table_with_lines_keeps_empty_cells_and_wrapped_ones() -> None:
+    lines = _grid((0, 10, 20, 34, 44), (0, 1, 2, 4, 5))
+    page = _page(
+        """
+Pier      Depth     Warden        Crane
+North     4.5 m                   9 t
+South     12 m      Holm, and at
+                    night Brandt
+West      6 m                     3 t
+""",
+        *lines,
+        bold=(0,),
+    )
+
+    assert _rows(text_of(page)[0]) == [
+        "Pier | Depth | Warden | Crane",
+        "Pier: North; Depth: 4.5 m; Crane: 9 t",
+        "Pier: South; Depth: 12 m; Warden: Holm, and at night Brandt",
+        "Pier: West; Depth: 6 m; Crane: 3 t",
+    ]
+
+
+def test_a_cell_over_several_rows_or_columns_stands_in_each() -> None:
+    across, upright = _grid((0, 10, 20, 30), (0, 1, 2, 3, 4))
+    across[1] = Edge(across[1].place, upright[1].place, upright[3].place)  # under the group, not under Deck
+    across[3] = Edge(across[3].place, upright[1].place, upright[3].place)  # Lower has two rows
+    upright[2] = Edge(upright[2].place, across[1].place, across[4].place)  # the group has two columns
+    page = _page(
+        """
+Deck        Price in euros
+          2023      2024
+Lower     55        65
+          60        70
+""",
+        across,
+        upright,
+        bold=(0, 1),
+    )
+
+    assert _rows(text_of(page)[0])[1:] == [
+        "Deck: Lower; Price in euros 2023: 55; Price in euros 2024: 65",
+        "Deck: Lower; Price in euros 2023: 60; Price in euros 2024: 70",
+    ]
+
+
+def test_a_table_needs_no_frame() -> None:
+    across, upright = _grid((0, 10, 20, 30), (0, 1, 2, 3))
+    page = _page(
+        """
+Pier      Depth     Crane
+North     4.5 m     9 t
+South     12 m      4 t
+""",
+        across[1:3],
+        upright[1:3],
+        bold=(0,),
+    )
+
+    assert _rows(text_of(page)[0])[1:] == [
+        "Pier: North; Depth: 4.5 m; Crane: 9 t",
+        "Pier: South; Depth: 12 m; Crane: 4 t",
+    ]
+
+
+ACCOUNTS = """
+                               Three months ended
+                               March       June
+Net income                     $ 120       $ 95
+Cash from all operating
+activities                     1,200       (310)
+Debts                                      40
+"""
+
+
+def test_a_table_without_lines_has_its_headers_and_wrapped_labels() -> None:
+    text, _ = text_of(_page(ACCOUNTS))
+
+    assert _rows(text)[-3:] == [
+        "Net income; Three months ended March: $ 120; Three months ended June: $ 95",
+        "Cash from all operating activities; Three months ended March: 1,200; Three months ended June: (310)",
+        "Debts; Three months ended June: 40",
+    ]
+
+
+def test_years_are_a_header_and_other_figures_are_not() -> None:
+    with_years, _ = text_of(_page("            2023   2022\nOil         5      4\nGas         7      6"))
+    without, _ = text_of(_page("Tar         71     24\nOil         5      4\nGas         7      6"))
+
+    assert _rows(with_years)[-2:] == ["Oil; 2023: 5; 2022: 4", "Gas; 2023: 7; 2022: 6"]
+    assert _rows(without) == ["Tar; 71; 24", "Oil; 5; 4", "Gas; 7; 6"]
+
+
+@pytest.mark.parametrize("header", ["Pier     Depth     Crane\n", ""])
+def test_a_table_goes_on_on_the_next_page_below_its_header(header: str) -> None:
+    _, columns = text_of(_page("Pier     Depth     Crane\nNorth    4.5       9\nSouth    12        4"))
+
+    text, _ = text_of(_page(f"{header}East     3.5       8\nWest     11        2\nQuay     10        2"), columns)
+
+    assert columns is not None
+    assert columns.names == ["Pier", "Depth", "Crane"]
+    assert _rows(text) == [
+        "Pier: East; Depth: 3.5; Crane: 8",
+        "Pier: West; Depth: 11; Crane: 2",
+        "Pier: Quay; Depth: 10; Crane: 2",
+    ]
+
+
+def test_another_table_takes_no_names_from_the_page_before() -> None:
+    before = Columns((0.0, 120.0, 240.0), ["Pier", "Depth", "Crane"])
+
+    text, _ = text_of(_page("East     3.5       8\nWest     11        2\nQuay     10        2"), before)
+
+    assert _rows(text) == ["East; 3.5; 8", "West; 11; 2", "Quay; 10; 2"]
+
+
+def test_text_around_a_table_keeps_its_place() -> None:
+    page = _page(f"Above.\n\n\n\n{ACCOUNTS.strip(chr(10))}\n\n\n\nBelow.")
+
+    parts = _rows(text_of(page)[0])
+
+    assert (parts[0].split("\n")[0], parts[-1]) == ("Above.", "Below.")
