@@ -91,8 +91,9 @@ def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: in
                 fresh = [(case, request) for case, request in sent if source.is_new(request)]
                 for (case, request), reply in zip(fresh, pool.map(target.send_or_fail, _requests(fresh)), strict=True):
                     _judge(found, case, request, reply)
-                if fresh and (held := target.held_s()) > HELD_S:
-                    found.fault(f"{source.label}: held the loop", fresh[-1][1], f"{held:.3f} s, this or one before it")
+                if fresh and (held := target.held())[0] > HELD_S:
+                    took = f"{held[0]:.3f} s, this or one before it: {held[1]}"
+                    found.fault(f"{source.label}: held the loop", fresh[-1][1], took)
                 source.seconds += time.monotonic() - before
                 found.seconds = time.monotonic() - began
                 if not fresh or source.seconds > _DEAR * seconds / len(operations):

@@ -30,8 +30,8 @@ class Target(Protocol):
         """Return the whole reply, or why there is none. Called from several threads."""
         ...
 
-    def held_s(self) -> float:
-        """Return for how many seconds the event loop was held up since this was last asked, at longest."""
+    def held(self) -> tuple[float, str]:
+        """Return for how many seconds the event loop was held up since this was last asked, at longest, and by what."""
         ...
 
 
@@ -58,8 +58,8 @@ class _InProcess(_Sender):
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._stack = AsyncExitStack()
-        self._holds = self._stack.enter_context(loop_holds())
         self._client, self.spec = self._run(self._started(folder))
+        self._holds = self._stack.enter_context(loop_holds())  # now: making the API isn't an answer
 
     async def _started(self, folder: Path) -> tuple[httpx.AsyncClient, dict[str, Any]]:
         parts = await start(Settings(data=folder, samples="off", chat="extractive:"), self._stack)
@@ -71,9 +71,9 @@ class _InProcess(_Sender):
         reply: httpx.Response = self._run(self._client.send(request))
         return reply
 
-    def held_s(self) -> float:
-        """Return the CPU time of the longest callback."""
-        return self._holds.look()[0]
+    def held(self) -> tuple[float, str]:
+        """Return the CPU time of the longest callback, and what it was."""
+        return self._holds.look()
 
     def stop(self) -> None:
         """Stop the parts."""
@@ -103,10 +103,10 @@ class _OverHttp(_Sender):
         request.headers["Host"] = request.url.netloc.decode()
         return self._client.send(request)
 
-    def held_s(self) -> float:
-        """Return the longest gap of the server's loop."""
+    def held(self) -> tuple[float, str]:
+        """Return the longest gap of the server's loop; by what isn't known."""
         lines = self._client.get("/metrics").text.splitlines()
-        return max((float(line.split()[1]) for line in lines if line.startswith(_GAP)), default=0.0)
+        return max((float(line.split()[1]) for line in lines if line.startswith(_GAP)), default=0.0), ""
 
 
 @contextmanager

@@ -37,8 +37,8 @@ class OneReply:
         reply.elapsed = timedelta()
         return reply
 
-    def held_s(self) -> float:
-        return 0.0
+    def held(self) -> tuple[float, str]:
+        return 0.0, ""
 
 
 @pytest.mark.parametrize(
