@@ -283,6 +283,11 @@ class PreparedChunk(Message, frozen=True):
         return self.text if self.embedding is None else self.embedding
 
 
+def with_header(text: str, header: str | None) -> str:
+    """Return a passage below the header of the table that it continues, if there is one."""
+    return f"{header}\n{text}" if header else text
+
+
 class DocumentExtracted(Message, frozen=True):
     """documents.extracted: the truth. Key: documentId/version, partitioned by documentId alone."""
 
@@ -312,6 +317,7 @@ class Chunk(Message, frozen=True):
     type: ChunkType = "paragraph"
     semantic_score: float | None = None  # 0..1: lexical diversity, density and completeness
     context_before: str | None = None  # the text before it, if an overlap is set; neither embedded nor hashed
+    table_header: str | None = None  # of the table, or row, that it continues: shown above it, embedded and hashed
     embedding: str | None = None  # of a prepared chunk: text to embed, if it differs from `text`
     tags: tuple[str, ...] = ()  # of a prepared chunk: in addition to the document's
     metadata: dict[str, Any] = {}  # of a prepared chunk
@@ -319,7 +325,7 @@ class Chunk(Message, frozen=True):
     @property
     def embedded(self) -> str:
         """Return the text that its vector is of."""
-        return self.text if self.embedding is None else self.embedding
+        return with_header(self.text, self.table_header) if self.embedding is None else self.embedding
 
 
 class DocumentChunked(Message, frozen=True):

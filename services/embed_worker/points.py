@@ -9,7 +9,7 @@ from shared.embedder import Vector
 from shared.embedder.half_precision import Precision, half_precision
 from shared.ids import chunk_id, point_id
 from shared.inputs.language_variants import variant_texts
-from shared.state.index import EMBEDDED, Head, deletion_head, vector_hash
+from shared.state.index import EMBEDDED, TABLE_HEADER, Head, deletion_head, vector_hash
 from shared.store import Payload, Point, Sparse
 from shared.times import iso
 from shared.topics import SUBMITTED
@@ -24,7 +24,9 @@ def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
     first chunk, the description (ADR 0021).
     """
     more = (document.description if chunk.order == 0 else None, *variant_texts(chunk.metadata))
-    return "\n".join(filter(None, (document.title, chunk.section, chunk.text, chunk.embedding, *more)))
+    return "\n".join(
+        filter(None, (document.title, chunk.section, chunk.table_header, chunk.text, chunk.embedding, *more))
+    )
 
 
 def chunk_points(
@@ -95,6 +97,7 @@ def _of_chunk(document: DocumentVersion, chunk: Chunk) -> dict[str, Any]:
         "chunkOrder": chunk.order,
         "pageNumber": chunk.page,
         "sectionTitle": chunk.section,
+        TABLE_HEADER: chunk.table_header,  # also None, so that no caller's field of that name is taken for it
         "tokenCount": chunk.tokens,
         "charCount": len(chunk.text),
         "chunkType": chunk.type,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-Kind = Literal["heading", "paragraph", "list", "table", "code"]
+Kind = Literal["heading", "paragraph", "list", "table", "code", "record"]  # record: a row on a line of its own
 
 _TITLE_CHARACTERS = 120  # a "heading" of a megabyte must not be repeated in every chunk's section
 
@@ -24,6 +24,7 @@ _DELIMITER_ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?
 _UNDERLINE = re.compile(r" {0,3}(=++|-++)[ \t]*+$", re.MULTILINE)
 # Wiki headings: more signs mean a deeper level; some exports put blanks between the signs.
 _EQUALS = re.compile(r"[ \t]*+(=(?:[ \t]?=){0,5})[ \t]++(?P<title>[^\s=](?:[^\n]*[^\s=])?)[ \t]++\1[ \t]*+$")
+_ROW = re.compile(r"[^\n;:]{1,80}+: [^\n;]*+(?:;(?! )[^\n;]*+)*+; [^\n;:]{1,80}+: ")
 _HEADING_LINE = 200  # characters, at most
 _TRAILING_HASHES = re.compile(r"(?:^|[ \t])#++$|(?<![ \t])[ \t]*+\{#[^{}]*+\}$")
 
@@ -69,7 +70,18 @@ def _trimmed(text: str, start: int, end: int, kind: Kind) -> Iterator[TextBlock]
     piece = text[start:end]
     end = start + len(piece.rstrip())
     if end > start:
+        if kind == "paragraph" and _is_record(text, start, end):
+            kind = "record"
         yield TextBlock(start if kind == "code" else end - len(piece.strip()), end, kind)
+
+
+def _is_record(text: str, start: int, end: int) -> bool:
+    """Return whether a paragraph is a row: `name: value; name: value`, or `value | value`."""
+    if text.find("\n", start, end) >= 0:
+        return False
+    return text.find(" | ", start, end) >= 0 or (
+        text.find("; ", start, end) >= 0 and _ROW.match(text, start, end) is not None
+    )
 
 
 def _markdown(text: str, start: int, end: int) -> Iterator[TextBlock]:

@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from shared.contracts import with_header
+
 SNIPPET: Final = 240  # characters of a passage
 
 
@@ -57,7 +59,7 @@ def hit_lines(hits: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     for number, hit in enumerate(hits, start=1):
         place = where(hit["metadata"])
         yield Text.assemble(f"{number:2}. ", (place, "bold"), ("  score ", "dim"), (f"{hit['score']:.2f}", "green"))
-        for line in textwrap.wrap(snippet(hit["text"]), 96):
+        for line in textwrap.wrap(snippet(with_header(hit["text"], hit["metadata"].get("tableHeader"))), 96):
             yield Text(f"    {line}")
 
 

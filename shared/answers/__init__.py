@@ -5,6 +5,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from shared.contracts import with_header
+
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
 
@@ -17,6 +19,11 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     score: float  # 0..1
     metadata: dict[str, Any]
+
+    @property
+    def shown(self) -> str:
+        """Return the text below the header of the table that it continues."""
+        return with_header(self.text, self.metadata.get("tableHeader"))
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):

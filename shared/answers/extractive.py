@@ -270,7 +270,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
             continue
         fits = all(_holds(there, code) for code in asks.codes)
         section = str(passage.metadata.get("sectionTitle") or "")
-        for position, unit in enumerate(units(passage.text, section, noise[_document(passage)])):
+        for position, unit in enumerate(units(passage.shown, section, noise[_document(passage)])):
             terms = _with_forms(frozenset(words(unit.text)), forms)
             if unit.kind in ("field", "row") and not fits:
                 continue
@@ -483,7 +483,7 @@ class _Matching:
 
 
 def _all_words(passage: Passage) -> frozenset[str]:
-    return frozenset(words(f"{passage.title} {passage.metadata.get('sectionTitle') or ''} {passage.text}"))
+    return frozenset(words(f"{passage.title} {passage.metadata.get('sectionTitle') or ''} {passage.shown}"))
 
 
 def _beside(found: Sequence[Quotable]) -> list[list[int]]:
@@ -619,7 +619,7 @@ def _held(passages: Sequence[Passage]) -> dict[str, set[str]]:
     for passage in passages:
         metadata = passage.metadata
         above = " ".join(str(metadata.get(name) or "") for name in ("path", "sectionTitle", "url"))
-        held.setdefault(_document(passage), set()).update(words(f"{passage.title} {above} {passage.text}"))
+        held.setdefault(_document(passage), set()).update(words(f"{passage.title} {above} {passage.shown}"))
     return held
 
 

@@ -81,7 +81,7 @@ def new_boundary() -> str:
 
 def shown(passages: Sequence[Passage], *, share: int = 1) -> Sequence[Passage]:
     """Return the passages that go into the prompt: the first ones, as many as fit, and at least one."""
-    sizes = [passage.title + passage.text for passage in passages]
+    sizes = [passage.title + passage.shown for passage in passages]
     return passages[: max(1, _fitting(sizes, CONTEXT_BYTES // share))]
 
 
@@ -93,7 +93,7 @@ def _view(passage: Passage) -> dict[str, Any]:
     return {
         "number": passage.number,
         "title": quoted(passage.title),
-        "text": quoted(passage.text),
+        "text": quoted(passage.shown),
         "origin": quoted(str(origin)),
         "pages": f"p.{page}" if page else "",
         "source_type": quoted(str(metadata.get("sourceType") or metadata.get("documentType") or "")),

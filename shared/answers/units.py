@@ -9,10 +9,12 @@ import msgspec
 
 from shared.answers.citations import unmarked
 from shared.answers.sentences import plain, split, words
+from shared.text.records import fields
 
 Kind = Literal["sentence", "list", "code", "row", "field"]
 
 LONGEST_LIST: Final = 600  # characters of a list that is quoted whole; items of a longer one are quoted alone
+LONGEST_CELL: Final = 300  # characters of a row's cell that is quoted with the row
 LONGEST_CODE: Final = 900  # of a code block; a longer one is left out
 
 _FENCE: Final = re.compile(r"(?:```|~~~)\s*([\w+-]*)")
@@ -92,7 +94,7 @@ def units(text: str, section: str = "", noise: Collection[str] = ()) -> list[Uni
                 found.extend(_code(block, opening, about))
                 opening = ""
             case "row":
-                found.append(_row(block, about))
+                found.extend(_row(block, about, number))
                 opening = ""
             case "field":
                 found.append(Unit(kind="field", text=plain(block), about=about))
@@ -130,17 +132,24 @@ def _code(block: str, opening: str, about: str) -> Iterator[Unit]:
         yield Unit(kind="code", text=f"{opening}\n\n{fenced}" if opening else fenced, about=about, opening=opening)
 
 
-def _row(block: str, about: str) -> Unit:
-    """Return a row, of its header's cells and its own, as `row, column: value`."""
+def _row(block: str, about: str, number: int) -> Iterator[Unit]:
+    """Yield a row, of its header's cells and its own, as `row, column: value`; then the sentences of its long cells."""
     header_line, _, row_line = block.partition("\n")
     header = [plain(cell) for cell in header_line.split("\x1f")] if header_line else []
     cells = [plain(cell) for cell in row_line.split("\x1f")]
     if len(header) != len(cells) or len(cells) < 2:
-        return Unit(kind="row", text="; ".join(filter(None, cells)), about=about)
-    named = tuple((name, value) for name, value in zip(header[1:], cells[1:], strict=True) if value)
-    return Unit(
-        kind="row", text=row_text(cells[0], named), about=f"{about} {header[0]}".strip(), cells=((cells[0], ""), *named)
-    )
+        yield Unit(kind="row", text="; ".join(filter(None, cells)), about=about)
+        return
+    above = f"{about} {header[0]}".strip()
+    named = [(name, value) for name, value in zip(header[1:], cells[1:], strict=True) if value]
+    short = tuple(cell for cell in named if len(cell[1]) <= LONGEST_CELL)
+    if short or len(named) == 0:
+        yield Unit(kind="row", text=row_text(cells[0], short), about=above, cells=((cells[0], ""), *short))
+    for name, value in named:
+        if len(value) > LONGEST_CELL:
+            of_cell = f"{above} {cells[0]} {name}"
+            parts = filter(words, split(value))
+            yield from (Unit(kind="sentence", text=part, about=of_cell, block=number) for part in parts)
 
 
 def row_text(row: str, cells: Sequence[tuple[str, str]]) -> str:
@@ -164,7 +173,13 @@ def _blocks(text: str, noise: Collection[str]) -> Iterator[tuple[str, str]]:  # 
             yield "item", " ".join(item)
             item.clear()
         if prose:
-            yield from _paragraph(prose)
+            # A row may stand below its first field, where it continues in another chunk.
+            whole = " ".join(prose) if len(prose) == 1 or (len(prose) == 2 and prose[0].endswith((";", "…"))) else ""
+            if record := fields(whole):
+                names, values = zip(*record, strict=True)
+                yield "row", "\x1f".join(names) + "\n" + "\x1f".join(values)
+            else:
+                yield from _paragraph(prose)
             prose.clear()
         if row:
             yield "row", "\x1f".join(header) + "\n" + "\x1f".join(row)

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 import xxhash
 
-from shared.contracts import Message, TextFormat
+from shared.contracts import Message, TextFormat, with_header
 from shared.embedder import Model, Vector
 from shared.embedder.half_precision import Precision
 from shared.state.batching import Batcher
@@ -59,7 +59,8 @@ _PUT_TOGETHER = 64  # points of several documents in a write; more in one frame 
 MOST_VALUES = 10_000  # values of a field of heads
 _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
 _CODE = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
-EMBEDDED = "embeddingText"  # payload field: the embedded text, if it differs from the one shown
+EMBEDDED = "embeddingText"  # payload field: the embedded text of a ready-made chunk, if it differs from the one shown
+TABLE_HEADER = "tableHeader"  # metadata field: of the table, or row, that a chunk continues
 ATTEMPT = "attempt"  # payload field: number of redrives of the version that wrote the point; absent: none
 FOR_GOOD = 2**31  # the attempt of a version that no redrive may bring back
 MOST_WITHDRAWN = 32  # withdrawn versions remembered of a document; the oldest are forgotten
@@ -155,6 +156,12 @@ class KnownVector(msgspec.Struct, frozen=True):
 def vector_hash(vector: Vector) -> str:
     """Return 32 hex digits, xxh3_128 of the little-endian float32 bytes, to detect damaged vectors."""
     return xxhash.xxh3_128_hexdigest(vector.astype("<f4", copy=False).tobytes())
+
+
+def embedded_text(payload: Payload) -> str:
+    """Return the text that a point's vector is of."""
+    text: str = payload.get(EMBEDDED) or with_header(payload["text"], payload["metadata"].get(TABLE_HEADER))
+    return text
 
 
 def of_document(document_id: str, *more: Match | Range) -> Filter:
@@ -479,7 +486,11 @@ class Index:
                     ),
                     after=after,
                     vectors=True,
-                    fields=("text", EMBEDDED, "metadata.chunkHash", "metadata.vectorHash"),
+                    fields=(
+                        "text",
+                        EMBEDDED,
+                        *(f"metadata.{name}" for name in ("chunkHash", "vectorHash", TABLE_HEADER)),
+                    ),
                     limit=2 * len(missing),
                 )
                 before = len(missing)
@@ -487,8 +498,8 @@ class Index:
                     metadata: dict[str, Any] = point.payload["metadata"]
                     if point.dense is None or metadata["vectorHash"] != vector_hash(point.dense):
                         continue
-                    text: str = point.payload.get(EMBEDDED) or point.payload["text"]
-                    found.setdefault((tenant, metadata["chunkHash"]), KnownVector(text, point.dense))
+                    known = KnownVector(embedded_text(point.payload), point.dense)
+                    found.setdefault((tenant, metadata["chunkHash"]), known)
                     missing.discard(metadata["chunkHash"])
                 if page.after is None:
                     break

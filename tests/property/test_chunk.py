@@ -101,7 +101,7 @@ def test_no_chunk_is_longer_than_its_size_or_the_models_limit(
 ) -> None:
     for chunk in _cut(case, max_tokens):
         assert len(chunk.text) <= case[1]
-        assert chunk.tokens == -(-len(chunk.text.encode()) // 3) <= max_tokens
+        assert chunk.tokens == -(-len(chunk.embedded.encode()) // 3) <= max_tokens
 
 
 @pytest.mark.feature(108, 214)
@@ -116,6 +116,8 @@ def test_every_chunk_but_the_last_has_a_hundred_characters(parts: list[str], siz
     found = _cut((text, size, (), structured))
 
     for chunk, following in pairwise(found):
+        if "|" in following.text:  # a row, which isn't torn to fill the chunk before it
+            continue
         # In so short ones words are cut, and a cut beside white space leaves that out.
         assert (following.start - chunk.start if size < 200 else len(chunk.text)) >= 100
         assert len(chunk.text) <= size
@@ -131,7 +133,7 @@ def test_the_same_text_gives_the_same_chunks_in_nfc_with_their_hash_and_page(
     assert found == _cut(case)
     for chunk in found:
         assert unicodedata.is_normalized("NFC", chunk.text)
-        assert chunk.hash == text_hash(chunk.text)
+        assert chunk.hash == text_hash(chunk.embedded)
         assert chunk.page == max(number for number, start in enumerate(case[2], start=1) if start <= chunk.start)
 
 

@@ -16,13 +16,13 @@ import xxhash
 
 from services.ingest_worker.chunk.words import Words
 from services.ingest_worker.text_blocks import Kind, blocks
-from shared.contracts import Chunk, ChunkType
+from shared.contracts import Chunk, ChunkType, with_header
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
 from shared.inputs.chunk_quality import semantic_score
 from shared.inputs.chunk_sizes import checked_sizes
 
-CHUNKER = "2"  # part of a generation's fingerprint: raise it when the same text gives different chunks
+CHUNKER = "3"  # part of a generation's fingerprint: raise it when the same text gives different chunks
 
 _LEAST = 100  # characters; a chunk is shorter only if no more text is left
 _AHEAD = 64  # characters after a border that its hash covers
@@ -52,12 +52,17 @@ _ITEM = _Cut(re.compile(rf"\n(?=[ \t]{{0,1}}{_MARK})"), 1)
 _POINT = _Cut(re.compile(rf"\n(?=[ \t]*+{_MARK})"), 1)
 _STANZA = _Cut(re.compile(r"\n(?:[^\S\n]*+\n)++"), 1)
 _ROW = _Cut(re.compile(r"\n"), 2)
+_FIELD = _Cut(re.compile(r"(?:;|(?<= )\|) (?=[^:;|\n]{1,80}(?:: | \|))"), 1)
+_LONGEST_LABEL = 120  # characters of a row's first field, for its later parts to repeat it
+_NAME = re.compile(r"[^:;|\n]{1,80}: ")
+_DELIMITERS = re.compile(r"[|:\- \t]*+$")
 _CUTS: dict[Kind, tuple[_Cut, ...]] = {
     "heading": (_SENTENCE, _LINE, _WORD),
     "paragraph": (_UNWRAPPED, _SENTENCE, _LINE, _WORD),
     "list": (_ITEM, _POINT, _SENTENCE, _LINE, _WORD),
     "table": (_ROW, _WORD),
     "code": (_STANZA, _ROW, _WORD),
+    "record": (_FIELD, _SENTENCE, _WORD),
 }
 _TORN = 5  # the grain of a border within a word
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # join emoji
@@ -73,6 +78,12 @@ class _Unit(NamedTuple):
     opens: bool = False  # starts a heading or a page
     grain: int = 0  # of the border before it
     depth: int = 0  # how often it has been split
+    header: str | None = None  # of the table or row that it continues
+
+    @property
+    def is_row(self) -> bool:
+        """Return whether it is a row of a table, and none of its parts."""
+        return (self.kind == "record" and self.depth == 0) or (self.kind == "table" and self.depth == 1)
 
 
 class _Span(NamedTuple):
@@ -100,7 +111,8 @@ def chunks(
 
     `text[c.start:c.end] == c.text` for each chunk `c`. Chunks don't overlap, and only white space is between them. No
     chunk is longer than `size` characters or `tokens.max_tokens`. Only the last one is shorter than 100 characters,
-    unless white space or the token limit forces it. `overlap` changes no chunk: readers add it with `context_before`.
+    unless white space, the token limit or a row that fits a chunk forces it. A chunk that begins within a table or row
+    has its header, which is counted in tokens. `overlap` changes no chunk: readers add it with `context_before`.
     `structured` says that the text is Markdown with headings, tables, lists and code; otherwise it has only paragraphs.
 
     Raises:
@@ -108,9 +120,10 @@ def chunks(
     """
     checked_sizes(size, overlap)
     spans = list(_packed(text, _units(text, pages, structured=structured), size, max(_LEAST, size // 4)))
+    headers = _Headers(tokens, size)
     return tuple(
-        _chunk(text, order, span, count, pages)
-        for order, (span, count) in enumerate(_within_limit(text, spans, tokens))
+        _chunk(text, order, span, count, pages, header=headers.of(span))
+        for order, (span, count) in enumerate(_within_limit(text, spans, tokens, headers))
     )
 
 
@@ -123,13 +136,34 @@ def context_before(text: str, start: int, overlap: int) -> str:
     return context.strip()
 
 
-def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int]) -> Chunk:
+class _Headers:
+    """The headers of spans that continue a table; one that would take half of a chunk is left out."""
+
+    def __init__(self, tokens: TokenCounter, size: int) -> None:
+        self._tokens = tokens
+        self._size = size
+        self._counts: dict[str, int] = {}
+
+    def of(self, span: _Span) -> str | None:
+        """Return the span's header."""
+        header = span.units[0].header
+        return header if header and self.count(header) <= self._tokens.max_tokens // 2 else None
+
+    def count(self, header: str) -> int:
+        """Return the header's tokens."""
+        if header not in self._counts:
+            long = len(header) > self._size
+            self._counts[header] = self._tokens.max_tokens if long else self._tokens.count([header])[0]
+        return self._counts[header]
+
+
+def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int], *, header: str | None) -> Chunk:
     piece = text[span.start : span.end]
     body = next((unit for unit in span.units if unit.kind != "heading"), span.units[-1])
     return Chunk(
         order=order,
         text=piece,
-        hash=text_hash(piece),
+        hash=text_hash(with_header(piece, header)),
         start=span.start,
         end=span.end,
         tokens=count,
@@ -137,6 +171,7 @@ def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int])
         page=max(1, bisect_right(pages, span.start)) if pages else None,
         type=(kind := _type(span)),
         semantic_score=semantic_score(piece, kind),
+        table_header=header,
     )
 
 
@@ -145,7 +180,11 @@ def _type(span: _Span) -> ChunkType:
         return "section"
     kinds = {unit.kind for unit in span.units} - {"heading"}
     kind = kinds.pop()
-    return "paragraph" if kinds or kind == "heading" else kind
+    match kind:
+        case "heading" | "record":
+            return "paragraph"
+        case _:
+            return "paragraph" if kinds else kind
 
 
 def _units(text: str, pages: Sequence[int], *, structured: bool) -> Iterator[_Unit]:
@@ -162,9 +201,14 @@ def _units(text: str, pages: Sequence[int], *, structured: bool) -> Iterator[_Un
         yield _Unit(block.start, block.end, block.kind, section, heading or block.opens_page)
 
 
-def _packed(text: str, units: Iterable[_Unit], size: int, least: int, *, even: bool = False) -> Iterator[_Span]:
-    """Yield chunks of `least` to `size` characters; with `even`, each as long as it can be."""
-    source, words = _fitting(text, units, size), Words(text)
+def _packed(
+    text: str, units: Iterable[_Unit], size: int, least: int, *, even: bool = False, rows: bool = False
+) -> Iterator[_Span]:
+    """Yield chunks of `least` to `size` characters; with `even`, each as long as it can be.
+
+    With `rows`, a row that is longer is a chunk of its own.
+    """
+    source, words = _fitting(text, units, size, rows=rows), Words(text)
     before: list[_Unit] = []  # the last chunk, kept back in case a tiny rest must join it
     ahead: list[_Unit] = []
     while True:
@@ -177,10 +221,13 @@ def _packed(text: str, units: Iterable[_Unit], size: int, least: int, *, even: b
         end = _end(text, words, ahead, fits, least, even=even)
         if end is None:
             room = start + size - ahead[fits].start
-            if room > 0:
-                ahead[fits : fits + 1] = _parts(text, ahead[fits], room)
+            if ahead[fits].is_row and (fits or rows):
+                end = max(fits, 1)
+            elif room > 0:
+                ahead[fits : fits + 1] = _parts(text, ahead[fits], room, size)
                 continue
-            end = fits  # nothing but white space can be added
+            else:
+                end = fits  # nothing but white space can be added
         closed, ahead = ahead[:end], ahead[end:]
         tail = closed[-1].end - closed[0].start < min(_LEAST, least)
         if before and tail and closed[-1].end - before[0].start <= size:
@@ -193,13 +240,13 @@ def _packed(text: str, units: Iterable[_Unit], size: int, least: int, *, even: b
         yield _Span(tuple(before))
 
 
-def _fitting(text: str, units: Iterable[_Unit], size: int) -> Iterator[_Unit]:
-    """Yield the units; one that is too large for a chunk is yielded in parts."""
+def _fitting(text: str, units: Iterable[_Unit], size: int, *, rows: bool) -> Iterator[_Unit]:
+    """Yield the units; one that is too large for a chunk is yielded in parts. With `rows`, a larger row stays whole."""
     pending: list[_Unit] = []  # last one first
     source = iter(units)
     while unit := pending.pop() if pending else next(source, None):
-        if unit.end - unit.start > size:
-            pending.extend(reversed(_parts(text, unit, size)))
+        if unit.end - unit.start > size and not (rows and unit.is_row):
+            pending.extend(reversed(_parts(text, unit, size, size)))
         else:
             yield unit
 
@@ -247,7 +294,7 @@ def _hash(text: str, at: int) -> int:
     return xxhash.xxh3_64_intdigest(text[at : at + _AHEAD].encode("utf-8", "surrogatepass"))
 
 
-def _parts(text: str, unit: _Unit, room: int) -> list[_Unit]:
+def _parts(text: str, unit: _Unit, room: int, size: int) -> list[_Unit]:
     """Return the unit's parts at the next finer grain that has a border in it; at the finest, `room` and the rest."""
     cuts = _CUTS[unit.kind]
     for depth in range(unit.depth, len(cuts)):
@@ -259,16 +306,33 @@ def _parts(text: str, unit: _Unit, room: int) -> list[_Unit]:
             (unit.end, unit.end),
         ]:
             if start < end and not text[start:end].isspace():
-                parts.append(_Unit(start, end, unit.kind, unit.section, opens, grain, depth + 1))
+                parts.append(_Unit(start, end, unit.kind, unit.section, opens, grain, depth + 1, unit.header))
                 opens, grain = False, max(unit.grain, cut.grain)
             start = following
         if len(parts) > 1:
-            return parts
+            return _headed(text, unit, parts, size)
     middle = _between_graphemes(text, unit.start, unit.start + room)
     return [
         unit._replace(end=middle, depth=len(cuts)),
         unit._replace(start=middle, opens=False, grain=_TORN, depth=len(cuts)),
     ]
+
+
+def _headed(text: str, unit: _Unit, parts: list[_Unit], size: int) -> list[_Unit]:
+    """Return the parts of a table or row with what each keeps above it; a header stays with a first row that fits."""
+    first, second, header = parts[0], parts[1], unit.header
+    if unit.kind == "table" and unit.depth == 0:
+        if not _DELIMITERS.match(text, second.start, second.end):
+            return parts
+        header = text[first.start : second.end]
+        end = 3 if len(parts) > 2 and parts[2].end - first.start <= size else 2
+        parts = [first._replace(end=parts[end - 1].end), *parts[end:]]
+    elif unit.kind == "record" and unit.depth == 0 and first.end - first.start <= _LONGEST_LABEL:
+        label = text[first.start : first.end].rstrip(" ;|")
+        header = f"{label};" if _NAME.match(label) else f"{label} |"
+    elif unit.kind == "record" and unit.depth == 1 and (name := _NAME.match(text, unit.start, unit.end)):
+        header = f"{header or ''} {name[0]}…".lstrip()
+    return [parts[0], *(part._replace(header=header) for part in parts[1:])] if header else parts
 
 
 def _between_graphemes(text: str, start: int, at: int) -> int:
@@ -280,18 +344,28 @@ def _between_graphemes(text: str, start: int, at: int) -> int:
     return at
 
 
-def _within_limit(text: str, spans: Sequence[_Span], tokens: TokenCounter) -> Iterator[tuple[_Span, int]]:
+def _within_limit(
+    text: str, spans: Sequence[_Span], tokens: TokenCounter, headers: _Headers
+) -> Iterator[tuple[_Span, int]]:
     """Yield every span with its tokens; a span over the model's limit is yielded in smaller pieces of similar size."""
-    for span, count in zip(spans, tokens.count([text[s.start : s.end] for s in spans]), strict=True):
+    counts = tokens.count([with_header(text[span.start : span.end], headers.of(span)) for span in spans])
+    for span, count in zip(spans, counts, strict=True):
         if count <= tokens.max_tokens:
             yield span, count
             continue
         length = span.end - span.start
+        header = headers.of(span)
         if length < 2:
+            if header:
+                yield from _within_limit(text, [_Span((span.units[0]._replace(header=None),))], tokens, headers)
+                continue
             raise ValueError(
                 f"the character {text[span.start]!r} has {count} tokens, the model takes {tokens.max_tokens}"
             )
-        pieces = -(-count // max(1, tokens.max_tokens))
+        above = headers.count(header) if header else 0
+        pieces = max(2, -(-(count - above) // max(1, tokens.max_tokens - above)))
         # An eighth above the even share, because borders seldom lie exactly there.
         smaller = min(length - 1, -(-length // pieces) + length // (8 * pieces))
-        yield from _within_limit(text, list(_packed(text, span.units, smaller, smaller // 4, even=True)), tokens)
+        rows = len(span.units) > 1  # else the row is too large by itself
+        smaller_spans = list(_packed(text, span.units, smaller, smaller // 4, even=True, rows=rows))
+        yield from _within_limit(text, smaller_spans, tokens, headers)

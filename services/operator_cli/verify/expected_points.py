@@ -27,7 +27,7 @@ def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
     """Return the texts from which the chunks' sparse vectors are made."""
     made = []
     for chunk in chunks:
-        lines = [document.title, chunk.section, chunk.text, chunk.embedding]
+        lines = [document.title, chunk.section, chunk.table_header, chunk.text, chunk.embedding]
         lines += [document.description] if chunk.order == 0 else []
         lines += _variants(chunk.metadata.get("languageVariants"))
         made.append("\n".join(line for line in lines if line))
@@ -63,6 +63,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: 
             "totalChunks": len(chunks),
             "pageNumber": chunk.page,
             "sectionTitle": chunk.section,
+            "tableHeader": chunk.table_header,
             "documentType": document.document_type,
             "sourceType": document.source_type,
             "language": document.language,

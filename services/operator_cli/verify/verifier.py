@@ -27,7 +27,7 @@ from shared.log import Log, Record
 from shared.log.integrity import check_intact
 from shared.state import ledger
 from shared.state.generations import AsOf, registry_of
-from shared.state.index import EMBEDDED, Generation
+from shared.state.index import Generation, embedded_text
 from shared.state.ledger import Last
 from shared.store import Filter, Match, Payload, Point, Store
 from shared.store.bm25 import Bm25
@@ -494,7 +494,9 @@ class Verifier:
         ]
         if not chosen:
             return JudgedDocument()
-        vectors = await self._parts.embedder.embed_documents([_embedded(wanted.points[point.id]) for point in chosen])
+        vectors = await self._parts.embedder.embed_documents(
+            [embedded_text(wanted.points[point.id].payload) for point in chosen]
+        )
         self._embedded += len(chosen)
         wrong = [
             (point.id, cosine)
@@ -520,11 +522,6 @@ def _document(point: Point) -> str | None:
     metadata = point.payload.get("metadata")
     name = metadata.get("documentId") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else None
-
-
-def _embedded(point: Point) -> str:
-    text: str = point.payload.get(EMBEDDED) or point.payload["text"]
-    return text
 
 
 def _version(point: Point) -> int | None:

@@ -142,7 +142,7 @@ def _reply(answer: Answer, id_: str) -> ChatReply:
         sources=[
             ChatSource(
                 document=passage.title,
-                chunk=excerpt(passage.text),
+                chunk=excerpt(passage.shown),
                 score=passage.score,
                 document_id=passage.metadata["documentId"],
                 chunk_id=passage.metadata["chunkId"],

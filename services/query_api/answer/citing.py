@@ -27,7 +27,7 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def excerpt(self) -> str:
         """Return the beginning of the passage."""
-        return excerpt(self.passage.text)
+        return excerpt(self.passage.shown)
 
     @property
     def pages(self) -> str | None:

@@ -124,7 +124,7 @@ class AgentTools:
                     id=id_,
                     title=hit.metadata.get("title") or hit.metadata["path"],
                     url=links.page(hit.metadata),
-                    text=hit.text,
+                    text=hit.shown,
                     score=hit.score,
                 )
         return AgentResults(results=list(results.values()))
@@ -165,7 +165,7 @@ class AgentTools:
                 id=passage.metadata["documentId"],
                 title=passage.title,
                 url=links.passage(passage.metadata, passage.text),
-                text=passage.text,
+                text=passage.shown,
             )
             for passage in answer.passages
         ]

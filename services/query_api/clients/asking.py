@@ -89,7 +89,7 @@ def figures(prepared: Prepared, answer: Answer) -> Figures:
     """Return the cost of the answer."""
     usage = answer.usage
     asked = [turn.content for turn in prepared.conversation.turns]
-    asked += [passage.text for passage in answer.passages]
+    asked += [passage.shown for passage in answer.passages]
     return Figures(
         prompt_tokens=sum(map(tokens, asked)) if usage.prompt_tokens is None else usage.prompt_tokens,
         answer_tokens=tokens(answer.text) if usage.answer_tokens is None else usage.answer_tokens,

@@ -89,7 +89,7 @@ async def retrieval(
     return {
         "records": [
             {
-                "content": hit.text,
+                "content": hit.shown,
                 "score": hit.score,
                 "title": hit.metadata.get("title") or hit.metadata["path"],
                 # Dify rejects null values here.

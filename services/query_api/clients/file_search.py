@@ -78,7 +78,7 @@ def _result(passage: Passage) -> dict[str, Any]:
         **file_of(passage.metadata),
         "score": passage.score,
         "attributes": attributes_of(passage.metadata),
-        "text": passage.text,
+        "text": passage.shown,
     }
 
 

@@ -72,7 +72,7 @@ async def web_search(
     for hit in found.hits:
         link = links.passage(hit.metadata, hit.text)
         title = hit.metadata.get("title") or hit.metadata["path"]
-        results.setdefault(link, {"link": link, "title": title, "snippet": hit.text[:_SNIPPET]})
+        results.setdefault(link, {"link": link, "title": title, "snippet": hit.shown[:_SNIPPET]})
     return list(results.values())
 
 

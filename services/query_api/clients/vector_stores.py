@@ -183,7 +183,7 @@ def _result(hit: Found) -> dict[str, Any]:
         **file_of(hit.metadata),
         "score": hit.score,
         "attributes": attributes_of(hit.metadata),
-        "content": [{"type": "text", "text": hit.text}],
+        "content": [{"type": "text", "text": hit.shown}],
     }
 
 

@@ -44,13 +44,14 @@ class ComparedMetadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
     chunk_order: int
     title: Any = None
     section_title: Any = None
+    table_header: Any = None
     description: Any = None
     language_variants: Any = None
 
     @property
     def headings(self) -> list[str]:
-        """Return what is searched with a chunk's text: title, section, variants, and the description with chunk 0."""
-        named = [each for each in (self.title, self.section_title) if each and isinstance(each, str)]
+        """Return what is searched with a chunk's text: title, section, header, variants, description (with chunk 0)."""
+        named = [each for each in (self.title, self.section_title, self.table_header) if each and isinstance(each, str)]
         if self.chunk_order == 0 and self.description and isinstance(self.description, str):
             named.append(self.description)
         return [*named, *variant_texts({VARIANTS: self.language_variants})] if self.language_variants else named

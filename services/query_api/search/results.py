@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from services.query_api.search.candidates import Candidate
+from shared.contracts import with_header
 
 PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
 
@@ -37,6 +38,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     score: float  # 0..1: probability that the passage answers the query; comparable between searches
     metadata: dict[str, Any]
     explanation: Explanation
+
+    @property
+    def shown(self) -> str:
+        """Return the text below the header of the table that it continues."""
+        return with_header(self.text, self.metadata.get("tableHeader"))
 
 
 class Expanded(msgspec.Struct, frozen=True):

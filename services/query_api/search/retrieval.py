@@ -200,7 +200,7 @@ class Retriever:
         warnings, whole = results.warnings, True
         try:
             with self._reranker_breaker.guarded():
-                scores = await reranker.scores(query, [hit.text for hit in read]) if read else []
+                scores = await reranker.scores(query, [hit.shown for hit in read]) if read else []
         except Unavailable as error:
             log.warning("not_reranked", reason=error.sentence)
             warnings = [*warnings, f"rerank: {error.sentence}; the results are in their plain order"]

@@ -11,7 +11,7 @@ import { Uploads } from "./upload.js";
 const PAGE = 200; // chunks that are read and drawn at once
 const OURS = new Set(
   ("source path title url originalFilename tags documentId chunkOrder totalChunks pageNumber sectionTitle documentType sourceType language tokenCount " +
-    "charCount chunkType semanticScore createdAt updatedAt start end version chunkId contextBefore description pageCount").split(" "),
+    "charCount chunkType semanticScore createdAt updatedAt start end version chunkId contextBefore tableHeader description pageCount").split(" "),
 );
 
 export default async function document_(main, app) {

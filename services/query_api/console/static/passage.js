@@ -28,7 +28,7 @@ export function passage(found, { number = null, words = [], below = [] } = {}) {
       found.score === undefined ? null : meter(found.score),
     ),
     h("p", { class: "where muted" }, where(metadata)),
-    found.text ? h("div", { class: "text" }, prose(found.text, { words, markdown: isMarkdown(metadata.documentType) })) : null,
+    found.text ? h("div", { class: "text" }, prose([metadata.tableHeader, found.text].filter(Boolean).join("\n"), { words, markdown: isMarkdown(metadata.documentType) })) : null,
     below,
   );
 }

@@ -6,7 +6,7 @@ from shared.contracts import DocumentVersion
 from shared.embedder.half_precision import half_precision
 from shared.embedder.vectors import unit
 from shared.ids import chunk_id, point_id, text_hash
-from shared.state.index import vector_hash
+from shared.state.index import embedded_text, vector_hash
 from shared.store import Sparse
 from tests.builders import a_version, chunks_of
 
@@ -69,6 +69,17 @@ def test_what_stands_before_a_chunk_rides_along_and_changes_neither_id_nor_text(
     assert more.payload["metadata"]["contextBefore"] == "before"
     assert "contextBefore" not in plain.payload["metadata"]
     assert (more.id, more.payload["text"]) == (plain.id, plain.payload["text"])
+
+
+def test_the_header_of_a_table_is_shown_and_searched_by_words() -> None:
+    chunk = msgspec.structs.replace(chunks_of("| 8081 |")[0], table_header="| Port |")
+
+    [point] = chunk_points(a_version(), [chunk], slice(0, 1), [np.array([0, 1], np.float32)], [Sparse([1], [1.0])])
+
+    assert point.payload["text"] == "| 8081 |"
+    assert point.payload["metadata"]["tableHeader"] == "| Port |"
+    assert embedded_text(point.payload) == chunk.embedded == "| Port |\n| 8081 |"
+    assert "| Port |" in sparse_text(a_version(), chunk)
 
 
 def test_the_title_is_searched_by_words_and_never_embedded() -> None:

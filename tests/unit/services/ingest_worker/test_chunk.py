@@ -244,7 +244,8 @@ def test_a_model_that_takes_not_one_character_is_named() -> None:
         ("text:\n- a\n- b\n\n  more\n\n- c\n\nafter", ["paragraph", "list", "paragraph"]),
         ("1. a\n   ```\n   # no\n\n   x\n   ```\n2. b\n# h", ["list", "heading"]),
         ("| a |\n|---|\n| 1 |\ntext", ["table", "paragraph"]),
-        ("a | b\n--|--\n1 | 2\n\ntext | more", ["table", "paragraph"]),
+        ("a | b\n--|--\n1 | 2\n\ntext | more", ["table", "record"]),
+        ("Kai: B2; Schiff: Skua\n\nNote: this; that", ["record", "paragraph"]),
         ("a | b\nno delimiter", ["paragraph"]),
         (" = Tea = \n text \n == Green ==\nmore", ["heading", "paragraph", "heading", "paragraph"]),
         ("= = Black = =\n= Not\nx = 1 =\n= " + "y" * 200 + " =", ["heading", "paragraph"]),
@@ -271,3 +272,73 @@ def test_time_is_linear_in_monotonous_text(piece: str) -> None:
 
     assert found[-1].end == len(text)
     assert max(len(chunk.text) for chunk in found) <= 800
+
+
+_HEADER = "| Dienst | Tor |\n| --- | --- |"
+
+
+def _table(rows: int, width: int = 30) -> str:
+    return "\n".join([_HEADER, *(f"| d{row:03} {'x' * width} | {8000 + row} |" for row in range(rows))])
+
+
+@pytest.mark.parametrize("max_tokens", [10_000, 60])
+def test_each_chunk_of_a_table_that_is_cut_has_its_header(max_tokens: int) -> None:
+    text = f"Alle Dienste.\n\n{_table(60)}\n\nEnde."
+    first, *rest = chunks(text, tokens=Characters(max_tokens), size=400)
+
+    assert first.table_header is None
+    assert f"{_HEADER}\n| d000" in first.text
+    assert len(rest) > 5
+    for chunk in rest:
+        assert chunk.table_header == _HEADER
+        assert chunk.text == text[chunk.start : chunk.end]
+        assert chunk.text.startswith("| d")
+        assert chunk.embedded == f"{_HEADER}\n{chunk.text}"
+        assert chunk.hash == text_hash(chunk.embedded)
+        assert chunk.tokens == -(-len(chunk.embedded) // 4) <= max_tokens
+
+
+def test_a_header_is_never_cut_from_its_first_row() -> None:
+    for before in range(0, 400, 7):
+        found = chunks(f"{'wort ' * (before // 5)}\n\n{_table(9)}", tokens=Characters(10_000), size=400)
+
+        assert all(chunk.table_header or f"{_HEADER}\n| d000" in chunk.text for chunk in found if "| d" in chunk.text)
+
+
+@pytest.mark.parametrize("max_tokens", [10_000, 250])
+def test_a_row_that_fits_a_chunk_is_never_torn(max_tokens: int) -> None:
+    rows = [f"| d{row:03} {'wort ' * (row % 150)}| {row} |" for row in range(0, 300, 7)]
+    text = "# Dienste\n\n" + "\n".join([_HEADER, *rows])
+
+    found = chunks(text, tokens=Characters(max_tokens), size=800)
+
+    assert [line for chunk in found for line in chunk.text.split("\n") if line.startswith("| d")] == rows
+
+
+def test_a_header_that_would_take_half_of_a_chunk_is_left_out() -> None:
+    header = f"| {' | '.join(f'column{number}' for number in range(40))} |\n|{'---|' * 40}"
+    text = f"{header}\n" + "\n".join(f"| {row} {'| 1 ' * 39}|" for row in range(40))
+
+    assert {chunk.table_header for chunk in chunks(text, tokens=Characters(100), size=800)} == {None}
+    assert {chunk.table_header for chunk in chunks(text, tokens=Characters(10_000), size=800)[1:]} == {header}
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_the_later_parts_of_a_long_row_keep_its_first_field_and_the_name_of_theirs(structured: bool) -> None:
+    row = f"Fall: F-7; Verlauf: {'Am Tag war nichts. ' * 100}; Lösung: Dichtung 9"
+    text = f"Fall | Verlauf | Lösung\n\n{row}\n\nFall: F-8; Verlauf: kurz; Lösung: keine"
+
+    found = chunks(text, tokens=Characters(10_000), size=400, structured=structured)
+
+    parts = [chunk for chunk in found if text.index("Fall: F-7") < chunk.start < text.index("Fall: F-8")]
+    assert len(parts) > 2
+    assert {chunk.table_header for chunk in parts} == {"Fall: F-7; Verlauf: …"}
+    assert "Lösung: Dichtung 9" in parts[-1].text
+
+
+def test_rows_are_not_torn_for_the_sake_of_a_full_chunk() -> None:
+    rows = [f"Kai: {row}; Schiff: {'Möwe. ' * 110}; Tage: {row}" for row in range(5)]
+
+    found = chunks(f"{'Liste. ' * 20}\n\n" + "\n\n".join(rows), tokens=Characters(10_000))
+
+    assert [chunk.text for chunk in found[1:]] == rows

@@ -195,6 +195,15 @@ def test_of_a_row_the_columns_that_are_asked_for_are_quoted() -> None:
     assert answered("What is the price for Oslo?", a_passage(1, table)).startswith("Oslo, Price: 9 € [1]")
 
 
+def test_of_a_row_in_a_later_chunk_of_its_table_the_column_is_quoted() -> None:
+    header = {"documentId": "d", "tableHeader": "| Dienst | Team |\n| --- | --- |"}
+    passage = Passage(number=1, text="| d32 | e |\n| d33 | f |", title="Tore", score=0.9, metadata=header)
+
+    _, pieces = answer("Which team owns d33?", [passage])
+
+    assert "".join(pieces).startswith("d33, Team: f [1]")
+
+
 def test_lists_and_code_are_quoted_whole_on_lines_of_their_own() -> None:
     text = "To start the server, run:\n\n```\nserver start\nserver check\n```"
 

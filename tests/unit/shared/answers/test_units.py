@@ -110,3 +110,21 @@ def test_any_text_gives_units_that_say_something(text: str) -> None:
     for unit in units(text):
         assert unit.text.strip()
         assert unit.kind in ("list", "code") or "\n" not in unit.text
+
+
+def test_a_row_as_our_readers_write_it_is_a_row() -> None:
+    assert quoted("Kai: B1; Schiff: Skua; Tage: 9\n\nKai: B2; Schiff: Möwe; Tage: 4") == [
+        ("row", "B1, Schiff: Skua; Tage: 9"),
+        ("row", "B2, Schiff: Möwe; Tage: 4"),
+    ]
+    assert quoted("Fall: F-7; Verlauf: …\nDas Rohr war dicht.; Lösung: Dichtung 9") == [
+        ("row", "F-7, Verlauf: … Das Rohr war dicht.; Lösung: Dichtung 9")
+    ]
+
+
+def test_the_sentences_of_a_long_cell_are_quoted_alone_under_their_row() -> None:
+    [row, *sentences] = units(f"Fall: F-7; Verlauf: {'Das Rohr war dicht. ' * 20}; Lösung: Dichtung 9")
+
+    assert row.text == "F-7, Lösung: Dichtung 9"
+    assert {unit.text for unit in sentences} == {"Das Rohr war dicht."}
+    assert {unit.about for unit in sentences} == {"Fall F-7 Verlauf"}

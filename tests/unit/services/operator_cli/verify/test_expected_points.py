@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from services.operator_cli.verify.expected_points import expected, misnamed, texts
-from shared.contracts import ERASED, Chunk, DocumentVersion
+from shared.contracts import ERASED, Chunk, DocumentVersion, with_header
 from shared.ids import text_hash
 from shared.store import Sparse
 from tests.unit.services.operator_cli.verify.builders import NAME, a_version, chunks_of
@@ -31,10 +31,10 @@ versions = st.builds(
 )
 chunks = st.lists(
     st.builds(
-        lambda text, section, page, before, embedding, more: Chunk(
+        lambda text, section, page, before, header, embedding, more: Chunk(
             order=0,
             text=text,
-            hash=text_hash(embedding or text),
+            hash=text_hash(embedding or with_header(text, header)),
             embedding=embedding,
             tags=("own", "red"),
             metadata=more,
@@ -45,13 +45,17 @@ chunks = st.lists(
             section=section,
             page=page,
             context_before=before,
+            table_header=header,
         ),
         st.sampled_from(["one", "two", "naïve"]),
         st.none() | words,
         st.none() | st.integers(1, 9),
         st.none() | words,
+        st.none() | words,
         st.none() | st.just("meant"),
-        st.dictionaries(st.sampled_from(["colour", "tenant", "tags", "phase", "languageVariants"]), words | variants),
+        st.dictionaries(
+            st.sampled_from(["colour", "tenant", "tags", "phase", "tableHeader", "languageVariants"]), words | variants
+        ),
     ),
     max_size=4,
 ).map(lambda made: tuple(msgspec.structs.replace(chunk, order=order) for order, chunk in enumerate(made)))
