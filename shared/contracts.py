@@ -158,6 +158,15 @@ class DocumentSubmitted(Message, frozen=True):
     erases: DocumentId | None = None  # id of the document to erase; its names may be personal data
     submitted_at: Natural = 0  # ms since 1970 by the producer's clock; only for display
 
+    def __post_init__(self) -> None:
+        """Compose the names, so that each has one spelling."""
+        for field in ("source", "path", "title", "filename"):
+            name = getattr(self, field)
+            if name and name != (in_nfc := ids.composed(name)):
+                msgspec.structs.force_setattr(self, field, in_nfc)
+        if not all(map(str.isascii, self.tags)):
+            msgspec.structs.force_setattr(self, "tags", tuple(map(ids.composed, self.tags)))
+
     @property
     def document_id(self) -> str:
         """Return the document's id."""

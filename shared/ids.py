@@ -1,7 +1,7 @@
 """Ids and hashes derived from content, so that every step can be repeated.
 
 Every id is a UUIDv5 (RFC 9562) of a length-prefixed tuple, so ("a", "b/c") and ("a/b", "c") differ.
-Names aren't normalised: two names are equal only if their characters are.
+Names are compared in NFC, because systems spell the same name differently: macOS writes é as two characters.
 """
 
 import unicodedata
@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 
 import xxhash
 
+_LONGEST_NAME = 2000  # characters, of a path
 _NAMESPACE = UUID("6f0d3c1e-8a57-5b1e-9a35-5d1d2c6b7f10")
 
 
@@ -25,8 +26,13 @@ def _name(kind: str, *parts: str) -> str:
 
 @lru_cache(4096)  # every stage computes it for every record
 def document_id(tenant: str, source: str, path: str) -> str:
-    """Return the document's UUID; it depends only on (tenant, source, path) and never changes."""
-    return _name("document", tenant, source, path)
+    """Return the document's UUID; it depends only on (tenant, source, path), in NFC, and never changes."""
+    return _name("document", tenant, composed(source), composed(path))
+
+
+def composed(name: str) -> str:
+    """Return the name in NFC; unchanged if it is longer than any that is kept, because NFC may take quadratic time."""
+    return name if name.isascii() or len(name) > _LONGEST_NAME else unicodedata.normalize("NFC", name)
 
 
 def point_id(document: str, version: int, order: int) -> str:

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import msgspec
 
+from shared.ids import composed
+
 Stamp = tuple[int, int, int]
 _BLANK = b" \t\r\n\f\xef\xbb\xbf"  # white space and the mark of UTF-8
 _BLANK_BYTES = 1000  # a longer file isn't looked into
 
 
 class FoundFile(msgspec.Struct, frozen=True, order=True):
-    """A file to load. `name` is its path in the source: relative to the given folder, with `/`."""
+    """A file to load. `name` is its path in the source: relative to the given folder, with `/`, in NFC."""
 
     name: str
     file: Path
@@ -50,7 +52,7 @@ def files_at(paths: Sequence[Path], *, include: Sequence[str] = (), exclude: Seq
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist")
         for each in _walk(path) if path.is_dir() else (path,):
-            name = each.relative_to(path).as_posix() if path.is_dir() else each.name
+            name = composed(each.relative_to(path).as_posix() if path.is_dir() else each.name)
             if path.is_dir() and not wanted(name, include, exclude):
                 continue
             other = files.setdefault(name, each)

@@ -27,6 +27,7 @@ from services.query_api.search.facets import FacetCounter, FacetValues, fields_o
 from services.query_api.search.results import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Note, Status, TextFormat
+from shared.ids import composed
 from shared.ids import document_id as id_of
 from shared.inputs.chunk_quality import quality
 from shared.state.index import Head, Index
@@ -344,13 +345,13 @@ async def rag_documents(
     if q is not None and len(q) > LONGEST_SEARCH:
         raise invalid("q", f"has {len(q)} characters, but at most {LONGEST_SEARCH} are allowed")
     tags_wanted = [*(tags or []), *request.query_params.getall("tags[]", [])]
-    named: tuple[Condition, ...] = () if source is None else (Match("source", (source,)),)
+    named: tuple[Condition, ...] = () if source is None else (Match("source", (composed(source),)),)
     if path is not None:
         named = (await library.of_path(tenant, path) if source is None else Ids((id_of(tenant, source, path),)),)
     listing = Listing(
         where=_where(tenant, in_state, status or (), [tag for value in tags_wanted for tag in tags_of(value)], named),
-        path_prefix=path_prefix or "",
-        words=words_of(q or ""),
+        path_prefix=composed(path_prefix or ""),
+        words=words_of(composed(q or "")),
         state=in_state,
         sort=sort,
     )

@@ -14,6 +14,7 @@ from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.lanes import taken_by
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import fields_of, is_ours, warn_of_unknown
+from shared.ids import composed
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
 from shared.inputs.names import LONGEST_TAG, MOST_TAGS
 
@@ -153,7 +154,7 @@ def tags_of(value: list[str] | str | None, field: str = "tags") -> tuple[str, ..
         if not all(isinstance(tag, str) for tag in parsed):
             raise invalid(field, "must be strings")
         value = parsed
-    tags = tuple(dict.fromkeys(tag.strip() for tag in value or () if tag.strip()))
+    tags = tuple(dict.fromkeys(composed(tag.strip()) for tag in value or () if tag.strip()))
     if len(tags) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in tags):
         raise invalid(field, f"at most {MOST_TAGS} tags of at most {LONGEST_TAG} characters each are allowed")
     return tags
@@ -172,7 +173,8 @@ def metadata_of(value: Mapping[str, Any] | str | None, field: str = "metadata") 
 
 
 def name_of(value: str, field: str, longest: int) -> str:
-    """Return the value if it is a valid name: not blank, at most `longest` characters."""
+    """Return the value in NFC if it is a valid name: not blank, at most `longest` characters."""
+    value = composed(value)
     if not value.strip():
         raise invalid(field, "must not be empty")
     if len(value) > longest:

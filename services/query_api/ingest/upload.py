@@ -51,6 +51,7 @@ from services.query_api.ingest.readable_types import READABLE
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from shared.contracts import DocumentSubmitted, Kept, Note
 from shared.errors import PipelineError
+from shared.ids import composed
 from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
@@ -123,7 +124,7 @@ class Upload:
             raise invalid("path", f"{len(paths)} were sent for {len(files)} files; send one for each of them, or none")
         if paths:
             files = [replace(file, path=path.strip() or None) for file, path in zip(files, paths, strict=True)]
-        names = Counter(file.path or file.name for file in files)
+        names = Counter(composed(file.path or file.name or "") for file in files)
         twice = [f"{name!r} ({count} times)" for name, count in names.items() if name and count > 1]
         if twice:
             raise invalid(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from services.query_api.http.problems import Problem, invalid
+from shared.ids import composed
 from shared.store import Condition, Filter, Match, Period, Prefix, Range, Scalar
 
 MOST_FIELDS = 64
@@ -18,6 +19,7 @@ MOST_VALUES = 10_000
 LONGEST_FIELD = 256  # characters
 LONGEST_PREFIX = 4_096  # characters
 _NO_NAME = re.compile(r'["\[\]\\\x00-\x1f]')  # characters that stores parse as path syntax, even within quotes
+_NAMES = frozenset({"source", "path", "pathPrefix", "tags", "tagsAll", "title", "originalFilename"})  # stored in NFC
 _ALIASES = {"documentIds": "documentId", "pathPrefix": "path"}
 _BOUNDS = frozenset({"gt", "gte", "lt", "lte"})
 _OPERATORS = "gt, gte, lt, lte and prefix"
@@ -60,6 +62,8 @@ def _conditions(field: str, key: str, value: Any) -> list[Condition]:
     if key == "tenant":
         raise invalid(field, "the tenant comes from the API key")
     path = _path(field, _ALIASES.get(key, key))
+    if key in _NAMES:
+        value = _composed(value)
     if key == "pathPrefix":
         return [_prefix(field, path, value)]
     if isinstance(value, dict):
@@ -68,6 +72,14 @@ def _conditions(field: str, key: str, value: Any) -> list[Condition]:
     if key == "tagsAll":
         return [Match("metadata.tags", (tag,)) for tag in values] or [Match("metadata.tags", ())]
     return [Match(path, values)]
+
+
+def _composed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _composed(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_composed(each) for each in value]
+    return composed(value) if isinstance(value, str) else value
 
 
 def _operated(field: str, path: str, operators: Mapping[str, Any]) -> list[Condition]:

@@ -18,3 +18,14 @@ def test_fields_that_this_release_doesnt_know_are_ignored(message: Message) -> N
     newer = msgspec.json.encode(msgspec.json.decode(encode(message)) | {"addedLater": [1]})
 
     assert decode(newer, type(message)) == message
+
+
+def test_names_have_one_spelling_unless_they_are_too_long_to_be_kept() -> None:
+    apart = "e\u0301"
+    value = msgspec.json.encode({"source": apart, "path": apart, "title": apart, "filename": apart, "tags": [apart]})
+
+    read = decode(value, DocumentSubmitted)
+
+    assert (read.source, read.path, read.title, read.filename, read.tags) == ("é", "é", "é", "é", ("é",))
+    assert read == msgspec.structs.replace(read, path=apart)
+    assert DocumentSubmitted(source="s", path=apart * 1001).path == apart * 1001

@@ -77,3 +77,13 @@ def test_a_file_without_text_is_empty(tmp_path: Path) -> None:
     found = [*files_at([tmp_path]), FoundFile("gone", tmp_path / "gone")]
 
     assert [each.name for each in found if each.is_empty()] == ["a", "b"]
+
+
+def test_a_name_has_one_spelling_and_two_files_of_it_are_refused(tmp_path: Path) -> None:
+    composed, apart = "é.md", "e\u0301.md"
+    tree(tmp_path / "a", apart)
+    tree(tmp_path / "b", composed, apart)
+
+    assert names(tmp_path / "a") == [composed]
+    with pytest.raises(ValueError, match=r"would both be called é\.md"):
+        names(tmp_path / "b")
