@@ -23,6 +23,7 @@ from shared.runtime.memory_budget import MemoryBudget
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.settings import Settings
+from shared.state.generation_watch import LOOK_S
 from shared.state.index import Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses, dead_letter
@@ -78,6 +79,8 @@ class EmbedStages:
         vectors = Vectors(parts.index, parts.embedder, self._base.registry, siblings=parts.siblings, fills=parts.fills)
         self._vectors[parts.registered.id] = vectors
         keep_swept(parts.index, self._base.ledger, parts.publish, stack, serves=parts.statuses.serves)
+        settling = asyncio.create_task(settle_for_ever(parts))
+        stack.callback(settling.cancel)
         return [
             join(
                 parts.broker,
@@ -95,6 +98,22 @@ class EmbedStages:
             "embedded": {id_: vectors.embedded for id_, vectors in self._vectors.items()},
             "copied": {id_: vectors.copied for id_, vectors in self._vectors.items()},
         }
+
+
+async def settle_for_ever(parts: GenerationParts) -> None:
+    """Settle each time the generation begins to serve; retry while the log or the store is away."""
+    settled = False
+    while True:
+        if parts.fills():
+            settled = False
+        elif not settled:
+            try:
+                if ended := await parts.statuses.settle(parts.index):
+                    log.info("versions_settled", generation=parts.registered.id, versions=ended)
+                settled = True
+            except Unavailable as error:
+                log.warning("settling_waits", reason=error.sentence)
+        await asyncio.sleep(LOOK_S)
 
 
 async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves: Callable[[], Awaitable[bool]]) -> None:

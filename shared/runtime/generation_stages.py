@@ -28,7 +28,6 @@ from shared.state.generations import Registered, Registry
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
 from shared.state.rebuild_gate import Gate
-from shared.state.statuses import Statuses
 from shared.store import Store
 from shared.store.bm25 import Bm25, bm25_of
 from shared.topics import Topic
@@ -46,7 +45,7 @@ class GenerationParts:
     index: Index
     embedder: Embedder
     bm25: Bm25
-    statuses: Statuses
+    statuses: GenerationStatuses
     publish: Publish  # leaves the truth alone while the generation doesn't serve
     broker: KafkaBroker
     fills: Callable[[], bool]  # whether the generation doesn't serve, as last seen

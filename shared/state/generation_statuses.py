@@ -3,6 +3,7 @@
 A document's status tells what the serving generation did with it. So the workers of another generation end a version
 only when it answers in the serving one, never fail it, and leave the truth as it is. During a switch a version ends
 when both generations have it, so nobody who was told of the end misses the document in an API that hasn't switched yet.
+Whichever begins to serve ends what it has had, or failed at, since before.
 """
 
 import asyncio
@@ -12,20 +13,22 @@ from typing import Final
 import structlog
 from aiokafka.structs import RecordMetadata
 
-from shared.contracts import DocumentVersion
+from shared.contracts import TERMINAL, DocumentVersion
 from shared.log import Publish
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import Registry
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Seen, Statuses
-from shared.store import Store
+from shared.store import Filter, Match, Store
 from shared.topics import EXTRACTED
 
 log = structlog.get_logger(__name__)
 
 PATIENCE_S: Final = 30.0  # how long a version waits for the other generation of a switch
 _ASK_S: Final = 0.05
+_PAGE: Final = 64  # entries read at a time
+_OPEN: Final = Filter(must=(Match("last.status", ("accepted", "failed")),))  # failed: the version before may be open
 
 
 class GenerationStatuses(Statuses):
@@ -110,6 +113,29 @@ class GenerationStatuses(Statuses):
             reason=error,
         )
 
+    async def settle(self, index: Index) -> int:
+        """Return how many open versions were ended: those that `index` has, this generation's, or that failed in it.
+
+        Call it once the generation serves: until then it has left them to the one that served. That one ends them only
+        while it has stages, and a roll-back is for one whose stages are stuck.
+        """
+        ended, after = 0, None
+        while True:
+            entries, after = await self._ledger.scan(_OPEN, after=after, limit=_PAGE)
+            waiting = {entry.document_id: entry for entry in entries if _is_open(entry)}
+            for name, head in (await index.fences([*waiting])).items():
+                document = _accepted(waiting[name], head)
+                if head.version == document.version:
+                    await super().applied(document, head.chunk_count)
+                elif head.withdrawn(document.version) is not None:
+                    error = "the version failed before this generation served: its dead letter says why"
+                    await super().failed(document, None, error=error, code="failed_before")
+                else:
+                    continue
+                ended += 1
+            if after is None:
+                return ended
+
     async def forget_surplus(self, document: DocumentVersion, index: Index) -> None:
         """Remove the document's surplus of failed versions from the truth, if this generation serves."""
         if await self.serves():
@@ -135,6 +161,27 @@ class GenerationStatuses(Statuses):
         if generation not in self._others:
             self._others = {generation: Index(self._store, found.generation)}
         return await self._others[generation].fence(document.document_id)
+
+
+def _is_open(entry: Entry) -> bool:
+    stands = entry.standing(entry.accepted.version)
+    return stands is not None and stands.status not in TERMINAL
+
+
+def _accepted(entry: Entry, head: Head) -> DocumentVersion:
+    """Return the entry's accepted version with what the head shows of it."""
+    return DocumentVersion(
+        document_id=entry.document_id,
+        version=entry.accepted.version,
+        place=entry.accepted.place,
+        tenant=entry.tenant,
+        source=entry.source,
+        path=entry.path,
+        outcome=entry.accepted.outcome,
+        title=head.title,
+        url=head.url,
+        tags=head.tags,
+    )
 
 
 def truth_guarded(publish: Publish, watch: GenerationWatch, generation: str) -> Publish:

@@ -105,6 +105,31 @@ async def test_the_one_that_served_before_ends_what_answers_in_the_one_that_took
     assert await two.told() == (two.document.outcome, 7)
 
 
+async def test_the_one_that_serves_again_ends_what_it_has_had_since_before() -> None:
+    two = await Two().begin()
+    await two.answers(two.second, 7)
+    again = two.statuses(two.second)
+    await again.applied(two.document, 7)  # it doesn't serve, and the stages of the first are stuck
+    before = await two.told()
+    await change(two.store, partial(switch_begun, target=two.second.generation.id))
+    await change(two.store, switched)
+
+    assert (await again.settle(two.second), await again.settle(two.second)) == (1, 0)
+
+    assert (before, await two.told()) == (("accepted", None), (two.document.outcome, 7))
+
+
+async def test_the_one_that_serves_again_ends_what_it_failed_at_and_nothing_that_it_has_yet_to_read() -> None:
+    two = await Two().begin()
+    again, head = two.statuses(two.second), Head(document_id=two.document.document_id, version=1, tenant="t")
+    unread = await again.settle(two.second)
+    await two.second.withdraw(msgspec.structs.replace(head, version=two.document.version))
+
+    assert (unread, await again.settle(two.second)) == (0, 1)
+
+    assert (await two.told())[0] == "failed"
+
+
 async def test_only_the_serving_generation_deletes_from_the_truth() -> None:
     two = await Two().begin()
     key = truth_key(two.document.document_id, 1)
