@@ -8,7 +8,7 @@ from shared.contracts import Chunk, DocumentVersion
 from shared.embedder import Vector
 from shared.embedder.half_precision import Precision, half_precision
 from shared.ids import chunk_id, point_id
-from shared.inputs.language_variants import variant_texts
+from shared.inputs.metadata import variant_texts
 from shared.state.index import EMBEDDED, TABLE_HEADER, Head, deletion_head, vector_hash
 from shared.store import Payload, Point, Sparse
 from shared.times import iso

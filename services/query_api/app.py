@@ -34,8 +34,6 @@ from services.query_api.documents.selection import DocumentSelector
 from services.query_api.documents.usage import usage_of
 from services.query_api.http import index_page, monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
-from services.query_api.http.allowed_methods import AllowedMethods
-from services.query_api.http.answer_rate import AnswerRate
 from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
@@ -47,8 +45,9 @@ from services.query_api.http.problems import HANDLERS, REQUEST_ID, Problem
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.route_finder import routes_in
+from services.query_api.http.route_finder import AllowedMethods, routes_in
 from services.query_api.http.signing import Signer
+from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.ingest import batch, unchanged_check
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions

@@ -16,10 +16,9 @@ from typing import Final
 import msgspec
 
 from shared.answers import Conversation, Event, Finished, Passage, Prompted
-from shared.answers.asked_form import has_asked_form
+from shared.answers.asked_form import OTHER_FORMS, has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
-from shared.answers.irregular_verbs import OTHER_FORMS
 from shared.answers.sentences import codes, content_words, is_german, names, numbers, words
 from shared.answers.units import Unit, furniture, row_text, units
 from shared.errors import PipelineError

@@ -1,9 +1,11 @@
 """Port: the store for large bodies. A blob is named tenant/documentId/sha256; documents never share one."""
 
+import re
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from shared.contracts import BlobRef
+from shared.errors import Rejected
 
 CLAIM_CHECK_BYTES = 256 * 1024  # a larger body is stored as a blob; the log carries a reference
 
@@ -57,3 +59,32 @@ class Blobs(Protocol):
             Unavailable: the store can't be reached.
         """
         ...
+
+
+_TENANT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")
+_DOCUMENT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def document_name(tenant: str, document_id: str) -> str:
+    """Return `tenant/documentId`.
+
+    Raises:
+        Rejected: a part is not valid.
+    """
+    if not _TENANT.fullmatch(tenant):
+        raise Rejected(f"the tenant {tenant!r} must be 1 to 64 letters, digits, '.', '_' or '-', and not just dots")
+    if not _DOCUMENT.fullmatch(document_id):
+        raise Rejected(f"the document id {document_id!r} must be a UUID in lower case")
+    return f"{tenant}/{document_id}"
+
+
+def blob_name(sha256: str) -> str:
+    """Return `sha256`, the blob's name within its document.
+
+    Raises:
+        Rejected: it is not a SHA-256 in lower-case hex.
+    """
+    if not _SHA256.fullmatch(sha256):
+        raise Rejected(f"the blob's name {sha256!r} must be 64 hex digits in lower case")
+    return sha256

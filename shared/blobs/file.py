@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from shared.blobs import StoredBlob
-from shared.blobs.names import blob_name, document_name
+from shared.blobs import StoredBlob, blob_name, document_name
 from shared.contracts import BlobRef
 from shared.errors import Rejected, Unavailable
 

@@ -18,8 +18,7 @@ import obstore
 from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import S3Store
 
-from shared.blobs import StoredBlob
-from shared.blobs.names import blob_name, document_name
+from shared.blobs import StoredBlob, blob_name, document_name
 from shared.blobs.s3_address import S3Address
 from shared.contracts import BlobRef
 from shared.errors import Rejected, Unavailable

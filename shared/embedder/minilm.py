@@ -26,8 +26,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.embedder import Model, Vector
-from shared.embedder.vectors import refuse_unreadable, unit
+from shared.embedder import Model, Vector, refuse_unreadable, unit
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
 

@@ -5,8 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from shared.embedder.prefixes import prefixes_of
-from shared.embedder.served import Served, ServedEmbedder
+from shared.embedder.served import Served, ServedEmbedder, prefixes_of
 from shared.embedder.servers import Servers
 from shared.errors import Unavailable
 from shared.model_server.http import TooLong

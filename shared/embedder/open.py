@@ -1,5 +1,6 @@
-"""Builds the embedder that the setting names."""
+"""Builds the embedder that the setting names, once in a process however many generations use it."""
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
@@ -41,3 +42,39 @@ def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder
     raise ConfigurationError(
         f"SLUICE_EMBEDDER={setting} must be minilm:, minilm:int8, ollama://host:11434/model or openai+https://host/v1/model"
     )
+
+
+class EmbedderPool:
+    """Opens embedders by their address, and closes all of them together."""
+
+    def __init__(self, openai_api_key: SecretStr) -> None:
+        self._key = openai_api_key
+        self._open: dict[str, Embedder] = {}
+        self._turn = asyncio.Lock()
+
+    async def get(self, address: str) -> Embedder:
+        """Return the embedder at the address, started.
+
+        Raises:
+            Unavailable: its server is away. ConfigurationError: there is no such model, or the address is wrong.
+        """
+        async with self._turn:
+            if address not in self._open:
+                embedder = open_embedder(address, self._key)
+                try:
+                    await embedder.start()
+                except BaseException:
+                    await embedder.close()
+                    raise
+                self._open[address] = embedder
+            return self._open[address]
+
+    async def keep_only(self, addresses: frozenset[str]) -> None:
+        """Close the embedders that no address names."""
+        async with self._turn:
+            for address in self._open.keys() - addresses:
+                await self._open.pop(address).close()
+
+    async def close(self) -> None:
+        """Close all of them."""
+        await self.keep_only(frozenset())

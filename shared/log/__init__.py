@@ -11,10 +11,22 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
 from aiokafka.structs import RecordMetadata
 from faststream.kafka import KafkaBroker
 
+from shared.errors import Unavailable
 from shared.topics import Topic, TopicInspection
+
+
+class LogUnavailable(Unavailable, KafkaError):  # type: ignore[misc]  # noqa: N818 - aiokafka has no types; named as its base
+    """The log can't be read or written now; a write was stored completely or not at all.
+
+    It has two bases: our callers retry an Unavailable; FastStream's loop catches a KafkaError, waits and reads again.
+    """
+
+    retriable = True
+
 
 Record = ConsumerRecord  # topic, partition, offset, timestamp (ms), key, value, headers
 

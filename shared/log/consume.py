@@ -30,7 +30,7 @@ from faststream.kafka import KafkaBroker
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Record
 from shared.log.failure import Backoff, Failure, traceback_digest
-from shared.log.integrity import check_intact
+from shared.log.headers import check_intact
 from shared.log.partition_lane import PartitionLane
 
 log = logging.getLogger(__name__)

@@ -4,11 +4,15 @@ After a move to another log, partitions have other numbers in log positions (ADR
 are never in the same partition.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from aiokafka.structs import RecordMetadata
 
 from shared.contracts import MAX_NATURAL, Forwarded, LogPosition
+from shared.errors import Rejected
+from shared.ids import bytes_hash
 from shared.log import Record
 
 PLACE_HEADER = "sluice-place"  # partition/offset/time: where a re-keyed or redriven record first entered the log
@@ -114,3 +118,24 @@ def redriven(record: Record) -> dict[str, str]:
     """Return the headers that pass the number of redrives on to records made from this one."""
     times = redrives_of(record)
     return {REDRIVE_HEADER: str(times)} if times else {}
+
+
+HASH_HEADER: Final = "sluice-hash"  # xxh3_128 of the value
+
+
+def sealed(value: bytes | None, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with the value's hash added; a forwarded record keeps the hash it has."""
+    return dict(headers) if value is None else {HASH_HEADER: bytes_hash(value), **headers}
+
+
+def check_intact(record: Record) -> None:
+    """Check the record's value against its hash; records of foreign producers have none and pass.
+
+    Raises:
+        Rejected: code `altered`; the value doesn't match its hash.
+    """
+    expected = header(record, HASH_HEADER)
+    if expected is None or record.value is None:
+        return
+    if (found := bytes_hash(record.value)) != expected:
+        raise Rejected(f"the record was altered after it was written: its hash is {found}, not {expected}", "altered")

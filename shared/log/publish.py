@@ -12,7 +12,7 @@ from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected, Unavailable
 from shared.log.faststream_driver import partitions_of
-from shared.log.integrity import sealed
+from shared.log.headers import sealed
 
 _partitioner = DefaultPartitioner()
 

@@ -15,7 +15,7 @@ import structlog
 from faststream.kafka import KafkaBroker
 
 from shared.embedder import Embedder, Model
-from shared.embedder.pool import EmbedderPool
+from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
 from shared.log import Log, Publish
 from shared.log.consume import Consumption

@@ -7,7 +7,7 @@ The banner and readiness name them, with the command that builds an index with t
 from typing import Final
 
 from shared.embedder import Embedder, Model
-from shared.embedder.pool import EmbedderPool
+from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError, Settings
 from shared.state.generations import FORMAT, Registered, Registry

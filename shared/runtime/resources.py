@@ -17,7 +17,7 @@ from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.embedder import Embedder, Model
 from shared.embedder.half_precision import precision_of
-from shared.embedder.pool import EmbedderPool
+from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
 from shared.log import LocalLog, Log
 from shared.log.backlog import Backlog

@@ -11,8 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from shared.sandbox.linux import AARCH64, X86_64, machine, syscall
-from shared.sandbox.syscalls import NOT_THERE, OURSELVES, CallSet, Only
+from shared.sandbox.syscalls import AARCH64, NOT_THERE, OURSELVES, X86_64, CallSet, Only, machine, syscall
 
 ALLOW: Final = 0x7FFF0000
 KILL: Final = 0x80000000

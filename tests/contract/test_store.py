@@ -17,8 +17,8 @@ import pytest_asyncio
 from msgspec.structs import replace
 from qdrant_client import AsyncQdrantClient
 
+from shared.embedder import unit
 from shared.embedder.half_precision import half_precision
-from shared.embedder.vectors import unit
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 from shared.store import (

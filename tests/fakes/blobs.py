@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from shared.blobs import StoredBlob
-from shared.blobs.names import blob_name, document_name
+from shared.blobs import StoredBlob, blob_name, document_name
 from shared.contracts import BlobRef
 from shared.errors import Rejected, Unavailable
 

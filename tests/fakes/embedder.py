@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shared.embedder import Model, TokenCounter, Vector
+from shared.embedder import Model, TokenCounter, Vector, refuse_unreadable, unit
 from shared.embedder.refusals import TRIES
 from shared.embedder.served import Served
-from shared.embedder.vectors import refuse_unreadable, unit
 from shared.errors import Rejected, Unavailable
 from shared.model_server.http import BadAnswer
 from tests.fakes.tokens import Characters

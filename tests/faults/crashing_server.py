@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from services.operator_cli.actions.serve import serve_here
-from shared.embedder import pool
+from shared.embedder import open as embedders
 from shared.runtime import resources
 from tests.faults.crash_points import guard_blobs, guard_embedder, guard_log, guard_store
 from tests.faults.trap import Trap
@@ -22,7 +22,7 @@ def main(folder: Path) -> int:
         (resources, "open_log", guard_log),
         (resources, "open_store", guard_store),
         (resources, "open_blobs", guard_blobs),
-        (pool, "open_embedder", guard_embedder),
+        (embedders, "open_embedder", guard_embedder),
     ):
         setattr(module, opener, _then(getattr(module, opener), guard, trap))
     resources.CHECKPOINT_S = 0.2  # a story is over before the product writes one

@@ -13,7 +13,7 @@ from shared.contracts import DeadLetter, DocumentSubmitted, decode
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
-from shared.log.integrity import HASH_HEADER
+from shared.log.headers import HASH_HEADER
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
 from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed

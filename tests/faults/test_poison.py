@@ -19,7 +19,7 @@ import pytest
 from services.ingest_worker import parsers
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import BlobRef, DocumentSubmitted, encode
-from shared.log.integrity import HASH_HEADER
+from shared.log.headers import HASH_HEADER
 from shared.state.ledger import Entry
 from shared.topics import SUBMITTED
 from tests.e2e.faults import rounds

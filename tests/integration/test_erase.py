@@ -18,8 +18,7 @@ from services.standalone.serve import start
 from shared.contracts import DocumentSubmitted, LogPosition, decode, encode, erasure
 from shared.ids import document_id
 from shared.log import ErasableLog, Record
-from shared.log.headers import PLACE_HEADER, position_header, position_of
-from shared.log.integrity import check_intact
+from shared.log.headers import PLACE_HEADER, check_intact, position_header, position_of
 from shared.settings import Settings
 from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic

@@ -19,8 +19,7 @@ from shared.state.index import Generation, Head, Index, of_document, vector_hash
 from shared.state.ledger import COLLECTION, Ledger, finished
 from shared.store import EVERYTHING, Filter, Leg, Match, Point, Sparse
 from shared.store.qdrant.connect import make_client
-from shared.store.qdrant.store import QdrantStore
-from shared.store.qdrant.strict import LEAST
+from shared.store.qdrant.store import LEAST, QdrantStore
 from tests.builders import an_entry
 from tests.servers.qdrant import QdrantServer
 

@@ -8,8 +8,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from shared.log.headers import FORWARDED_HEADER, MOVED_HEADER, PLACE_HEADER, REDRIVE_HEADER
-from shared.log.integrity import HASH_HEADER
+from shared.log.headers import FORWARDED_HEADER, HASH_HEADER, MOVED_HEADER, PLACE_HEADER, REDRIVE_HEADER
 
 LARGEST: Final = 3 << 20  # bytes of a request or a record
 _MB: Final = 1 << 20

@@ -27,7 +27,7 @@ from services.ingest_worker.rebuild.fold import (
 from shared.contracts import DocumentExtracted, decode
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
-from shared.log.integrity import check_intact
+from shared.log.headers import check_intact
 from shared.log.publish import partition_of
 from shared.log.read import reading
 from shared.settings import ConfigurationError

@@ -23,8 +23,7 @@ from services.operator_cli.bulk_load import (
     to_send,
 )
 from services.operator_cli.client import Client, CommandError, Misuse, ServerAway
-from services.operator_cli.folder_watch import Watched, stamps
-from services.operator_cli.local_files import FoundFile, files_at, wanted
+from services.operator_cli.local_files import FoundFile, Watched, files_at, stamps, wanted
 from services.operator_cli.terminal import console, note_line, print_line, progress
 
 SOURCE: Final = "files"

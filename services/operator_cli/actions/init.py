@@ -11,7 +11,7 @@ import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
 from services.operator_cli.audited import record
-from shared.embedder.pool import EmbedderPool
+from shared.embedder.open import EmbedderPool
 from shared.log import Log
 from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder

@@ -23,6 +23,7 @@ from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
 from shared.log.groups import our_groups
 from shared.log.headers import (
+    HASH_HEADER,
     MOVED_HEADER,
     PLACE_HEADER,
     header,
@@ -32,7 +33,6 @@ from shared.log.headers import (
     position_of,
     text_headers,
 )
-from shared.log.integrity import HASH_HEADER
 from shared.log.publish import partition_of
 from shared.log.read import reading
 from shared.state import pairing

@@ -18,7 +18,7 @@ from services.operator_cli.verify.repair import Repair, Repaired
 from services.operator_cli.verify.verifier import Verifier, VerifierParts, VerifyProgress
 from shared.blobs.open import open_blobs
 from shared.contracts import Message
-from shared.embedder.pool import EmbedderPool
+from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
 from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder

@@ -24,7 +24,7 @@ from shared.contracts import Chunk, DocumentExtracted, decode
 from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Record
-from shared.log.integrity import check_intact
+from shared.log.headers import check_intact
 from shared.state import ledger
 from shared.state.generations import AsOf, registry_of
 from shared.state.index import Generation, embedded_text

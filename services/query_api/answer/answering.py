@@ -1,18 +1,19 @@
 """Answers questions. All protocols (AgentX, OpenAI, Ollama, MCP) call this module and only translate."""
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
+from litestar.response import ServerSentEventMessage
 
 from services.query_api.answer.citing import Citation, citations
-from services.query_api.http.answer_rate import AnswerRate
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
-from services.query_api.http.problems import invalid, unavailable
+from services.query_api.http.problems import Problem, body, invalid, of_pipeline, unavailable
+from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever
 from shared.answers import (
@@ -30,11 +31,11 @@ from shared.answers import (
     Turn,
     Usage,
 )
+from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import spelled_out
-from shared.answers.links import InertLinks
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
-from shared.errors import Unavailable
+from shared.errors import PipelineError, Unavailable
 from shared.store import Filter, Match
 
 NOTHING_FOUND: Final = "I found nothing in the documents that answers this question."
@@ -376,3 +377,36 @@ def _no_model(model: ChatModel) -> Exception:
         "set SLUICE_CHAT to a model, or send useRag: true",
         code="NO_MODEL",
     )
+
+
+async def events(
+    answering: Answering,
+    prepared: Prepared,
+    *,
+    instance: str,
+    sources: Callable[[Sources], Mapping[str, Any]],
+    done: Callable[[Answer], msgspec.Struct],
+    problem: Callable[[PipelineError], Problem] = of_pipeline,
+) -> AsyncIterator[ServerSentEventMessage]:
+    """Yield the events. `sources` and `done` build the events' data; `instance` is the path in an error.
+
+    When the client disconnects, this generator is closed, which stops the model.
+    """
+    try:
+        async with aclosing(answering.stream(prepared)) as progress:
+            async for step in progress:
+                if isinstance(step, Sources):
+                    yield _event("sources", sources(step))
+                elif isinstance(step, str):
+                    yield _event("token", {"content": step})
+                else:
+                    yield _event("done", done(step))
+    except PipelineError as error:
+        yield _event("error", body(problem(error), instance))
+    except Exception:  # the status is already sent; only an event can report the error
+        log.exception("answer_stream_failed")
+        yield _event("error", body(Problem(500, "the answer broke off", code="BUG"), instance))
+
+
+def _event(name: str, data: Mapping[str, Any] | msgspec.Struct) -> ServerSentEventMessage:
+    return ServerSentEventMessage(event=name, data=msgspec.json.encode(data))

@@ -12,9 +12,8 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, events
 from services.query_api.answer.citing import excerpt, references
-from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_of, turns_of
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import TEXTS, in_lane

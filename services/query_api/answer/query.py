@@ -12,9 +12,8 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, events
 from services.query_api.answer.citing import references
-from services.query_api.answer.streaming import events
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs

@@ -15,9 +15,8 @@ from litestar.params import FromPath, JSONBody
 from services.query_api.console.assets import fingerprint, load_assets, templates
 from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, Caller, Keyring, slowed
-from services.query_api.http.browsers import PAGE
+from services.query_api.http.browsers import PAGE, sending_site
 from services.query_api.http.lanes import AUDITED, TAKES, BodyLimit
-from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
 from shared.runtime.probes import OPEN

@@ -15,7 +15,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
 from litestar.types import ASGIApp
 
-from services.query_api.http.origins import sending_site
+from services.query_api.http.browsers import sending_site
 from services.query_api.http.problems import Problem
 from shared.contracts import DEFAULT_TENANT
 from shared.runtime.key_file import KeyFile, digest_of, key_id

@@ -9,15 +9,41 @@ and client libraries have neither `Origin` nor `Sec-Fetch-Site`, and pass.
 import functools
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit
 
 from litestar import Request
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api.http.lanes import JSON_ONLY
-from services.query_api.http.origins import sending_site
 from services.query_api.http.problems import Problem, answer
+
+
+def sending_site(headers: Headers) -> Literal["own", "other", "unknown"]:
+    """Return whose page sent the request; `unknown` if no page did, or the browser doesn't say.
+
+    A page can't forge `Sec-Fetch-Site` (W3C Fetch Metadata), so it decides if it says `same-origin` or `cross-site`.
+    Otherwise `Origin` must name the host that was called.
+    """
+    site = headers.get("sec-fetch-site", "").lower()
+    if site in ("same-origin", "cross-site"):
+        return "own" if site == "same-origin" else "other"
+    origin = headers.get("origin")
+    if origin is None:
+        return "unknown"
+    if _host_of(origin) != headers.get("host", "").lower():
+        return "other"
+    return "unknown" if site else "own"
+
+
+def _host_of(origin: str) -> str | None:
+    """Return the host with its port; None if the origin is `null` or no URL, such as `http://[`."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
+
 
 PAGE: Final = "page"  # a route's opt: links on other sites may lead to it, because it changes nothing
 LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker

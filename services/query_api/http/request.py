@@ -1,7 +1,13 @@
-"""Reads request bodies, JSON or forms, and checks fields that several routes share."""
+"""Reads request bodies, JSON or forms, and checks fields that several routes share.
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+Long work for one request, such as parsing, must not hold up the others: `beside`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -9,7 +15,6 @@ from litestar import Request
 from litestar.datastructures import State
 
 from services.query_api.http.auth import Caller
-from services.query_api.http.fair_loop import beside
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.lanes import taken_by
 from services.query_api.http.problems import Problem, invalid, of_contract
@@ -17,6 +22,33 @@ from services.query_api.http.reply_warnings import fields_of, is_ours, warn_of_u
 from shared.ids import composed
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
 from shared.inputs.names import LONGEST_TAG, MOST_TAGS
+
+P = ParamSpec("P")
+T = TypeVar("T")
+HELD_S: Final = 0.005  # how long a loop over many items may hold the event loop
+# One thread: the event loop would wait for the interpreter's lock once for each of several.
+_THREAD: Final = ThreadPoolExecutor(1, "long-work")
+
+
+async def beside(large: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return the result of `work`. If its input is large, it runs in a thread beside the event loop."""
+    if not large:
+        return work(*args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
+
+
+class LoopTurns:
+    """Gives the event loop back every few milliseconds."""
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def give(self) -> None:
+        """Let others run if this has held the event loop for `HELD_S`."""
+        if time.perf_counter() - self._since > HELD_S:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()
+
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_FIELDS = 1000

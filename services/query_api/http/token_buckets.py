@@ -1,9 +1,12 @@
 """Limits what each key or tenant may use per minute."""
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
+
+from services.query_api.http.problems import Problem
 
 _MOST: Final = 10_000  # buckets kept; the one that was unused for longest is dropped first
 
@@ -37,3 +40,29 @@ class TokenBuckets:
         now = self._clock()
         left, since = self._buckets.get(name, (float(self.per_minute), now))
         return min(self.per_minute, left + (now - since) * self.per_minute / 60)
+
+
+class AnswerRate:
+    """A token bucket per key: `per_minute` answers at once, then one every 60 / `per_minute` seconds."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the rate; 0 means no limit."""
+        self._buckets = TokenBuckets(per_minute, clock)
+
+    def take(self, key: str) -> None:
+        """Count one answer, or the related questions of one search.
+
+        Raises:
+            Problem: 429, the key has used up its answers; Retry-After says when to ask again.
+        """
+        if not (left_s := self._buckets.wait_s(key)):
+            self._buckets.spend(key)
+            return
+        wait_s = math.ceil(left_s)
+        raise Problem(
+            429,
+            f"this API key has asked for {self._buckets.per_minute} answers within a minute, the most that "
+            f"SLUICE_CHAT_RATE allows; ask again in {wait_s} s",
+            code="TOO_MANY_ANSWERS",
+            headers={"Retry-After": str(wait_s)},
+        )

@@ -17,13 +17,21 @@ from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Refe
 
 from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
-from services.query_api.http.fair_loop import LoopTurns, beside
 from services.query_api.http.json_marks import pieces
 from services.query_api.http.lanes import BATCH, in_lane
 from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields, warn
-from services.query_api.http.request import FORM, ApiRequest, body_of, content_type, parse_json, wait_of
+from services.query_api.http.request import (
+    FORM,
+    ApiRequest,
+    LoopTurns,
+    beside,
+    body_of,
+    content_type,
+    parse_json,
+    wait_of,
+)
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
 from services.query_api.ingest.document import (
     HEAVY,

@@ -12,12 +12,11 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.auth import needs
-from services.query_api.http.fair_loop import beside
 from services.query_api.http.lanes import CHUNKS, WHOLE, in_lane
 from services.query_api.http.problems import MOST_NAMED, Problem, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import warn
-from services.query_api.http.request import ApiRequest, metadata_of, name_of, parse_json, tags_of, wait_of
+from services.query_api.http.request import ApiRequest, beside, metadata_of, name_of, parse_json, tags_of, wait_of
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
 from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected

@@ -27,8 +27,7 @@ from shared.contracts import (
 )
 from shared.errors import Rejected
 from shared.log import ErasableLog, Log, Publish, Record, Replacement, deleting
-from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of
-from shared.log.integrity import sealed
+from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of, sealed
 from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading

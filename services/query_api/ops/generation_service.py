@@ -24,7 +24,7 @@ from services.query_api.ops.generation_plan import (
     planned,
     refuse_full_disk,
 )
-from shared.embedder.pool import EmbedderPool
+from shared.embedder.open import EmbedderPool
 from shared.errors import Rejected, Unavailable
 from shared.log import Log
 from shared.log.open_letters import OpenLetters

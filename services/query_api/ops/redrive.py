@@ -19,8 +19,7 @@ from shared.contracts import DeadLetter, truth_key
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
-from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
-from shared.log.integrity import HASH_HEADER
+from shared.log.headers import HASH_HEADER, PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
 from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shared.inputs.language_variants import FIELD as VARIANTS
-from shared.inputs.language_variants import variant_texts
+from shared.inputs.metadata import FIELD as VARIANTS
+from shared.inputs.metadata import variant_texts
 from shared.store import StoreHit
 
 

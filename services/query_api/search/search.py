@@ -38,7 +38,7 @@ from services.query_api.search.results import Expanded, Explanation, Found, Resu
 from services.query_api.search.retrieval import Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
-from shared.inputs.language_variants import variant_text
+from shared.inputs.metadata import variant_text
 from shared.store import Filter
 
 MOST = 1000  # offset and topK together are at most this

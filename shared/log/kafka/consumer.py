@@ -16,7 +16,7 @@ from aiokafka.errors import (
     OffsetOutOfRangeError,
 )
 
-from shared.log.errors import LogUnavailable
+from shared.log import LogUnavailable
 from shared.log.headers import with_position
 
 log = logging.getLogger(__name__)

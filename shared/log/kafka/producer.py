@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerClosed
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import RecordMetadata
 
-from shared.log.errors import LogUnavailable
+from shared.log import LogUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from aiokafka.errors import CommitFailedError, UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected
-from shared.log import Commits, GroupMember, Record, Replacement
-from shared.log.errors import LogUnavailable
+from shared.log import Commits, GroupMember, LogUnavailable, Record, Replacement
 from shared.log.faststream_driver import DriverBroker
 from shared.log.sqlite import compaction, erasing, groups, snapshot, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id

@@ -23,7 +23,7 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import OffsetAndTimestamp
 
-from shared.log.errors import LogUnavailable
+from shared.log import LogUnavailable
 from shared.log.headers import with_position
 from shared.log.sqlite import groups
 from shared.log.sqlite.file import boot_clock

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import msgspec
 from aiokafka import TopicPartition
 
-from shared.log import Record, Replacement
-from shared.log.errors import LogUnavailable
+from shared.log import LogUnavailable, Record, Replacement
 from shared.log.headers import with_position
 from shared.log.sqlite.consumer import record_of
 from shared.log.sqlite.file import Connect, open_reader, unavailable

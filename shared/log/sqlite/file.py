@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from shared.log.errors import LogUnavailable
+from shared.log import LogUnavailable
 from shared.settings import ConfigurationError
 
 Connect = Callable[[Path], sqlite3.Connection]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
-from shared.log.errors import LogUnavailable
+from shared.log import LogUnavailable
 from shared.log.sqlite.age import Reading, boot_id, tick
 from shared.log.sqlite.file import Connect, Presence, WriteTurn, boot_clock, open_reader, open_writer, unavailable
 from shared.settings import ConfigurationError

@@ -34,7 +34,6 @@ from shared.store.checks import (
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.connect import make_client, open_grpc, warn_of_version
 from shared.store.qdrant.errors import NO_ACCESS, VENDOR, ours, status, too_large
-from shared.store.qdrant.strict import shortfalls
 from shared.store.qdrant.translate import (
     SPARSE,
     our_point,
@@ -44,6 +43,29 @@ from shared.store.qdrant.translate import (
     server_filter,
     server_point,
 )
+
+# Batches of points aren't listed: they are halved until they fit. Our own filters use indexed fields only.
+LEAST: Final[Mapping[str, int]] = {
+    "max_query_limit": 1016,  # 1000 hits, and a few more because some may be stale
+    "search_max_batchsize": 2,  # dense and sparse
+    "condition_max_size": 512,  # ids of one page
+    "filter_max_conditions": 20,
+}
+
+
+def shortfalls(strict: models.StrictModeConfigOutput | None) -> list[str]:
+    """Return the limits that are too low, as `limit 10, at least 20 is needed`; empty if there are none."""
+    if strict is None or not strict.enabled:
+        return []
+    found = [
+        f"{name} {given}, at least {least} is needed"
+        for name, least in LEAST.items()
+        if (given := getattr(strict, name)) is not None and given < least
+    ]
+    if strict.search_allow_exact is False:
+        found.append("search_allow_exact false, but counts must be exact")
+    return found
+
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

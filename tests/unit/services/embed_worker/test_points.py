@@ -3,8 +3,8 @@ import numpy as np
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from shared.contracts import DocumentVersion
+from shared.embedder import unit
 from shared.embedder.half_precision import half_precision
-from shared.embedder.vectors import unit
 from shared.ids import chunk_id, point_id, text_hash
 from shared.state.index import embedded_text, vector_hash
 from shared.store import Sparse

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.embedder import Vector
+from shared.embedder import Vector, unit
 from shared.embedder.half_precision import LEAST_DIMENSION, half_precision, precision_of
-from shared.embedder.vectors import unit
 
 
 @st.composite

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
+from shared.embedder import unit
 from shared.embedder.gather import MOST
 from shared.embedder.ollama import KEEP_ALIVE, longest_input, ollama_embedder
 from shared.embedder.served import ServedEmbedder
-from shared.embedder.vectors import unit
 from shared.errors import Rejected, Unavailable
 from shared.model_server.ollama import OllamaAddress
 from shared.settings import ConfigurationError

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
+from shared.embedder import unit
 from shared.embedder.ollama import OllamaModel
 from shared.embedder.openai import OpenAiModel
 from shared.embedder.refusals import KEPT_S, MOST_DOCUMENTS, REST_S, TRIES
-from shared.embedder.served import ServedEmbedder
-from shared.embedder.vectors import unit
+from shared.embedder.served import Prefixes, ServedEmbedder, prefixes_of
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.model_server.ollama import OllamaAddress
 from shared.model_server.openai import OpenAiAddress, OpenAiServer
@@ -231,3 +231,34 @@ async def test_a_text_too_long_for_the_server_whose_part_it_refuses_is_rejected(
 
     assert isinstance(error, Rejected)
     assert (error.code, rests) == ("model_refuses", TRIES - 1)
+
+
+SEARCH = "Represent this sentence for searching relevant passages: "
+INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+
+
+@pytest.mark.feature(112)
+@pytest.mark.parametrize(
+    ("model", "document", "query"),
+    [
+        ("nomic-embed-text:v1.5", "search_document: ", "search_query: "),
+        ("nomic-ai/nomic-embed-text-v2-moe", "search_document: ", "search_query: "),
+        ("mxbai-embed-large", "", SEARCH),
+        ("snowflake-arctic-embed:137m", "", SEARCH),
+        ("snowflake-arctic-embed2", "", "query: "),
+        ("Snowflake/snowflake-arctic-embed-l-v2.0", "", "query: "),
+        ("bge-large", "", SEARCH),
+        ("BAAI/bge-small-en-v1.5", "", SEARCH),
+        ("BAAI/bge-base-zh-v1.5", "", "为这个句子生成表示以用于检索相关文章："),
+        ("bge-m3", "", ""),
+        ("intfloat/multilingual-e5-large", "passage: ", "query: "),
+        ("intfloat/multilingual-e5-large-instruct", "", INSTRUCT),
+        ("qwen3-embedding:0.6b", "", INSTRUCT),
+        ("embeddinggemma", "title: none | text: ", "task: search result | query: "),
+        ("all-minilm", "", ""),
+        ("text-embedding-3-small", "", ""),
+        ("some-made5-model", "", ""),
+    ],
+)
+def test_a_family_has_the_prefixes_that_it_was_trained_with(model: str, document: str, query: str) -> None:
+    assert prefixes_of(model) == Prefixes(document, query)

@@ -2,7 +2,14 @@ from typing import Any
 
 import pytest
 
-from shared.inputs.metadata import MOST_BYTES, MOST_DEPTH, InvalidMetadata, checked_metadata
+from shared.inputs.metadata import (
+    MOST_BYTES,
+    MOST_DEPTH,
+    InvalidMetadata,
+    checked_metadata,
+    variant_text,
+    variant_texts,
+)
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -31,3 +38,18 @@ def test_what_it_does_not_take_is_refused_by_field(metadata: dict[str, Any], fie
         checked_metadata(metadata, "metadata")
 
     assert refused.value.field == field
+
+
+SEED = {"languageVariants": {"en": {"text": "Hello."}, "de": "Hallo.", "fr": {"text": " "}, "it": 1}}
+
+
+def test_a_variant_is_a_text_or_an_object_with_one() -> None:
+    assert variant_texts(SEED) == ["Hello.", "Hallo."]
+    found = [variant_text(SEED, each) for each in ("en", "de", "fr", "it", "tr")]
+    assert found == ["Hello.", "Hallo.", None, None, None]
+
+
+@pytest.mark.parametrize("metadata", [{}, {"languageVariants": None}, {"languageVariants": ["x"]}])
+def test_other_shapes_have_none(metadata: dict[str, Any]) -> None:
+    assert variant_texts(metadata) == []
+    assert variant_text(metadata, "en") is None

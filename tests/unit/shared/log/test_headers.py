@@ -4,11 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.contracts import LogPosition
+from shared.errors import Rejected
 from shared.log.headers import (
     FORWARDED_HEADER,
+    HASH_HEADER,
     PLACE_HEADER,
     REDRIVE_HEADER,
     SKEW_MS,
+    check_intact,
     forwarded_from,
     forwarded_header,
     header,
@@ -18,6 +21,7 @@ from shared.log.headers import (
     position_of,
     redriven,
     redrives_of,
+    sealed,
     text_headers,
     with_position,
 )
@@ -97,3 +101,25 @@ def test_the_origin_of_a_forwarded_record_names_the_log_as_well() -> None:
 
     assert found is not None
     assert found.place.partition == 2_000_003
+
+
+def headers_of(value: bytes | None, **own: str) -> list[tuple[str, bytes]]:
+    return [(name, text.encode()) for name, text in sealed(value, own).items()]
+
+
+def test_what_was_written_is_intact_and_one_bit_is_noticed() -> None:
+    headers = headers_of(b"a value", colour="blue")
+
+    check_intact(a_record(value=b"a value", headers=headers))
+    with pytest.raises(Rejected, match="altered after it was written") as told:
+        check_intact(a_record(value=b"a vaLue", headers=headers))
+    assert told.value.code == "altered"
+
+
+def test_a_record_that_goes_on_keeps_its_hash() -> None:
+    assert sealed(b"another value", {HASH_HEADER: "of the first"}) == {HASH_HEADER: "of the first"}
+
+
+def test_what_nobody_sealed_is_taken_as_it_is() -> None:
+    check_intact(a_record(value=b"a foreign producer's", headers=[]))
+    check_intact(a_record(value=None, headers=headers_of(None)))

@@ -7,7 +7,7 @@ from litestar.datastructures import Headers
 
 from services.query_api.http import auth
 from services.query_api.http.auth import ANYBODY, Caller, Keyring, UnknownKey, needs, slowed
-from services.query_api.http.origins import sending_site
+from services.query_api.http.browsers import sending_site
 from services.query_api.http.problems import Problem
 from shared.runtime.key_file import LOOK_S, KeyFile, editing, new_key
 from shared.settings import ROLES, Role, parse_api_keys

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import httpx
 import pytest
+from litestar import Litestar, delete, get
 
 from services.query_api.app import ROUTES
-from services.query_api.http.route_finder import routes_in
+from services.query_api.http.route_finder import AllowedMethods, routes_in
 
 HEADER = "from litestar import delete, get\n"
 
@@ -50,3 +52,24 @@ def test_a_module_that_is_not_left_out_is_imported(rooms: list[ModuleType]) -> N
 
 def test_the_api_has_each_route_once() -> None:
     assert len({(min(each.http_methods), min(each.paths), each.fn.__module__) for each in ROUTES}) == len(ROUTES) > 60
+
+
+@get("/things")
+async def listed() -> None: ...
+
+
+@delete("/things")
+async def removed() -> None: ...
+
+
+@get("/other")
+async def other() -> None: ...
+
+
+async def test_options_names_the_methods_of_all_handlers_of_the_path() -> None:
+    app = Litestar([listed, removed, other], before_send=[AllowedMethods()], openapi_config=None, logging_config=None)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client:  # type: ignore[arg-type]
+        things, others = await client.options("/things"), await client.options("/other")
+
+    assert (things.status_code, things.headers["allow"]) == (204, "DELETE, GET, OPTIONS")
+    assert others.headers["allow"] == "GET, OPTIONS"

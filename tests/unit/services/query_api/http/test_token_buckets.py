@@ -2,7 +2,9 @@
 
 import pytest
 
-from services.query_api.http.token_buckets import TokenBuckets
+from services.query_api.http.problems import Problem
+from services.query_api.http.token_buckets import AnswerRate, TokenBuckets
+from tests.fakes.clock import SetClock
 
 
 class Clock:
@@ -42,3 +44,31 @@ def test_without_a_rate_there_is_no_limit(clock: Clock) -> None:
     buckets.spend("a", 10**9)
 
     assert buckets.wait_s("a") == 0
+
+
+@pytest.mark.feature(253)
+def test_a_key_gets_its_answers_and_then_is_told_when_to_come_again() -> None:
+    clock = SetClock()
+    rate = AnswerRate(3, clock)
+
+    for _ in range(3):
+        rate.take("mine")
+    with pytest.raises(Problem) as refused:
+        rate.take("mine")
+    rate.take("yours")
+
+    assert (refused.value.status, refused.value.headers["Retry-After"]) == (429, "20")
+    assert "SLUICE_CHAT_RATE" in refused.value.sentence
+
+    clock.now += 19.5
+    with pytest.raises(Problem):
+        rate.take("mine")
+    clock.now += 0.5
+    rate.take("mine")
+
+
+def test_without_a_rate_nobody_is_refused() -> None:
+    rate = AnswerRate(0)
+
+    for _ in range(1000):
+        rate.take("mine")

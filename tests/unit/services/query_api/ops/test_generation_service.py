@@ -11,7 +11,7 @@ import pytest
 
 from services.query_api.ops import generation_service
 from services.query_api.ops.generation_service import GenerationService
-from shared.embedder.pool import EmbedderPool
+from shared.embedder.open import EmbedderPool
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.settings import Settings

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from qdrant_client import models
 from structlog.testing import capture_logs
 
 from shared.errors import Unavailable
@@ -22,7 +23,7 @@ from shared.settings import ConfigurationError
 from shared.store import EVERYTHING, Filter, Heads, Leg, Point, Range, Sparse
 from shared.store.qdrant import connect
 from shared.store.qdrant.address import QdrantAddress
-from shared.store.qdrant.store import QdrantStore
+from shared.store.qdrant.store import LEAST, QdrantStore, shortfalls
 from tests.servers.fake_qdrant import FakeQdrant, encrypted, over_grpc
 from tests.servers.loopback import running
 from tests.servers.ports import free_port
@@ -395,3 +396,17 @@ async def test_a_version_that_is_left_over_is_searched_again_once() -> None:
 
         await store.close()
     assert (hits, server.searches) == ([], 2)
+
+
+def test_a_collection_without_strict_mode_lacks_nothing() -> None:
+    assert shortfalls(None) == []
+    assert shortfalls(models.StrictModeConfigOutput(enabled=False, max_query_limit=1)) == []
+
+
+def test_each_limit_that_is_too_low_is_named_with_what_is_needed() -> None:
+    strict = models.StrictModeConfigOutput(enabled=True, max_query_limit=10, search_allow_exact=False)
+
+    assert shortfalls(strict) == [
+        f"max_query_limit 10, at least {LEAST['max_query_limit']} is needed",
+        "search_allow_exact false, but counts must be exact",
+    ]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from shared.embedder.vectors import unit
+from shared.embedder import unit
 
 
 @given(arrays(np.float32, 384, elements=st.floats(-(2.0**100), 2.0**100, width=32)).filter(np.any))

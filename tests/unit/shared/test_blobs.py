@@ -1,6 +1,6 @@
 import pytest
 
-from shared.blobs.names import blob_name, document_name
+from shared.blobs import blob_name, document_name
 from shared.errors import Rejected
 
 DOCUMENT = "0f8fad5b-d9cb-569f-a165-70867728950e"

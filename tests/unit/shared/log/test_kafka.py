@@ -1,6 +1,6 @@
 import logging
 
-from shared.log.kafka.quiet import RateFilter
+from shared.log.kafka import RateFilter
 
 
 def an_error(values: object, level: int = logging.ERROR, message: str = "no answer from %s") -> logging.LogRecord:
