@@ -233,6 +233,7 @@ class DocumentVersion(Message, frozen=True):
     filename: str | None = None
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}  # set by the caller
+    file: dict[str, Any] = {}  # what the file says about itself: texts and lists of texts
     chunk_size: Natural | None = None  # characters, as submitted with the document; None: the generation's
     chunk_overlap: Natural | None = None
     document_type: str = "txt"  # md, html, pdf, txt …

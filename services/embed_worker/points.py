@@ -1,7 +1,8 @@
 """Builds chunk points and heads. Pure, no I/O."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from shared.contracts import Chunk, DocumentVersion
@@ -14,6 +15,7 @@ from shared.store import Payload, Point, Sparse
 from shared.times import iso
 from shared.topics import SUBMITTED
 
+FILE = "file"  # the metadata field of what the file says about itself
 LONGEST_SHOWN = 1_000  # characters of a description that each chunk shows
 
 
@@ -21,12 +23,17 @@ def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
     """Return the text of the sparse vector.
 
     It includes title and section, so that changing them needs no embedding, the chunk's language variants and, for the
-    first chunk, the description (ADR 0021).
+    first chunk, the description and what the file says about itself (ADR 0021).
     """
-    more = (document.description if chunk.order == 0 else None, *variant_texts(chunk.metadata))
+    about = (document.description, *_texts(document.file.values())) if chunk.order == 0 else ()
+    more = (*about, *variant_texts(chunk.metadata))
     return "\n".join(
         filter(None, (document.title, chunk.section, chunk.table_header, chunk.text, chunk.embedding, *more))
     )
+
+
+def _texts(values: Iterable[str | list[str]]) -> Iterator[str]:
+    return chain.from_iterable([each] if isinstance(each, str) else each for each in values)
 
 
 def chunk_points(
@@ -79,6 +86,7 @@ def _of_document(document: DocumentVersion, total: int) -> dict[str, Any]:
         "originalFilename": document.filename,
         "documentId": document.document_id,
         "totalChunks": total,
+        FILE: document.file or None,  # also if it is None, so that no caller's field of that name is taken for it
         "documentType": document.document_type,
         "sourceType": document.source_type,
         "language": document.language,

@@ -118,6 +118,7 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         url=submitted.url or (extraction.url if extraction else None),
         filename=submitted.filename,
         tags=submitted.tags or (extraction.tags if extraction else ()),
+        file=extraction.file if extraction else {},
         metadata={**_file_properties(extraction), **submitted.metadata},
         chunk_size=submitted.chunk_size,
         chunk_overlap=submitted.chunk_overlap,
@@ -139,8 +140,6 @@ def _file_properties(extraction: Extraction | None) -> dict[str, Any]:
         return {}
     found = {
         "pageCount": len(extraction.pages) or None,
-        "documentCreated": extraction.created,
-        "documentModified": extraction.modified,
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -105,6 +105,33 @@ async def test_what_could_not_be_read_is_told_wherever_the_document_is(client: h
     assert "notes" not in await shown(client, sent["documentId"])
 
 
+async def test_what_a_file_says_about_itself_is_found_filtered_and_shown(client: httpx.AsyncClient) -> None:
+    front = "---\nauthor: Zwetschgina Plum\nreviewers: [Ada, Bo]\ncreated: 2024-05-01\n---\n"
+    text = f"{front}# Tide\n\nIt rose."
+    fields = {"metadata": '{"file": {"author": "a sender"}, "year": 1900}'}
+    sent = await client.post("/rag/ingest/upload", data=fields, files={"f": ("tide.md", text, "text/markdown")})
+    await ingested(client, HERONS, metadata={"file": {"author": "Zwetschgina Plum"}})
+    says = {"author": "Zwetschgina Plum", "reviewers": ["Ada", "Bo"], "created": "2024-05-01"}
+
+    async def hits(query: str, **filters: Any) -> list[dict[str, Any]]:
+        reply = await client.post("/rag/search", json={"query": query, "filters": filters})
+        return [each["metadata"] for each in reply.json()["results"]]
+
+    found = await hits("Zwetschgina")
+    filtered = [
+        await hits("birds", **{name: value})
+        for name, value in (
+            ("file.author", "Zwetschgina Plum"),
+            ("file.reviewers", "Bo"),
+            ("file.created", {"gte": "2024-05-01", "lt": "2025-01-01"}),
+        )
+    ]
+
+    assert [each["file"] for each in (found[0], *(each for [each] in filtered))] == [says] * 4
+    assert (await shown(client, sent.json()["documentId"]))["file"] == says
+    assert await hits("birds", **{"file.author": "a sender"}) == []
+
+
 @pytest.mark.feature(54)
 @pytest.mark.parametrize("size", [100, MAX_BODY // 2])  # in the record, and as a blob
 async def test_the_original_is_a_download_that_runs_nothing(client: httpx.AsyncClient, size: int) -> None:

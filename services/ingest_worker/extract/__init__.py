@@ -8,6 +8,7 @@ import msgspec
 
 from services.ingest_worker.extract import formats, limits
 from services.ingest_worker.extract.clean import decoded, one_line
+from services.ingest_worker.extract.declared import file_properties
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.readers import Readers
 from shared.contracts import MOST_NOTES
@@ -67,7 +68,7 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
     """
     try:
         form = detect(data, hints)
-        extraction = _with_few_notes(form.read(data, hints), hints)
+        extraction = _bounded(form.read(data, hints), hints)
         extraction = msgspec.structs.replace(extraction, text_format=form.text_format)
     except RecursionError:  # in our code or in a library
         raise Rejected(f"{hints.name} is damaged: it is nested too deeply", "damaged") from None
@@ -87,8 +88,8 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
     return msgspec.structs.replace(extraction, title=one_line(stem) or one_line(hints.title))
 
 
-def _with_few_notes(extraction: Extraction, hints: Hints) -> Extraction:
-    """Return the extraction of a file with its first notes and the number of all; of a file within it, with all."""
+def _bounded(extraction: Extraction, hints: Hints) -> Extraction:
+    """Return the extraction of a file with its first notes and properties; of a file within it, with all notes."""
     notes = extraction.notes if hints.depth else extraction.notes[:MOST_NOTES]
     short = (
         msgspec.structs.replace(
@@ -96,7 +97,8 @@ def _with_few_notes(extraction: Extraction, hints: Hints) -> Extraction:
         )
         for each in notes
     )
-    return msgspec.structs.replace(extraction, notes=tuple(short), note_count=len(extraction.notes))
+    about = file_properties({"created": extraction.created, "modified": extraction.modified, **extraction.file})
+    return msgspec.structs.replace(extraction, notes=tuple(short), note_count=len(extraction.notes), file=about)
 
 
 def _shortened(text: str, most: int) -> str:

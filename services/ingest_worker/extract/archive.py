@@ -19,7 +19,15 @@ _ENTRIES = 5_000
 _TOTAL = 256 << 20  # bytes unpacked
 _UNSUSPECTED = 64 << 20  # bytes unpacked, up to which the ratio isn't checked
 _RATIO = 100  # XML compresses 5 to 30 times; deflate reaches 1,032 at most
-_PROPERTIES = "docProps/core.xml"
+_PROPERTIES = {  # parts, and their elements by the names that they get
+    "docProps/core.xml": {
+        **{name: name for name in ("title", "description", "created", "modified", "language")},
+        **{name: name for name in ("subject", "keywords", "category")},
+        "creator": "author",
+        "lastModifiedBy": "modifiedBy",
+    },
+    "docProps/app.xml": {"Company": "company", "Manager": "manager"},
+}
 _ADDRESS = re.compile(r"(?:https?|mailto):[^\s()<>]{1,2000}", re.IGNORECASE)
 
 Properties = dict[str, str]
@@ -142,11 +150,13 @@ def checked(data: bytes, needed: str, hints: Hints, sign: re.Pattern[bytes]) -> 
 
 
 def properties(archive: zipfile.ZipFile, hints: Hints) -> Properties:
-    """Return an Office container's title, description, created, modified and language, as far as it has them."""
-    if _PROPERTIES not in archive.namelist():
-        return {}
-    root = parsed(part(archive, _PROPERTIES, hints))
-    return {} if root is None else named(root, ("title", "description", "created", "modified", "language"))
+    """Return an Office container's title, description, created, modified, language, author and others that it has."""
+    found: Properties = {}
+    for name, wanted in _PROPERTIES.items():
+        root = parsed(part(archive, name, hints)) if name in archive.namelist() else None
+        values = {} if root is None else named(root, wanted)
+        found |= {wanted[each]: value for each, value in values.items()}
+    return found
 
 
 def named(root: Iterable[object], wanted: Iterable[str]) -> Properties:

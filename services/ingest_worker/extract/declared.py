@@ -1,11 +1,18 @@
 """A document's own properties, without the placeholders that programs write into them."""
 
 import re
-from collections.abc import Mapping
-from typing import TypedDict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, TypedDict
 
 from services.ingest_worker.extract.clean import one_line
 
+MOST_VALUES: Final = 32  # of what a file says about itself
+LONGEST_VALUE: Final = 200  # characters
+_LONGEST_FIELD: Final = 64
+_LONGEST_LIST: Final = 8_000
+_NO_FIELD = re.compile(r'["\[\]\\.\x00-\x1f]')  # has a meaning in a filter's path
+_SEVERAL: Final = {"author": re.compile(";"), "keywords": re.compile("[,;]")}  # in one text, as programs write them
 _OPENING = re.compile("#{1,6} ([^\n]+)")
 _TOOL = re.compile("^Microsoft \\w+ - ")
 _NO_TITLE = re.compile(
@@ -22,9 +29,10 @@ class Declared(TypedDict):
     language: str | None
     created: str | None
     modified: str | None
+    file: dict[str, Any]
 
 
-def declared(says: Mapping[str, str | None], text: str = "") -> Declared:
+def declared(says: Mapping[str, Any], text: str = "") -> Declared:
     """Return a document's properties, each on one line of limited length.
 
     Without a title property, the title is the heading at the start of `text`.
@@ -35,7 +43,35 @@ def declared(says: Mapping[str, str | None], text: str = "") -> Declared:
         language=one_line(says.get("language"), 35),
         created=one_line(says.get("created"), 35),
         modified=one_line(says.get("modified"), 35),
+        file={name: value for name, value in says.items() if name not in Declared.__annotations__},
     )
+
+
+def file_properties(says: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file says about itself as texts and lists of texts, at most `MOST_VALUES` in all."""
+    found: dict[str, Any] = {}
+    left = MOST_VALUES
+    for name, value in says.items():
+        field = _NO_FIELD.sub("_", one_line(str(name), _LONGEST_FIELD) or "")
+        texts = list(dict.fromkeys(islice(_texts(field, value), left)))
+        if field and texts and field not in found:
+            found[field] = texts[0] if len(texts) == 1 else texts
+            left -= len(texts)
+    return found
+
+
+def _texts(field: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict):  # as in `authors: [{name: …, email: …}]`
+        yield from _texts(field, value.get("name") or [f"{name}: {each}" for name, each in value.items()])
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(field, each)
+    elif isinstance(value, str):
+        for each in _SEVERAL[field].split(value[:_LONGEST_LIST]) if field in _SEVERAL else (value,):
+            if text := one_line(each[: 2 * LONGEST_VALUE], LONGEST_VALUE):
+                yield text
+    elif value is not None:
+        yield str(value).lower()[:LONGEST_VALUE]
 
 
 def own_title(text: str | None, limit: int = 500) -> str | None:

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -61,6 +62,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     modified: str | None = None
     notes: tuple[Note, ...] = ()  # what could not be read, or was left out; `extract` keeps the first MOST_NOTES
     note_count: int = 0  # of all; set by `extract`
+    file: dict[str, Any] = {}  # what else the file says about itself; `extract` bounds it, and adds the dates
     links: tuple[str, ...] = ()  # as written in the document; only if the hints ask for links
     robots: tuple[str, ...] = ()  # contents of the robots meta tags
 

@@ -77,6 +77,9 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> E
         "title": _string(about.get("title")) or _string(about.get("subject")),
         "created": _string(about.get("created_at")),
         "modified": _string(about.get("modified_at")),
+        "author": about.get("authors") or about.get("created_by"),
+        "modifiedBy": about.get("modified_by"),
+        "keywords": about.get("keywords"),
     }
     slides = [_text(slide) for slide in _SLIDE.split(result.content)[1:]] if document_type == "ppt" else []
     read = {child["path"]: _text(child["result"].content) for child in result.children or ()}

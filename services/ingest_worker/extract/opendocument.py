@@ -22,6 +22,10 @@ _PROPERTIES = {
     "language": "language",
     "creation-date": "created",
     "date": "modified",
+    "subject": "subject",
+    "initial-creator": "author",
+    "creator": "modifiedBy",
+    "keyword": "keywords",
 }
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; a larger count is an attack
@@ -35,7 +39,7 @@ def holds(data: bytes, kind: str) -> bool:
 
 
 def described(data: bytes, hints: Hints) -> Properties:
-    """Return title, description, language, created and modified, as far as the file has them.
+    """Return title, description, language, created, modified, author and others, as far as the file has them.
 
     Raises:
         Rejected: code `damaged`, `password` or `too_large`.

@@ -56,6 +56,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: 
             "title": document.title,
             "url": document.url,
             "originalFilename": document.filename,
+            "file": document.file or None,
             "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in set(document.tags))],
             "documentId": name,
             "chunkId": chunk_id(name, hash_, occurrences[hash_]),

@@ -63,6 +63,7 @@ class DocumentDetail(DocumentView, frozen=True, kw_only=True, rename="camel", om
     document_type: str | None = None
     language: str | None = None
     page_count: int | None = None
+    file: dict[str, Any] = msgspec.field(default_factory=dict)  # what the file says about itself: author, created, …
     chunk_size: int | None = None  # as it was sent; None: the index's own size
     chunk_overlap: int | None = None
 
@@ -128,6 +129,7 @@ def _of_body(entry: Entry) -> dict[str, Any]:
             "media_type": reading.media_type,
             "document_type": extracted.get("document_type"),
             "language": extracted.get("language"),
+            "file": extracted.get("file", {}),
             "page_count": len(extracted.get("pages", ())) or None,
             "chunk_size": reading.chunk_size,
             "chunk_overlap": reading.chunk_overlap,

@@ -104,6 +104,7 @@ def extraction(message: EmailMessage, notes: list[Note], hints: Hints) -> Extrac
         title=header(message, "Subject"),
         created=date(message),
         notes=(*notes, *mail.unread, *failed),
+        file={"author": [header(message, "From")]},
     )
 
 

@@ -7,11 +7,19 @@ from zipfile import ZipFile
 from services.ingest_worker.extract.archive import named, names, opened, part
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.page import declared_charset, page_text, tree_of
 from services.ingest_worker.extract.parts import refused
 from shared.errors import Rejected
 
+_ABOUT = {
+    "creator": "author",
+    "contributor": "contributor",
+    "publisher": "publisher",
+    "subject": "keywords",
+    "rights": "rights",
+    "identifier": "identifier",
+}
 _ENCRYPTION = "META-INF/encryption.xml"
 _CONTAINER = "META-INF/container.xml"
 
@@ -41,6 +49,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
                 chapters.append(_chapter(part(archive, chapter, hints)))
             except Rejected as error:
                 notes.append(refused(error, chapter))
+    about: dict[str, list[str]] = {}
+    for item in package.iterfind("{*}metadata/*"):
+        if (name := tag(item)) in _ABOUT and item.text:
+            about.setdefault(_ABOUT[name], []).append(item.text)
     described = named(package.iterfind("{*}metadata/*"), ("title", "description", "language", "date"))
     return Extraction(
         text=cleaned("\n\n".join(filter(None, chapters))),
@@ -50,6 +62,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         language=one_line(described.get("language"), 35),
         created=one_line(described.get("date"), 35),
         notes=tuple(notes),
+        file=about,
     )
 
 

@@ -24,6 +24,11 @@ _PAGE = re.compile(
 _ENOUGH = 2_000  # characters; with so many, the first result is taken without trying recall
 _SHARE = 0.4  # of the second result's length; a shorter first result has missed the main text
 _FLAT = Note(code="structure", place="", message="its elements are nested too deeply, so the text has no structure")
+_ABOUT = {
+    "author": "//meta[@name='author' or @name='dc.creator' or @name='DC.creator' or @name='citation_author']/@content",
+    "publisher": "//meta[@property='og:site_name' or @name='dc.publisher' or @name='DC.publisher']/@content",
+    "keywords": "//meta[@name='keywords']/@content",
+}
 _MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
@@ -47,6 +52,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     modified = _first(tree, "//meta[@property='article:modified_time' or @itemprop='dateModified']/@content")
     links = _links(tree) if hints.links else ()  # before trafilatura prunes the tree
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
+    about = {name: list(dict.fromkeys(_all(tree, path))) for name, path in _ABOUT.items()}  # often repeated
     robots = [content[:_ROBOTS_CHARACTERS] for content in dict.fromkeys(_all(tree, _ROBOTS))]
     text = _text(source, tree)
     if cut:  # the tree ends where the parser gave up; the flat text does not
@@ -61,6 +67,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         modified=one_line(modified, 35),
         url=url.strip() if url and re.match(r"\s*https?://\S{1,2000}\s*$", url, re.IGNORECASE) else None,
         notes=(_FLAT,) if cut else (),
+        file=about,
         links=links,
         robots=tuple(robots[:_MOST_ROBOTS]),
     )

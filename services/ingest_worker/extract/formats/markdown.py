@@ -15,6 +15,7 @@ _FRONT_MATTER_CHARACTERS = 32 * 1024  # more than anybody writes; parsing time g
 _FRONT_MATTER_BRACKETS = 200  # PyYAML's time grows with the square of the nesting
 _FRONT_MATTER_VALUES = 1_000  # PyYAML takes 40 µs for each
 _TOML_CHARACTERS = 3 * 1024  # tomllib's time grows with the square of a dotted key's length
+_READ = frozenset({"title", "description", "summary", "tags", "lang", "language"})
 _FENCED = re.compile(r"(---|\+\+\+)[ \t]*\n(.*?)(?<=\n)\1[ \t]*(?:\n|$)", re.DOTALL)
 
 
@@ -62,6 +63,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         language=_line(front, "lang") or _line(front, "language"),
         tags=tuple(dict.fromkeys(tag for tag in (one_line(_scalar(item), 100) for item in listed) if tag)),
         notes=notes,
+        file={name: value for name, value in front.items() if name not in _READ},
     )
 
 

@@ -119,6 +119,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         pages=starts,
         created=_date(found.says.get("CreationDate")),
         modified=_date(found.says.get("ModDate")),
+        file={"author": found.says.get("Author"), "keywords": found.says.get("Keywords")},
         notes=tuple(notes),
     )
 

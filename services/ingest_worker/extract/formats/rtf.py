@@ -61,7 +61,7 @@ _SEEN = frozenset({"shppict", "shpinst", "do", "ud", "nesttableprops", "moMath"}
 _BESIDE = frozenset({"footnote", "shptxt", "dptxbxtext"})
 _HEADS = frozenset({"header", "headerl", "headerr", "headerf"})
 _FEET = frozenset({"footer", "footerl", "footerr", "footerf"})
-_SAYS = frozenset({"title", "subject"})
+_SAYS = frozenset({"title", "subject", "author", "operator", "manager", "company", "category", "keywords"})
 _TIMES = {"creatim": "created", "revtim": "modified"}
 _POINTS = frozenset({"pntext", "listtext"})
 # fmt: on
@@ -381,7 +381,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         text=framed(map(_paired, document.heads), text, map(_paired, document.feet)),
         document_type="rtf",
         notes=() if document.note is None else (document.note,),
-        **declared({**says, "description": says.get("subject")}, text),
+        **declared({**says, "description": says.get("subject"), "modifiedBy": says.pop("operator", None)}, text),
     )
 
 

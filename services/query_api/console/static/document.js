@@ -11,7 +11,7 @@ import { Uploads } from "./upload.js";
 const PAGE = 200; // chunks that are read and drawn at once
 const OURS = new Set(
   ("source path title url originalFilename tags documentId chunkOrder totalChunks pageNumber sectionTitle documentType sourceType language tokenCount " +
-    "charCount chunkType semanticScore createdAt updatedAt start end version chunkId contextBefore tableHeader description pageCount").split(" "),
+    "file charCount chunkType semanticScore createdAt updatedAt start end version chunkId contextBefore tableHeader description pageCount").split(" "),
 );
 
 export default async function document_(main, app) {
@@ -115,6 +115,7 @@ function describe(box, found, metadata, edit) {
     metadata?.originalFilename && metadata.originalFilename !== found.path ? ["File", h("span", { dir: "auto" }, metadata.originalFilename)] : null,
     found.tags.length ? ["Tags", h("span", { class: "chips" }, found.tags.map((tag) => h("a", { class: "chip", href: `/search?tag=${encodeURIComponent(tag)}` }, h("span", { class: "cut" }, `#${tag}`))))] : null,
     found.description ? ["Description", h("span", { dir: "auto" }, found.description)] : null,
+    ...Object.entries(found.file ?? {}).map(([name, value]) => [`file.${name}`, h("span", { dir: "auto" }, [value].flat().join("; "))]),
     ...Object.entries({ ...own(metadata), ...found.metadata }).map(([name, value]) => [name, h("span", { dir: "auto" }, typeof value === "string" ? value : JSON.stringify(value))]),
     ...(found.callbacks ?? []).map((each) => ["Callback", h("span", { dir: "auto", title: each.url }, called(each))]),
     ["Id", h("code", {}, found.documentId)],

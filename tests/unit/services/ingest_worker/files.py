@@ -218,7 +218,7 @@ def an_opendocument(kind: str, body: str, *, locked: bool = False) -> bytes:
     content = f"""<office:document-content {spaces}><office:body><office:{kind}>{body}</office:{kind}></office:body>
  </office:document-content>"""
     meta = f"""<office:document-meta {spaces}><office:meta><dc:title>The tide</dc:title><dc:language>en-GB</dc:language>
- <meta:creation-date>2024-05-01T10:00:00</meta:creation-date></office:meta></office:document-meta>"""
+ <meta:creation-date>2024-05-01T10:00:00</meta:creation-date><meta:initial-creator>Ada</meta:initial-creator></office:meta></office:document-meta>"""
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("mimetype"), f"application/vnd.oasis.opendocument.{kind}")
         archive.writestr("content.xml", content)

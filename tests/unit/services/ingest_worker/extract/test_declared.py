@@ -1,6 +1,17 @@
 import pytest
 
-from services.ingest_worker.extract.declared import declared, opening_heading, own_title
+from services.ingest_worker.extract import Hints, extract
+from services.ingest_worker.extract.declared import declared, file_properties, opening_heading, own_title
+from tests.unit.services.ingest_worker.files import (
+    a_docx_of,
+    a_pdf,
+    a_pptx,
+    a_shape,
+    a_zip,
+    an_epub,
+    an_opendocument,
+    parts_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,3 +37,58 @@ def test_the_heading_at_the_start_stands_in_for_a_missing_title() -> None:
     assert opening_heading("Text\n\n# Tea") is None
     assert declared({"title": "untitled"}, "# Tea\n")["title"] == "Tea"
     assert declared({"title": "Own"}, "# Tea\n")["title"] == "Own"
+
+
+def test_what_a_file_says_is_texts_of_bounded_number_and_length() -> None:
+    says = {
+        "created": None,
+        "author": "Ada Lovelace; Bo ",
+        "keywords": "tide, sea;moon",
+        "authors": [{"name": "Cy", "email": "c@example.org"}, {"orcid": 7}],
+        "draft": True,
+        "a.b[c]": " two\nlines ",
+        "": "nameless",
+        "long": "x" * 1000,
+        "many": [str(number) for number in range(100)],
+        "last": "left out",
+    }
+
+    found = file_properties(says)
+
+    assert found.pop("many") == [str(number) for number in range(22)]
+    assert found == {
+        "author": ["Ada Lovelace", "Bo"],
+        "keywords": ["tide", "sea", "moon"],
+        "authors": ["Cy", "orcid: 7"],
+        "draft": "true",
+        "a_b_c_": "two lines",
+        "long": "x" * 200,
+    }
+
+
+def _signed(file: bytes, part: str, mark: str, more: str) -> bytes:
+    parts = parts_of(file)
+    return a_zip(parts | {part: parts[part].decode().replace(mark, more + mark, 1)})
+
+
+_DC = "<dc:creator>Ada</dc:creator>"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        _signed(a_docx_of("x"), "docProps/core.xml", "<dc:title>", _DC),
+        _signed(a_pptx(a_shape("x")), "docProps/core.xml", "<dc:title>", _DC),
+        an_opendocument("text", "<text:p>x</text:p>"),
+        _signed(an_epub("<p>x</p>"), "OEBPS/book.opf", "<dc:title>", _DC),
+        a_pdf("x", title="A) /Author (Ada"),
+        b"{\\rtf1{\\info{\\author Ada}{\\company B}} x}",
+        b"<!doctype html><html><head><meta name=author content=Ada></head><body><p>x</p></body></html>",
+        b"From: Ada\nSubject: x\n\nx",
+        b"---\nauthor: Ada\n---\nx",
+    ],
+)
+def test_every_format_says_who_wrote_it(file: bytes) -> None:
+    name = "x.eml" if file.startswith(b"From") else "x.md" if file.startswith(b"---") else ""
+
+    assert extract(file, Hints(filename=name)).file["author"] == "Ada"
