@@ -16,7 +16,7 @@ from services.embed_worker.vectors import Vectors
 from shared.blobs import Blobs
 from shared.errors import Unavailable
 from shared.log import Publish
-from shared.log.consume import Consumption, consume
+from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.memory_budget import MemoryBudget
@@ -62,7 +62,7 @@ def join(
         embed,
         stage="embed",
         on_dead=dead_letter(DeadLetters(broker, blobs, embed.owner, generation), embed.failed),
-        before_commit=index.flush,
+        options=ConsumeOptions(before_commit=index.flush),
     )
 
 

@@ -29,7 +29,7 @@ from shared.blobs import Blobs
 from shared.contracts import StatusNotice, decode
 from shared.embedder import TokenCounter
 from shared.log import Log, Publish
-from shared.log.consume import Consumption, consume
+from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.follow import follow
 from shared.log.publish import partition_for, publish
@@ -106,7 +106,7 @@ def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
         handle_alone=alone(ingest),
         stage="ingest",
         on_dead=dead_letter(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
-        before_commit=parts.index.flush,
+        options=ConsumeOptions(before_commit=parts.index.flush),
     )
 
 
@@ -160,7 +160,7 @@ def join_chunking(
         handle_alone=alone(chunking),
         stage="chunk",
         on_dead=dead_letter(DeadLetters(broker, parts.blobs, chunking.owner, generation), chunking.failed),
-        before_commit=parts.index.flush,  # what failed here has its status in the store
+        options=ConsumeOptions(before_commit=parts.index.flush),  # what failed here has its status in the store
     )
 
 

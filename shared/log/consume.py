@@ -22,6 +22,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+import msgspec
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError, KafkaError
 from faststream import AckPolicy
@@ -42,11 +43,29 @@ OnDead = Callable[[Record, Failure], Awaitable[None]]
 
 BUG_ATTEMPTS = 3
 BREAKER = 50  # bugs or undecodable records in a row; one more opens the breaker
-_BUG_BACKOFF = Backoff(0.1, 0.5)
 _BUG = "the server failed at this; its log has the details"  # what was raised may name the server's paths
 _A_DAY_MS = 24 * 3600 * 1000
 _AHEAD = 100  # offsets that a mark is ahead of the last fetch
 _MARK = re.compile(r"under-way:([0-9]{1,18})")
+
+
+class ConsumeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is under way at once, and how long things wait.
+
+    `key_concurrency` and the in-flight limits are per partition; one fetch may exceed the limits. A record that
+    pauses between tries, or has `stepped_aside`, doesn't count against `key_concurrency`.
+    """
+
+    before_commit: Callable[[], Awaitable[None]] | None = None  # between effects and commit, once for all partitions
+    key_concurrency: int = 16
+    max_in_flight: int = 256
+    max_in_flight_bytes: int = 4 << 20
+    max_records: int = 100  # of a fetch
+    backoff: Backoff = Backoff()
+    bug_backoff: Backoff = Backoff(0.1, 0.5)
+    drain_s: float = 5.0
+    commit_every_s: float = 0.05
+    measure_every_s: float = 5.0
 
 
 def consume(
@@ -58,16 +77,7 @@ def consume(
     on_dead: OnDead,
     stage: str,
     handle_alone: Handle | None = None,
-    before_commit: Callable[[], Awaitable[None]] | None = None,
-    key_concurrency: int = 16,
-    max_in_flight: int = 256,
-    max_in_flight_bytes: int = 4 << 20,
-    max_records: int = 100,
-    backoff: Backoff = Backoff(),  # noqa: B008 - frozen
-    bug_backoff: Backoff = _BUG_BACKOFF,
-    drain_s: float = 5.0,
-    commit_every_s: float = 0.05,
-    measure_every_s: float = 5.0,
+    options: ConsumeOptions = ConsumeOptions(),  # noqa: B008 - frozen
 ) -> "Consumption":
     """Return the consumption that calls `handle` for every record of `topic`; call this before `broker.start()`.
 
@@ -77,33 +87,15 @@ def consume(
     RetryLater: `handle` is called again after the pause and as often as the error says; other keys go on meanwhile.
     `handle_alone` is called instead for records that may have been under way in a worker that ended without closing
     its partitions, because one of them may have killed it. Without it, nothing is marked as under way.
-    `before_commit` is awaited between the effects and their commit, once for all partitions.
-
-    `key_concurrency` and the in-flight limits are per partition; one fetch may exceed the limits. A record that
-    pauses between tries, or has `stepped_aside`, doesn't count against `key_concurrency`.
     """
     consumption = Consumption(
-        handle,
-        on_dead=on_dead,
-        name=f"{stage}: {group} on {topic}",
-        group=group,
-        stage=stage,
-        handle_alone=handle_alone,
-        before_commit=before_commit,
-        key_concurrency=key_concurrency,
-        max_in_flight=max_in_flight,
-        max_in_flight_bytes=max_in_flight_bytes,
-        backoff=backoff,
-        bug_backoff=bug_backoff,
-        drain_s=drain_s,
-        commit_every_s=commit_every_s,
-        measure_every_s=measure_every_s,
+        handle, topic=topic, group=group, on_dead=on_dead, stage=stage, handle_alone=handle_alone, options=options
     )
     subscriber = broker.subscriber(
         topic,
         group_id=group,
         batch=True,
-        max_records=max_records,
+        max_records=options.max_records,
         batch_timeout_ms=50,
         ack_policy=AckPolicy.MANUAL,
         auto_offset_reset="none",
@@ -113,7 +105,7 @@ def consume(
         no_reply=True,  # else a foreign `reply_to` header would make us publish to the topic it names
         session_timeout_ms=10_000,
         heartbeat_interval_ms=3_000,
-        rebalance_timeout_ms=int(2 * drain_s * 1000) + 5_000,
+        rebalance_timeout_ms=int(2 * options.drain_s * 1000) + 5_000,
         max_poll_interval_ms=_A_DAY_MS,  # a worker that waits for the end of an outage is alive
     )
 
@@ -176,22 +168,14 @@ class Consumption:
         self,
         handle: Handle,
         *,
-        on_dead: OnDead,
-        name: str,
+        topic: str,
         group: str,
+        on_dead: OnDead,
         stage: str,
-        handle_alone: Handle | None,
-        before_commit: Callable[[], Awaitable[None]] | None,
-        key_concurrency: int,
-        max_in_flight: int,
-        max_in_flight_bytes: int,
-        backoff: Backoff,
-        bug_backoff: Backoff,
-        drain_s: float,
-        commit_every_s: float,
-        measure_every_s: float,
+        handle_alone: Handle | None = None,
+        options: ConsumeOptions,
     ) -> None:
-        self.name = name
+        self.name = f"{stage}: {group} on {topic}"
         self.group = group
         self.handled = 0  # records done by `handle`
         self.dead = 0  # records dead-lettered
@@ -205,15 +189,8 @@ class Consumption:
         self._marks = handle_alone is not None
         self._on_dead = on_dead
         self.stage = stage
-        self._before_commit = before_commit
-        self._key_concurrency = key_concurrency
-        self._max_in_flight = max_in_flight
-        self._max_in_flight_bytes = max_in_flight_bytes
-        self._backoff = backoff
-        self._bug_backoff = bug_backoff
-        self._drain_s = drain_s
-        self._commit_every_s = commit_every_s
-        self._measure_every_s = measure_every_s
+        self._before_commit = options.before_commit
+        self._options = options
         self._lanes: dict[TopicPartition, _Running] = {}
         self._revoked: set[TopicPartition] = set()
         self._streak = 0
@@ -321,7 +298,7 @@ class Consumption:
     # A lane
 
     def _pump(self, lane: _Running) -> None:
-        while len(lane.tasks) - len(lane.resting) < self._key_concurrency and not lane.closing.is_set():
+        while len(lane.tasks) - len(lane.resting) < self._options.key_concurrency and not lane.closing.is_set():
             record = lane.start()
             if record is None:
                 break
@@ -331,7 +308,7 @@ class Consumption:
     def _regulate(self, lane: _Running) -> None:
         if lane.closing.is_set():
             return
-        fill = max(len(lane) / self._max_in_flight, lane.bytes / self._max_in_flight_bytes)
+        fill = max(len(lane) / self._options.max_in_flight, lane.bytes / self._options.max_in_flight_bytes)
         if fill >= 1 or lane.waiting:
             self._pause((lane.tp,))
         elif fill <= 0.5 and (consumer := self.consumer()) is not None and lane.tp in consumer.paused():
@@ -395,7 +372,7 @@ class Consumption:
                 except Unavailable as error:
                     lane.waiting[record.offset] = error.sentence
                     self._regulate(lane)
-                    pause = self._backoff.delay(outages)
+                    pause = self._options.backoff.delay(outages)
                     outages += 1
                 except Rejected as error:
                     return self._failure(error.code, error.sentence, attempts, first_seen)
@@ -405,7 +382,7 @@ class Consumption:
                     if bugs >= BUG_ATTEMPTS:
                         return self._failure("bug", _BUG, attempts, first_seen, traceback_digest(error))
                     lane.waiting.pop(record.offset, None)
-                    pause = self._bug_backoff.delay(bugs - 1)
+                    pause = self._options.bug_backoff.delay(bugs - 1)
                 else:
                     self.handled += 1
                     self._streak = 0
@@ -456,7 +433,7 @@ class Consumption:
                     log.warning("record_set_aside: %s at %s: %s", self.name, _where(record), failure.sentence)
                     return True
                 self.retries += 1
-                if not await _rest(lane, self._backoff.delay(attempt)):
+                if not await _rest(lane, self._options.backoff.delay(attempt)):
                     return False
                 attempt += 1
         finally:
@@ -468,7 +445,7 @@ class Consumption:
         for lane in lanes:
             lane.closing.set()
         if running := {task for lane in lanes for task in lane.tasks}:
-            _, late = await asyncio.wait(running, timeout=self._drain_s)
+            _, late = await asyncio.wait(running, timeout=self._options.drain_s)
             for task in late:
                 task.cancel()
             for lane in lanes:
@@ -478,7 +455,7 @@ class Consumption:
                 log.warning("drain_timed_out: %s: %d records handed back", self.name, len(late))
                 await asyncio.wait(late)
         try:
-            async with asyncio.timeout(self._drain_s):
+            async with asyncio.timeout(self._options.drain_s):
                 await self._commit(lanes)
         except Exception as error:  # noqa: BLE001 - the partition's next owner handles uncommitted records again
             log.warning("last_commit_failed: %s: %r", self.name, error)
@@ -523,11 +500,11 @@ class Consumption:
                 elif attempt == 0:
                     log.warning("commit_failed: %s: %s", self.name, error)
                 self._to_commit.set()
-                await asyncio.sleep(self._backoff.delay(attempt))
+                await asyncio.sleep(self._options.backoff.delay(attempt))
                 attempt += 1
             else:
                 attempt = 0
-                await asyncio.sleep(self._commit_every_s)
+                await asyncio.sleep(self._options.commit_every_s)
 
     async def _commit(self, lanes: Sequence[_Running]) -> None:
         """Commit these lanes' finished offsets: read the offsets first, then flush, then commit."""
@@ -571,7 +548,7 @@ class Consumption:
                 await self._measure()
             except (KafkaError, Unavailable) as error:
                 log.warning("lag_unknown: %s: %s", self.name, error)
-            await asyncio.sleep(self._measure_every_s)
+            await asyncio.sleep(self._options.measure_every_s)
 
     async def _measure(self) -> None:
         consumer = self.consumer()

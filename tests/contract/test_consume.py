@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import Any
 
+import msgspec
 import pytest
 from aiokafka import TopicPartition
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Log, Record
-from shared.log.consume import BREAKER, BUG_ATTEMPTS, Consumption, consume
+from shared.log.consume import BREAKER, BUG_ATTEMPTS, ConsumeOptions, Consumption, consume
 from shared.log.failure import Backoff, Failure
 from shared.log.publish import publish
 from shared.topics import Topic
@@ -21,6 +22,7 @@ from tests.selection import CI_ONLY
 
 TOPIC, GROUP = "events", "g"
 AT_ONCE = Backoff(0.001, 0.005)
+QUICK = ConsumeOptions(backoff=AT_ONCE, bug_backoff=AT_ONCE, commit_every_s=0.0, measure_every_s=0.05)
 
 Handle = Callable[[Record], Awaitable[None]]
 
@@ -66,13 +68,8 @@ class Worker:
             handle,
             on_dead=dead,
             stage="test",
-            **{
-                "backoff": AT_ONCE,
-                "bug_backoff": AT_ONCE,
-                "commit_every_s": 0.0,
-                "measure_every_s": 0.05,
-                **options,
-            },
+            handle_alone=options.pop("handle_alone", None),
+            options=msgspec.structs.replace(QUICK, **options),
         )
 
     async def stop(self) -> None:

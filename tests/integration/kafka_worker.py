@@ -11,7 +11,7 @@ from pathlib import Path
 from aiokafka import TopicPartition
 
 from shared.log import Record
-from shared.log.consume import Consumption, consume
+from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.failure import Failure
 from shared.log.kafka import KafkaAddress, KafkaLog
 
@@ -38,7 +38,9 @@ async def main(address: str, topic: str, group: str, told: Path) -> None:
     async def on_dead(record: Record, failure: Failure) -> None:
         say("dead", record.partition, record.offset, failure.sentence)
 
-    consumption = consume(broker, topic, group, handle, on_dead=on_dead, stage="test", drain_s=2.0)
+    consumption = consume(
+        broker, topic, group, handle, on_dead=on_dead, stage="test", options=ConsumeOptions(drain_s=2.0)
+    )
     _tell_of_assignments(consumption)
     await broker.start()
     await asyncio.Event().wait()

@@ -383,8 +383,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a record keeps its place between bounded tries",
         "shared/log/consume.py",
-        "        while len(lane.tasks) - len(lane.resting) < self._key_concurrency",
-        "        while len(lane.tasks) < self._key_concurrency",
+        "        while len(lane.tasks) - len(lane.resting) < self._options.key_concurrency",
+        "        while len(lane.tasks) < self._options.key_concurrency",
         "tests/contract/test_consume.py::test_a_record_in_bounded_tries_holds_up_its_own_key_only[sqlite]",
     ),
     _mutant(

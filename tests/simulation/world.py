@@ -17,6 +17,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from unittest import mock
 
+import msgspec
 import structlog
 from aiokafka import TopicPartition
 from aiokafka.structs import RecordMetadata
@@ -51,7 +52,7 @@ from shared.ids import document_id
 from shared.log import Log, Publish, Record, Replacement
 from shared.log import publish as publish_module
 from shared.log.backlog import Backlog
-from shared.log.consume import Consumption, Handle, OnDead
+from shared.log.consume import ConsumeOptions, Consumption, Handle, OnDead
 from shared.log.failure import Backoff
 from shared.log.open_letters import LetterFilter
 from shared.log.publish import publish
@@ -445,7 +446,7 @@ class World:
         on_dead: OnDead,
         stage: str,
         handle_alone: Handle | None = None,
-        before_commit: Callable[[], Awaitable[None]] | None = None,
+        options: ConsumeOptions = ConsumeOptions(),  # noqa: B008 - frozen
     ) -> Consumption:
         """Stand in for `shared.log.consume.consume`: its Consumption, on a group in memory."""
         process = cast("_Broker", broker).process
@@ -464,20 +465,20 @@ class World:
 
         consumption = Consumption(
             watched,
-            on_dead=on_dead,
-            name=f"{process.name}: {group} on {topic}",
+            topic=topic,
             group=group,
+            on_dead=on_dead,
             stage=stage,
             handle_alone=watched if handle_alone is not None else None,  # no process of a parser is simulated
-            before_commit=before_commit,
-            key_concurrency=4,
-            max_in_flight=8,
-            max_in_flight_bytes=1 << 20,
-            backoff=_Steady(1.0),
-            bug_backoff=_Steady(1.0),
-            drain_s=5.0,
-            commit_every_s=0.05,
-            measure_every_s=1e9,
+            options=msgspec.structs.replace(
+                options,
+                key_concurrency=4,
+                max_in_flight=8,
+                max_in_flight_bytes=1 << 20,
+                backoff=_Steady(1.0),
+                bug_backoff=_Steady(1.0),
+                measure_every_s=1e9,
+            ),
         )
         member = Member(self.groups[stage], self.through(process))
         consumption.consumer = lambda: member

@@ -9,7 +9,7 @@ from aiokafka.errors import IllegalStateError
 from faststream.kafka import KafkaBroker
 
 from shared.log import Record
-from shared.log.consume import Consumption, consume, stepped_aside
+from shared.log.consume import ConsumeOptions, Consumption, consume, stepped_aside
 from shared.log.failure import Failure
 from tests.builders import an_event
 
@@ -145,7 +145,9 @@ async def test_records_that_step_aside_hold_up_no_other_key(consumer: FakeConsum
     async def on_dead(record: Record, failure: Failure) -> None:
         raise AssertionError(failure)
 
-    consumption = consume(KafkaBroker(), "events", "g", handle, on_dead=on_dead, stage="test", key_concurrency=2)
+    consumption = consume(
+        KafkaBroker(), "events", "g", handle, on_dead=on_dead, stage="test", options=ConsumeOptions(key_concurrency=2)
+    )
     consumption.consumer = lambda: consumer
     consumer.at[TP] = 4
 
