@@ -1,8 +1,8 @@
 """all-MiniLM-L6-v2 on onnxruntime: no torch, no server, no download.
 
 The weights are a file of a package. They are pinned by hash and memory-mapped, so they cost page cache instead of heap.
-The graph is built by build_minilm_graph.py. One session with one engine thread, one text per call, and as many Python
-threads as cores: that is fastest on a CPU, and a text's vector doesn't depend on what else is being embedded.
+The graph is built by tests/bench/minilm_graph.py. One session with one engine thread, one text per call, and as many
+Python threads as cores: that is fastest on a CPU, and a text's vector doesn't depend on what else is being embedded.
 docs/adr/0016-vectors.md.
 """
 

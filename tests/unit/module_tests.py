@@ -19,7 +19,6 @@ NO_DECISIONS: Final = {
     "services/operator_cli/actions/worker.py": "starts one process and reports why it couldn't",
     "services/query_api/process.py": "wiring",
     "services/standalone/store_process.py": "starts the store's process",
-    "shared/embedder/build_minilm_graph.py": "run by hand; test_minilm.py compares its product with the reference",
 }
 
 # Modules that are tested from outside, through the port, the API or the command that they serve.

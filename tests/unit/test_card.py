@@ -36,7 +36,7 @@ UNIMPORTED = {
     "httptools": "uvicorn takes it by name",
     "lxml-html-clean": "trafilatura's",
 }
-DEVELOPMENT_ONLY = {"onnx"}  # build_minilm_graph.py; nothing of the product imports it
+DEVELOPMENT_ONLY = {"onnx"}  # tests/bench/minilm_graph.py; nothing of the product imports it
 TOP_LEVEL = {"services", "shared", "deploy", "tests", "docs", "requirements", ".ci"}
 FILES = {"Makefile", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".ci/run", "deploy/samples/README.md"}
 

@@ -22,7 +22,6 @@ ROLES = {
 # Modules that are started, not imported.
 PROGRAMS = {
     "services.operator_cli.__main__",
-    "shared.embedder.build_minilm_graph",
     "shared.sandbox.__main__",
     "shared.store.edge_server",
 }

@@ -196,8 +196,8 @@ ours = [
     module.name
     for package in (services, shared)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
-    # a command; a builder that runs before a release; what the extra `mcp` brings, imported where it is asked for
-    if not module.name.endswith(("__main__", ".build_minilm_graph", ".clients.mcp_server"))
+    # a command; what the extra `mcp` brings, imported where it is asked for
+    if not module.name.endswith(("__main__", ".clients.mcp_server"))
 ]
 print(json.dumps([importlib.import_module(name).__file__ for name in ours]))
 """

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.embedder import build_minilm_graph as graph
 from shared.embedder.minilm import MiniLm, multiplies_int8_exactly, package_folder, quantized, tensors
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
+from tests.bench import minilm_graph as graph
 from tests.selection import CI_ONLY
 from tests.unit.shared.embedder.bert_in_numpy import TEXTS, Bert, stored
 

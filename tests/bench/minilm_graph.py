@@ -1,6 +1,6 @@
 """Writes the graphs of all-MiniLM-L6-v2, its forward pass without the weights: in float32, and with 8-bit weights.
 
-Run: python -m shared.embedder.build_minilm_graph   (needs the development dependency `onnx`)
+Run: python -m tests.bench.minilm_graph   (needs the development dependency `onnx`)
 
 Every weight is an external initializer with the name and layout that it has in model.safetensors, so minilm.py passes
 the file's tensors on unchanged. The graph takes one text: without padding it needs no attention mask, and a vector
@@ -18,7 +18,9 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-_FOLDER = Path(__file__).parent
+from shared.embedder import minilm
+
+_FOLDER = Path(minilm.__file__).parent
 TARGETS: dict[int | None, Path] = {  # the type of the weights -> the file
     None: _FOLDER / "minilm_graph.onnx",
     TensorProto.INT8: _FOLDER / "minilm_graph_int8.onnx",
