@@ -20,7 +20,7 @@ from shared.answers.asked_form import OTHER_FORMS, has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
 from shared.answers.sentences import codes, content_words, is_german, names, numbers, words
-from shared.answers.units import Unit, furniture, row_text, units
+from shared.answers.units import Unit, row_text, units
 from shared.errors import PipelineError
 
 Compare = Callable[[str, Sequence[str]], Awaitable[Sequence[float]]]  # cosines of a question and texts
@@ -260,7 +260,6 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
     held = _held(best)
     if not all(any(_holds(there, code) for there in held.values()) for code in asks.codes):
         return []
-    noise = _noise(best)
     forms = other_forms(asks.words, frozenset().union(*held.values()))
     found: list[Quotable] = []
     for rank, passage in enumerate(best):
@@ -269,7 +268,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
             continue
         fits = all(_holds(there, code) for code in asks.codes)
         section = str(passage.metadata.get("sectionTitle") or "")
-        for position, unit in enumerate(units(passage.shown, section, noise[_document(passage)])):
+        for position, unit in enumerate(units(passage.shown, section)):
             terms = _with_forms(frozenset(words(unit.text)), forms)
             if unit.kind in ("field", "row") and not fits:
                 continue
@@ -603,13 +602,6 @@ def _quoted(unit: Unit, asked: AbstractSet[str]) -> str:
 
 def _document(passage: Passage) -> str:
     return str(passage.metadata.get("documentId") or passage.number)
-
-
-def _noise(passages: Sequence[Passage]) -> dict[str, frozenset[str]]:
-    texts: dict[str, list[str]] = {}
-    for passage in passages:
-        texts.setdefault(_document(passage), []).append(passage.text)
-    return {document: furniture(each) for document, each in texts.items()}
 
 
 def _held(passages: Sequence[Passage]) -> dict[str, set[str]]:

@@ -1,8 +1,7 @@
 """Cuts a passage into units that can be quoted alone: sentences, lists, code blocks, rows of tables, lines of forms."""
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -31,12 +30,10 @@ _PAGE: Final = re.compile(
     r"|\W*+\d{1,4}+\W*+$",
     re.IGNORECASE,
 )
-_DIGITS: Final = re.compile(r"\d+")
 _OPEN_END: Final = (":", "：")
 _ASKING: Final = ("?", "？")
 _SHORT_LINE: Final = 50  # characters; the longest heading in text without markup
 _WRAPPED: Final = 75  # characters; a line this long continues on the next one
-_REPEATED: Final = 3  # passages of a document that must share a line for it to be a header or footer
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,26 +47,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[tuple[str, str], ...] = ()  # of a row: its name, then column and value
 
 
-def furniture(texts: Iterable[str]) -> frozenset[str]:
-    """Return the running headers and footers of a document: short lines that several of its passages share.
-
-    Lines are given as `skeleton` does, because page numbers differ.
-    """
-    seen = Counter(
-        line
-        for text in texts
-        for line in {skeleton(each) for each in text.splitlines() if 0 < len(each.strip()) <= 2 * _SHORT_LINE}
-    )
-    return frozenset(line for line, count in seen.items() if count >= _REPEATED and not line.startswith(("|", "`")))
-
-
-def skeleton(line: str) -> str:
-    """Return the line with `#` for every number, so that the footers of two pages are equal."""
-    return _DIGITS.sub("#", line.strip())
-
-
-def units(text: str, section: str = "", noise: Collection[str] = ()) -> list[Unit]:  # noqa: C901 - a branch for each kind
-    """Return the units in reading order; `section` is the heading above, `noise` running headers and footers."""
+def units(text: str, section: str = "") -> list[Unit]:  # noqa: C901 - a branch for each kind
+    """Return the units in reading order; `section` is the heading above."""
     found: list[Unit] = []
     heading = about = plain(section)
     opening = ""  # the sentence that ends with a colon right above
@@ -81,7 +60,7 @@ def units(text: str, section: str = "", noise: Collection[str] = ()) -> list[Uni
             found.extend(_list(items, opening, about))
             items, opening = [], ""
 
-    for number, (kind, block) in enumerate(_blocks(text, noise)):
+    for number, (kind, block) in enumerate(_blocks(text)):
         if kind == "item":
             items.append(block)
             continue
@@ -158,7 +137,7 @@ def row_text(row: str, cells: Sequence[tuple[str, str]]) -> str:
     return f"{row}, {values}" if row and values else row or values
 
 
-def _blocks(text: str, noise: Collection[str]) -> Iterator[tuple[str, str]]:  # noqa: C901, PLR0912, PLR0915 - a branch for each kind of line
+def _blocks(text: str) -> Iterator[tuple[str, str]]:  # noqa: C901, PLR0912, PLR0915 - a branch for each kind of line
     """Yield (heading | prose | item | row | code | field, its text), prose and items with their lines joined."""
     prose: list[str] = []
     item: list[str] = []
@@ -196,7 +175,7 @@ def _blocks(text: str, noise: Collection[str]) -> Iterator[tuple[str, str]]:  # 
         elif fenced:
             if not _INCLUDED.search(line):
                 code.append(raw)
-        elif _PAGE.match(line) or skeleton(line) in noise:
+        elif _PAGE.match(line):
             continue
         elif row and "-" in line and not line.strip("|:- \t"):
             header, row = row, []

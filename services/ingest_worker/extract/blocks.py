@@ -51,15 +51,18 @@ def framed(heads: Iterable[str], text: str, feet: Iterable[str]) -> str:
     return "\n\n".join([*above, *([text] if text else []), *below])
 
 
+def numbers_pages(line: str) -> bool:
+    """Return whether the line has no words but those that stand beside page numbers."""
+    return _ABOUT_PAGES.issuperset(_WORD.findall(line.casefold()))
+
+
 def _distinct(frames: Iterable[str], seen: set[str]) -> Iterator[str]:
     for frame in frames:
         lines: list[str] = []
         for raw in frame.split("\n"):
             line = cleaned(" ".join(raw.replace(NUMBER, " ").split()))
-            numbers_pages = (NUMBER in raw or len(line) <= _BARE) and _ABOUT_PAGES.issuperset(
-                _WORD.findall(line.casefold())
-            )
-            if line and not numbers_pages and line not in seen:
+            numbers = (NUMBER in raw or len(line) <= _BARE) and numbers_pages(line)
+            if line and not numbers and line not in seen:
                 seen.add(line)
                 lines.append(line)
         if lines:

@@ -7,13 +7,14 @@ words that stand below each other with empty space between them.
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from services.ingest_worker.extract.rows import REPEATED, named_rows
 from services.ingest_worker.extract.table_header import Covered, find_header, is_figure, own
 
+TABLE: Final = "\1"  # a control character, which cleaning removes
 _NEAR: Final = 3.0  # points between lines that are meant to be one
 _MOST_EDGES: Final = 600  # of a page; more are a drawing
 _MOST_CELLS: Final = 20_000
@@ -93,6 +94,7 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     """Return the page's text in reading order, and the columns of the table at its end.
 
     The text is None if the order of the words as they are drawn is as good: there are no tables and no columns.
+    Paragraphs of a table begin with `TABLE`.
     `before` are the columns of the table at the end of the page before.
     """
     pieces = _pieces(page.words)
@@ -132,7 +134,7 @@ def _composed(
             last = last if last is not None and len(part) <= 2 * REPEATED else None
         else:
             written, last = _written(part, opening)
-            parts += ["", *written, ""]
+            parts += ["", *written]
             opening = None
     return "\n".join(parts).strip("\n").replace("\n\n\n", "\n\n"), last
 
@@ -338,6 +340,9 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
     width, height = len(xs) - 1, len(ys) - 1
     if width < 2 or height < 2 or width * height > _MOST_CELLS:
         return None, pieces
+    cuts = _cuts([word for piece in pieces for word in piece.words if xs[0] < word.left < xs[-1]], xs, ys)
+    box = _Box([*box.across, *(Edge(cut, xs[0], xs[-1]) for cut in cuts)], box.upright)
+    ys = _places(box.across)
     cells = _cells(box, xs, ys)
     inside, outside = _sorted(pieces, cells, xs, ys)
     # Lines at which no text begins divide nothing: those of a drawing, or of a gap between two cells.
@@ -353,27 +358,53 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
         return None, pieces
     texts = {cell: _joined(piece.text for piece in _pieces(words)) for cell, words in inside.items()}
     shown: set[int] = set()
-    table: list[list[str]] = []
+    table = [_row([cells[row][column] for column in columns], texts, shown) for row in rows]
     styles: list[object] = []
     for row in rows:
-        texts_of_row: list[str] = []
-        looks: list[object] = []
-        for column in columns:
-            cell = cells[row][column]
-            text = texts.get(cell, "")
-            if cell in shown and text:
-                repeated = len(text) <= (REPEATED if texts_of_row else _LABEL)
-                texts_of_row.append(Covered(text) if repeated else "")
-            else:
-                texts_of_row.append(text)
-                if text:
-                    looks.append(page.style(inside[cell][0].at))
-            shown.add(cell)
-        table.append(texts_of_row)
-        styles.append(Counter(looks).most_common(1)[0][0] if looks else None)
+        begun = {cell for cell in cells[row] if cell in inside and rows_of[cell] == row}
+        looks = Counter(page.style(inside[cell][0].at) for cell in begun)
+        styles.append(looks.most_common(1)[0][0] if looks else None)
     if not any(len(own(line)) > 1 for line in table[1:]):
         return None, pieces
     return _Table(ys[rows[0]], tuple(xs[column] for column in columns), table, styles, ruled=True), outside
+
+
+def _row(cells: Iterable[int], texts: Mapping[int, str], shown: set[int]) -> list[str]:
+    row: list[str] = []
+    for cell in cells:
+        text = texts.get(cell, "")
+        if cell in shown and text:
+            row.append(Covered(text) if len(text) <= (REPEATED if row else _LABEL) else "")
+        else:
+            row.append(text)
+        shown.add(cell)
+    return row
+
+
+def _cuts(words: Sequence[Word], xs: Sequence[float], ys: Sequence[float]) -> list[float]:
+    """Return where space in all columns divides rows that no line does: above and below, several columns have words."""
+    found: list[float] = []
+    ordered = sorted(words, key=lambda word: word.top)
+    at = 0
+    for top, bottom in pairwise(ys):
+        groups: list[tuple[float, float, set[int]]] = []  # top, bottom and columns
+        while at < len(ordered) and ordered[at].top < bottom:
+            word = ordered[at]
+            at += 1
+            column = bisect_right(xs, word.left)
+            if word.top < top - _NEAR:
+                continue
+            if groups and word.top - groups[-1][1] < 0.6 * (word.bottom - word.top):
+                first, last, columns = groups[-1]
+                groups[-1] = (first, max(last, word.bottom), columns | {column})
+            else:
+                groups.append((word.top, word.bottom, {column}))
+        found += [
+            (above[1] + below[0]) / 2
+            for above, below in pairwise(groups)
+            if min(len(above[2]), len(below[2])) > max(1, len(xs) // 3)
+        ]
+    return found
 
 
 def _sorted(
@@ -562,8 +593,7 @@ def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns 
         rows = rows if count else [*table.rows]
         at = at if count else 0
     paragraphs = list(named_rows(rows[at + count :], names))
-    text = "\n\n".join(filter(None, [*titles, *lines, *paragraphs]))
-    return [text], Columns(table.lefts, names)
+    return [f"{TABLE}{each}\n" for each in (*titles, *lines, *paragraphs) if each], Columns(table.lefts, names)
 
 
 def _same(before: Columns, table: _Table, names: list[str] | None) -> bool:

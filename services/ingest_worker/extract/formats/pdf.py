@@ -12,9 +12,11 @@ from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from services.ingest_worker.extract import limits, ocr
+from services.ingest_worker.extract.blocks import framed
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.declared import own_title
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
+from services.ingest_worker.extract.page_furniture import letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, text_of
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -85,7 +87,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
         found = _by_pypdf(data, hints)
     pages = found.pages
-    texts = [None if page is None else cleaned(_joined(page)) for page in pages]
+    headings: dict[int, set[str]] = {}
+    for heading in found.outline:
+        headings.setdefault(heading.page, set()).add(letters(heading.title))
+    shown, furniture = without_furniture([page or "" for page in pages], headings)
+    shown = with_whole_sentences(shown)
+    texts = [None if page is None else cleaned(_joined(text)) for page, text in zip(pages, shown, strict=True)]
     if not any(texts):
         if found.late or found.unseen:
             raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
@@ -94,7 +101,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
         images = f"{len(pages)} page image{'s' if len(pages) > 1 else ''}"
         advice = "" if ocr.installed() else f", {ocr.INSTALL}"
         raise Rejected(f"{hints.name} holds no text, only {images}{advice}", "empty")
-    text, starts = laid_out(_with_headings([page or "" for page in texts], found.outline))
+    written = _with_headings([page or "" for page in texts], found.outline)
+    written[0] = framed(furniture.heads, written[0], ())
+    written[-1] = framed((), written[-1], furniture.feet)
+    text, starts = laid_out(written)
     read_to = len(texts) - found.late
     notes = [
         Note(code="damaged", place=f"page {number}", message="the page could not be read")
@@ -130,13 +140,13 @@ def _with_headings(pages: list[str], outline: Sequence[_Heading]) -> list[str]:
     for heading in outline:
         if not 0 <= heading.page < len(pages):
             continue
-        wanted = _letters(heading.title)
+        wanted = letters(heading.title)
         lines = lines_of.setdefault(heading.page, pages[heading.page].split("\n"))
         for at in range(len(lines) if wanted else 0):
             if lines[at].startswith("#"):
                 continue
             for count in range(1, _HEADING_LINES + 1):  # a long title covers several lines
-                if _letters("".join(lines[at : at + count])) == wanted:
+                if letters("".join(lines[at : at + count])) == wanted:
                     title = " ".join(" ".join(lines[at : at + count]).split())
                     lines[at : at + count] = [f"\n{'#' * min(heading.level + 1, 6)} {title}\n"]
                     break
@@ -146,10 +156,6 @@ def _with_headings(pages: list[str], outline: Sequence[_Heading]) -> list[str]:
     for number, lines in lines_of.items():
         pages[number] = "\n".join(lines).strip("\n").replace("\n\n\n", "\n\n")
     return pages
-
-
-def _letters(text: str) -> str:
-    return "".join(character for character in text.casefold() if character.isalnum())
 
 
 def _date(stamp: str | None) -> str | None:

@@ -3,7 +3,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, text_of
+from services.ingest_worker.extract.page_layout import TABLE, Columns, Edge, Page, Word, text_of
 
 _WIDE, _HIGH = 6, 12  # points of a character and of a line
 
@@ -26,7 +26,7 @@ def _grid(columns: Sequence[int], rows: Sequence[int]) -> tuple[list[Edge], list
 
 
 def _rows(text: str | None) -> list[str]:
-    return (text or "").split("\n\n")
+    return (text or "").replace(TABLE, "").split("\n\n")
 
 
 PROSE = """
@@ -110,6 +110,25 @@ South     12 m      4 t
     assert _rows(text_of(page)[0])[1:] == [
         "Pier: North; Depth: 4.5 m; Crane: 9 t",
         "Pier: South; Depth: 12 m; Crane: 4 t",
+    ]
+
+
+def test_rows_between_upright_lines_are_divided_by_the_space_between_them() -> None:
+    page = _page(
+        """
+Pier      Warden        Crane
+North     Petry, and    9 t
+          Holm in May
+
+South     Brandt        4 t
+""",
+        *_grid((0, 10, 24, 30), (0, 1, 5)),
+        bold=(0,),
+    )
+
+    assert _rows(text_of(page)[0])[1:] == [
+        "Pier: North; Warden: Petry, and Holm in May; Crane: 9 t",
+        "Pier: South; Warden: Brandt; Crane: 4 t",
     ]
 
 

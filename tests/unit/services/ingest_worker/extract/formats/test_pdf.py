@@ -313,3 +313,17 @@ def test_a_table_over_two_pages_is_one() -> None:
     read = _read(a_drawn_pdf(_placed(_TABLE), _placed(rest)))
 
     assert read.text[read.pages[1] :].split("\n\n")[0] == "Pier: East; Depth: 7; Crane: 2"
+
+
+def test_running_lines_are_left_out_and_sentences_go_on_over_page_breaks() -> None:
+    boats = ["Tern", "Skua", "Gull", "Rook", "Auk"]
+    pages = [
+        f"Harbour of Skerrow\nnumber {7 * at}. The {boat} is of wood.\n"
+        f"In week {at} damage was done to the boat with the\nQuay Street Page {at + 1} of 5"
+        for at, boat in enumerate(boats)
+    ]
+
+    read = _read(a_pdf(*pages))
+
+    assert "In week 2 damage was done to the boat with the\nnumber 21." in read.text
+    assert read.text.count("Harbour of Skerrow") == read.text.count("Quay Street") == 1

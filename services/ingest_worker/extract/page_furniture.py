@@ -1,0 +1,118 @@
+"""Tells the running headers, footers and page numbers of a document's pages from their text. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from services.ingest_worker.extract.blocks import NUMBER, numbers_pages
+from services.ingest_worker.extract.page_layout import TABLE
+
+_EDGE: Final = 4  # lines at the top and at the bottom of a page that may be furniture
+_LONGEST: Final = 120  # characters of a running line
+_LEAST: Final = 4  # pages that share a running line
+_SHARE: Final = 0.12  # of a document's pages, at least
+_MOST: Final = 0.3  # share of a document's pages with a line that is furniture even right above tables
+_NUMBER: Final = re.compile(r"(?<![\d.,])\d{1,5}(?![\d,]|\.\d)")
+_SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)]*+(?=\s|$)")
+_REST: Final = 600  # characters of a sentence that goes on on the next page
+
+
+class _Place(NamedTuple):
+    page: int
+    line: int
+    key: str  # the line, with `NUMBER` for the number of the page
+
+
+def letters(text: str) -> str:
+    """Return the text's letters and digits, by which a heading is compared with the line that shows it."""
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
+class Furniture(NamedTuple):
+    """The running lines at the top and at the bottom of pages, with `NUMBER` for the number of the page."""
+
+    heads: list[str]
+    feet: list[str]
+
+
+def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) -> tuple[list[str], Furniture]:
+    """Return the pages without the lines that run over several of them, and those lines.
+
+    A line that also stands in the middle of pages stays, and one of a table, and a title above the pages of a table.
+    `headings` are the `letters` of the lines that stay, by page. A page of which half would go stays, as a form does.
+    """
+    lines = [page.splitlines() for page in pages]
+    places: dict[str, list[_Place]] = {}
+    for place in _keyed(lines):
+        places.setdefault(place.key, []).append(place)
+    furniture = Furniture([], [])
+    dropped: list[set[int]] = [set() for _ in pages]
+    anywhere = Counter(" ".join(line.split()) for some in lines for line in some)
+    for key, some in places.items():
+        shared = len({place.page for place in some})
+        above = sum(_is_above_table(lines[place.page], place.line) for place in some)
+        if shared < max(_LEAST, _SHARE * len(pages)) or (2 * above > len(some) and shared < _MOST * len(pages)):
+            continue
+        if anywhere[key] > 1.2 * len(some):  # also in the middle of pages
+            continue
+        first = some[0]
+        (furniture.heads if 2 * first.line < len(lines[first.page]) else furniture.feet).append(key)
+        for page, line, _ in some:
+            if letters(lines[page][line]) not in headings.get(page, ()):
+                dropped[page].add(line)
+    return [
+        "\n".join(line for at, line in enumerate(some) if at not in gone or 2 * len(gone) > sum(map(bool, some)))
+        for some, gone in zip(lines, dropped, strict=True)
+    ], furniture
+
+
+def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
+    """Yield the lines at the edges of pages, with `NUMBER` for the number of the page."""
+    edges = [list(_edges(lines)) for lines in pages]
+    offsets = Counter(
+        int(number) - page
+        for page, lines in enumerate(pages)
+        for number in {number for at in edges[page] for number in _NUMBER.findall(lines[at])}
+    )
+    counted = {offset for offset, count in offsets.most_common(2) if count >= _LEAST}
+    for page, lines in enumerate(pages):
+        for at in edges[page]:
+            yield _Place(page, at, _key(" ".join(lines[at].split()), {page + offset for offset in counted}))
+
+
+def _key(line: str, numbers: set[int]) -> str:
+    """Return the line with `NUMBER` for a page's: beside a word for pages, or at an end of three words or more."""
+    for number in _NUMBER.finditer(line):
+        before, after = line[: number.start()].split(), line[number.end() :].split()
+        apart = not (before and after) and (len(before) + len(after) > 2 or numbers_pages(line))
+        named = bool(before) and before[-1].isalpha() and numbers_pages(before[-1])
+        if int(number[0]) in numbers and (apart or named):
+            return line[: number.start()] + NUMBER + line[number.end() :]
+    return line
+
+
+def _edges(lines: Sequence[str]) -> Iterator[int]:
+    filled = [at for at, line in enumerate(lines) if line.strip()]
+    for at in dict.fromkeys(filled[:_EDGE] + filled[-_EDGE:]):
+        if len(lines[at]) <= _LONGEST and not lines[at].startswith(TABLE):
+            yield at
+
+
+def _is_above_table(lines: Sequence[str], at: int) -> bool:
+    return next((line.startswith(TABLE) for line in lines[at + 1 :] if line.strip()), False)
+
+
+def with_whole_sentences(pages: Sequence[str]) -> list[str]:
+    """Return the pages; the rest of a sentence that goes on on the next page is moved to the page where it begins."""
+    found = list(pages)
+    for at in range(len(found) - 1):
+        last, rest = found[at].rstrip().rpartition("\n")[2], found[at + 1].lstrip()
+        goes_on = last[-1:].isalnum() or last[-1:] in (",", "\ufffe")
+        if not goes_on or not rest[:1].islower() or last.startswith((TABLE, "#")):
+            continue
+        end = _SENTENCE_END.search(rest, 0, _REST)
+        if end and TABLE not in rest[: end.end()]:
+            found[at] = f"{found[at].rstrip()}\n{rest[: end.end()]}"
+            found[at + 1] = rest[end.end() :].lstrip()
+    return found

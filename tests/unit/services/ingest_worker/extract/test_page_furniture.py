@@ -1,0 +1,81 @@
+import pytest
+
+from services.ingest_worker.extract.blocks import NUMBER
+from services.ingest_worker.extract.page_furniture import letters, with_whole_sentences, without_furniture
+from services.ingest_worker.extract.page_layout import TABLE
+
+_NO = ("Petrel", "Skua", "Tern", "Gull", "Auk", "Rook")
+
+
+def _body(name: str) -> str:
+    return f"The {name} is of wood.\nThe {name} has two masts.\nThe {name} is sold."
+
+
+def test_running_lines_and_page_numbers_are_told() -> None:
+    pages = [f"Harbour of Skerrow\n{_body(name)}\nFY 2014 report | {9 + at}\n{9 + at}" for at, name in enumerate(_NO)]
+
+    shown, furniture = without_furniture(pages, {})
+
+    assert shown == list(map(_body, _NO))
+    assert furniture == (["Harbour of Skerrow"], [f"FY 2014 report | {NUMBER}", NUMBER])
+
+
+def test_lines_of_odd_and_of_even_pages_are_told() -> None:
+    pages = [f"The {name} is of wood.\n{'Left' if at % 2 else 'Right'} side" for at, name in enumerate(_NO * 2)]
+
+    assert [page.count("side") for page in without_furniture(pages, {})[0]] == [0] * 12
+
+
+@pytest.mark.parametrize("shared", ["Table {}", "Chapter 1.{}", "{}5 boats"])
+def test_other_numbers_than_those_of_pages_make_lines_different(shared: str) -> None:
+    numbers = (3, 1, 4, 2, 7, 5)
+    pages = [f"{shared.format(number)}\nThe {name} is of wood." for number, name in zip(numbers, _NO, strict=True)]
+
+    assert without_furniture(pages, {}) == (pages, ([], []))
+
+
+def test_chapters_and_sentences_that_count_as_pages_do_stay() -> None:
+    pages = [f"Chapter {at}\nThe {name} is of wood.\nIn week {at} it was painted.\n{at}" for at, name in enumerate(_NO)]
+
+    assert without_furniture(pages, {})[0] == [page.rpartition("\n")[0] for page in pages]
+
+
+def test_a_line_that_also_stands_in_the_middle_of_pages_stays() -> None:
+    pages = [f"Progress\n{_body(name)}\nProgress\n{_body(name.lower())}\nThe end of {name}." for name in _NO]
+
+    assert without_furniture(pages, {})[0] == pages
+
+
+def test_pages_that_are_alike_stay() -> None:
+    pages = [f"Invoice\nTo: {name}\nTotal: 9 euros" for name in _NO]
+
+    assert without_furniture(pages, {})[0] == pages
+
+
+def test_a_line_of_a_table_and_the_title_above_it_stay() -> None:
+    prose = [f"The {name}{at} is of wood." for at, name in enumerate(_NO * 4)]
+    table = [f"Cargo in tons\n\n{TABLE}Boat | Load\n\n{TABLE}Boat: {name}; Load: 4\n\n{TABLE}Total: 9" for name in _NO]
+
+    assert without_furniture(prose + table, {})[0] == prose + table
+
+
+def test_a_heading_stays() -> None:
+    pages = [f"Of boats\nThe {name} is of wood." for name in _NO]
+
+    shown, _ = without_furniture(pages, {3: {letters("Of Boats")}})
+
+    assert [page.startswith("Of boats") for page in shown] == [False, False, False, True, False, False]
+
+
+def test_a_sentence_over_a_page_break_is_in_one_piece() -> None:
+    assert with_whole_sentences(["The boat with the", "number 55. It is of wood."]) == [
+        "The boat with the\nnumber 55.",
+        "It is of wood.",
+    ]
+    for apart in (
+        ["It is of wood.", "number 55. Yes."],
+        ["It is of", "Wood. Yes."],
+        [f"{TABLE}a", "b. c"],
+        ["It is of", ""],
+    ):
+        assert with_whole_sentences(apart) == apart
