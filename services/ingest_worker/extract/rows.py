@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, find_header, own
+from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, Figure, find_header, own
 
 REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
 _COLUMNS = 256
@@ -26,7 +26,7 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _spaced(cell: str) -> str:
-    return cell if isinstance(cell, Covered) else " ".join(cell.split())
+    return cell if isinstance(cell, Covered | Figure) else " ".join(cell.split())
 
 
 def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:

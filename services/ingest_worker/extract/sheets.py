@@ -4,15 +4,18 @@ import datetime as dt
 import io
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
+from services.ingest_worker.extract.number_formats import NumberFormat
 from services.ingest_worker.extract.rows import REPEATED, labelled, number
-from services.ingest_worker.extract.table_header import Covered
+from services.ingest_worker.extract.sheet_views import SheetView
+from services.ingest_worker.extract.table_header import Covered, Figure
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -23,11 +26,17 @@ _DURATION = re.compile(r"PT(\d{1,9})H(\d\d?)M(\d\d?)(?:\.\d*)?S")
 
 
 def read_as(
-    document_type: str, data: bytes, hints: Hints, says: Properties, drawn: Mapping[str, str] | None = None
+    document_type: str,
+    data: bytes,
+    hints: Hints,
+    says: Properties,
+    *,
+    drawn: Mapping[str, str] = MappingProxyType({}),
+    views: Mapping[str, SheetView] = MappingProxyType({}),
 ) -> Extraction:
     """Return a heading per visible sheet and a paragraph per row, then the sheet's entry in `drawn`, its drawings.
 
-    `says` are the document's properties.
+    `says` are the document's properties, `views` how the sheets show their cells.
 
     Raises:
         Rejected: code `password` or `damaged`.
@@ -43,13 +52,15 @@ def read_as(
             if sheet.visible != calamine.SheetVisibleEnum.Visible:
                 notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
                 continue
-            beside = (drawn or {}).get(name, "")
+            beside, view = drawn.get(name, ""), views.get(name, SheetView())
+            left_out = _LeftOut()
             try:
-                rows = labelled(_rows(book.get_sheet_by_name(name)))
+                rows = labelled(_rows(book.get_sheet_by_name(name), view, left_out))
             except (calamine.CalamineError, OSError, ValueError):  # a chart sheet, or a damaged sheet
                 rows = ""
                 unread = Note(code="damaged", place=name, message=f"the sheet {name} could not be read")
                 notes += [] if beside else [unread]
+            notes += left_out.notes(name, view.formulas)
             if rows or beside:
                 texts.append("\n\n".join(filter(None, [f"# {' '.join(name.split())}", rows, beside])))
     except calamine.PasswordError:
@@ -64,16 +75,48 @@ def read_as(
     )
 
 
-def _rows(sheet: "CalamineSheet") -> Iterator[list[str]]:
+class _LeftOut:
+    """The hidden rows and columns with values in them."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.columns: set[int] = set()
+
+    def notes(self, name: str, formulas: int) -> Iterator[Note]:
+        """Yield what the reader of the sheet doesn't get, with `formulas` that have no value."""
+        counts = [(self.rows, "row"), (len(self.columns), "column")]
+        if parts := [f"{count} hidden {what}{'s' if count > 1 else ''}" for count, what in counts if count]:
+            verb = "was" if sum(count for count, _ in counts) == 1 else "were"
+            yield Note(code="hidden", place=name, message=f"{' and '.join(parts)} of the sheet {name} {verb} left out")
+        if formulas:
+            which = f"{formulas} formula{'s' if formulas > 1 else ''} of the sheet {name}"
+            message = f"{which} without a stored value: open the file in a spreadsheet program and save it"
+            yield Note(code="formula", place=name, message=message)
+
+
+def _rows(sheet: "CalamineSheet", view: SheetView, left_out: _LeftOut) -> Iterator[list[str]]:
+    """Yield the rows without what is hidden."""
+    left = sheet.start[1] if sheet.start else 0  # calamine yields all rows, but columns only from the first used one
+    hidden = view.hidden_columns
+    for at, cells in enumerate(_filled(sheet, view, left)):
+        if at in view.hidden_rows:
+            left_out.rows += any(cells)
+        elif hidden:
+            left_out.columns.update(column for column, cell in enumerate(cells, left) if cell and column in hidden)
+            yield [cell for column, cell in enumerate(cells, left) if column not in hidden]
+        else:
+            yield cells
+
+
+def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list[str]]:
     """Yield the rows, with the value of a merged cell repeated in each cell of the row or column that it covers."""
     merged: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    left = sheet.start[1] if sheet.start else 0  # calamine yields all rows, but columns only from the first used one
     for (first, begin), (last, end) in sheet.merged_cell_ranges or ():
         if (first == last) != (begin == end) and begin >= left:
             merged[first].append((last, begin - left, end - left))
     down: dict[int, tuple[int, str]] = {}  # column -> last covered row, and the value
     for at, row in enumerate(sheet.iter_rows()):
-        cells = list(map(_shown, row))
+        cells = _cells(row, view.formats.of(at), left) if view.formats else list(map(_shown, row))
         own = sum(map(bool, cells))
         for last, begin, end in merged.get(at, ()):
             value = cells[begin] if begin < len(cells) else ""
@@ -90,13 +133,22 @@ def _rows(sheet: "CalamineSheet") -> Iterator[list[str]]:
         yield cells
 
 
+def _cells(row: Sequence[object], formats: Mapping[int, NumberFormat], left: int) -> list[str]:
+    return [
+        Figure(formats[column].shown(value)) if isinstance(value, float) and column in formats else _shown(value)
+        for column, value in enumerate(row, left)
+    ]
+
+
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):  # the only type of number in spreadsheets
         return number(value)
     if isinstance(value, dt.datetime):
-        return value.isoformat(" ").removesuffix(" 00:00:00")
+        return value.isoformat(" ").removesuffix(" 00:00:00").removesuffix(":00")
+    if isinstance(value, dt.time):
+        return value.isoformat().removesuffix(":00")
     if isinstance(value, dt.timedelta):
         return _duration(*divmod(round(value.total_seconds()), 60))
     if (long := _DURATION.fullmatch(str(value))) is not None:  # in OpenDocument, from 24 hours on

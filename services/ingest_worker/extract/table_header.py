@@ -38,6 +38,12 @@ class Covered(str):
     __slots__ = ()
 
 
+class Figure(str):
+    """A number with the unit or words that its cell shows."""
+
+    __slots__ = ()
+
+
 def own(cells: Iterable[str]) -> list[str]:
     """Return the cells that are neither blank nor repeated from a merged cell."""
     return [cell for cell in cells if cell and not isinstance(cell, Covered)]
@@ -45,7 +51,7 @@ def own(cells: Iterable[str]) -> list[str]:
 
 def is_figure(cell: str) -> bool:
     """Return whether the cell is a number, date, time, amount or percentage."""
-    return _FIGURE.fullmatch(cell) is not None
+    return isinstance(cell, Figure) or _FIGURE.fullmatch(cell) is not None
 
 
 def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
@@ -74,7 +80,7 @@ def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Return whether the names differ from the values below them, more than they resemble them."""
     if len(below) > 2 and len(own(names)) < 0.75 * median(len(own(row)) for row in below):
         return False  # a line above the table
-    figures = [cell for cell in names if _FIGURE.fullmatch(cell)]
+    figures = [cell for cell in names if is_figure(cell)]
     counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below)
     votes = [
         _vote(name, [row[at] for row in below if at < len(row) and row[at]], counted=counted)
@@ -89,8 +95,8 @@ def _vote(name: str, values: list[str], *, counted: bool) -> float:
     if not values:
         return 0.0
     shape, share = _commonest(values)
-    figures = sum(1 for value in values if _FIGURE.fullmatch(value)) / len(values)
-    if _FIGURE.fullmatch(name):
+    figures = sum(1 for value in values if is_figure(value)) / len(values)
+    if is_figure(name):
         differs = share >= 0.8 and _shape(name) != shape and (counted or not figures)
         return (0.5 if differs else -1.0) + (1.5 if counted else 0.0)
     if figures >= 0.25:
@@ -129,7 +135,7 @@ def _commonest(values: Sequence[str]) -> tuple[str, float]:
 
 def _shape(cell: str) -> str:
     """Return what the cell looks like: digits as 9, words by their case, so that values of one kind are alike."""
-    if _FIGURE.fullmatch(cell):
+    if is_figure(cell):
         return _DIGITS.sub("9", cell.replace(" ", ""))
     if "@" in cell or "://" in cell:
         return "@"
@@ -161,14 +167,14 @@ def _counts(figures: Sequence[str]) -> bool:
 
 
 def _mostly_count(rows: Sequence[Sequence[str]]) -> bool:
-    counting = sum(1 for row in rows if _counts([cell for cell in row if cell and _FIGURE.fullmatch(cell)]))
+    counting = sum(1 for row in rows if _counts([cell for cell in row if cell and is_figure(cell)]))
     return 2 * counting > len(rows)
 
 
 def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | None:
     """Return the joined names of a two-row header, whose upper row groups the names of the lower; None if it isn't."""
     below = own(following)
-    if len(below) < 2 or any(map(_FIGURE.fullmatch, below)):
+    if len(below) < 2 or any(map(is_figure, below)):
         return None
     width = max(len(cells), len(following))
     above, under = ([*row, *[""] * (width - len(row))] for row in (cells, following))

@@ -1,8 +1,32 @@
 """Reads OpenDocument spreadsheets."""
 
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from services.ingest_worker.extract import sheets
+from services.ingest_worker.extract.archive import opened, part
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.markup import parsed, tag, words
+from services.ingest_worker.extract.number_formats import NumberFormat
 from services.ingest_worker.extract.opendocument import described, holds
+from services.ingest_worker.extract.sheet_views import Formats, SheetView
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_CONTENT = "content.xml"
+_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
+# What only some files have; the others aren't looked at a second time.
+_SIGN = re.compile(
+    rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula="
+)
+_SHOWN = re.compile(r"([^\d]{0,20})([\d.,'\s]{1,60}?)([^\d]{0,20})")
+_MOST = 1_000  # repetitions of a cell or row that are looked at
+_MOST_ROWS = 100  # of a row with a number in it
+_GROUPS = ("table-row-group", "table-column-group")
+_NUMBERS = ("float", "percentage", "currency")
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -11,7 +35,72 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
     """
-    return sheets.read_as("ods", data, hints, described(data, hints))
+    says = described(data, hints)
+    with opened(data, hints) as archive:
+        content = part(archive, _CONTENT, hints)
+    return sheets.read_as("ods", data, hints, says, views=_views(content) if _SIGN.search(content) else {})
+
+
+def _views(content: bytes) -> dict[str, SheetView]:
+    root = parsed(content)
+    tables = () if root is None else root.iterfind("{*}body/{*}spreadsheet/{*}table")
+    return {table.get(f"{_TABLE}name", ""): _view(table) for table in tables}
+
+
+def _view(table: "_Element") -> SheetView:
+    hidden_rows: set[int] = set()
+    hidden_columns: set[int] = set()
+    formats: list[tuple[int, int, NumberFormat]] = []
+    formulas = at = column = 0
+    for each in table.iter(f"{_TABLE}table-column", f"{_TABLE}table-row"):
+        parent = each.getparent()
+        folded = parent is not None and tag(parent) in _GROUPS
+        hidden = each.get(f"{_TABLE}visibility") == "collapse" and not folded
+        if tag(each) == "table-column":
+            count = _count(each, "columns")
+            if hidden:
+                hidden_columns.update(range(column, column + min(count, _MOST)))
+            column += count
+            continue
+        count = _count(each, "rows")
+        if hidden:
+            hidden_rows.update(range(at, at + min(count, _MOST)))
+        for place, cell in _cells(each):
+            if cell.get(f"{_TABLE}formula") is not None and cell.get(_TYPE) is None:
+                formulas += count
+            if (shape := _format(cell)) is not None:
+                formats += ((row, place, shape) for row in range(at, at + min(count, _MOST_ROWS)))
+        at += count
+    return SheetView(Formats(iter(formats)), frozenset(hidden_rows), frozenset(hidden_columns), formulas)
+
+
+def _cells(row: "_Element") -> Iterator[tuple[int, "_Element"]]:
+    """Yield the row's cells with their columns, a repeated cell once for each column."""
+    column = 0
+    for cell in row:
+        count = _count(cell, "columns")
+        if cell.get(_TYPE) is not None or cell.get(f"{_TABLE}formula") is not None:
+            yield from ((column + more, cell) for more in range(min(count, _MOST)))
+        column += count
+
+
+def _count(element: "_Element", what: str) -> int:
+    count = element.get(f"{_TABLE}number-{what}-repeated", "1")
+    return int(count) if count.isdecimal() and len(count) < 9 else 1
+
+
+def _format(cell: "_Element") -> NumberFormat | None:
+    """Return what is around the number in the cell's text, and its leading zeros."""
+    kind = cell.get(_TYPE)
+    found = _SHOWN.fullmatch(words(cell)) if kind in _NUMBERS else None
+    if found is None:
+        return None
+    before, digits, after = found[1].lstrip("-( "), found[2].strip(), found[3].rstrip(") ")
+    if found[2][-1:].isspace() and after:
+        after = f" {after}"
+    zeros = len(digits) if digits.isdecimal() and digits.startswith("0") and len(digits) > 1 else 0
+    power = 2 if kind == "percentage" else 0
+    return NumberFormat(before, after, 0, zeros, power) if before or after or zeros else None
 
 
 FORMAT = Format(
@@ -23,4 +112,5 @@ FORMAT = Format(
     read=read,
     warm=imports("python_calamine"),
     libraries=("lxml", "python-calamine"),
+    revision=2,
 )

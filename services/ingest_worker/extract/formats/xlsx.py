@@ -7,6 +7,7 @@ from services.ingest_worker.extract.archive import checked, drawn, names, opened
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, reference
+from services.ingest_worker.extract.sheet_views import SheetView, number_formats, sheet_view
 from services.ingest_worker.extract.sparse_sheets import FAR, moved_together
 from shared.errors import Rejected
 
@@ -27,23 +28,41 @@ def read(data: bytes, hints: Hints) -> Extraction:
     says, far = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints, FAR)
     with opened(data, hints) as archive:
         near = moved_together(data, far, hints) if far else data
-        return sheets.read_as("xlsx", near, hints, says, _drawn(archive, hints))
+        drawn = _drawn(archive, hints)
+        if near is data:
+            return sheets.read_as("xlsx", data, hints, says, drawn=drawn, views=_views(archive, hints))
+    with opened(near, hints) as archive:
+        return sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, hints))
+
+
+def _views(archive: ZipFile, hints: Hints) -> dict[str, SheetView]:
+    """Return the views of the sheets by name."""
+    styles = number_formats(archive, _BOOKS[0], hints)
+    paths = _sheets(archive, hints)
+    return {name: sheet_view(archive, path, styles, hints) for name, path in paths if path.endswith(".xml")}
+
+
+def _sheets(archive: ZipFile, hints: Hints) -> list[tuple[str, str]]:
+    """Return name and path of each sheet whose part is there."""
+    listed = archive.namelist()
+    book = parsed(part(archive, _BOOKS[0], hints)) if _BOOKS[0] in listed else None
+    paths = related(archive, _BOOKS[0], hints)
+    sheets = () if book is None else book.iterfind("{*}sheets/{*}sheet")
+    named = ((each.get("name", ""), paths.get(reference(each), ("", ""))[1]) for each in sheets)
+    return [(name, path) for name, path in named if path in listed]
 
 
 def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:
     """Return the text of the text boxes and charts by the name of their sheet."""
-    book = parsed(part(archive, _BOOKS[0], hints)) if _BOOKS[0] in archive.namelist() else None
-    paths = related(archive, _BOOKS[0], hints)
     found: dict[str, str] = {}
-    for sheet in () if book is None else book.iterfind("{*}sheets/{*}sheet"):
-        of = reference(sheet)
+    for name, path in _sheets(archive, hints):
         blocks: list[str] = []
-        for kind, drawing in related(archive, paths[of][1], hints).values() if of in paths else ():
+        for kind, drawing in related(archive, path, hints).values():
             if kind == "drawing" and drawing in archive.namelist():
                 root = parsed(part(archive, drawing, hints))
                 parts = drawn(archive, related(archive, drawing, hints), hints)
                 blocks += [] if root is None else shapes(root, parts)
-        found[sheet.get("name", "")] = "\n\n".join(blocks)
+        found[name] = "\n\n".join(blocks)
     return found
 
 
@@ -56,4 +75,5 @@ FORMAT = Format(
     read=read,
     warm=imports("python_calamine"),
     libraries=("lxml", "python-calamine"),
+    revision=2,
 )

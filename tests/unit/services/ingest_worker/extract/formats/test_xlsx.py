@@ -2,7 +2,7 @@ import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_zip, an_opendocument, an_xlsx, parts_of
+from tests.unit.services.ingest_worker.files import a_zip, an_xlsx, parts_of
 
 
 def _read(data: bytes, filename: str = "book.xlsx") -> Extraction:
@@ -14,17 +14,6 @@ def test_sheets_are_sections_and_rows_keep_their_headers() -> None:
 
     assert read.text == "# Ducks\n\nYear | Count\n\nYear: 2024; Count: 7.5\n\n# Geese\n\nGrey"
     assert (read.title, read.document_type, read.modified) == ("The tide", "xlsx", "2024-06-01T10:00:00Z")
-
-
-def test_opendocument_sheets_are_read_alike() -> None:
-    row = "<table:table-row>{}</table:table-row>".format
-    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'.format
-    rows = row(cell("Year") + cell("Count")) + row(cell("2024") + cell("7"))
-
-    read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Ducks">{rows}</table:table>'), "book.ods")
-
-    assert read.text == "# Ducks\n\nYear | Count\n\nYear: 2024; Count: 7"
-    assert (read.title, read.document_type, read.language) == ("The tide", "ods", "en-GB")
 
 
 @pytest.mark.parametrize("filename", ["book.xlsx", "book.xls", "book.ods"])
@@ -78,15 +67,6 @@ def test_hidden_sheets_are_left_out_with_a_note() -> None:
 
     assert read.text == "# Ducks\n\nGrey"
     assert [(each.code, each.place) for each in read.notes] == [("hidden", "Geese")]
-
-
-def test_a_duration_is_shown_in_hours() -> None:
-    cell = '<table:table-cell office:value-type="time" office:time-value="PT{}"/>'.format
-    rows = f"<table:table-row>{cell('30H30M00S')}{cell('0H05M07S')}</table:table-row>"
-
-    read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Work">{rows}</table:table>'), "a.ods")
-
-    assert read.text == "# Work\n\n30:30 | 00:05:07"
 
 
 def _changed(data: bytes, part: str, before: str, after: str) -> bytes:

@@ -1,0 +1,145 @@
+"""Finds in an Excel sheet what the library that reads its values leaves out: formats, hidden rows and columns."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from zipfile import ZipFile
+
+from services.ingest_worker.extract.archive import part, related
+from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.number_formats import BUILT_IN, NumberFormat, number_format
+
+_PREFIX = rb"<(?:\w{1,20}:)?"
+_HIDDEN = rb"\shidden=[\"'](?:1|true)"
+_ROW = re.compile(_PREFIX + rb"row\s[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
+_COLUMN = re.compile(_PREFIX + rb"col\s[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
+_ATTRIBUTE = re.compile(rb"\s(r|min|max|outlineLevel|ref)=[\"']([^\"']{1,40})")
+_FILTER = re.compile(_PREFIX + rb"autoFilter\s[^<>]{0,400}>")
+_RANGE = re.compile(rb"[A-Z]{1,3}([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")
+# A formula without a value; a formula whose value is an empty text has that type.
+_FORMULA = re.compile(
+    _PREFIX
+    + rb"c(?:\s[^<>]{0,400})?>\s{0,99}"
+    + _PREFIX
+    + rb"f(?:\s[^<>]{0,999})?(?:/>|>[^<]{0,9000}</(?:\w{1,20}:)?f>)\s{0,99}(?:"
+    + _PREFIX
+    + rb"v\s?/>|"
+    + _PREFIX
+    + rb"v></(?:\w{1,20}:)?v>)?\s{0,99}</(?:\w{1,20}:)?c>"
+)
+_OF_TEXT = re.compile(rb"[^>]{0,500}\st=[\"']str")
+_COLUMNS = 16_384
+
+
+class SheetView(NamedTuple):
+    """How a sheet shows its cells. Rows and columns count from 0."""
+
+    formats: "Formats | None" = None
+    hidden_rows: frozenset[int] = frozenset()
+    hidden_columns: frozenset[int] = frozenset()
+    formulas: int = 0  # without a stored value
+
+
+class Formats:
+    """The formats of a sheet's numbers, for rows that are asked for in ascending order."""
+
+    def __init__(self, places: Iterator[tuple[int, int, NumberFormat]]) -> None:
+        """Take row, column and format of each cell that has one, by row."""
+        self._places = places
+        self._next = next(places, None)
+
+    def of(self, row: int) -> Mapping[int, NumberFormat]:
+        """Return the row's formats by column."""
+        found: dict[int, NumberFormat] = {}
+        while self._next is not None and self._next[0] <= row:
+            if self._next[0] == row:
+                found[self._next[1]] = self._next[2]
+            self._next = next(self._places, None)
+        return found
+
+
+def number_formats(archive: ZipFile, book: str, hints: Hints) -> dict[int, NumberFormat]:
+    """Return the formats of numbers by the index of their style, without those that show numbers as they are stored.
+
+    Raises:
+        Rejected: as `part`.
+    """
+    kinds = dict(related(archive, book, hints).values())
+    path = kinds.get("styles", "")
+    root = parsed(part(archive, path, hints)) if path in archive.namelist() else None
+    if root is None:
+        return {}
+    codes = dict(BUILT_IN)
+    for each in root.iterfind("{*}numFmts/{*}numFmt"):
+        if (name := each.get("numFmtId", "")).isdecimal():
+            codes[int(name[:9])] = each.get("formatCode", "")
+    known = {name: number_format(code) for name, code in codes.items()}
+    styles = (each.get("numFmtId", "") for each in root.iterfind("{*}cellXfs/{*}xf"))
+    found = ((at, known.get(int(name[:9]))) for at, name in enumerate(styles) if name.isdecimal())
+    return {at: shape for at, shape in found if shape is not None}
+
+
+def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], hints: Hints) -> SheetView:
+    """Return the view of a sheet. Rows that a filter or a folded group hides count as shown.
+
+    Raises:
+        Rejected: as `part`.
+    """
+    sheet = part(archive, path, hints)
+    hidden = b"hidden=" in sheet
+    formulas = (
+        sum(_OF_TEXT.match(each[0]) is None for each in _FORMULA.finditer(sheet))
+        if b"<f" in sheet or b":f" in sheet
+        else 0
+    )
+    return SheetView(
+        formats=Formats(_formatted(sheet, styles)) if styles else None,
+        hidden_rows=frozenset(_hidden_rows(archive, path, sheet, hints)) if hidden else frozenset(),
+        hidden_columns=frozenset(_hidden_columns(sheet)) if hidden else frozenset(),
+        formulas=formulas,
+    )
+
+
+def _formatted(sheet: bytes, styles: Mapping[int, NumberFormat]) -> Iterator[tuple[int, int, NumberFormat]]:
+    some = b"|".join(str(style).encode() for style in sorted(styles))
+    place = rb"r=[\"']([A-Z]{1,3})([0-9]{1,7})[\"']"
+    cell = re.compile(
+        _PREFIX + rb"c\s" + place + rb"(?:\s[a-rt-z]\w{0,20}=[\"']\w{0,20}[\"']){0,5}\ss=[\"'](" + some + rb")[\"']"
+    )
+    for found in cell.finditer(sheet):
+        yield int(found[2]) - 1, _column(found[1]), styles[int(found[3])]
+
+
+def _column(letters: bytes) -> int:
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - 64
+    return number - 1
+
+
+def _attributes(element: bytes) -> dict[bytes, bytes]:
+    return dict(_ATTRIBUTE.findall(element))
+
+
+def _hidden_rows(archive: ZipFile, path: str, sheet: bytes, hints: Hints) -> Iterator[int]:
+    filtered = [_attributes(each[0]).get(b"ref", b"") for each in _FILTER.finditer(sheet)]
+    for kind, table in related(archive, path, hints).values():
+        if kind == "table" and table in archive.namelist():
+            filtered += [
+                _attributes(each[0]).get(b"ref", b"") for each in _FILTER.finditer(part(archive, table, hints))
+            ]
+    ranges = [range(int(found[1]), int(found[2]) + 1) for each in filtered if (found := _RANGE.fullmatch(each))]
+    for each in _ROW.finditer(sheet):
+        about = _attributes(each[0])
+        row = int(about[b"r"]) if about.get(b"r", b"").isdigit() else 0
+        if row and about.get(b"outlineLevel", b"0") == b"0" and not any(row in rows for rows in ranges):
+            yield row - 1
+
+
+def _hidden_columns(sheet: bytes) -> Iterator[int]:
+    for each in _COLUMN.finditer(sheet):
+        about = _attributes(each[0])
+        first, last = about.get(b"min", b""), about.get(b"max", b"")
+        if first.isdigit() and last.isdigit() and about.get(b"outlineLevel", b"0") == b"0":
+            yield from range(int(first) - 1, min(int(last), _COLUMNS))

@@ -1,0 +1,60 @@
+from services.ingest_worker.extract import Extraction, Hints, extract
+from tests.unit.services.ingest_worker.files import an_opendocument
+
+
+def _read(data: bytes, filename: str) -> Extraction:
+    return extract(data, Hints(filename=filename))
+
+
+def test_opendocument_sheets_are_read_alike() -> None:
+    row = "<table:table-row>{}</table:table-row>".format
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'.format
+    rows = row(cell("Year") + cell("Count")) + row(cell("2024") + cell("7"))
+
+    read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Ducks">{rows}</table:table>'), "book.ods")
+
+    assert read.text == "# Ducks\n\nYear | Count\n\nYear: 2024; Count: 7"
+    assert (read.title, read.document_type, read.language) == ("The tide", "ods", "en-GB")
+
+
+def test_an_opendocument_sheet_shows_its_cells_alike() -> None:
+    def cell(kind: str, value: str, shown: str, more: str = "") -> str:
+        about = f'office:value-type="{kind}" office:value="{value}" {more}' if kind else more
+        return f"<table:table-cell {about}><text:p>{shown}</text:p></table:table-cell>"
+
+    def row(*cells: str, about: str = "") -> str:
+        return f"<table:table-row {about}>{''.join(cells)}</table:table-row>"
+
+    gone, kept = 'table:visibility="collapse"', 'table:visibility="filter"'
+    names = [
+        f'<table:table-cell office:value-type="string"><text:p>{name}</text:p></table:table-cell>' for name in "ABCDE"
+    ]
+    body = (
+        '<table:table table:name="Ducks"><table:table-column table:number-columns-repeated="3"/>'
+        f"<table:table-column {gone}/><table:table-column/>"
+        + row(*names)
+        + row(
+            cell("percentage", "0.125", "12,5 %"),
+            cell("currency", "1234.5", "1.234,50 €"),
+            cell("float", "99", "00099"),
+            cell("float", "1", "1"),
+            cell("", "", "", 'table:formula="of:=1+1"'),
+        )
+        + row(cell("float", "7", "7"), about=gone)
+        + row(cell("float", "3.25", "3,3 kg"), about=kept)
+        + "</table:table>"
+    )
+
+    read = _read(an_opendocument("spreadsheet", body), "a.ods")
+
+    assert read.text.split("\n\n")[1:] == ["A | B | C | E", "A: 12.5 %; B: 1234.5 €; C: 00099", "A: 3.25 kg"]
+    assert [each.code for each in read.notes] == ["hidden", "formula"]
+
+
+def test_a_duration_is_shown_in_hours() -> None:
+    cell = '<table:table-cell office:value-type="time" office:time-value="PT{}"/>'.format
+    rows = f"<table:table-row>{cell('30H30M00S')}{cell('0H05M07S')}</table:table-row>"
+
+    read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Work">{rows}</table:table>'), "a.ods")
+
+    assert read.text == "# Work\n\n30:30 | 00:05:07"

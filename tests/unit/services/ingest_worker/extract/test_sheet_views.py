@@ -1,0 +1,94 @@
+import pytest
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+from tests.unit.services.ingest_worker.files import a_zip, an_xlsx, parts_of
+
+
+def _read(data: bytes) -> Extraction:
+    return extract(data, Hints(filename="book.xlsx"))
+
+
+_STYLES = """<styleSheet xmlns="{0}/spreadsheetml/2006/main"><numFmts><numFmt numFmtId="170" formatCode="0.0%"/>
+ <numFmt numFmtId="171" formatCode="&quot;Nr. &quot;0000"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="170"/>
+ <xf numFmtId="171"/><xf numFmtId="14"/><xf numFmtId="20"/></cellXfs></styleSheet>"""
+_OFFICE = "http://schemas.openxmlformats.org"
+
+
+def _sheet(rows: str, before: str = "", after: str = "") -> bytes:
+    """Return a workbook of one sheet, with styles 1 (0.0%), 2 (Nr. 0000), 3 (a date) and 4 (a time)."""
+    main, relations = f"{_OFFICE}/spreadsheetml/2006/main", f"{_OFFICE}/officeDocument/2006/relationships"
+    parts = parts_of(an_xlsx(Ducks=[["x"]]))
+    link = f'<Relationship Id="y" Type="{relations}/styles" Target="styles.xml"/></Relationships>'
+    listed = parts["xl/_rels/workbook.xml.rels"].decode().replace("</Relationships>", link)
+    sheet = f'<worksheet xmlns="{main}">{before}<sheetData>{rows}</sheetData>{after}</worksheet>'
+    styles = _STYLES.format(_OFFICE)
+    return a_zip(parts | {"xl/styles.xml": styles, "xl/_rels/workbook.xml.rels": listed, "xl/sheet1.xml": sheet})
+
+
+def _line(number: int, *cells: str | float, about: str = "", style: int = 0) -> str:
+    made = "".join(
+        f'<c r="{chr(65 + at)}{number}" t="inlineStr"><is><t>{cell}</t></is></c>'
+        if isinstance(cell, str)
+        else f'<c r="{chr(65 + at)}{number}" s="{style}"><v>{cell}</v></c>'
+        for at, cell in enumerate(cells)
+        if cell
+    )
+    return f'<row r="{number}" {about}>{made}</row>'
+
+
+def _notes(read: Extraction) -> list[tuple[str, str]]:
+    return [(each.code, each.message) for each in read.notes]
+
+
+@pytest.mark.parametrize(("style", "shown"), [(0, "0.375"), (1, "37.5%"), (2, "Nr. 0000.375"), (4, "09:00")])
+def test_a_number_is_shown_as_its_cell_says(style: int, shown: str) -> None:
+    rows = _line(3, "Quay", "Share") + _line(4, "North", 0.375, style=style) + _line(5, "South", 0.375, style=style)
+
+    assert _read(_sheet(rows)).text.endswith(f"Quay: North; Share: {shown}\n\nQuay: South; Share: {shown}")
+
+
+def test_hidden_rows_and_columns_are_left_out_with_a_note() -> None:
+    rows = (
+        _line(2, "", "Quay", "Wage", "Days")
+        + _line(3, "", "North", 900.0, 3.0)
+        + _line(4, "", "Secret", 800.0, 4.0, about='hidden="1"')
+        + _line(5, "", "South", 700.0, 5.0)
+        + '<row r="6" hidden="1"/>'
+    )
+    columns = '<cols><col min="3" max="3" hidden="1"/><col min="9" max="16384" hidden="1"/></cols>'
+
+    read = _read(_sheet(rows, columns))
+
+    assert read.text == "# Ducks\n\nQuay | Days\n\nQuay: North; Days: 3\n\nQuay: South; Days: 5"
+    assert _notes(read) == [("hidden", "1 hidden row and 1 hidden column of the sheet Ducks were left out")]
+
+
+def test_what_a_filter_or_a_folded_group_hides_is_read() -> None:
+    rows = (
+        _line(1, "Quay", "Days")
+        + _line(2, "North", 3.0, about='hidden="1"')
+        + _line(3, "South", 5.0)
+        + _line(4, "East", 7.0, about='hidden="1" outlineLevel="1"')
+    )
+    columns = '<cols><col min="2" max="2" outlineLevel="1" hidden="1" collapsed="1"/></cols>'
+
+    read = _read(_sheet(rows, columns, '<autoFilter ref="A1:B3"><filterColumn colId="0"/></autoFilter>'))
+
+    assert [line for line in ("North", "South", "East") if f"Quay: {line}; Days:" in read.text] == [
+        "North",
+        "South",
+        "East",
+    ]
+    assert _notes(read) == []
+
+
+def test_formulas_without_a_value_are_noted() -> None:
+    cells = (
+        '<c r="B2"><f>A1*2</f></c><c r="C2"><f>A1*3</f><v></v></c><c r="D2"><f t="shared" si="0"/><v/></c>'
+        '<c r="E2"><f>1+1</f><v>2</v></c><c r="F2" t="str"><f>""</f><v></v></c>'
+    )
+
+    [note] = _read(_sheet(_line(1, "Quay") + f'<row r="2">{cells}</row>')).notes
+
+    assert (note.code, note.place) == ("formula", "Ducks")
+    assert note.message.startswith("3 formulas of the sheet Ducks")
