@@ -135,7 +135,7 @@ def told(server: Server | Cluster, kill: Callable[[], None], rng: random.Random)
 
         for number in range(KILLS):
             target = second if generations(server)["serving"] == first else first
-            with asked_to(server, "switch", target, "--force"):
+            with asked_to(server, "switch", target, "--force", "--yes"):
                 time.sleep(rng.uniform(0.5, 3.0))  # the random moment itself
                 kill()
             assert generations(server)["serving"] in (first, second)

@@ -52,7 +52,9 @@ async def test_another_chunk_size_is_built_takes_over_gives_back_and_goes(rig: R
     second = (await rig.until_ready())["id"]
     await rig.pipeline.send(DocumentSubmitted(source="s", path="0.md", text="A heron stands on the pier."))
     assert await rig.verified(second) == "right"
+    assert (await rig.post("/ops/generations/switch", {"dryRun": True}))["serving"] == first
     assert (await rig.post("/ops/generations/switch", {}))["serving"] == second
+    assert (await rig.post("/ops/generations/rollback", {"dryRun": True}))["serving"] == second
     assert await rig.states() == ["serving", "retired"]
     assert (await rig.found("heron on the pier"))[0] == ("0.md", "A heron stands on the pier.")
     assert await rig.verified() == "right"
@@ -319,6 +321,7 @@ async def test_a_switch_that_would_lose_a_document_is_refused_unless_forced(
     refused = await rig.post("/ops/generations/switch", {}, 409)
 
     assert refused["code"] == "INCOMPLETE"
+    assert "s/keeper.md" in refused["detail"]
     assert name in refused["detail"]
     assert (await rig.post("/ops/generations/switch", {"force": True}))["serving"] == second
     await rig.post("/ops/generations/rollback", {})

@@ -82,7 +82,8 @@ def sizes(document: DocumentVersion, generation: Generation, tokens: TokenCounte
     if document.chunk_size is not None:
         size, overlap, limit = document.chunk_size, min(overlap, document.chunk_size // 2), tokens
     if document.chunk_overlap is not None:
-        overlap = document.chunk_overlap
+        # One that was sent without a size fitted the generation of then, and a smaller one takes what fits.
+        overlap = document.chunk_overlap if document.chunk_size else min(document.chunk_overlap, size // 2)
     try:
         checked_sizes(size, overlap)
     except ValueError as error:

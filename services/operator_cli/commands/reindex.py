@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from services.operator_cli.examples import example
-from services.operator_cli.options import Json, Yes, client_of, fail
+from services.operator_cli.options import DryRun, Json, Yes, client_of, fail
 
 reindex = typer.Typer(
     name="reindex",
@@ -44,7 +44,7 @@ def start(
         typer.Option(help="Show the documents as of this moment, an offset or a time, to searches with asOf."),
     ] = None,
     limit_rate: Annotated[float | None, typer.Option(help="At most this many documents per second.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report the plan.")] = False,
+    dry_run: DryRun = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -139,17 +139,22 @@ def switch(
     context: typer.Context,
     generation: Annotated[str | None, typer.Argument(help="Its id. Default: the one that was built.")] = None,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Accept that documents are missing or failed in it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Accept that documents are missing in it.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Let another generation answer, once it is complete and every API is ready for it."""
-    _do(context, "switch", {"force": force, **({} if generation is None else {"id": generation})}, as_json=as_json)
+    _confirm("Let the other generation answer?", yes=yes or dry_run)
+    chosen = {} if generation is None else {"id": generation}
+    _do(context, "switch", {"force": force, "dryRun": dry_run, **chosen}, as_json=as_json)
 
 
 @reindex.command("rollback", epilog=example("reindex_rollback"))
-def rollback(context: typer.Context, *, as_json: Json = False) -> None:
+def rollback(context: typer.Context, *, dry_run: DryRun = False, yes: Yes = False, as_json: Json = False) -> None:
     """Let the previous generation answer again."""
-    _do(context, "rollback", {}, as_json=as_json)
+    _confirm("Let the previous generation answer again?", yes=yes or dry_run)
+    _do(context, "rollback", {"dryRun": dry_run}, as_json=as_json)
 
 
 @reindex.command("cancel", epilog=example("reindex_cancel"))

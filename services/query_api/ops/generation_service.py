@@ -244,11 +244,10 @@ class GenerationService:
 
     # -- switching -----------------------------------------------------------------------------------
 
-    async def switch(self, target: str | None, *, force: bool, wait_s: float) -> Outcome:
+    async def switch(self, target: str | None, *, force: bool, wait_s: float, dry_run: bool = False) -> Outcome:
         """Make another generation serve: `target`, by default the one that was built.
 
-        `force` ignores documents that it lacks or that failed in it. It never ignores unread records or processes that
-        aren't ready.
+        `force` ignores documents that it lacks. It never ignores unread records or processes that aren't ready.
         """
         registry = await self.watch.look()
         chosen = self._target(registry, target, served=False)
@@ -257,12 +256,12 @@ class GenerationService:
                 raise Rejected(f"generation {chosen.id} is still being built: see `sluice reindex status`", CODE)
             if not force:
                 await self._verified(registry.current, chosen)
-        return await self._switched(registry, chosen.id, wait_s)
+        return await self._switched(registry, chosen.id, wait_s, dry_run=dry_run)
 
-    async def rollback(self, *, wait_s: float) -> Outcome:
+    async def rollback(self, *, wait_s: float, dry_run: bool = False) -> Outcome:
         """Make the previously serving generation serve again."""
         registry = await self.watch.look()
-        return await self._switched(registry, self._target(registry, None, served=True).id, wait_s)
+        return await self._switched(registry, self._target(registry, None, served=True).id, wait_s, dry_run=dry_run)
 
     def _target(self, registry: Registry, target: str | None, *, served: bool) -> Registered:
         if target is not None:
@@ -277,8 +276,10 @@ class GenerationService:
             raise Rejected(f"there is no generation {which}: see `sluice reindex status`", CODE)
         return found
 
-    async def _switched(self, registry: Registry, target: str, wait_s: float) -> Outcome:
+    async def _switched(self, registry: Registry, target: str, wait_s: float, *, dry_run: bool) -> Outcome:
         """Begin the switch, unless it is under way, and wait for its end; `registry` was read just now."""
+        if dry_run:
+            return Outcome(serving=registry.serving, sentence=f"generation {target} would serve")
         deadline = asyncio.get_running_loop().time() + wait_s
         registry = await change(self.store, partial(switch_begun, target=target), seen=registry)
         while True:
@@ -357,39 +358,37 @@ class GenerationService:
     async def _verified(self, serving: Registered, target: Registered) -> None:
         """Check that the target has every document that the serving generation has.
 
+        Documents that failed in both don't count: a switch changes nothing about them.
+
         Raises:
-            Rejected: it lacks some, or documents failed in it.
+            Rejected: it lacks some.
         """
-        if failed := await self._letters.failed_in(target.id):
-            raise Rejected(
-                f"{failed} records failed in generation {target.id}: see `sluice dlq ls`, redrive them, or use --force",
-                INCOMPLETE,
-            )
         differing = await self._differing(serving, target, None)
         deadline = time.monotonic() + SETTLE_S
         while differing and time.monotonic() < deadline:  # some documents may be in flight
             await asyncio.sleep(10 * _STEP_S)  # other processes apply them
-            differing = await self._differing(serving, target, differing)
+            differing = await self._differing(serving, target, [*differing])
         if differing:
             raise Rejected(
                 f"generation {target.id} lacks the newest version of {len(differing)} documents, such as "
-                f"{', '.join(differing[:_SHOWN])}: see `sluice verify --generation {target.id}`, or use --force",
+                f"{', '.join([*differing.values()][:_SHOWN])}: see `sluice verify --generation {target.id}` and "
+                "`sluice dlq ls`, or use --force",
                 INCOMPLETE,
             )
 
-    async def _differing(self, serving: Registered, target: Registered, ids: Sequence[str] | None) -> list[str]:
-        """Return the documents, of `ids` or of all, whose answering version is incomplete in the target."""
+    async def _differing(self, serving: Registered, target: Registered, ids: Sequence[str] | None) -> dict[str, str]:
+        """Return the documents, of `ids` or of all, whose answering version is incomplete in the target, with names."""
         old, new = Index(self.store, serving.generation), Index(self.store, target.generation)
-        differing: list[str] = []
+        differing: dict[str, str] = {}
         if ids is not None:
             for start in range(0, len(ids), _PAGE):
                 some = ids[start : start + _PAGE]
-                differing += await _lacking(list((await old.heads(some)).values()), new)
+                differing |= await _lacking(list((await old.heads(some)).values()), new)
             return differing
         after: str | None = None
         while True:
             heads, after = await old.heads_page(after=after, limit=_PAGE)
-            differing += await _lacking(heads, new)
+            differing |= await _lacking(heads, new)
             if after is None:
                 return differing
 
@@ -495,7 +494,7 @@ def _cancellable(registry: Registry, each: Registered) -> bool:
     return not each.served and registry.state(each) != "past"
 
 
-async def _lacking(heads: Sequence[Head], new: Index) -> list[str]:
+async def _lacking(heads: Sequence[Head], new: Index) -> dict[str, str]:
     there = await new.heads([head.document_id for head in heads])
     counts = await new.point_counts([head.document_id for head in heads if not head.deleted])
 
@@ -505,7 +504,8 @@ async def _lacking(heads: Sequence[Head], new: Index) -> list[str]:
             return False
         return found.deleted or counts.get(head.document_id, 0) >= found.chunk_count
 
-    return [head.document_id for head in heads if not whole(head)]
+    lacking = (head for head in heads if not whole(head))
+    return {head.document_id: f"{head.source}/{head.path} ({head.document_id})" for head in lacking}
 
 
 # Several processes drive a switch. If another one has taken or cancelled this step, nothing changes.

@@ -25,7 +25,13 @@ from shared.state.as_of import moment_of
 SWITCH_WAIT_S: Final = 60.0
 
 
-class SwitchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RollbackRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """With `dryRun`, only say which generation would serve."""
+
+    dry_run: bool = False
+
+
+class SwitchRequest(RollbackRequest, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The generation that is to serve, by default the one that was built. `force` skips the comparison."""
 
     id: str | None = None
@@ -105,7 +111,7 @@ async def ops_generations_switch(
     """Make another generation serve. `Prefer: wait=<s>` says how long to wait; the switch goes on afterwards."""
     wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
     with _refusals_as_conflicts():
-        return await generations.switch(data.id, force=data.force, wait_s=wait_s)
+        return await generations.switch(data.id, force=data.force, dry_run=data.dry_run, wait_s=wait_s)
 
 
 @post(
@@ -115,11 +121,15 @@ async def ops_generations_switch(
     opt=in_lane("ask", json_only=True) | replies(409),
     status_code=200,
 )
-async def ops_generations_rollback(request: ApiRequest, generations: NamedDependency[GenerationService]) -> Outcome:
+async def ops_generations_rollback(
+    request: ApiRequest,
+    generations: NamedDependency[GenerationService],
+    data: JSONBody[RollbackRequest | None] = None,
+) -> Outcome:
     """Make the previously serving generation serve again."""
     wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
     with _refusals_as_conflicts():
-        return await generations.rollback(wait_s=wait_s)
+        return await generations.rollback(dry_run=data is not None and data.dry_run, wait_s=wait_s)
 
 
 @post(

@@ -34,6 +34,12 @@ def test_a_version_is_chunked_in_the_sizes_of_the_generation_unless_it_has_its_o
     assert [chunk.text for chunk in bare] == [chunk.text for chunk in usual]
 
 
+def test_an_overlap_of_its_own_that_a_smaller_build_has_no_room_for_is_what_fits() -> None:
+    made = _made(msgspec.structs.replace(GENERATION, chunk_size=200, chunk_overlap=0), chunk_overlap=300)
+
+    assert 0 < max(len(chunk.context_before or "") for chunk in made) <= 100
+
+
 @pytest.mark.feature(102)
 def test_a_size_in_tokens_is_kept_by_the_models_count() -> None:
     generation = msgspec.structs.replace(GENERATION, chunk_size=120, chunk_unit="tokens")

@@ -1,4 +1,4 @@
-"""`sluice reindex compare`: what it asks and prints, and how it ends."""
+"""`sluice reindex`: what it asks and prints, and how it ends."""
 
 import json
 from pathlib import Path
@@ -91,3 +91,14 @@ def test_a_file_that_can_not_be_read_is_named(sluice: Sluice, wire: Wire, tmp_pa
 
     assert (ran.code, wire.seen) == (1, [])
     assert "questions.jsonl, line 1" in ran.err
+
+
+def test_a_switch_and_a_rollback_ask_or_are_told_yes_or_only_say_what_would_be(sluice: Sluice, wire: Wire) -> None:
+    for what in ("switch", "rollback"):
+        wire.answers("POST", f"/ops/generations/{what}", {"serving": "a", "sentence": "generation b would serve"})
+
+        unasked, dry = sluice("reindex", what), sluice("reindex", what, "--dry-run")
+
+        assert (unasked.code, "--yes" in unasked.err) == (2, True)
+        assert (dry.code, json.loads(wire.seen[-1].body)["dryRun"]) == (0, True)
+        assert sluice("reindex", what, "--yes").code == 0
