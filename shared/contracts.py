@@ -324,6 +324,7 @@ class Chunk(Message, frozen=True):
     tokens: int  # number of tokens of `embedded`
     section: str | None = None  # path of headings, " > " between
     page: int | None = None  # 1-based, where the chunk starts
+    page_starts: tuple[tuple[int, int], ...] = ()  # offset in `text` and number of each further page in it
     type: ChunkType = "paragraph"
     semantic_score: float | None = None  # 0..1: lexical diversity, density and completeness
     context_before: str | None = None  # the text before it, if an overlap is set; neither embedded nor hashed
@@ -331,6 +332,11 @@ class Chunk(Message, frozen=True):
     embedding: str | None = None  # of a prepared chunk: text to embed, if it differs from `text`
     tags: tuple[str, ...] = ()  # of a prepared chunk: in addition to the document's
     metadata: dict[str, Any] = {}  # of a prepared chunk
+
+    @property
+    def page_end(self) -> int | None:
+        """Return the page where the chunk ends."""
+        return self.page_starts[-1][1] if self.page_starts else self.page
 
     @property
     def embedded(self) -> str:

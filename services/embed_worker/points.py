@@ -104,6 +104,8 @@ def _of_chunk(document: DocumentVersion, chunk: Chunk) -> dict[str, Any]:
         "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in document.tags)],
         "chunkOrder": chunk.order,
         "pageNumber": chunk.page,
+        "pageEnd": chunk.page_end,
+        "pageStarts": [list(start) for start in chunk.page_starts] or None,
         "sectionTitle": chunk.section,
         TABLE_HEADER: chunk.table_header,  # also None, so that no caller's field of that name is taken for it
         "tokenCount": chunk.tokens,

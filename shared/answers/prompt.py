@@ -88,14 +88,14 @@ def shown(passages: Sequence[Passage], *, share: int = 1) -> Sequence[Passage]:
 def _view(passage: Passage) -> dict[str, Any]:
     """Return the passage as templates see it; every text is `quoted`."""
     metadata = passage.metadata
-    page = metadata.get("pageNumber")
+    page, last = metadata.get("pageNumber"), metadata.get("pageEnd")
     origin = metadata.get("url") or metadata.get("originalFilename") or metadata.get("path") or passage.title
     return {
         "number": passage.number,
         "title": quoted(passage.title),
         "text": quoted(passage.shown),
         "origin": quoted(str(origin)),
-        "pages": f"p.{page}" if page else "",
+        "pages": f"p.{page}-{last}" if page and last and last > page else f"p.{page}" if page else "",
         "source_type": quoted(str(metadata.get("sourceType") or metadata.get("documentType") or "")),
         "score": f"{passage.score:.4f}",
         "document_id": str(metadata.get("documentId") or passage.number),

@@ -169,10 +169,19 @@ def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int],
         tokens=count,
         section=body.section,
         page=max(1, bisect_right(pages, span.start)) if pages else None,
+        page_starts=tuple(_page_starts(pages, span)),
         type=(kind := _type(span)),
         semantic_score=semantic_score(piece, kind),
         table_header=header,
     )
+
+
+def _page_starts(pages: Sequence[int], span: _Span) -> Iterator[tuple[int, int]]:
+    at = bisect_right(pages, span.start)
+    while at < len(pages) and pages[at] < span.end:
+        start = pages[at]
+        at = bisect_right(pages, start)  # a page without text starts where the next one does
+        yield start - span.start, at
 
 
 def _type(span: _Span) -> ChunkType:

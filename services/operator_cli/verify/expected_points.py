@@ -63,6 +63,8 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: 
             "chunkOrder": order,
             "totalChunks": len(chunks),
             "pageNumber": chunk.page,
+            "pageEnd": chunk.page_end,
+            "pageStarts": [list(start) for start in chunk.page_starts] or None,
             "sectionTitle": chunk.section,
             "tableHeader": chunk.table_header,
             "documentType": document.document_type,

@@ -57,11 +57,12 @@ class Links:
     def sources(self, answer: Answer) -> list[SourceLink]:
         """Return a link for each passage that the answer may cite, in the order of their numbers."""
         spans = {citation.number: citation.spans[0] for citation in answer.citations}
+        pages = {each.number: {"pageNumber": each.page_numbers[0]} for each in answer.citations if each.page_numbers}
         nowhere = (len(answer.text), len(answer.text))
         return [
             SourceLink(
                 number=passage.number,
-                url=self.passage(passage.metadata, passage.text),
+                url=self.passage(passage.metadata | pages.get(passage.number, {}), passage.text),
                 title=passage.title,
                 start=spans.get(passage.number, nowhere)[0],
                 end=spans.get(passage.number, nowhere)[1],

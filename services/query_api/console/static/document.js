@@ -10,7 +10,7 @@ import { Uploads } from "./upload.js";
 
 const PAGE = 200; // chunks that are read and drawn at once
 const OURS = new Set(
-  ("source path title url originalFilename tags documentId chunkOrder totalChunks pageNumber sectionTitle documentType sourceType language tokenCount " +
+  ("source path title url originalFilename tags documentId chunkOrder totalChunks pageNumber pageEnd pageStarts sectionTitle documentType sourceType language tokenCount " +
     "file charCount chunkType semanticScore createdAt updatedAt start end version chunkId contextBefore tableHeader description pageCount").split(" "),
 );
 

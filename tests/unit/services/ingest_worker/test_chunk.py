@@ -186,6 +186,16 @@ def test_pages_are_numbered_and_open_chunks() -> None:
     assert {chunk.start for chunk in found} >= {902, 1804}
 
 
+def test_a_chunk_of_several_pages_knows_where_each_starts() -> None:
+    first, second, last = "First slide.", "Second slide.", "Last slide."
+    text = f"{first}\n\n{second}\n\n{last}"
+
+    (chunk,) = _chunks(text, pages=[0, text.index(second), text.index(last), text.index(last)])
+
+    assert (chunk.page, chunk.page_end) == (1, 4)
+    assert chunk.page_starts == ((text.index(second), 2), (text.index(last), 4))
+
+
 def test_only_structured_types_have_headings() -> None:
     text = f"# a comment\n\n{_words(1, 300)}"
 

@@ -27,6 +27,21 @@ def test_a_citation_has_its_passage_and_its_places_in_the_answer() -> None:
     )
 
 
+def test_a_citation_names_the_page_of_its_quote() -> None:
+    slides = ("Who is here? Ann Holm.", "Who is the owner? Ines Petry of Hull.", "What does it cost? Nine euros.")
+    text = "\n\n".join(slides)
+    passage = a_passage(1, "deck", 4, text)
+    passage.metadata["pageStarts"] = [[text.index(slides[1]), 5], [text.index(slides[2]), 7]]
+
+    def pages(answer: str) -> tuple[int, ...]:
+        return citations(answer, (passage,))[0].page_numbers
+
+    assert pages("Ines Petry of Hull. [1]") == (5,)
+    assert pages("Ines Petry of Hull. [1] Nine euros. [1]") == (5, 7)
+    assert pages("Petry of Hull.\n\nWhat does it cost? [1]") == (5, 7)
+    assert pages("Nothing of the kind. [1]") == (4, 5, 7)
+
+
 def test_a_number_without_a_passage_is_no_citation() -> None:
     assert citations("So [3].", (a_passage(1, "notes"),)) == ()
 
