@@ -10,6 +10,7 @@ import msgspec
 
 from shared import ids
 from shared.errors import Rejected
+from shared.text.links import without_targets
 
 # `superseded` only ends an earlier submission; a document's newest submission never has it.
 Status = Literal["accepted", "created", "updated", "unchanged", "deleted", "failed", "superseded"]
@@ -290,7 +291,12 @@ class PreparedChunk(Message, frozen=True):
     @property
     def embedded(self) -> str:
         """Return the text that its vector is of."""
-        return self.text if self.embedding is None else self.embedding
+        return embedded_of(self.text) if self.embedding is None else self.embedding
+
+
+def embedded_of(text: str, header: str | None = None) -> str:
+    """Return the text that is embedded of a passage: below its table's header, without the targets of links."""
+    return without_targets(with_header(text, header))
 
 
 def with_header(text: str, header: str | None) -> str:
@@ -341,7 +347,7 @@ class Chunk(Message, frozen=True):
     @property
     def embedded(self) -> str:
         """Return the text that its vector is of."""
-        return with_header(self.text, self.table_header) if self.embedding is None else self.embedding
+        return embedded_of(self.text, self.table_header) if self.embedding is None else self.embedding
 
 
 class DocumentChunked(Message, frozen=True):

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 import xxhash
 
-from shared.contracts import Message, TextFormat, with_header
+from shared.contracts import Message, TextFormat, embedded_of
 from shared.embedder import Model, Vector
 from shared.embedder.half_precision import Precision
 from shared.state.batching import Batcher
@@ -160,7 +160,7 @@ def vector_hash(vector: Vector) -> str:
 
 def embedded_text(payload: Payload) -> str:
     """Return the text that a point's vector is of."""
-    text: str = payload.get(EMBEDDED) or with_header(payload["text"], payload["metadata"].get(TABLE_HEADER))
+    text: str = payload.get(EMBEDDED) or embedded_of(payload["text"], payload["metadata"].get(TABLE_HEADER))
     return text
 
 

@@ -16,13 +16,13 @@ import xxhash
 
 from services.ingest_worker.chunk.words import Words
 from services.ingest_worker.text_blocks import Kind, blocks
-from shared.contracts import Chunk, ChunkType, with_header
+from shared.contracts import Chunk, ChunkType, embedded_of
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
 from shared.inputs.chunk_quality import semantic_score
 from shared.inputs.chunk_sizes import checked_sizes
 
-CHUNKER = "3"  # part of a generation's fingerprint: raise it when the same text gives different chunks
+CHUNKER = "4"  # part of a generation's fingerprint: raise it when the same text gives different chunks
 
 _LEAST = 100  # characters; a chunk is shorter only if no more text is left
 _AHEAD = 64  # characters after a border that its hash covers
@@ -163,7 +163,7 @@ def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int],
     return Chunk(
         order=order,
         text=piece,
-        hash=text_hash(with_header(piece, header)),
+        hash=text_hash(embedded_of(piece, header)),
         start=span.start,
         end=span.end,
         tokens=count,
@@ -357,7 +357,7 @@ def _within_limit(
     text: str, spans: Sequence[_Span], tokens: TokenCounter, headers: _Headers
 ) -> Iterator[tuple[_Span, int]]:
     """Yield every span with its tokens; a span over the model's limit is yielded in smaller pieces of similar size."""
-    counts = tokens.count([with_header(text[span.start : span.end], headers.of(span)) for span in spans])
+    counts = tokens.count([embedded_of(text[span.start : span.end], headers.of(span)) for span in spans])
     for span, count in zip(spans, counts, strict=True):
         if count <= tokens.max_tokens:
             yield span, count

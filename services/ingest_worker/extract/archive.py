@@ -28,7 +28,7 @@ _PROPERTIES = {  # parts, and their elements by the names that they get
     },
     "docProps/app.xml": {"Company": "company", "Manager": "manager"},
 }
-_ADDRESS = re.compile(r"(?:https?|mailto):[^\s()<>]{1,2000}", re.IGNORECASE)
+ADDRESS = re.compile(r"(?:https?|mailto):[^\s()<>]{1,2000}", re.IGNORECASE)
 
 Properties = dict[str, str]
 _ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, KeyError)
@@ -109,7 +109,7 @@ def addresses(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, st
         Rejected: as `part`.
     """
     found = {each.get("Id", ""): each.get("Target", "").strip() for each in _relations(archive, path, hints)}
-    return {of: address for of, address in found.items() if _ADDRESS.fullmatch(address)}
+    return {of: address for of, address in found.items() if ADDRESS.fullmatch(address)}
 
 
 def _relations(archive: zipfile.ZipFile, path: str, hints: Hints) -> "list[_Element]":

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.archive import Properties, named, names, opened, part
+from services.ingest_worker.extract.archive import ADDRESS, Properties, named, names, opened, part
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
@@ -27,6 +27,7 @@ _PROPERTIES = {
     "creator": "modifiedBy",
     "keyword": "keywords",
 }
+_HREF = "{http://www.w3.org/1999/xlink}href"
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; a larger count is an attack
 _COLUMNS = 50  # columns that a cell may cover or be repeated in
@@ -175,6 +176,10 @@ def _gather(element: "_Element", parts: list[str]) -> None:
                 parts.append(" ")
             case "annotation" | "note" | "frame" | "custom-shape" | "":
                 pass
+            case "a" if ADDRESS.fullmatch(address := child.get(_HREF, "").strip()):
+                own: list[str] = []
+                _gather(child, own)
+                parts.append(f"[{''.join(own)}]({address})" if "".join(own).strip() else "")
             case _:
                 _gather(child, parts)  # libxml2 limits the depth
         parts.append(child.tail or "")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.page_shape import reshape
 from services.ingest_worker.extract.rows import table
 
@@ -53,11 +54,14 @@ def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
-def page_text(tree: "HtmlElement | None") -> str:
-    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else."""
+def page_text(tree: "HtmlElement | None", *, links: bool = False) -> str:
+    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else.
+
+    With `links`, the addresses of links stand in brackets behind them.
+    """
     if tree is None:
         return ""
-    return _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
+    return _blocks(tree, _UNSEEN | _AROUND, links=links) or _blocks(tree, _UNSEEN, links=links)
 
 
 def numbered(markdown: str) -> str:
@@ -92,7 +96,7 @@ class _Flat(HTMLParser):
             self.words.append(data)
 
 
-def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
+def _blocks(tree: "HtmlElement", skipped: frozenset[str], *, links: bool) -> str:
     from lxml import etree
 
     page = _Page()
@@ -100,6 +104,8 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
     for event, element in walk:
         tag = element.tag
         if event == "end":
+            if links and tag == "a":
+                page.add_address((element.get("href") or "").strip())
             if tag not in _INLINE:
                 page.close()
             page.add(element.tail)
@@ -130,6 +136,10 @@ class _Page:
     def add(self, words: str | None) -> None:
         if words:
             self._words.append(words)
+
+    def add_address(self, address: str) -> None:
+        if self._words and ADDRESS.fullmatch(address) and address not in self._words[-1]:
+            self._words.append(f" ({address})")
 
     def add_code(self, code: str) -> None:
         self.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")

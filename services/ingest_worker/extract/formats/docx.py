@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 _DOCUMENT = "word/document.xml"
+_LINK = re.compile(r'\s{0,9}HYPERLINK\s{1,9}"((?:https?|mailto):[^"\s()]{1,2000})"', re.IGNORECASE)
 _NOTES = {"footnoteReference": "footnotes", "endnoteReference": "endnotes"}
 _FRAMES = ("headerReference", "footerReference")
 _TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -128,6 +129,7 @@ class _Document:
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
         self._in_table = False
         self._in_frame = False
+        self._address = ""  # of the link that is a field, until its end
         self._in_number = False  # inside a field that shows a page number
         self._notes = {
             kind: {} if notes is None else {_value(note, "id"): note for note in notes}
@@ -232,8 +234,13 @@ class _Document:
         if self._in_frame and CHANGES.match(asks):
             words.append(NUMBER)
             self._in_number = name == "instrText"
+        elif name == "instrText" and (link := _LINK.match(asks)):
+            self._address = link[1]
         elif name == "fldChar":
             words.append(_entered(element))
+            if self._address and _value(element, "fldCharType") == "end":
+                words.append(f" ({self._address})")
+                self._address = ""
             self._in_number = self._in_number and _value(element, "fldCharType") != "end"
         elif name == "fldSimple":
             self._gather(element, words, beside)

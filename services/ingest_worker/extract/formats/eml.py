@@ -189,7 +189,7 @@ def _body(part: MIMEPart, hints: Hints) -> str:
         text = data.decode("utf-8", "replace")
     match part.get_content_subtype():
         case "html":
-            return page_text(tree_of(text.encode("utf-8", "replace"))[0])
+            return page_text(tree_of(text.encode("utf-8", "replace"))[0], links=True)
         case "calendar":
             return re.sub(r"\r?\n[ \t]", "", text)  # a long line goes on after a line end and a blank
         case _:

@@ -76,7 +76,7 @@ def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:
 def _chapter(source: bytes) -> str:
     text = decoded(source, Hints(), declared=declared_charset(source))
     tree, _ = tree_of(text.encode("utf-8", "replace"))
-    return page_text(tree).strip()
+    return page_text(tree, links=True).strip()
 
 
 FORMAT = Format(

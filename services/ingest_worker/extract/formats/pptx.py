@@ -1,9 +1,11 @@
 """Reads PowerPoint files since version 2007: a page per slide, with its tables, charts and notes."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from services.ingest_worker.extract import office
-from services.ingest_worker.extract.archive import drawn, names, opened, part, properties, related
+from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
 from services.ingest_worker.extract.blocks import framed
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
@@ -12,6 +14,9 @@ from services.ingest_worker.extract.format import Extraction, Format, Hints, imp
 from services.ingest_worker.extract.markup import parsed, reference
 from services.ingest_worker.extract.parts import refused
 from shared.errors import Rejected
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 _SHOW = "ppt/presentation.xml"
 _TYPE = "application/vnd.openxmlformats-officedocument.presentationml."
@@ -66,13 +71,22 @@ def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str]]:
     if root.get("show") in ("0", "false"):
         raise Rejected(f"the hidden slide {path.rpartition('/')[2].removesuffix('.xml')} was left out", "hidden")
     targets = related(archive, path, hints)
-
+    _show_addresses(root, addresses(archive, path, hints))
     blocks = list(shapes(root, drawn(archive, targets, hints), titles=True))
     for kind, target in targets.values():
         inner = parsed(part(archive, target, hints)) if kind == "notesSlide" and target in archive.namelist() else None
         notes = [] if inner is None else list(shapes(inner, lambda _: None))
         blocks += ["Notes:", *notes] if notes else []
     return cleaned("\n\n".join(blocks)), list(feet(root))
+
+
+def _show_addresses(root: "_Element", addresses: Mapping[str, str]) -> None:
+    """Make the runs that are links Markdown links."""
+    for run in root.iter("{*}r") if addresses else ():
+        click, words = run.find("{*}rPr/{*}hlinkClick"), run.find("{*}t")
+        address = None if click is None else addresses.get(reference(click))
+        if address and words is not None and (words.text or "").strip():
+            words.text = f"[{words.text}]({address})"
 
 
 FORMAT = Format(

@@ -147,6 +147,17 @@ def test_form_fields_struck_text_and_links_say_what_the_page_shows() -> None:
     assert _read(with_link).text == "B\n\ncheckednot checked\n\n~~90~~ 80 [the form](https://a.test/f)"
 
 
+def test_a_field_that_is_a_link_shows_its_address() -> None:
+    def field(kind: str) -> str:
+        return f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>'
+
+    asks = '<w:r><w:instrText> HYPERLINK "https://a.test/f" </w:instrText></w:r>'
+    shown = "<w:r><w:t>the form</w:t></w:r>"
+    data = a_docx(f"<w:p>{field('begin')}{asks}{field('separate')}{shown}{field('end')}<w:r><w:t>!</w:t></w:r></w:p>")
+
+    assert _read(data).text == "the form (https://a.test/f)!"
+
+
 def test_when_time_is_up_the_paragraphs_so_far_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter((False, False, True))
     monkeypatch.setattr(limits, "spent", lambda: next(looks))

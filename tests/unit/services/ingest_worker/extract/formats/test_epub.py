@@ -46,3 +46,9 @@ def test_a_book_whose_text_is_encrypted_is_locked_and_one_whose_fonts_are_is_not
         _read(an_epub("<p>It rose.</p>", encryption=says.format("text/c%200.xhtml")))
 
     assert caught.value.code == "password"
+
+
+def test_a_link_shows_its_address() -> None:
+    page = '<p><a href="https://a.test/f">The form</a>, <a href="c1.xhtml">here</a>, <a href="https://b.test">b.test</a></p>'
+
+    assert _read(an_epub(page)).text == "The form (https://a.test/f), here, b.test (https://b.test)"

@@ -71,3 +71,12 @@ def test_a_merged_cell_counts_for_all_that_it_covers() -> None:
     assert _read(f"<table:table>{table}</table:table>").text == (
         "| Deck |  |  | Price |\n| --- | --- | --- | --- |\n| Low | In | In | 7 |\n| Low | Out | Out | 9 |"
     )
+
+
+def test_a_link_shows_its_address() -> None:
+    space = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+    link = f'<text:a {space} xlink:href="https://a.test/f">the <text:span>form</text:span></text:a>'
+    local = f'<text:a {space} xlink:href="#top">up</text:a>'
+    data = an_opendocument("text", f"<text:p>Fill {link}, {local}.</text:p>")
+
+    assert extract(data, Hints(filename="a.odt")).text == "Fill [the form](https://a.test/f), up."

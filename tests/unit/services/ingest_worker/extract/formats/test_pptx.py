@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
@@ -110,3 +112,15 @@ def test_a_chart_stands_where_it_is_drawn() -> None:
     )
 
     assert read.text == "One\n\nHigh water\n\nTwo"
+
+
+def test_a_link_shows_its_address() -> None:
+    space = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+    data = a_pptx(a_shape("The form"))
+    parts = parts_of(data)
+    name = "ppt/slides/slide1.xml"
+    linked = re.sub(rb"<a:r>", f'<a:r><a:rPr><a:hlinkClick {space} r:id="l"/></a:rPr>'.encode(), parts[name])
+    target = '<Relationship Id="l" Type="x/hyperlink" Target="https://a.test/f" TargetMode="External"/>'
+    relations = {"ppt/slides/_rels/slide1.xml.rels": f"<Relationships>{target}</Relationships>"}
+
+    assert "[The form](https://a.test/f)" in _read(a_zip(parts | {name: linked, **relations})).text
