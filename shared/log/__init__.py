@@ -101,6 +101,10 @@ class Log(Protocol):
         """Commit these offsets for the group. Raises Rejected, code `group_busy`, while the group has members."""
         ...
 
+    async def drop_group(self, group_id: str) -> None:
+        """Forget what the group has read; idempotent. Raises Rejected, code `group_busy`, while it has members."""
+        ...
+
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """Return the next offset of each partition; it never decreases."""
         ...

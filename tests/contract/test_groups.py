@@ -77,6 +77,25 @@ async def test_a_reset_is_refused_while_the_group_has_members_and_then_done(log:
     assert await log.committed(GROUP, SUBMITTED) == {first: ends[first] - 1, second: ends[second]}
 
 
+async def test_a_group_is_dropped_once_it_has_no_members(log: Log) -> None:
+    async with AsyncExitStack() as users:
+        consumer = await member(users, log, GROUP, SUBMITTED)
+        await take(consumer, 10)
+        await consumer.commit(await log.end_offsets(SUBMITTED))
+        with pytest.raises(Rejected, match="group ingest has 1 members"):
+            await log.drop_group(GROUP)
+
+    async def gone() -> bool:
+        return not await log.members(GROUP)
+
+    await until(gone)
+    for _ in range(2):
+        await log.drop_group(GROUP)
+
+    assert await our_groups(log) == {}
+    assert {*(await log.committed(GROUP, SUBMITTED)).values()} == {None}
+
+
 @pytest.mark.parametrize(
     ("to", "part"),
     [("earliest", 0.0), ("latest", 1.0), ("offset", 0.0), ("datetime", 0.0)],

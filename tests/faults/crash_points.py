@@ -100,6 +100,7 @@ WRITES: dict[str, dict[str, Name]] = {
         "ensure_topics": _just("ensure topics"),
         "drop_topic": _just("drop topic"),
         "reset_offsets": _just("reset offsets"),
+        "drop_group": _just("drop group"),
     },
     "ErasableLog": {"overwrite": _just("overwrite records"), "forget": _just("forget records")},
     "Producer": {"send": _sent},

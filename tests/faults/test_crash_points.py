@@ -71,7 +71,7 @@ HARMLESS = {
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {
     "Store.drop_collection", "Blobs.delete", "Blobs.remove", "Log.drop_topic",
-    "Log.reset_offsets",
+    "Log.reset_offsets", "Log.drop_group",
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from services.query_api.ops.generation_plan import (
 from shared.embedder.open import EmbedderPool
 from shared.errors import Rejected, Unavailable
 from shared.log import Log
+from shared.log.groups import our_groups
 from shared.log.open_letters import OpenLetters
 from shared.runtime.resources import wanted_topics
 from shared.settings import Settings
@@ -202,6 +203,7 @@ class GenerationService:
         if building is None:
             raise Rejected("no generation is being built, and no switch is under way", CODE)
         await self._drop(building)
+        await self._drop_groups()
         return await self._told(f"generation {building.id} was dropped")
 
     async def collect(self) -> Outcome:
@@ -211,6 +213,7 @@ class GenerationService:
         for each in retired:
             await self._drop(each)
         left = await self._drop_unregistered()
+        await self._drop_groups()
         names = [each.id for each in retired] + left
         return await self._told(f"dropped: {', '.join(names)}" if names else "no generation is retired or past")
 
@@ -241,6 +244,15 @@ class GenerationService:
         for name in left:
             await self.store.drop_collection(name)
         return sorted({name.partition(".")[2] for name in left})
+
+    async def _drop_groups(self) -> None:
+        """Forget what generations that are gone have read; a stage that isn't gone yet is left for next time."""
+        registry = await self.watch.look()
+        kept = {group for each in registry.generations for group in readers(each.id).values()}
+        for group, topic in (await our_groups(self._log)).items():
+            if group not in kept and (topic == EXTRACTED or topic.startswith(chunks_topic(""))):
+                with suppress(Rejected):
+                    await self._log.drop_group(group)
 
     # -- switching -----------------------------------------------------------------------------------
 

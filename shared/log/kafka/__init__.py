@@ -351,6 +351,17 @@ class KafkaLog:
         finally:
             await tool.stop()
 
+    async def drop_group(self, group_id: str) -> None:
+        """Forget what the group has read; idempotent.
+
+        Raises:
+            Rejected: code `group_busy`, the group has members.
+            LogUnavailable: no broker answers.
+        """
+        if found := await self.members(group_id):
+            raise Rejected(f"group {group_id} has {len(found)} members; stop them first", "group_busy")
+        await self._ask(lambda admin: groups.drop(admin, group_id))
+
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """Return the next offset of each partition; it never decreases.
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
-from aiokafka.errors import for_code
-from aiokafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsRequest_v2
+from aiokafka.errors import GroupIdNotFound, for_code
+from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, DescribeGroupsRequest_v2
 
 from shared.log import GroupMember
 
@@ -24,6 +24,15 @@ async def members(admin: AIOKafkaAdminClient, group_id: str) -> tuple[GroupMembe
     coordinator = await admin.find_coordinator(group_id)
     reply = await admin._send_request(DescribeGroups([group_id]), coordinator)  # noqa: SLF001 - the admin's own way
     return tuple(sorted(_members(reply)))
+
+
+async def drop(admin: AIOKafkaAdminClient, group_id: str) -> None:
+    """Delete the group, if there is one. Raises KafkaError, NonEmptyGroup while it has members."""
+    coordinator = await admin.find_coordinator(group_id)
+    reply = await admin._send_request(DeleteGroupsRequest([group_id]), coordinator)  # noqa: SLF001 - the admin's own way
+    for _, error in reply.results:
+        if error not in (0, GroupIdNotFound.errno):
+            raise for_code(error)
 
 
 def _members(reply: object) -> Iterator[GroupMember]:

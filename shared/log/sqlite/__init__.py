@@ -139,11 +139,16 @@ class SqliteLog:
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit these offsets for the group. Raises Rejected, code `group_busy`, while the group has members."""
         wanted = {await partition_id(self._storage, tp): offset for tp, offset in offsets.items()}
+        await self._of_idle_group(partial(groups.reset, group=group_id, offsets=wanted))
+
+    async def drop_group(self, group_id: str) -> None:
+        """Forget what the group has read; idempotent. Raises Rejected, code `group_busy`, while it has members."""
+        await self._of_idle_group(partial(groups.drop, group=group_id))
+
+    async def _of_idle_group(self, change: Callable[..., None]) -> None:
         alive = self._storage.presence.alive
         try:
-            await self._storage.submit(
-                lambda transaction: groups.reset(transaction, group_id, wanted, boot_clock(), alive)
-            )
+            await self._storage.submit(lambda transaction: change(transaction, now=boot_clock(), alive=alive))
         except CommitFailedError as error:
             raise Rejected(f"{error}; stop them first", "group_busy") from error
 

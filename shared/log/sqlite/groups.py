@@ -164,6 +164,20 @@ def reset(
     Raises:
         CommitFailedError: the group has living members.
     """
+    _evict_all(transaction, group, now, alive)
+    commit(transaction, group, None, {partition: (None, offset, "") for partition, offset in offsets.items()})
+    _tell(transaction, group)
+
+
+def drop(transaction: Transaction, group: str, now: float, alive: Callable[[str], bool]) -> None:
+    """Forget the group. Raises CommitFailedError if it has living members."""
+    _evict_all(transaction, group, now, alive)
+    transaction.connection.execute("DELETE FROM lease WHERE consumer_group = ?", (group,))
+    transaction.connection.execute("DELETE FROM committed WHERE consumer_group = ?", (group,))
+    _tell(transaction, group)
+
+
+def _evict_all(transaction: Transaction, group: str, now: float, alive: Callable[[str], bool]) -> None:
     rows = transaction.connection.execute(
         "SELECT id, process, expires FROM member WHERE consumer_group = ?", (group,)
     ).fetchall()
@@ -172,8 +186,6 @@ def reset(
         raise CommitFailedError(f"group {group} has {len(living)} members: {', '.join(sorted(living))}")
     for id_, _, _ in rows:
         _remove(transaction, group, id_)
-    commit(transaction, group, None, {partition: (None, offset, "") for partition, offset in offsets.items()})
-    _tell(transaction, group)
 
 
 def _enter(transaction: Transaction, member: Member, now: float) -> bool:
