@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from services.ingest_worker.extract import limits
@@ -9,7 +10,7 @@ from services.ingest_worker.extract.blocks import CHANGES, NUMBER, MarkdownBlock
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.rows import table
+from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.symbols import shown
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -50,6 +51,9 @@ _WORDS = {
 _SIGNS = {"~": " ", "_": "-"}
 _ENDS = frozenset({"par", "sect", "page", "column", "cell", "row"})
 _PROPERTIES = frozenset({"uc", "v", "deleted", "pard", "intbl", "outlinelevel", "s"})
+_COLUMNS = frozenset({"trowd", "clvmrg", "clmrg", "cellx"})
+_MOST_COLUMNS = 256  # of a row; rows that follow may share them
+_APART_BY = 60  # twips between the borders of two columns, at least: a millimetre
 _UNSEEN = frozenset({
     "fonttbl", "colortbl", "stylesheet", "pict", "nonshppict", "shprslt", "xe", "tc", "tcn", "rxe", "txe", "filetbl",
     "template", "private", "sp", "ftnsep", "ftnsepc", "ftncn", "aftnsep", "aftnsepc", "aftncn", "mmathPr", "pgdsctbl",
@@ -76,7 +80,9 @@ class _Flow:
         self.point = ""  # the current paragraph's bullet or number in a list
         self.beside: list[MarkdownBlock] = []  # the current paragraph's notes and text boxes
         self._blocks: list[MarkdownBlock] = []
-        self._rows: list[list[str]] = []
+        self._rows: list[tuple[list[str], list[tuple[int, str]]]] = []  # cells, and right border and merge of each
+        self._columns: list[tuple[int, str]] = []  # of the rows that follow
+        self._merge = ""  # of the next column
         self._cells: list[str] = []
         self._cell: list[str] = []  # the paragraphs of the current cell
 
@@ -98,6 +104,16 @@ class _Flow:
             self.beside.clear()
         self.point = ""
 
+    def define(self, word: str, number: int) -> None:
+        """Take a word of a row's definition."""
+        if word == "trowd":
+            self._columns, self._merge = [], ""
+        elif word == "cellx":
+            self._columns += [(number, self._merge)] if len(self._columns) < _MOST_COLUMNS else []
+            self._merge = ""
+        else:
+            self._merge = word
+
     def end_cell(self) -> None:
         self.end_paragraph(in_table=True)
         self._cells.append(" ".join(self._cell))
@@ -106,16 +122,16 @@ class _Flow:
     def end_row(self) -> None:
         if self._cell or self.words:
             self.end_cell()
-        self._rows += [self._cells] if self._cells else []
+        self._rows += [(self._cells, self._columns)] if self._cells else []
         self._cells = []
 
     def _end_table(self) -> None:
         self.end_row()
         # A table of one column is a frame around text.
-        if any(len(row) > 1 for row in self._rows):
-            self._blocks.append(MarkdownBlock(table(self._rows)))
+        if any(len(cells) > 1 for cells, _ in self._rows):
+            self._blocks.append(MarkdownBlock(table(_spread(self._rows))))
         else:
-            self._blocks += (MarkdownBlock(cell) for row in self._rows for cell in row if cell)
+            self._blocks += (MarkdownBlock(cell) for cells, _ in self._rows for cell in cells if cell)
         self._rows = []
 
     def blocks(self) -> list[MarkdownBlock]:
@@ -124,6 +140,35 @@ class _Flow:
 
     def text(self) -> str:
         return joined(self.blocks())
+
+
+def _spread(rows: Sequence[tuple[list[str], list[tuple[int, str]]]]) -> list[list[str]]:
+    """Return the rows' texts by column; a merged cell's text stands in each cell that it covers."""
+    merged = len({len(cells) for cells, _ in rows}) > 1 or any(merge for _, columns in rows for _, merge in columns)
+    if not merged or any(len(cells) > len(columns) for cells, columns in rows):
+        return [cells for cells, _ in rows]
+    places: dict[int, int] = {}
+    last, place = -_APART_BY, 0
+    for border in sorted({border for _, columns in rows for border, _ in columns}):
+        place += border - last >= _APART_BY
+        last, places[border] = border, place
+    found: list[list[Cell]] = []
+    tops: dict[int, tuple[int, int]] = {}  # column -> row and position of the cell that covers it
+    for at, (cells, columns) in enumerate(rows):
+        found.append([])
+        left = 0
+        for text, (border, merge) in zip(cells, columns, strict=False):
+            across = max(places[border] - left, 0)
+            if merge == "clvmrg" and left in tops:
+                row, position = tops[left]
+                found[row][position] = found[row][position]._replace(down=at - row + 1)
+            elif merge == "clmrg" and found[at]:
+                found[at][-1] = found[at][-1]._replace(across=found[at][-1].across + across)
+            elif across:
+                tops[left] = (at, len(found[at]))
+                found[at].append(Cell(text, across))
+            left = max(left, places[border])
+    return spread(found)
 
 
 @dataclass(slots=True)
@@ -258,6 +303,8 @@ class _Rtf:
             self._font(word, number)
         elif word in _PROPERTIES:
             self._property(word, number)
+        elif word in _COLUMNS:
+            self._at.flow.define(word, number or 0)
         else:
             self._destination(word, number)
 
@@ -393,7 +440,7 @@ def _paired(text: str) -> str:
 FORMAT = Format(
     document_type="rtf",
     text_format="markdown",
-    revision=2,
+    revision=3,
     media_types=frozenset({"application/rtf", "text/rtf"}),
     suffixes=frozenset({".rtf"}),
     sniff=lambda data: data[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_MARK),

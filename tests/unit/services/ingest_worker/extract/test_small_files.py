@@ -57,6 +57,7 @@ _FILES: Final[dict[str, Callable[[], bytes]]] = {
     "nested.xml": lambda: b"<?xml version='1.0'?>" + b"<a>" * 250 + b"x " * 20_000 + b"</a>" * 250,
     "characters.rtf": lambda: _filled("\\uc99999\\u8364?", "{\\rtf1 ", "}"),
     "cells.rtf": lambda: b"{\\rtf1 \\trowd" + b"\\cell" * 5_000 + b"\\row" + b"\\trowd a\\cell\\row" * 2_000 + b"}",
+    "columns.rtf": lambda: _filled("\\cell\\row", "{\\rtf1\\trowd" + "\\cellx1" * 4_000 + "\\clmrg\\cellx9" * 9, "}"),
     "table.docx": lambda: a_docx(
         f"<w:tbl><w:tr>{f'<w:tc>{_P}</w:tc>' * 10_000}</w:tr>{f'<w:tr><w:tc>{_P}</w:tc></w:tr>' * 10_000}</w:tbl>"
     ),

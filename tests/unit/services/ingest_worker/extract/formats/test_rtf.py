@@ -60,6 +60,27 @@ def test_tables_lists_headings_notes_and_boxes_stand_where_they_are_seen() -> No
     )
 
 
+def test_a_merged_cell_counts_for_all_that_it_covers() -> None:
+    def row(columns: bytes, *cells: bytes) -> bytes:
+        return rb"\trowd" + columns + rb"\pard\intbl " + b"".join(cell + rb"\cell " for cell in cells) + rb"\row"
+
+    first, second = rb"\clvmgf\cellx900\cellx1800\cellx2700", rb"\clvmrg\cellx905\cellx1800\cellx2700"
+    source = (
+        row(rb"\cellx900\cellx1800\cellx2700", b"Pont", b"Cabine", b"Prix")
+        + row(first, b"Haut", b"Int\\'e9rieure", b"70")
+        + row(second, b"", b"Ext\\'e9rieure", b"95")
+        + row(rb"\cellx900\clmgf\cellx1800\clmrg\cellx2700", b"Bas", b"ferm\\'e9", b"")
+        + row(rb"\cellx900\cellx2700", b"Cale", b"vide")
+    )
+
+    assert _text(source).split("\n")[2:] == [
+        "| Haut | Intérieure | 70 |",
+        "| Haut | Extérieure | 95 |",
+        "| Bas | fermé | fermé |",
+        "| Cale | vide | vide |",
+    ]
+
+
 def test_what_no_reader_sees_is_left_out() -> None:
     hidden = rb"a{\v secret}\v0 {\deleted gone}b {\*\unknown x}{\pict\pngblip 89504e47}"
     held = rb"{\object{\*\objdata 0a}{\result c}}"
