@@ -15,6 +15,7 @@ from services.ingest_worker.extract.drawings import referred
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag
+from services.ingest_worker.extract.part_names import declares, main_part
 from services.ingest_worker.extract.parts import part_texts
 from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.symbols import shown
@@ -24,6 +25,7 @@ from shared.errors import Rejected
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+_MAIN = re.compile(rb"(?:wordprocessingml|ms-word)\.[\w.]{1,60}\.main\+xml")
 _DOCUMENT = "word/document.xml"
 _LINK = re.compile(r'\s{0,9}HYPERLINK\s{1,9}"((?:https?|mailto):[^"\s()]{1,2000})"', re.IGNORECASE)
 _NOTES = {"footnoteReference": "footnotes", "endnoteReference": "endnotes"}
@@ -72,9 +74,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is locked by a password", "password")
     with opened(data, hints) as archive:
         says = properties(archive, hints)
-        path = next(
-            (path for kind, path in related(archive, "", hints).values() if kind == "officeDocument"), _DOCUMENT
-        )
+        path = main_part(archive, _DOCUMENT, hints)
         root = parsed(part(archive, path, hints))
         body = None if root is None else root.find("{*}body")
         if body is None:
@@ -469,7 +469,7 @@ FORMAT = Format(
     text_format="markdown",
     media_types=frozenset({_TYPE, "application/vnd.ms-word.document.macroenabled.12"}),
     suffixes=frozenset({".docx", ".docm", ".dotx", ".dotm"}),
-    sniff=lambda data: _DOCUMENT in names(data),
+    sniff=lambda data: _DOCUMENT in names(data) or declares(data, _MAIN),
     read=read,
     warm=imports("lxml.etree"),
     libraries=("lxml",),

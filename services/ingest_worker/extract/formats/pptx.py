@@ -1,5 +1,6 @@
 """Reads PowerPoint files since version 2007: a page per slide, with its tables, charts and notes."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
@@ -12,6 +13,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import feet, shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from services.ingest_worker.extract.markup import parsed, reference
+from services.ingest_worker.extract.part_names import declares, main_part
 from services.ingest_worker.extract.parts import refused
 from shared.errors import Rejected
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 _SHOW = "ppt/presentation.xml"
+_MAIN = re.compile(rb"(?:presentationml|ms-powerpoint)\.[\w.]{1,60}\.main\+xml")
 _TYPE = "application/vnd.openxmlformats-officedocument.presentationml."
 
 
@@ -56,10 +59,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 def _slides(archive: ZipFile, hints: Hints) -> list[str]:
-    show = parsed(part(archive, _SHOW, hints))
+    path = main_part(archive, _SHOW, hints)
+    show = parsed(part(archive, path, hints))
     if show is None:
         raise Rejected(f"{hints.name} is damaged: its list of slides can't be parsed", "damaged")
-    targets = related(archive, _SHOW, hints)
+    targets = related(archive, path, hints)
     return [targets[of][1] for slide in show.iter("{*}sldId") if (of := reference(slide)) in targets]
 
 
@@ -95,7 +99,7 @@ FORMAT = Format(
     text_format="markdown",
     media_types=frozenset({_TYPE + "presentation", _TYPE + "slideshow"}),
     suffixes=frozenset({".pptx", ".pptm", ".ppsx", ".potx"}),
-    sniff=lambda data: _SHOW in names(data),
+    sniff=lambda data: _SHOW in names(data) or declares(data, _MAIN),
     read=read,
     warm=imports("lxml.etree"),
     libraries=("lxml",),

@@ -1,5 +1,6 @@
 """Reads Excel files since version 2007."""
 
+import re
 from zipfile import ZipFile
 
 from services.ingest_worker.extract import office, sheets
@@ -7,11 +8,13 @@ from services.ingest_worker.extract.archive import checked, drawn, names, opened
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, reference
+from services.ingest_worker.extract.part_names import declares, usually_named
 from services.ingest_worker.extract.sheet_views import SheetView, number_formats, sheet_view
 from services.ingest_worker.extract.sparse_sheets import FAR, moved_together
 from shared.errors import Rejected
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
+_MAIN = re.compile(rb"(?:spreadsheetml|ms-excel)\.[\w.]{1,60}\.main\+xml")
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _WITH_MACROS = "application/vnd.ms-excel.sheet.macroenabled.12"
 _BINARY = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
@@ -25,6 +28,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
+    data = usually_named(data, hints)
     says, far = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints, FAR)
     with opened(data, hints) as archive:
         near = moved_together(data, far, hints) if far else data
@@ -71,7 +75,7 @@ FORMAT = Format(
     text_format="sections",
     media_types=frozenset({_TYPE, _WITH_MACROS, _BINARY}),
     suffixes=frozenset({".xlsx", ".xlsm", ".xltx", ".xlsb"}),
-    sniff=lambda data: not names(data).isdisjoint(_BOOKS),
+    sniff=lambda data: not names(data).isdisjoint(_BOOKS) or declares(data, _MAIN),
     read=read,
     warm=imports("python_calamine"),
     libraries=("lxml", "python-calamine"),
