@@ -12,6 +12,7 @@ _EXAMPLES: Final = {
     "init": "sluice init --dry-run",
     "demo": "sluice demo",
     "ingest": "sluice ingest ./handbook --source handbook --tags 2026",
+    "inspect": "sluice inspect report.pdf --json",
     "search": "sluice search 'tickets for the boat' --top-k 3",
     "ask": "sluice ask 'When is the tower open?' --source handbook",
     "erase": "sluice erase --source handbook --dry-run",

@@ -20,6 +20,7 @@ from services.operator_cli.commands.dlq import dlq
 from services.operator_cli.commands.documents import documents, erase
 from services.operator_cli.commands.first_steps import demo, doctor, init
 from services.operator_cli.commands.ingest import ingest
+from services.operator_cli.commands.ingest import inspect as inspect_file
 from services.operator_cli.commands.keys import keys
 from services.operator_cli.commands.log_tools import groups, lag, replay
 from services.operator_cli.commands.processes import embed_worker, ingest_worker, query_api, serve, store
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 GROUPS: Final[dict[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {  # as the help shows them
     "Use": (search, ask, open_page, mcp, evaluate),
-    "Documents": (ingest, documents, erase, dlq),
+    "Documents": (ingest, inspect_file, documents, erase, dlq),
     "Index": (verify, reindex, optimize),
     "Operate": (stats, lag, groups, replay, tenants, audit, backup, restore, migrate),
     "Set up": (serve, ingest_worker, embed_worker, query_api, store, init, doctor, demo, config, keys),

@@ -1,10 +1,11 @@
-"""`sluice ingest`."""
+"""`sluice ingest` and `inspect`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from services.operator_cli.options import client_of
+from services.operator_cli.options import Json, client_of
 
 
 def ingest(
@@ -83,3 +84,18 @@ def ingest(
         as_json=as_json,
     )
     raise typer.Exit(ingested(client_of(context), options))
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="The file.")],
+    as_json: Json = False,
+) -> None:
+    """Show what would be indexed of a file: text, tables, pages, chunks, notes, times. Nothing is stored."""
+    from services.operator_cli.actions.inspect_file import inspect_file, markdown
+    from services.operator_cli.terminal import print_json
+
+    seen = inspect_file(file)
+    if as_json:
+        print_json(seen)
+    else:
+        print("\n\n".join(markdown(seen)))
