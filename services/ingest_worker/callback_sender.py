@@ -22,10 +22,10 @@ from services.ingest_worker.fetch.hosts import Busy, Hosts
 from shared.contracts import LogPosition, Status, StatusNotice
 from shared.errors import Rejected, Unavailable
 from shared.inputs.urls import authority, origin
-from shared.log.headers import position_header
 from shared.state.callback_signature import callback_key, signed_headers
 from shared.state.callbacks import Callback, CallbackEnd, Callbacks
 from shared.state.ledger import Entry, Last, Ledger, older
+from shared.state.signing_secret import submission_token
 from shared.times import iso
 from shared.version import VERSION
 
@@ -65,14 +65,14 @@ class CallbackBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     code: str | None = None
 
 
-def body_of(callback: Callback, end: CallbackEnd) -> bytes:
-    """Return the JSON that is sent."""
+def body_of(callback: Callback, end: CallbackEnd, token: str) -> bytes:
+    """Return the JSON that is sent; `token` is that of the submission."""
     return msgspec.json.encode(
         CallbackBody(
             type="document.ended",
             at=iso(end.at),
             document_id=callback.document_id,
-            submission=position_header(callback.place),
+            submission=token,
             source=end.source,
             path=end.path,
             status=end.status,
@@ -294,9 +294,10 @@ class CallbackSender:
         host = f"{callback.tenant} {origin(callback.url)}"  # of this tenant: another one's slow path is its own
         try:
             async with self._hosts.turn(host, callback.tenant):
-                body = body_of(callback, end)
+                token = submission_token(self._secret, callback.tenant, callback.place)
+                body = body_of(callback, end, token)
                 key = callback_key(self._secret, callback.tenant)
-                headers = signed_headers(key, callback.id, self._clock() // 1000, body)
+                headers = signed_headers(key, token, self._clock() // 1000, body)
                 failed = await self._post(callback.tenant, callback.url, body, headers)
                 if failed is not None and failed.away:
                     self._hosts.away(host, callback.tenant, failed.sentence, failed.again_s)

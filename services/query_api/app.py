@@ -133,6 +133,7 @@ def make_api(parts: ApiParts) -> Litestar:
         parts.notices.watchers.append(results.forget)
     retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, cache=results, reranker=parts.reranker)
     limits = AdmissionLimits(settings, several=lambda: keyring.several_tenants)
+    signer = Signer(parts.secret)
     submissions = Submissions(
         count=limits.documents.spend,
         publish=parts.publish,
@@ -144,9 +145,10 @@ def make_api(parts: ApiParts) -> Litestar:
         backlog=parts.backlog,
         at_once=settings.max_documents,
         moves=parts.log.moves,
+        signer=signer,
     )
     library = views.DocumentViews(parts.ledger, parts.index, parts.blobs)
-    selector, signer = DocumentSelector(parts.ledger, parts.index), Signer(parts.secret)
+    selector = DocumentSelector(parts.ledger, parts.index)
     place = erase.DataLocation(
         parts.log,
         parts.index,
@@ -188,7 +190,7 @@ def make_api(parts: ApiParts) -> Litestar:
             settings.data if settings.keeps_data else None,
             usage=partial(usage_of, parts.registry, settings.embedding_price),
         ),
-        "details": detail.DocumentDetails(library, parts.index, parts.callbacks),
+        "details": detail.DocumentDetails(library, parts.index, parts.callbacks, signer),
         "callback_keys": callback_key.CallbackKeys(parts.secret),
         "originals": original.Originals(library, parts.log, parts.blobs),
         "tracker": events.ProgressTracker(library, parts.index, parts.notices),
@@ -202,7 +204,7 @@ def make_api(parts: ApiParts) -> Litestar:
             log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
         ),
         "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
-        "feed": changes.ChangeFeed(parts.log, parts.notices),
+        "feed": changes.ChangeFeed(parts.log, parts.notices, signer),
         "operations": log_state.LogOperations(parts.log, parts.publish),
         "settings_report": settings_report(settings, read_given()),
         "answering": answering,

@@ -68,7 +68,7 @@ class Callback(Message, frozen=True):
 
     @property
     def id(self) -> str:
-        """Return the id of its point, which is also the id that the receiver sees."""
+        """Return the id of its point."""
         return callback_id(self.document_id, self.place)
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import psutil
 
 from services.query_api.documents.events import KEEP_ALIVE_S
+from services.query_api.http.signing import Signer
 from shared.contracts import LogPosition
-from shared.log.headers import position_header
 from shared.runtime.connections import HEADERS_S
 from tests.bench.report import Row
 from tests.e2e.harness import Server, served
@@ -30,6 +30,7 @@ from tests.e2e.harness import Server, served
 HALF_OPEN, WATCHERS, ENDLESS_S = 2000, 500, 4.0
 STAYS_S = 8.0  # after the crowd has come
 CROWD, OTHER = "crowd-key-of-twenty-characters", "other-key-of-twenty-characters"
+SECRET = "with which the server signs"
 KEYS = f"{CROWD}:crowd:admin,{OTHER}:other:admin"
 DOCUMENTS = 20
 
@@ -97,7 +98,7 @@ async def half_open(address: tuple[str, int], _document: str) -> str:
 
 async def watchers(address: tuple[str, int], document: str) -> str:
     """Watch one document that never ends; return the watchers' replies, and how many were open at the end."""
-    since = position_header(LogPosition(partition=0, offset=10**12, time=10**15))
+    since = Signer(SECRET.encode()).submission("crowd", LogPosition(partition=0, offset=10**12, time=10**15))
     head = (
         f"GET /rag/documents/{document}/events?since={since} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         f"Authorization: Bearer {CROWD}\r\n\r\n"
@@ -147,7 +148,7 @@ def measure(row: Row) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, (crowd, bar) in CROWDS.items():
             data = Path(folder) / name.split()[-1]
-            with served(data, API_KEYS=KEYS, LOG_LEVEL="error") as server:
+            with served(data, API_KEYS=KEYS, SECRET=SECRET, LOG_LEVEL="error") as server:
                 document = _loaded(server)
                 idle = _memory(server)
                 host, port = server.url.removeprefix("http://").split(":")

@@ -52,8 +52,8 @@ class Mirror:
     def caught_up(self) -> dict[str, str]:
         """Return the texts once no change is left."""
         deadline = time.monotonic() + GUARD_S
-        while self.get("/rag/changes").json()["cursor"] != self._cursor:
-            assert time.monotonic() < deadline, f"the mirror is still at {self._cursor}"
+        while self.get("/rag/changes", cursor=self._cursor).json()["items"]:
+            assert time.monotonic() < deadline, f"the mirror is still {self.changes} changes on"
             time.sleep(RETRY_S)
         self._stop.set()
         self._thread.join(GUARD_S)

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from services.ingest_worker.chunk import CHUNKER
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import Problem
+from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
 from shared.contracts import DocumentSubmitted
@@ -56,6 +57,7 @@ async def test_records_that_nobody_reads_in_time_shut_the_door_and_turn_readines
             notices=StatusWaiters(),
             metrics=Metrics(CollectorRegistry()),
             backlog=backlog,
+            signer=Signer(b"secret"),
         )
 
         await submissions.submit(DOCUMENT)

@@ -120,7 +120,7 @@ async def test_it_is_signed_with_the_key_that_the_api_shows(client: httpx.AsyncC
     assert headers["webhook-signature"] == "v1," + base64.b64encode(digest).decode()
     view = await shown(client, reply["documentId"], "delivered")
     assert view["url"] == f"{callee.url}/signed", "without the query, which is the receiver's secret"
-    assert view["id"] == headers["webhook-id"]
+    assert view["submission"] == headers["webhook-id"]
 
 
 async def test_another_callback_with_the_same_content_makes_no_version_but_is_made(

@@ -9,14 +9,17 @@ import pytest
 from litestar import Litestar
 
 from services.query_api.app import ApiParts
-from services.query_api.documents.changes import ChangeFeed
+from services.query_api.documents.changes import ChangeFeed, FeedCursor
 from services.query_api.http.problems import Problem
+from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.log.sqlite import SqliteLog
 from shared.topics import STATUS, moved_topic, pipeline_topics
 from tests.contract.logs import SqliteHarness
 from tests.integration.api import a_client, ingested, problem
 
+SIGNER = Signer(b"secret")
+ASYNC = {"Prefer": "respond-async"}
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
@@ -41,7 +44,6 @@ async def test_every_end_is_told_in_order_and_to_its_tenant_alone(app: Litestar,
     told = [(each["documentId"], each["status"]) for each in whole["items"]]
     assert list(dict.fromkeys(told)) == [(id_, "created"), (id_, "updated"), (id_, "deleted")]
     assert first["items"] + rest["items"] == whole["items"]
-    assert rest["cursor"] == whole["cursor"]
     versions = [each["version"] for each in whole["items"]]
     assert versions == sorted(versions)
 
@@ -60,7 +62,8 @@ async def test_a_stream_tells_changes_and_its_ids_are_cursors(parts: ApiParts, c
     id_ = await ingested(client)
     tenant = client.headers["Authorization"].removeprefix("Bearer key-of-")
 
-    stream = ChangeFeed(parts.log, parts.notices).follow(tenant, int(begin))
+    feed = ChangeFeed(parts.log, parts.notices, Signer(parts.secret))
+    stream = feed.follow(tenant, await feed.at(tenant, begin))
     event = await anext(stream)
     await stream.aclose()
 
@@ -69,25 +72,54 @@ async def test_a_stream_tells_changes_and_its_ids_are_cursors(parts: ApiParts, c
     assert all(each["documentId"] == id_ for each in page["items"])
 
 
-async def test_a_cursor_that_is_none_is_refused(client: httpx.AsyncClient) -> None:
-    beyond = await client.get("/rag/changes", params={"cursor": str(10**9)})
-    wrong = await client.get("/rag/changes", params={"cursor": "soon"})
+async def test_a_cursor_that_is_none_is_refused(parts: ApiParts, client: httpx.AsyncClient) -> None:
+    tenant = client.headers["Authorization"].removeprefix("Bearer key-of-")
+    feed = ChangeFeed(parts.log, parts.notices, Signer(parts.secret))
+
+    beyond = await client.get("/rag/changes", params={"cursor": feed.cursor(tenant, 10**9)})
+    foreign = feed.cursor("another", await feed.end())
+    wrong = [await client.get("/rag/changes", params={"cursor": given}) for given in ("soon", "7", "1-7", foreign)]
 
     assert "take a new cursor from GET /rag/changes, list GET /rag/documents" in problem(beyond, 410, "CURSOR_GONE")
-    assert problem(wrong, 400) == "cursor: is not one that this API issued"
+    assert {problem(each, 400) for each in wrong} == {"cursor: is not one that this API issued"}
+
+
+async def test_nothing_that_a_tenant_is_given_counts_what_others_send(
+    parts: ApiParts, app: Litestar, tenants: Iterator[str]
+) -> None:
+    async with a_client(app, next(tenants)) as mine, a_client(app, next(tenants)) as other:
+        begin = await newest(mine)
+        reply = await mine.post("/rag/ingest", json={"source": "s", "path": "p", "text": "A."}, headers=ASYNC)
+        token, id_ = reply.json()["submission"], reply.json()["documentId"]
+        await mine.get(reply.headers["link"].removeprefix("<").partition(">")[0])  # to its end
+        page = (await mine.get("/rag/changes", params={"cursor": begin})).json()
+        await ingested(other)
+        foreign = [await other.get(f"/rag/documents/{id_}{how}={token}") for how in ("?submission", "/events?since")]
+
+    assert {each["submission"] for each in page["items"]} == {token}  # the same at every door
+    assert {len(each) for each in (token, begin, page["cursor"])} == {64}  # nor do lengths tell
+    assert [problem(each, 400).partition(": ")[2] for each in foreign] == ["is not one that this API issued"] * 2
+
+
+async def test_a_cursor_tells_nothing_when_only_others_write(app: Litestar, tenants: Iterator[str]) -> None:
+    async with a_client(app, next(tenants)) as mine, a_client(app, next(tenants)) as other:
+        idle = [await newest(mine) for _ in range(2)]
+        await ingested(other)
+        busy = await newest(mine)
+
+    assert len({*idle, busy}) == 3
 
 
 async def test_a_cursor_of_the_log_before_is_gone_though_its_offset_exists(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     log = await moved_log(tmp_path_factory.mktemp("log") / "log.sqlite")
-    feed = ChangeFeed(log, StatusWaiters())
+    feed = ChangeFeed(log, StatusWaiters(), SIGNER)
 
-    assert feed.cursor(await feed.end()) == "1-3"
-    assert await feed.at("1-2") == 2
-    for of_another in ("2", "0-2", "2-2"):
+    assert await feed.at("t", feed.cursor("t", 2)) == 2
+    for moves in (0, 2):
         with pytest.raises(Problem) as gone:
-            await feed.at(of_another)
+            await feed.at("t", SIGNER.sign(FeedCursor(2, moves=moves), tenant="t"))
         assert gone.value.status == 410
     await log.stop()
 
@@ -116,7 +148,7 @@ async def test_a_cursor_older_than_the_topic_keeps_is_gone(tmp_path_factory: pyt
     await broker.start()
     for _ in range(3):
         await broker.publish(b"{}", STATUS, key=b"k")
-    feed = ChangeFeed(log, StatusWaiters())
+    feed = ChangeFeed(log, StatusWaiters(), SIGNER)
     await feed.check(0)
     await harness.forget(STATUS)
 

@@ -39,6 +39,7 @@ from services.ingest_worker.parsers import ParserPool
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import Problem
+from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops.eraser import Eraser
@@ -417,6 +418,7 @@ class World:
                     notices=StatusWaiters(),
                     metrics=Metrics(CollectorRegistry()),
                     backlog=Backlog(log, {}),  # nothing gets old here
+                    signer=Signer(b"secret"),
                 )
                 process.eraser = Eraser(
                     submissions=process.submissions,

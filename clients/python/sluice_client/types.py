@@ -79,8 +79,7 @@ class StageTime(_Reply, frozen=True):
 class Callback(_Reply, frozen=True):
     """A call of `callback_url`: waiting, sending, delivered or failed."""
 
-    id: str
-    submission: str
+    submission: str  # also the `webhook-id` of its requests
     url: str  # without its query
     state: str
     tries: int = 0

@@ -1,10 +1,9 @@
 """The feed of changes: every end of a submission of the caller's tenant, so that other systems can mirror the index.
 
-The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0030). After a
-move of the log, a cursor begins with the number of moves, because offsets of the old log mean nothing (ADR 0012).
+The topic documents.status is the feed, and a cursor is an offset of its one partition (ADR 0030), signed and
+encrypted. It has the number of the log's moves, because offsets of an older log mean nothing (ADR 0012).
 """
 
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Final, NamedTuple
@@ -19,14 +18,14 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from services.query_api.documents.events import KEEP_ALIVE_S
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.problems import Problem
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.signing import OffsetCursor, Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode
 from shared.errors import Rejected
 from shared.log import Log
-from shared.log.headers import position_header
 from shared.log.read import reading
 from shared.topics import STATUS
 
@@ -34,7 +33,6 @@ MOST: Final = 1000  # changes per page
 READ: Final = 10_000  # notices, of all tenants, read per page
 LONGEST_S: Final = 60
 _FEED: Final = TopicPartition(STATUS, 0)
-_CURSOR: Final = re.compile(r"(?:(?P<moves>[0-9]{1,6})-)?(?P<offset>[0-9]{1,19})", re.ASCII)
 
 Wait = Annotated[float, QueryParameter(ge=0, le=LONGEST_S, description="Seconds to wait for the first change.")]
 Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many changes, 1 to {MOST}.")]
@@ -58,11 +56,18 @@ class ChangesPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cursor: str
 
 
+class FeedCursor(OffsetCursor, frozen=True, array_like=True):
+    """An offset of the feed, on a log with a number of moves."""
+
+    moves: int = 0
+
+
 class ChangeFeed:
     """Reads the feed. Raises Unavailable when the log is away."""
 
-    def __init__(self, log: Log, notices: StatusWaiters, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+    def __init__(self, log: Log, notices: StatusWaiters, signer: Signer, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         self._log = log
+        self._signer = signer
         self._notices = notices
         self._keep_alive_s = keep_alive_s
         notices.watchers.append(lambda tenant: notices.wake(_name(tenant)))
@@ -82,24 +87,21 @@ class ChangeFeed:
         if not start <= cursor <= await self.end():
             raise _gone()
 
-    async def at(self, cursor: str) -> int:
-        """Return the offset of the cursor.
+    async def at(self, tenant: str, cursor: str) -> int:
+        """Return the offset of the tenant's cursor.
 
         Raises:
             Problem: 400, it isn't a cursor; 410, the changes after it are no longer kept.
         """
-        found = _CURSOR.fullmatch(cursor)
-        if found is None:
-            raise invalid("cursor", "is not one that this API issued")
-        if int(found["moves"] or 0) != self._log.moves:
+        found = self._signer.opened(cursor, FeedCursor, field="cursor", tenant=tenant)
+        if found.moves != self._log.moves:
             raise _gone()
-        at = int(found["offset"])
-        await self.check(at)
-        return at
+        await self.check(found.offset)
+        return found.offset
 
-    def cursor(self, at: int) -> str:
-        """Return the cursor of an offset, from which `at` returns the offset."""
-        return f"{self._log.moves}-{at}" if self._log.moves else str(at)
+    def cursor(self, tenant: str, at: int) -> str:
+        """Return the tenant's cursor of an offset, from which `at` returns the offset."""
+        return self._signer.sign(FeedCursor(at, moves=self._log.moves), tenant=tenant)
 
     async def page(self, tenant: str, cursor: int, limit: int) -> "_Page":
         """Return the tenant's changes after the cursor; an empty page may still move the cursor."""
@@ -109,7 +111,7 @@ class ChangeFeed:
             async with reading(self._log, _FEED) as reader, aclosing(reader.between(cursor, end)) as records:
                 async for record in records:
                     cursor = record.offset + 1
-                    if (change := _change(record.value, tenant)) is not None:
+                    if (change := self._change(record.value, tenant)) is not None:
                         items.append(change)
                     if len(items) == limit:
                         return _Page(items, cursor)
@@ -138,8 +140,24 @@ class ChangeFeed:
                 yield ServerSentEventMessage(data=None, comment="keep-alive")
             for change in page.items:
                 yield ServerSentEventMessage(
-                    event=change.status, id=self.cursor(cursor), data=msgspec.json.encode(change)
+                    event=change.status, id=self.cursor(tenant, cursor), data=msgspec.json.encode(change)
                 )
+
+    def _change(self, value: bytes | None, tenant: str) -> Change | None:
+        try:
+            notice = decode(value, StatusNotice)
+        except Rejected:  # written by a foreign producer
+            return None
+        if notice.tenant != tenant or notice.status not in TERMINAL:
+            return None
+        return Change(
+            document_id=notice.document_id,
+            status=notice.status,
+            version=notice.version,
+            submission=self._signer.submission(tenant, notice.place),
+            note_codes=notice.note_codes,
+            note_count=notice.note_count,
+        )
 
 
 class _Page(NamedTuple):
@@ -159,23 +177,6 @@ def _gone() -> Problem:
 def _name(tenant: str) -> str:
     """Return the key under which followers of the tenant's changes wait; no document has this id."""
     return f"changes of {tenant}"
-
-
-def _change(value: bytes | None, tenant: str) -> Change | None:
-    try:
-        notice = decode(value, StatusNotice)
-    except Rejected:  # written by a foreign producer
-        return None
-    if notice.tenant != tenant or notice.status not in TERMINAL:
-        return None
-    return Change(
-        document_id=notice.document_id,
-        status=notice.status,
-        version=notice.version,
-        submission=position_header(notice.place),
-        note_codes=notice.note_codes,
-        note_count=notice.note_count,
-    )
 
 
 @get(
@@ -199,10 +200,10 @@ async def rag_changes(
     text/event-stream` the changes come as server-sent events, whose ids are cursors. After a 410, start over.
     """
     tenant, given = request.user.tenant, request.headers.get("last-event-id") or cursor
-    at = await feed.end() if given is None else await feed.at(given)
+    at = await feed.end() if given is None else await feed.at(tenant, given)
     if "text/event-stream" in request.headers.get("accept", ""):
         return ServerSentEvent(feed.follow(tenant, at))
     if given is None:
-        return Response(ChangesPage(items=[], cursor=feed.cursor(at)))
+        return Response(ChangesPage(items=[], cursor=feed.cursor(tenant, at)))
     page = await feed.next_page(tenant, at, limit=limit, wait_s=wait)
-    return Response(ChangesPage(items=page.items, cursor=feed.cursor(page.after)))
+    return Response(ChangesPage(items=page.items, cursor=feed.cursor(tenant, page.after)))

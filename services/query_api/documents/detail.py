@@ -11,11 +11,10 @@ from litestar.params import FromPath, FromQuery
 from services.query_api.documents.views import DocumentView, DocumentViews, view_of
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
-from services.query_api.http.problems import invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
-from shared.contracts import TERMINAL, Given, LogPosition
-from shared.log.headers import position_from, position_header
+from services.query_api.http.signing import Signer
+from shared.contracts import TERMINAL, Given
 from shared.state.callbacks import MOST_SHOWN, Callback, Callbacks
 from shared.state.index import Index
 from shared.state.ledger import Entry, Last
@@ -36,8 +35,7 @@ class StageTime(msgspec.Struct, frozen=True, omit_defaults=True):
 class CallbackView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A callback: `waiting` for the end of its submission, `sending`, `delivered`, or `failed`."""
 
-    id: str  # `webhook-id` of its requests
-    submission: str
+    submission: str  # also the `webhook-id` of its requests
     url: str  # without its query, which may hold a secret of the receiver
     state: str
     tries: int = 0
@@ -71,17 +69,21 @@ class DocumentDetail(DocumentView, frozen=True, kw_only=True, rename="camel", om
 class DocumentDetails:
     """Reads one document of a tenant."""
 
-    def __init__(self, library: DocumentViews, index: Index, callbacks: Callbacks) -> None:
+    def __init__(self, library: DocumentViews, index: Index, callbacks: Callbacks, signer: Signer) -> None:
         self._library = library
         self._index = index
         self._callbacks = callbacks
+        self._signer = signer
 
-    async def detail(self, tenant: str, document_id: str, submission: LogPosition | None = None) -> DocumentDetail:
-        """Return the document, with the status of `submission` where one is given.
+    async def detail(self, tenant: str, document_id: str, token: str | None = None) -> DocumentDetail:
+        """Return the document, with the status of the submission with the token where one is given.
 
         Raises:
-            Problem: 404.
+            Problem: 400, there is no such token; 404.
         """
+        submission = None
+        if token is not None:
+            submission = self._signer.submitted_at(token, field="submission", tenant=tenant)
         entry = await self._library.entry(tenant, document_id)
         shown = view_of(entry, await self._index.head(document_id), submission)
         last = entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
@@ -90,7 +92,9 @@ class DocumentDetails:
         return DocumentDetail(
             **fields,
             stages=() if last is None else tuple(_stages(last)),
-            callbacks=tuple(_callback_view(each) for each in called[:MOST_SHOWN]),
+            callbacks=tuple(
+                _callback_view(each, self._signer.submission(tenant, each.place)) for each in called[:MOST_SHOWN]
+            ),
         )
 
     async def _progress(self, entry: Entry, last: Last | None) -> dict[str, Any]:
@@ -151,11 +155,10 @@ def _stages(last: Last) -> Iterator[StageTime]:
             before = at
 
 
-def _callback_view(callback: Callback) -> CallbackView:
+def _callback_view(callback: Callback, token: str) -> CallbackView:
     at = callback.next if callback.state == "sending" else None
     return CallbackView(
-        id=callback.id,
-        submission=position_header(callback.place),
+        submission=token,
         url=callback.url.partition("?")[0],
         state=callback.state,
         tries=callback.tries,
@@ -183,8 +186,5 @@ async def rag_document(
     With `submission`, from the `Location` of a 202, `status`, `version`, `progress`, `stages`, `error` and `code`
     describe that submission.
     """
-    place = None if submission is None else position_from(submission)
-    if submission is not None and place is None:
-        raise invalid("submission", "is not one that this API issued")
-    shown = await details.detail(request.user.tenant, document_id, place)
+    shown = await details.detail(request.user.tenant, document_id, submission)
     return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})

@@ -13,13 +13,12 @@ from services.query_api.documents.detail import embedding_of
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
-from services.query_api.http.problems import invalid
 from services.query_api.http.replies import EVENT_STREAM, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import TERMINAL, LogPosition, Status
 from shared.errors import Unavailable
-from shared.log.headers import position_from, position_header
 from shared.state.index import Index
 from shared.state.ledger import NOWHERE, Entry
 
@@ -115,9 +114,7 @@ class ProgressTracker:
                 yield ServerSentEventMessage(data=None, comment="keep-alive")
                 continue
             seen = now.mark
-            yield ServerSentEventMessage(
-                event=now.step, id=f"{position_header(place)} {seen}", data=msgspec.json.encode(now)
-            )
+            yield ServerSentEventMessage(event=now.step, id=seen, data=msgspec.json.encode(now))
             if now.step in LAST:
                 return
 
@@ -132,6 +129,7 @@ async def rag_document_events(
     document_id: FromPath[str],
     request: ApiRequest,
     tracker: NamedDependency[ProgressTracker],
+    signer: NamedDependency[Signer],
     since: FromQuery[str | None] = None,
 ) -> ServerSentEvent | Response[None]:
     """Stream a document's progress: `received`, `extracted`, `embedding`, then `searchable`, `deleted` or `failed`.
@@ -139,11 +137,9 @@ async def rag_document_events(
     `since` names a submission, as the `Link` of a 202 has it; without it, the newest known submission is watched. The
     stream ends after the last step. A client that reconnects then gets 204, so that it stops reconnecting.
     """
-    given, _, seen = request.headers.get("last-event-id", "").partition(" ")
-    at = position_from(given) or (NOWHERE if since is None else position_from(since))
-    if at is None:
-        raise invalid("since", "is not one that this API issued")
-    now = await tracker.progress(request.user.tenant, document_id, at)
+    tenant, seen = request.user.tenant, request.headers.get("last-event-id", "")
+    at = NOWHERE if since is None else signer.submitted_at(since, field="since", tenant=tenant)
+    now = await tracker.progress(tenant, document_id, at)
     if now.step in LAST and now.mark == seen:
         return Response(None, status_code=204)
-    return ServerSentEvent(tracker.watch(request.user.tenant, document_id, at, seen))
+    return ServerSentEvent(tracker.watch(tenant, document_id, at, seen))

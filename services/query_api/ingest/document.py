@@ -25,7 +25,6 @@ from shared.inputs.chunk_sizes import LARGEST, checked_sizes
 from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE, LONGEST_TITLE
 from shared.inputs.prepared_chunks import SkippedChunk
 from shared.inputs.urls import canonical
-from shared.log.headers import position_header
 from shared.times import iso
 
 _REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404}  # by error code; other failures are a 422
@@ -250,14 +249,14 @@ def accepted(request: ApiRequest, receipt: SubmissionReceipt, headers: Mapping[s
 
 def under_way(receipt: SubmissionReceipt) -> IngestReply:
     """Return the reply for a submission that is still in progress."""
-    return IngestReply(status="accepted", document_id=receipt.document_id, submission=position_header(receipt.place))
+    return IngestReply(status="accepted", document_id=receipt.document_id, submission=receipt.token)
 
 
 def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, str]:
     """Return the headers of a 202."""
     prefix = "/api" if request.scope["path"].startswith("/api/") else ""
-    document, place = f"{prefix}/rag/documents/{receipt.document_id}", position_header(receipt.place)
-    location, watched = f"{document}?submission={place}", f"{document}/events?since={place}"
+    document = f"{prefix}/rag/documents/{receipt.document_id}"
+    location, watched = f"{document}?submission={receipt.token}", f"{document}/events?since={receipt.token}"
     return {"Location": location, "Link": f'<{watched}>; rel="monitor"', "Retry-After": str(LOOK_BACK_S)}
 
 

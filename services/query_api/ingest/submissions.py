@@ -13,6 +13,7 @@ import structlog
 from services.query_api.http.audit import note_change
 from services.query_api.http.metrics import Metrics
 from services.query_api.http.problems import unavailable
+from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.blobs import Blobs
 from shared.claim_check import submission_value
@@ -38,6 +39,7 @@ class SubmissionReceipt(msgspec.Struct, frozen=True):
 
     document_id: str
     place: LogPosition
+    token: str  # by which callers know the submission
 
 
 class SubmissionEnd(msgspec.Struct, frozen=True):
@@ -62,12 +64,14 @@ class Submissions:
         notices: StatusWaiters,
         metrics: Metrics,
         backlog: Backlog,
+        signer: Signer,
         at_once: int = 64,
         moves: int = 0,
         count: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Take the parts, how many documents may be appended to the log at once, `count`, and the log's moves."""
         self._moves = moves
+        self._signer = signer
         self._count = count
         self.room = MemoryBudget()  # for bodies in memory
         self._publish = publish
@@ -108,7 +112,7 @@ class Submissions:
         place = sent_position(written, self._moves)
         await self._enter(id_, document, place)
         log.info("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
-        return SubmissionReceipt(id_, place)
+        return SubmissionReceipt(id_, place, self._signer.submission(document.tenant, place))
 
     def spare(self, document: DocumentSubmitted) -> None:
         """Count a document that isn't submitted, because the index holds it unchanged."""
@@ -135,7 +139,8 @@ class Submissions:
         deadline = loop.time() + wait_s
         ended = await self._notices.until(receipt.document_id, look, wait_s)
         if ended is not None and (moved := ended.last.moved_to) is not None:
-            receipt = SubmissionReceipt(moved.document_id, moved.place)  # `look` asks for it from now on
+            # `look` asks for it from now on
+            receipt = msgspec.structs.replace(receipt, document_id=moved.document_id, place=moved.place)
             ended = await self._notices.until(receipt.document_id, look, max(deadline - loop.time(), MOVED_S))
         self._metrics.ingests.labels(ended.last.status if ended else "accepted").inc()
         return ended

@@ -11,6 +11,7 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.signing import OffsetCursor, Signer
 from services.query_api.ops.log_state import LogOperations
 from shared.contracts import AuditEntry
 from shared.log.audit_trail import AuditFilter, audit_page
@@ -49,6 +50,10 @@ class AuditViewPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     more: bool
 
 
+class _AuditCursor(OffsetCursor, frozen=True, array_like=True):
+    pass
+
+
 @get(
     "/ops/audit",
     operation_id="ops_audit",
@@ -58,6 +63,7 @@ class AuditViewPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def ops_audit(
     request: ApiRequest,
     operations: NamedDependency[LogOperations],
+    signer: NamedDependency[Signer],
     *,
     since: FromQuery[str | None] = None,
     tenant: FromQuery[str | None] = None,
@@ -76,14 +82,16 @@ async def ops_audit(
                 403, "only an operator can see other tenants in the audit trail", details={"role": "operator"}
             )
         tenant = request.user.tenant
+    own = request.user.tenant
     page = await audit_page(
         operations.log,
         AuditFilter(tenant=tenant, key=key, action=action),
         since=_ms(since),
-        after=_offset(cursor),
+        after=None if cursor is None else signer.opened(cursor, _AuditCursor, field="cursor", tenant=own).offset,
         limit=limit,
     )
-    return AuditViewPage(items=[_view(each) for each in page.entries], cursor=str(page.after), more=not page.end)
+    after = signer.sign(_AuditCursor(page.after), tenant=own)
+    return AuditViewPage(items=[_view(each) for each in page.entries], cursor=after, more=not page.end)
 
 
 def _view(entry: AuditEntry) -> AuditView:
@@ -98,11 +106,3 @@ def _ms(text: str | None) -> int | None:
         return parse_iso(text)
     except ValueError:
         raise invalid("since", f"{text!r} is not a time such as 2026-11-20T18:00:00Z") from None
-
-
-def _offset(cursor: str | None) -> int | None:
-    if cursor is None:
-        return None
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 17):
-        raise invalid("cursor", "is not one that this API issued")
-    return int(cursor)

@@ -1,7 +1,7 @@
 """Routes that list, redrive and drop the dead letters of the caller's tenant."""
 
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -15,6 +15,7 @@ from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.signing import OffsetCursor, Signer
 from services.query_api.ops.redrive import DeadLetterService, SettledLetter, document_of
 from shared.contracts import BlobRef, DeadLetter
 from shared.log.open_letters import LetterFilter, OpenLetter
@@ -79,6 +80,16 @@ class DeadLetterWhole(DeadLetterView, frozen=True, kw_only=True, rename="camel",
     record: RecordView
 
 
+class _Below(OffsetCursor, frozen=True, array_like=True):
+    """Where the next page of the list begins."""
+
+
+class _Above(OffsetCursor, frozen=True, array_like=True):
+    """Where a run that settles letters goes on."""
+
+    upto: int = 0  # letters of later failures have at least this offset
+
+
 class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Which letters to settle: those with the ids, or those that match the filters, or `all` if neither is given."""
 
@@ -131,6 +142,7 @@ class SettledPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def ops_dead_letters(
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
+    signer: NamedDependency[Signer],
     *,
     stage: FromQuery[str | None] = None,
     code: FromQuery[str | None] = None,
@@ -151,12 +163,13 @@ async def ops_dead_letters(
         since=_ms(since, "since"),
         until=_ms(until, "until"),
     )
-    below = None if cursor is None else _offsets(cursor, 1)[0]
+    tenant = request.user.tenant
+    below = None if cursor is None else signer.opened(cursor, _Below, field="cursor", tenant=tenant).offset
     found = await service.open.newest(wanted, limit=limit, below=below)
     return DeadLetterPage(
         items=[DeadLetterView(**_fields(each)) for each in found.letters],
         total=found.total,
-        next_cursor=None if found.after is None else str(found.after),
+        next_cursor=None if found.after is None else signer.sign(_Below(found.after), tenant=tenant),
     )
 
 
@@ -199,9 +212,10 @@ async def ops_dead_letters_redrive(
     data: JSONBody[LetterSelection],
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
+    signer: NamedDependency[Signer],
 ) -> SettledPage:
     """Redrive dead letters, the oldest first. One that a newer version has replaced is `superseded` and not sent."""
-    return await _settled(data, request, service, service.redrive)
+    return await _settled(data, request, service, signer, service.redrive)
 
 
 @post(
@@ -215,19 +229,24 @@ async def ops_dead_letters_drop(
     data: JSONBody[LetterSelection],
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
+    signer: NamedDependency[Signer],
 ) -> SettledPage:
     """Drop dead letters: their records will never be processed."""
-    return await _settled(data, request, service, service.drop)
+    return await _settled(data, request, service, signer, service.drop)
 
 
 async def _settled(
     chosen: LetterSelection,
     request: ApiRequest,
     service: DeadLetterService,
+    signer: Signer,
     settle: Callable[..., Awaitable[list[SettledLetter]]],
 ) -> SettledPage:
-    above, upto = (-1, None) if chosen.cursor is None else _offsets(chosen.cursor, 2)
-    found = await service.open.oldest(chosen.wanted(request.user.tenant), limit=MOST, above=above, upto=upto)
+    tenant, above, upto = request.user.tenant, -1, None
+    if chosen.cursor is not None:
+        cursor = signer.opened(chosen.cursor, _Above, field="cursor", tenant=tenant)
+        above, upto = cursor.offset, cursor.upto
+    found = await service.open.oldest(chosen.wanted(tenant), limit=MOST, above=above, upto=upto)
     items = await settle(found.letters, dry_run=chosen.dry_run)
     for each, item in zip(found.letters, items, strict=True):
         if not chosen.dry_run and item.outcome != "refused" and (name := document_of(each.letter)) is not None:
@@ -236,8 +255,9 @@ async def _settled(
     unknown = [id_ for id_ in dict.fromkeys(chosen.ids or ()) if id_ not in known]
     items += [SettledLetter(id=id_, outcome="unknown", sentence=f"there is no dead letter {id_}") for id_ in unknown]
     # Letters that fail again during the run are left out, or the run might never end.
-    cursor = None if found.after is None else f"{found.after}-{found.end if upto is None else upto}"
-    return SettledPage(items=items, dry_run=chosen.dry_run, next_cursor=cursor)
+    rest = None if found.after is None else _Above(found.after, upto=found.end if upto is None else upto)
+    next_cursor = None if rest is None else signer.sign(rest, tenant=tenant)
+    return SettledPage(items=items, dry_run=chosen.dry_run, next_cursor=next_cursor)
 
 
 async def _one(service: DeadLetterService, tenant: str, letter_id: str) -> OpenLetter:
@@ -286,13 +306,6 @@ def _bytes(value: bytes) -> RecordBytes:
         return RecordBytes(text=value.decode())
     except UnicodeDecodeError:
         return RecordBytes(base64=base64.b64encode(value).decode())
-
-
-def _offsets(cursor: str, count: int) -> Sequence[int]:
-    parts = cursor.split("-")
-    if len(parts) != count or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-        raise invalid("cursor", "is not one that this API issued")
-    return [int(part) for part in parts]
 
 
 def _ms(text: str | None, field: str) -> int | None:

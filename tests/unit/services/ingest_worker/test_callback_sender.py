@@ -25,6 +25,7 @@ from shared.contracts import ERASED, LogPosition, Status, StatusNotice
 from shared.state.callback_signature import callback_key
 from shared.state.callbacks import Callback, Callbacks
 from shared.state.ledger import Accepted, Entry, Last, Ledger, MovedTo
+from shared.state.signing_secret import submission_token
 from tests.fakes.store import MemoryStore
 from tests.servers import loopback
 from tests.servers.website import Answer, Website, to
@@ -32,6 +33,7 @@ from tests.servers.website import Answer, Website, to
 NAME = "11111111-1111-5111-8111-111111111111"
 PLACE = LogPosition(partition=1, offset=5, time=5000)
 SECRET = b"the installation's"
+TOKEN = submission_token(SECRET, "t", PLACE)
 
 
 class Receiver:
@@ -150,7 +152,7 @@ async def test_a_notice_makes_it_call_at_once_and_only_once(bench: Bench) -> Non
         "type": "document.ended",
         "at": "1970-01-01T02:46:40.000Z",
         "documentId": NAME,
-        "submission": "1/5/5000",
+        "submission": TOKEN,
         "source": "wiki",
         "path": "a.md",
         "status": "created",
@@ -169,9 +171,11 @@ async def test_the_receiver_can_verify_it(bench: Bench) -> None:
     callback = await bench.only()
     assert callback.end is not None
     ((_, _, headers),) = bench.receiver.got
-    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body_of(callback, callback.end)
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body_of(
+        callback, callback.end, TOKEN
+    )
     wanted = hmac.new(callback_key(SECRET, "t"), signed, hashlib.sha256).digest()
-    assert headers["webhook-id"] == callback.id
+    assert headers["webhook-id"] == TOKEN
     assert headers["webhook-signature"] == "v1," + base64.b64encode(wanted).decode()
 
 

@@ -115,7 +115,7 @@ async def test_a_watcher_who_comes_back_is_told_only_what_is_new() -> None:
         [message] = [message async for message in watching]
 
     assert message.event == "failed"
-    assert message.id == "0/1/1 failed-7-0"
+    assert message.id == "failed-7-0"
 
 
 async def test_silence_is_broken_by_comments() -> None:

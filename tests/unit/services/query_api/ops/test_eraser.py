@@ -33,7 +33,7 @@ class Stands(NamedTuple):
     places: dict[str, LogPosition]  # of the erasures
 
     async def submit(self, document: DocumentSubmitted) -> SubmissionReceipt:
-        return SubmissionReceipt(document.document_id, self.places[document.document_id])
+        return SubmissionReceipt(document.document_id, self.places[document.document_id], "")
 
     async def end(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd:
         entry = self.entries[receipt.document_id]
