@@ -194,7 +194,8 @@ class CallbackSender:
                 self._woken.clear()
                 await self._again(self._look)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), self._poll_s)
+                    async with asyncio.timeout(self._poll_s):
+                        await self._woken.wait()
         finally:
             for task in self._under_way:
                 task.cancel()

@@ -413,7 +413,8 @@ class _Child:
                 env=sandbox.environment(**_ONE_THREAD),
                 start_new_session=True,  # Ctrl-C is for the parent
             )
-            reply, _ = await asyncio.wait_for(_received(self._process), _START_S)
+            async with asyncio.timeout(_START_S):
+                reply, _ = await _received(self._process)
         except OSError as error:
             raise Unavailable(f"no parser process can be started: {error.strerror}") from error
         except TimeoutError:

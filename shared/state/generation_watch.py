@@ -219,7 +219,8 @@ class GenerationWatch:
         pauses = GLANCES if several else 1
         for number in range(pauses):
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._nudged.wait(), LOOK_S / pauses)
+                async with asyncio.timeout(LOOK_S / pauses):
+                    await self._nudged.wait()
                 return
             try:
                 if number < pauses - 1 and await registry_of(self._store) != followed:

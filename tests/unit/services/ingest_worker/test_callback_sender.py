@@ -69,16 +69,19 @@ class Bench:
         await asyncio.gather(self.callbacks.create(), self.ledger.create())
         return self
 
-    @asynccontextmanager
-    async def sending(self) -> AsyncIterator[CallbackSender]:
-        sender = CallbackSender(
+    def sender(self, poll_s: float) -> CallbackSender:
+        return CallbackSender(
             callbacks=self.callbacks,
             ledger=self.ledger,
             post=self.receiver,
             secret=SECRET,
             clock=lambda: self.now,
-            poll_s=0.005,
+            poll_s=poll_s,
         )
+
+    @asynccontextmanager
+    async def sending(self) -> AsyncIterator[CallbackSender]:
+        sender = self.sender(poll_s=0.005)
         running = asyncio.create_task(sender.run())
         try:
             yield sender
@@ -268,6 +271,25 @@ async def test_a_target_that_hangs_holds_nobody_else_up(bench: Bench) -> None:
 
     assert (await bench.only()).state == "delivered"
     assert len(bench.receiver.got) == 5, "four at once of one host, and the other one's"
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_it_stops_in_whatever_moment_it_is_woken(bench: Bench, turns: int) -> None:
+    await bench.registered("https://hangs.test/1")
+    bench.receiver.hanging.add("https://hangs.test/1")
+    sender = bench.sender(poll_s=60)
+    running = asyncio.create_task(sender.run())
+
+    async def looked() -> bool:
+        return (await bench.only()).looks == 1
+
+    await bench.until(looked)
+    sender.heard(await bench.ended())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+
+    assert await asyncio.wait({running}, timeout=20) == ({running}, set())
 
 
 async def test_a_thousand_callbacks_of_one_tenant_that_hang_hold_up_no_other_one(bench: Bench) -> None:
