@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from shared.contracts import Chunk, DocumentVersion
+from shared.contracts import MAX_NATURAL, Chunk, DocumentVersion
 from shared.embedder import Vector
 from shared.embedder.half_precision import Precision, half_precision
 from shared.ids import chunk_id, point_id
@@ -32,6 +32,15 @@ def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
     )
 
 
+def _matchable(value: Any) -> Any:
+    """Return the value with 2.0 as 2: a store compares whole numbers, and JSON has one kind of number."""
+    if isinstance(value, dict):
+        return {name: _matchable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_matchable(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < MAX_NATURAL else value
+
+
 def _texts(values: Iterable[str | list[str]]) -> Iterator[str]:
     return chain.from_iterable([each] if isinstance(each, str) else each for each in values)
 
@@ -51,14 +60,14 @@ def chunk_points(
     """
     description = {"description": document.description[:LONGEST_SHOWN]} if document.description else {}
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
-    same = _of_document(document, len(chunks))
+    same, given = _of_document(document, len(chunks)), _matchable(document.metadata)
     points = []
     kept = vectors if precision == "full" else [half_precision(vector) for vector in vectors]
     for chunk, dense, bm25 in zip(chunks[slice_], kept, sparse, strict=True):
         metadata = {
-            **document.metadata,  # first, so that a caller's keys never override ours
+            **given,  # first, so that a caller's keys never override ours
             **description,
-            **chunk.metadata,
+            **_matchable(chunk.metadata),
             **same,
             **_of_chunk(document, chunk),
             "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),

@@ -132,6 +132,15 @@ async def test_what_a_file_says_about_itself_is_found_filtered_and_shown(client:
     assert await hits("birds", **{"file.author": "a sender"}) == []
 
 
+@pytest.mark.parametrize("value", [2.0, 1000.0, -1.0, 2])
+async def test_a_whole_number_is_found_however_it_is_written(client: httpx.AsyncClient, value: float) -> None:
+    await ingested(client, HERONS, metadata={"v": value, "within": [{"w": value}]})
+
+    for filters in ({"v": float(value)}, {"v": int(value)}, {"v": {"gte": value, "lte": value}}):
+        reply = await client.post("/rag/search", json={"query": "herons", "filters": filters})
+        assert [each["metadata"]["within"] for each in reply.json()["results"]] == [[{"w": value}]]
+
+
 @pytest.mark.feature(54)
 @pytest.mark.parametrize("size", [100, MAX_BODY // 2])  # in the record, and as a blob
 async def test_the_original_is_a_download_that_runs_nothing(client: httpx.AsyncClient, size: int) -> None:
