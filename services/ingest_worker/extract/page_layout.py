@@ -9,8 +9,10 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
+from statistics import median_low
 from typing import Final, NamedTuple
 
+from services.ingest_worker.extract.clean import one_line
 from services.ingest_worker.extract.rows import REPEATED, named_rows
 from services.ingest_worker.extract.table_header import Covered, find_header, is_figure, own
 
@@ -21,6 +23,8 @@ _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
 _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
+_HEADLINE: Final = 3  # lines
+_LARGE: Final = 1.25  # times the size of most lines
 _LABEL: Final = 200  # characters of a row's label that is repeated in each row that it covers
 _UNITS: Final = frozenset("$€£¥%*)")
 
@@ -33,7 +37,7 @@ class Word(NamedTuple):
     top: float
     right: float
     bottom: float
-    at: int = 0
+    at: int = 0  # -1 for what is no part of it
 
 
 class Edge(NamedTuple):
@@ -196,6 +200,25 @@ def _lines(pieces: Iterable[_Piece]) -> list[_Line]:
     for line in found:
         line.sort(key=lambda each: each.left)
     return found
+
+
+def headline(page: Page) -> str | None:
+    """Return the text in the largest letters, if they are larger than most: one to three lines near each other."""
+    lines = [
+        line
+        for line in _lines(_pieces([word for word in page.words if word.at >= 0]))
+        if any(map(str.isalpha, line[0].text))
+    ]
+    sizes = [round(line[0].bottom - line[0].top) for line in lines]
+    if not sizes or max(sizes) < _LARGE * median_low(sizes):
+        return None
+    at = sizes.index(max(sizes))
+    found: list[str] = []
+    for line, size in zip(lines[at : at + _HEADLINE], sizes[at:], strict=False):
+        if size < 0.95 * sizes[at]:
+            break
+        found.append(" ".join(piece.text for piece in line))
+    return one_line(" ".join(found), 200)
 
 
 # ---- columns of prose

@@ -6,18 +6,19 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from services.ingest_worker.extract import limits, ocr
-from services.ingest_worker.extract.blocks import framed
+from services.ingest_worker.extract.blocks import NUMBER, framed
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.declared import own_title
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
-from services.ingest_worker.extract.page_furniture import letters, with_whole_sentences, without_furniture
-from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, text_of
+from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
+from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
+from services.ingest_worker.extract.parts import part_texts
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -32,7 +33,14 @@ _HEADINGS = 2_000  # headings read from an outline; a longer one is not a table 
 _HEADING_LINES = 3
 _SCALE = 150 / 72  # pixels per point: 150 dpi; at 200 dpi, OCR finds no more and takes longer
 _LANGUAGE_BYTES = 200
-_FEW = 200  # characters; a page with fewer, and an image over half of it, is a scan with a stamp or a page number
+_STAMP = 200  # characters; a scan's stamp or page number has fewer
+_CODE = re.compile(r"(?=\D*+\d)\S++")  # a title that a machine gave: HHS2022B, 0000320193-23-000077
+_NAME = re.compile(r"[^\W_]++")
+_ATTACHED = 64 << 20  # bytes of embedded files that are read
+_FILES = 200  # embedded files that are read
+_ANNOTATIONS = 200  # of a page that are looked at
+_LINES_IN_TITLE = 4  # running lines that may add to a headline
+_FEW = 600  # characters; of a page with fewer, and an image over a third of it, a part is a scan
 
 
 _WORDS = re.compile("[^\\s\ufffe]++\ufffe?")
@@ -69,7 +77,9 @@ class _Read(NamedTuple):
     outline: list[_Heading]
     images: Sequence[int] = ()  # numbers from 0 of the pages that need OCR
     unseen: int = 0  # pages that need OCR and were left out for lack of time
+    attached: Sequence[tuple[str, bytes]] = ()  # embedded files
     late: int = 0  # pages at the end that were left out for lack of time
+    headline: str | None = None  # of the first page
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -93,7 +103,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     shown, furniture = without_furniture([page or "" for page in pages], headings)
     shown = with_whole_sentences(shown)
     texts = [None if page is None else cleaned(_joined(text)) for page, text in zip(pages, shown, strict=True)]
-    if not any(texts):
+    if not any(texts) and not found.attached:
         if found.late or found.unseen:
             raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
         if not pages or all(page is None for page in pages):
@@ -105,6 +115,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
     written[0] = framed(furniture.heads, written[0], ())
     written[-1] = framed((), written[-1], furniture.feet)
     text, starts = laid_out(written)
+    attached, unread = (
+        part_texts([(name, partial(bytes, data)) for name, data in found.attached], hints)
+        if found.attached
+        else ([], [])
+    )
+    text = "\n\n".join(filter(None, [text, *attached]))
     read_to = len(texts) - found.late
     notes = [
         Note(code="damaged", place=f"page {number}", message="the page could not be read")
@@ -123,15 +139,34 @@ def read(data: bytes, hints: Hints) -> Extraction:
     return Extraction(
         text=text,
         document_type="pdf",
-        title=own_title(found.says.get("Title")),
+        title=_title(found, furniture, hints),
         description=own_title(found.says.get("Subject"), 2000),
         language=one_line(found.says.get("Lang"), 35),
         pages=starts,
         created=_date(found.says.get("CreationDate")),
         modified=_date(found.says.get("ModDate")),
         file={"author": found.says.get("Author"), "keywords": found.says.get("Keywords")},
-        notes=tuple(notes),
+        notes=(*notes, *unread),
     )
+
+
+def _is_titled(says: Mapping[str, str]) -> bool:
+    title = own_title(says.get("Title"))
+    return title is not None and not _CODE.fullmatch(title)
+
+
+def _title(found: _Read, furniture: Furniture, hints: Hints) -> str | None:
+    """Return the document's title; for a machine's, the first page's headline with what other names add to it."""
+    if _is_titled(found.says) or not found.headline:
+        return own_title(found.says.get("Title"))
+    stem = hints.name.rpartition("/")[2].removesuffix(hints.suffix)
+    lines = [line for line in [*furniture.heads, *furniture.feet] if NUMBER not in line]
+    parts = [found.headline]
+    for more in (*lines[:_LINES_IN_TITLE], *([" ".join(_NAME.findall(stem))] if hints.filename else [])):
+        known = set(_NAME.findall(" ".join(parts).casefold()))
+        if not known.issuperset(_NAME.findall(more.casefold())):
+            parts.append(more)
+    return one_line(" – ".join(parts))
 
 
 def _with_headings(pages: list[str], outline: Sequence[_Heading]) -> list[str]:
@@ -191,7 +226,9 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         pages: list[str | None] = []
         images = []
         late = 0
+        says = document.get_metadata_dict() | {"Lang": _language(document)}
         columns: Columns | None = None  # of the table at the end of the page before
+        first_line: str | None = None
         limits.check_pages(hints.name, len(document))  # before any page costs time
         limits.earn(pages=len(document))
         filled = document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE
@@ -200,15 +237,32 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
                 late = len(document) - number
                 pages += [None] * late
                 break
-            text, is_image, columns = _page(document, number, columns, filled=filled)
-            pages.append(text)
-            if is_image:
+            page = _page(document, number, columns, filled=filled, titled=bool(number) or _is_titled(says))
+            pages.append(page.text)
+            columns, first_line = page.columns, first_line or page.headline
+            if page.is_image:
                 images.append(number)
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
-        says = document.get_metadata_dict() | {"Lang": _language(document)}
-        return _Read(pages, says, _outline(document), images, unseen, late)
+        return _Read(pages, says, _outline(document), images, unseen, _attached(document), late, first_line)
     finally:
         document.close()
+
+
+def _attached(document: Any) -> list[tuple[str, bytes]]:
+    """Return the files embedded in the document, by name, as many as `_ATTACHED` bytes hold."""
+    found: list[tuple[str, bytes]] = []
+    room = _ATTACHED
+    try:
+        for at in range(min(document.count_attachments(), _FILES)):
+            attachment = document.get_attachment(at)
+            data = bytes(attachment.get_data())
+            room -= len(data)
+            if room < 0:
+                break
+            found.append((one_line(attachment.get_name(), 200) or f"attachment {at + 1}", data))
+    except Exception:  # noqa: BLE001 - as below
+        return found
+    return found
 
 
 def _outline(document: Any) -> list[_Heading]:
@@ -235,18 +289,34 @@ def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) ->
             width, height = page.get_size()
             scale = min(_SCALE, (ocr.PIXELS / max(width * height, 1)) ** 0.5)
             seen = ocr.text_of(page.render(scale=scale, rev_byteorder=True).to_numpy()[:, :, :3])
-            pages[number] = max(seen, pages[number] or "", key=len)
+            pages[number] = _with_scan(pages[number] or "", seen)
         finally:
             page.close()
     return 0
 
 
-def _page(
-    document: Any, number: int, before: Columns | None, *, filled: bool
-) -> tuple[str | None, bool, Columns | None]:
-    """Return the page's text, None if it can't be read, whether the page needs OCR, and the columns of its last table.
+class _Page(NamedTuple):
+    """What was read from a page."""
 
-    With `filled`, the values of form fields become text, too.
+    text: str | None = None  # None if it can't be read
+    is_image: bool = False  # whether it needs OCR
+    columns: Columns | None = None  # of the table at its end
+    headline: str | None = None
+
+
+def _with_scan(text: str, seen: str) -> str:
+    """Return the longer one of a page's text and what OCR saw; a page with some text keeps it, and gets other lines."""
+    if len(text) < _STAMP:
+        return max(seen, text, key=len)
+    known = set(_NAME.findall(text.casefold()))
+    lines = ((line, set(_NAME.findall(line.casefold()))) for line in seen.splitlines())
+    return "\n".join([text, *(line for line, words in lines if 2 * len(words & known) < len(words))])
+
+
+def _page(document: Any, number: int, before: Columns | None, *, filled: bool, titled: bool) -> _Page:
+    """Return what is on the page; its headline only if the document isn't `titled`.
+
+    What annotations show becomes text, too, and with `filled`, the values of form fields.
     """
     import pypdfium2
     import pypdfium2.raw as pdfium
@@ -254,21 +324,65 @@ def _page(
     try:
         page = document[number]
         try:
-            if filled and pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS:
+            added, draws = _annotations(page)
+            flat = (filled or draws) and (
+                pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS
+            )
+            if flat:
                 page.close()
                 page = document[number]
             textpage = page.get_textpage()
             text: str = textpage.get_text_range()
             columns: Columns | None = None
-            if _is_laid_out(page, textpage, text) and (positions := _positions(page, textpage, text)):
+            # What was flattened is drawn last, wherever it stands.
+            arranges = flat or bool(added) or _is_laid_out(page, textpage, text)
+            positions = _positions(page, textpage, text, added) if arranges or not titled else None
+            if positions and arranges:
                 arranged, columns = text_of(positions, before)
                 text = text if arranged is None else arranged
+            elif added:
+                text = "\n".join([text, *(each[0] for each in added)])
             shows = len(text) < _FEW and _shows(page, blank=not text.strip())
         finally:
             page.close()  # closes its text page as well
     except pypdfium2.PdfiumError:
-        return None, False, None
-    return text, shows, columns
+        return _Page()
+    return _Page(text, shows, columns, headline(positions) if positions and not titled else None)
+
+
+def _annotations(page: Any) -> tuple[list[tuple[str, Any]], bool]:
+    """Return the texts that only the page's annotations have, with their boxes, and whether others draw text.
+
+    The texts are the states of check boxes, and notes on the page that no program has drawn yet.
+    """
+    import pypdfium2.raw as pdfium
+
+    found: list[tuple[str, Any]] = []
+    draws = False
+    for at in range(min(pdfium.FPDFPage_GetAnnotCount(page), _ANNOTATIONS)):
+        annotation = pdfium.FPDFPage_GetAnnot(page, at)
+        kind, text = pdfium.FPDFAnnot_GetSubtype(annotation), ""
+        if kind == pdfium.FPDF_ANNOT_WIDGET and _string(annotation, b"FT") == "Btn":
+            state = _string(annotation, b"AS")
+            text = ("not checked" if state == "Off" else "checked") if state else ""
+        elif kind == pdfium.FPDF_ANNOT_FREETEXT and not pdfium.FPDFAnnot_HasKey(annotation, b"AP"):
+            text = " ".join(_string(annotation, b"Contents").split())
+        draws = draws or kind in (pdfium.FPDF_ANNOT_FREETEXT, pdfium.FPDF_ANNOT_STAMP)
+        if text:
+            box = pdfium.FS_RECTF()
+            pdfium.FPDFAnnot_GetRect(annotation, box)
+            found.append((text, box))
+        pdfium.FPDFPage_CloseAnnot(annotation)
+    return found, draws
+
+
+def _string(annotation: Any, key: bytes) -> str:
+    import pypdfium2.raw as pdfium
+
+    size = min(pdfium.FPDFAnnot_GetStringValue(annotation, key, None, 0), _MOST_CHARACTERS)
+    buffer = (pdfium.FPDF_WCHAR * (size // 2 + 1))()
+    pdfium.FPDFAnnot_GetStringValue(annotation, key, buffer, size)
+    return bytes(buffer).decode("utf-16-le", "replace").partition("\0")[0]
 
 
 def _is_laid_out(page: Any, textpage: Any, text: str) -> bool:
@@ -297,8 +411,11 @@ def _is_laid_out(page: Any, textpage: Any, text: str) -> bool:
     return 2 * tall > count or text.count("   ") > 2
 
 
-def _positions(page: Any, textpage: Any, text: str) -> Page | None:
-    """Return the page's words and lines with their positions, upright; None if its words can't be told apart."""
+def _positions(page: Any, textpage: Any, text: str, added: Iterable[tuple[str, Any]] = ()) -> Page | None:
+    """Return the page's words and lines with their positions, upright; None if its words can't be told apart.
+
+    `added` are texts with their boxes that are no part of `text`.
+    """
     import pypdfium2.raw as pdfium
 
     if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(textpage) or _RIGHT_TO_LEFT.search(text):
@@ -311,6 +428,9 @@ def _positions(page: Any, textpage: Any, text: str) -> Page | None:
     raw, box = textpage.raw, pdfium.FS_RECTF()
     give, into = pdfium.FPDFText_GetLooseCharBox, ctypes.byref(box)
     words: list[Word] = []
+    for each, place in added:
+        (left, top), (right, bottom) = _turned(place.left, place.top, turns), _turned(place.right, place.bottom, turns)
+        words.append(Word(each, min(left, right), min(top, bottom), max(left, right), max(top, bottom), -1))
     for word in found:
         start, end = word.span()
         give(raw, start, into)
@@ -407,14 +527,14 @@ def _corners(path: Any, matrix: _Matrix) -> Iterator[list[tuple[float, float]]]:
 
 
 def _shows(page: Any, *, blank: bool) -> bool:
-    """Return whether the page needs OCR: a page without text shows something, or an image covers half of the page."""
+    """Return whether the page needs OCR: a page without text shows something, or an image covers a third of it."""
     import pypdfium2.raw as pdfium
 
     if blank:
         return bool(pdfium.FPDFPage_CountObjects(page) > 0)
     width, height = page.get_size()
     pictures = (each.get_bounds() for each in page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=2))
-    return any(2 * (right - left) * (top - bottom) > width * height for left, bottom, right, top in pictures)
+    return any(3 * (right - left) * (top - bottom) > width * height for left, bottom, right, top in pictures)
 
 
 def _language(document: Any) -> str:
@@ -460,6 +580,7 @@ FORMAT = Format(
     suffixes=frozenset({".pdf"}),
     sniff=lambda data: b"%PDF-" in data[:1024],
     read=read,
+    nests=True,
     warm=imports("pypdf", "pypdfium2"),
     libraries=("pypdf", "pypdfium2", "rapidocr"),
 )

@@ -20,7 +20,7 @@ from pypdf.generic import (
 )
 
 from services.ingest_worker.extract import Extraction, Hints, extract, limits
-from services.ingest_worker.extract.formats.pdf import _joined
+from services.ingest_worker.extract.formats.pdf import _joined, _with_scan
 from shared.errors import Rejected
 from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf, locked
 
@@ -327,3 +327,67 @@ def test_running_lines_are_left_out_and_sentences_go_on_over_page_breaks() -> No
 
     assert "In week 2 damage was done to the boat with the\nnumber 21." in read.text
     assert read.text.count("Harbour of Skerrow") == read.text.count("Quay Street") == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("0000320193-23-000077", "Of boats – Harbour of Skerrow – report"),
+        ("Microsoft Word - untitled", "Of boats – Harbour of Skerrow – report"),
+        ("Boats of Skerrow", "Boats of Skerrow"),
+    ],
+)
+def test_a_machines_title_gives_way_to_the_headline(title: str, expected: str) -> None:
+    pages = [
+        [(72, 760, "Harbour of Skerrow"), *((72, 700 - 12 * at, f"Line {n}{at}.") for at in range(9))] for n in "abcd"
+    ]
+    plain = a_drawn_pdf(*pages, lines="BT /F1 24 Tf 72 720 Td (Of boats) Tj ET")
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(plain)))
+    writer.add_metadata({"/Title": title})
+    out = io.BytesIO()
+    writer.write(out)
+
+    assert _read(out.getvalue()).title == expected
+
+
+def _annotated(**entries: PdfObject) -> bytes:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_drawn_pdf([(72, 700, "Nuts"), (72, 650, "Fish")]))))
+    page = writer.pages[0]
+    page[NameObject("/Annots")] = ArrayObject([DictionaryObject(_entries(Rect=_box(120, 698, 220, 710), **entries))])
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("state", "said"), [("/Yes", "checked"), ("/Off", "not checked")])
+def test_the_state_of_a_check_box_stands_beside_its_label(state: str, said: str) -> None:
+    data = _annotated(Subtype=NameObject("/Widget"), FT=NameObject("/Btn"), AS=NameObject(state))
+
+    assert _read(data).text == f"Nuts {said}\nFish"
+
+
+def test_a_note_that_the_page_shows_is_read() -> None:
+    data = _annotated(Subtype=NameObject("/FreeText"), Contents=TextStringObject("none left"))
+
+    assert _read(data).text == "Nuts none left\nFish"
+
+
+def test_embedded_files_are_read_as_attachments() -> None:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_pdf("See the list."))))
+    writer.add_attachment("boats.csv", b"Boat,Tons\nTern,4\nSkua,5\n")
+    writer.add_attachment("noise.bin", bytes(range(256)) * 9)
+    out = io.BytesIO()
+    writer.write(out)
+
+    read = _read(out.getvalue())
+
+    assert read.text.startswith("See the list.\n\n# boats.csv\n\n")
+    assert "Boat: Tern; Tons: 4" in read.text
+    assert [(note.code, note.place) for note in read.notes] == [("unsupported", "noise.bin")]
+
+
+def test_a_page_with_a_scan_keeps_its_text_and_gets_other_lines() -> None:
+    text = "The tariff of the ferry company is valid from May on. " * 4
+
+    assert _with_scan("Exhibit 17", "Bicycle 3.20 euros") == "Bicycle 3.20 euros"
+    assert _with_scan(text, "The tarif of the ferry company\nBicycle 3.20") == f"{text}\nBicycle 3.20"
