@@ -19,7 +19,7 @@ from shared.answers import Conversation, Event, Finished, Passage, Prompted
 from shared.answers.asked_form import OTHER_FORMS, has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
-from shared.answers.sentences import codes, content_words, is_german, names, numbers, words
+from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
 from shared.answers.units import Unit, row_text, units
 from shared.errors import PipelineError
 
@@ -275,11 +275,29 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
             above = _with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
             context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
             found.append(Quotable(rank, position, unit, terms, above, context, fits))
+    found = _of_the_number(question, found)
     if len(found) > MOST_COMPARED:
         likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
         found.sort(key=lambda each: (-likely[id(each)], each.rank, each.position))
         found = sorted(found[:MOST_COMPARED], key=lambda each: (each.rank, each.position))
     return found
+
+
+def _of_the_number(question: str, found: list[Quotable]) -> list[Quotable]:
+    """Return the units without those about another number of a thing, such as quay 2 where quay 5 is asked for.
+
+    If none is about the number, all are returned.
+    """
+    asked = numbered(question)
+    things = {thing for thing, _ in asked}
+    about = [numbered(f"{each.unit.about} {each.unit.text}") for each in found] if asked else []
+    if not any(asked & there for there in about):
+        return found
+    return [
+        each
+        for each, there in zip(found, about, strict=True)
+        if asked & there or things.isdisjoint(thing for thing, _ in there)
+    ]
 
 
 def focus(question: str, passages: Sequence[Passage]) -> tuple[str, ...]:
@@ -318,7 +336,7 @@ def answer(
     places = _places(found, matching.scores(near), asks)
     if matching.settles(places[0].best, near):
         unit = found[places[0].best]
-        places = [_Place(places[0].best, unit.terms, _quoted(unit.unit, asks.words))]
+        places = [_Place(places[0].best, unit.terms, _quoted(unit.unit, asks))]
     if matching.confidence(places, near) < _least(question, by_words=alike is None):
         return (), [NO_ANSWER]
     if alike and alike[places[0].best] < _UNLIKE and question.isascii() and not is_german(question):
@@ -506,7 +524,7 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
         if chosen and _adds_nothing(found[at], found[order[0]], asks):
             continue
         around = _around(at, found, scores, taken, _AROUND_OTHERS if chosen else _AROUND)
-        text = _joined([_quoted(found[each].unit, asks.words) for each in around])
+        text = _joined([_quoted(found[each].unit, asks) for each in around])
         if chosen and len(text) > room:
             break
         taken.update(around)
@@ -587,17 +605,27 @@ def _said(unit: Unit, others: Sequence[Unit]) -> bool:
     )
 
 
-def _quoted(unit: Unit, asked: AbstractSet[str]) -> str:
-    """Return the quotation of the unit; of a row, only the columns that the question names, if it names any."""
+def _quoted(unit: Unit, asks: Wanted) -> str:
+    """Return the quotation of the unit; of a row, only the columns that the question names, if it names any.
+
+    A column whose value the question has tells which row is asked for.
+    """
     if unit.kind in ("list", "code"):
         return unit.text
     if unit.cells:
         (row, _), *cells = unit.cells
-        fit = {name: len(asked & set(words(name))) for name, _ in cells}
+        said = asks.words | asks.names | asks.codes
+        fit = {name: 0 if said.issuperset(words(value)) else _fit(name, value, asks) for name, value in cells}
         most = max(fit.values(), default=0)
         if most and len(named := [cell for cell in cells if fit[cell[0]] == most]) < len(cells):
             return _shortened(row_text(row, named))
     return _shortened(unit.text)
+
+
+def _fit(column: str, value: str, asks: Wanted) -> int:
+    """Return how many of the question's words the column's name has, and one for a value of the form asked for."""
+    has_form = bool(asks.kinds) and all(pattern.search(value) for pattern in asks.kinds)
+    return len(asks.words.intersection(words(column))) + has_form
 
 
 def _document(passage: Passage) -> str:

@@ -4,6 +4,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from shared.answers.citations import unmarked
@@ -111,6 +112,15 @@ def numbers(question: str) -> set[str]:
     """Return the years and other numbers of two digits or more, and words that hold one, as they are compared."""
     return {
         word for match in _WORD.finditer(question) if sum(map(str.isdigit, match[0])) > 1 for word in words(match[0])
+    }
+
+
+def numbered(text: str) -> set[tuple[str, str]]:
+    """Return each word that a number follows, with the number: `quay 5`, `svc-33`."""
+    return {
+        (word, number)
+        for word, number in pairwise(words(text))
+        if number.isdecimal() and word.isalpha() and word not in _STOPPED
     }
 
 

@@ -53,6 +53,7 @@ def units(text: str, section: str = "") -> list[Unit]:  # noqa: C901 - a branch 
     heading = about = plain(section)
     opening = ""  # the sentence that ends with a colon right above
     items: list[str] = []
+    columns: set[str] = set()
 
     def listed() -> None:
         nonlocal items, opening
@@ -73,6 +74,7 @@ def units(text: str, section: str = "") -> list[Unit]:  # noqa: C901 - a branch 
                 found.extend(_code(block, opening, about))
                 opening = ""
             case "row":
+                columns.update(block.partition("\n")[0].split("\x1f"))
                 found.extend(_row(block, about, number))
                 opening = ""
             case "field":
@@ -89,7 +91,8 @@ def units(text: str, section: str = "") -> list[Unit]:  # noqa: C901 - a branch 
                         found.append(Unit(kind="sentence", text=whole, about=about, block=number))
                         opening = ""
     listed()
-    return found
+    # The line with the names of the columns, as our readers write it above the rows, says nothing.
+    return [unit for unit in found if " | " not in unit.text or not columns.issuperset(unit.text.split(" | "))]
 
 
 def _list(items: Sequence[str], opening: str, about: str) -> Iterator[Unit]:

@@ -204,6 +204,47 @@ def test_of_a_row_in_a_later_chunk_of_its_table_the_column_is_quoted() -> None:
     assert "".join(pieces).startswith("d33, Team: f [1]")
 
 
+def test_of_a_row_the_column_with_what_is_asked_for_is_quoted_and_not_the_one_that_was_named() -> None:
+    row = "berth: B8; ship: Puffin; days: 16; owner name: Gro Gran"
+
+    assert answered("Who owns the ship Puffin?", a_passage(1, row)) == "B8, owner name: Gro Gran [1]"
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        (
+            "How many valves does the pump of quay 5 have?",
+            ("Quay 5", "The pump of this quay has 8 valves and a lamp."),
+            ("Quay 2", "The pump of this quay has 5 valves and a lamp."),
+        ),
+        (
+            "Which team runs svc-33?",
+            ("", "| Service | Team |\n| --- | --- |\n| svc-33 | team-f |"),
+            ("", "| Service | Team | Note |\n| --- | --- | --- |\n| svc-11 | team-e | queue number 33 of the team |"),
+        ),
+        (
+            "How long may a boat stay at berth 12?",
+            ("Berth 12", "A boat may stay for two days."),
+            ("Berth 3", "A boat may stay for 12 days."),
+        ),
+    ],
+)
+def test_what_is_said_about_another_number_answers_nothing(
+    question: str, right: tuple[str, str], wrong: tuple[str, str]
+) -> None:
+    passages = [
+        Passage(
+            number=number, text=text, title="Manual", score=0.9, metadata={"documentId": "d", "sectionTitle": section}
+        )
+        for number, (section, text) in enumerate((wrong, right), start=1)
+    ]
+
+    quoted, _ = answer(question, passages)
+
+    assert [each.text for each in quoted] == [right[1]]
+
+
 def test_lists_and_code_are_quoted_whole_on_lines_of_their_own() -> None:
     text = "To start the server, run:\n\n```\nserver start\nserver check\n```"
 

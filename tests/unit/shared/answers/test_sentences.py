@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.answers.sentences import codes, content_words, is_german, names, numbers, plain, split, words
+from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, plain, split, words
 
 
 def test_sentences_end_where_a_reader_sees_it() -> None:
@@ -76,3 +76,7 @@ def test_a_german_question_is_told_by_its_small_words() -> None:
 @given(st.text(max_size=400))
 def test_any_text_gives_sentences_on_one_line(text: str) -> None:
     assert all("\n" not in sentence for sentence in split(plain(text)))
+
+
+def test_a_number_behind_a_word_says_which_one_is_meant() -> None:
+    assert numbered("Quay 5, svc-33 and the 7 of 9; Seite 12") == {("quay", "5"), ("svc", "33"), ("seit", "12")}
