@@ -105,6 +105,10 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
         "/rag/ingest",
         as_json(source="n8n", path="strings.md", text="t", tags="a,b", metadata='{"k":1}'),
     ),
+    "JSON by fields, numbers where texts are meant, blanks at the ends": (
+        "/rag/ingest",
+        as_json(source=" n8n ", path=123, title=2026, text="t", tags=[1, "b"], chunkSize=""),
+    ),
     "a form": ("/rag/ingest", as_form("source=n8n&path=form.md&text=t%20%26%20u")),
     "a form with lists": (
         "/rag/ingest",
@@ -197,6 +201,30 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, str]] = {
         400,
         "tags: must be text or a list, not an object",
     ),
+    "an expression instead of its value": (
+        "/rag/ingest",
+        as_json(source="n8n", path="a.md", text="{{ $json.text }}"),
+        400,
+        "text: is '{{ $json.text }}': the workflow sent an expression instead of its value",
+    ),
+    "an object as a text": (
+        "/chat",
+        as_json(message="[object Object]"),
+        400,
+        "message: is '[object Object]': the workflow sent an expression instead of its value",
+    ),
+    "a document for another route": (
+        UPLOAD,
+        {"content": b'{"source":"n8n","path":"a","text":"t"}', "headers": {"Content-Type": "application/json"}},
+        400,
+        "the body is one for POST /rag/ingest",
+    ),
+    "an empty list where a deletion needs filters": (
+        "DELETE /rag/documents",
+        as_json(filters=[]),
+        400,
+        "filters: must be",
+    ),
     "JSON called text": (
         "/rag/ingest",
         {"content": b'{"source":"n8n"}', "headers": {"Content-Type": "text/plain"}},
@@ -228,7 +256,8 @@ async def test_what_n8n_gets_for_a_mistake_is_json_with_a_sentence_that_it_shows
 ) -> None:
     path, request, status, sentence = REFUSED[kind]
 
-    reply = await n8n.post(path, **request)
+    method, _, path = path.rpartition(" ")
+    reply = await n8n.request(method or "POST", path, **request)
 
     # n8n reads JSON of this type alone, and takes the first of its fields `error`, `message` … `detail` for the reason.
     assert (reply.status_code, reply.headers["content-type"]) == (status, "application/json"), reply.text
@@ -274,6 +303,26 @@ async def test_numbers_that_are_strings_are_numbers(n8n: httpx.AsyncClient) -> N
     assert (found.status_code, len(found.json()["results"])) == (200, 1)
     assert (chat.status_code, chat.json()["ragUsed"]) == (200, True)
     assert page.json()["items"] != following.json()["items"]
+
+
+async def test_what_is_taken_otherwise_than_it_was_sent_is_said(n8n: httpx.AsyncClient) -> None:
+    item = {"source": "n8n-odd", "path": 7, "text": "The lamp is lit at dusk.", "tags": [1, 2]}
+    headers = {"Content-Type": "application/json", "Prefer": "wait=30"}
+    sent = await n8n.post("/rag/ingest/batch", content=json.dumps([item]), headers=headers)
+
+    found = await n8n.post("/rag/search", **as_json(query="lamp", topK="", filters={"tags": "2,x", "path": "7"}))
+    all_ = await n8n.post("/rag/search", **as_json(query="lamp", filters=[]))
+    chat = await n8n.post("/chat", **as_json(message="When is the lamp lit?", conversationId=42, useRag=True))
+
+    assert sent.json()["items"][0]["warnings"] == [
+        "path: the number 7 was taken as text",
+        "tags: numbers were taken as texts",
+    ]
+    assert [hit["metadata"]["path"] for hit in found.json()["results"]] == ["7"]
+    assert found.json()["warnings"] == ["topK: an empty text was taken as not given"]
+    assert all_.json()["warnings"] == ["filters: an empty list was taken as not given"]
+    assert (all_.status_code, chat.status_code) == (200, 200)
+    assert chat.json()["warnings"][0] == "conversationId: the number 42 was taken as text"
 
 
 # The workflows of deploy/n8n

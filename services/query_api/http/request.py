@@ -17,8 +17,9 @@ from litestar.datastructures import State
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.lanes import taken_by
+from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import Problem, invalid, of_contract
-from services.query_api.http.reply_warnings import fields_of, is_ours, warn_of_unknown
+from services.query_api.http.reply_warnings import fields_of, is_ours, warn, warn_of_unknown
 from shared.ids import composed
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
 from shared.inputs.names import LONGEST_TAG, MOST_TAGS
@@ -75,7 +76,16 @@ class ApiRequest(Request[Caller, None, State]):
             raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
         data = await self.body()
         value = await beside(len(data) > LARGE, self._decoded, kind, data)
-        self._warn_of_unknown(value)
+        declared = getattr(self.route_handler, "parsed_data_field", None)
+        if declared is None or not isinstance(value, dict):
+            return value
+        if (known := fields_of(declared.annotation)) is not None and is_ours(self.scope["path"]):
+            warn_of_unknown(self, value, known)
+        if self.method == "DELETE" or self.scope["path"].removeprefix("/api").startswith("/ops/"):
+            return value  # what deletes must say what it means
+        value, doubts = lenient(value, declared.annotation)
+        for name, sentence in doubts.items():
+            warn(self, sentence, name)
         return value
 
     def _decoded(self, kind: str, data: bytes) -> Any:
@@ -85,14 +95,6 @@ class ApiRequest(Request[Caller, None, State]):
             return form_object(data)
         value = parse_json(data, values=taken_by(self.route_handler.opt).values)
         return value if self.method == "PATCH" else given(value)  # a PATCH's null removes the field (RFC 7396)
-
-    def _warn_of_unknown(self, value: Any) -> None:
-        declared = getattr(self.route_handler, "parsed_data_field", None)
-        if declared is None or not isinstance(value, dict) or not is_ours(self.scope["path"]):
-            return
-        known = fields_of(declared.annotation)
-        if known is not None:
-            warn_of_unknown(self, value, known)
 
 
 def given(value: Any) -> Any:
@@ -205,9 +207,9 @@ def metadata_of(value: Mapping[str, Any] | str | None, field: str = "metadata") 
 
 
 def name_of(value: str, field: str, longest: int) -> str:
-    """Return the value in NFC if it is a valid name: not blank, at most `longest` characters."""
-    value = composed(value)
-    if not value.strip():
+    """Return the value in NFC, trimmed, if it is a valid name: not blank, at most `longest` characters."""
+    value = composed(value).strip()
+    if not value:
         raise invalid(field, "must not be empty")
     if len(value) > longest:
         raise invalid(field, f"has {len(value)} characters, but at most {longest} are allowed")

@@ -5,7 +5,7 @@ Items that the index holds unchanged are answered without a submission (ADR 0008
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
@@ -19,6 +19,7 @@ from services.query_api.http.admission import HOLDS
 from services.query_api.http.auth import needs
 from services.query_api.http.json_marks import pieces
 from services.query_api.http.lanes import BATCH, in_lane
+from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields, warn
@@ -200,16 +201,16 @@ class _Batch:
         """Return the item's submission, and note its name, its warnings, and the chunks that were left out."""
         value = parse_json(item, "the item", values=BATCH.values)
         self._names[number] = _name(value, "source", 30), _name(value, "path", 45)
-        document, skipped = document_of(self._tenant, body_of(value, IngestBody))
+        fields, doubts = lenient(value, IngestBody) if isinstance(value, dict) else (value, {})
+        document, skipped = document_of(self._tenant, body_of(fields, IngestBody))
         self._names[number] = document.source, document.path
-        self._warn(number, value, document)
+        self._warn(number, doubts | unknown_fields(value, _FIELDS), document)
         if skipped:
             self._skipped[number] = len(skipped), self._few(skipped)
         return document
 
-    def _warn(self, number: int, value: Mapping[str, Any], document: DocumentSubmitted) -> None:
+    def _warn(self, number: int, doubts: dict[str, str], document: DocumentSubmitted) -> None:
         """Note the warnings about the item. Raises a 400 if the caller asked for strict handling."""
-        doubts = unknown_fields(value, _FIELDS)
         if (doubt := hash_doubt(document)) is not None:
             doubts["hash"] = doubt
         if self._strict:

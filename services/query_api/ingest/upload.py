@@ -59,6 +59,7 @@ MOST_FILES: Final = 100  # per request
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl")
 _SIZES: Final = ("chunkSize", "chunkOverlap")
 _FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflict"))
+_LOOKED_AT: Final = 64 << 10  # bytes of a raw JSON body without a name
 IN_MEMORY: Final = 1 << 20  # bytes; larger files are spooled to disk
 _PARTS: Final = 1000  # per request
 _FIELD_BYTES: Final = 1_000_000  # of all parts that are no files
@@ -334,13 +335,22 @@ async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
         with SpooledTemporaryFile(IN_MEMORY) as body:
             async for piece in request.stream():
                 await asyncio.to_thread(body.write, piece)
+            size = _rewound(body)
+            if not name and kind == "application/json" and _is_for_ingest(body.read(_LOOKED_AT)):
+                raise Problem(400, "the body is one for POST /rag/ingest; a JSON file to be kept needs X-Filename")
+            body.seek(0)
             file = File(
                 name=_named(unquote(name.encode("latin-1").decode("utf-8", "replace"))),
                 media_type=request.headers.get("content-type"),
                 body=body,
-                size=_rewound(body),
+                size=size,
             )
             yield Upload([file], {key: request.query_params.getall(key) for key in request.query_params})
+
+
+def _is_for_ingest(head: bytes) -> bool:
+    """Return whether the JSON begins as a document of /rag/ingest does: a workflow has the wrong address."""
+    return head.lstrip().startswith(b"{") and all(name in head for name in (b'"source"', b'"path"', b'"text"'))
 
 
 class _Parts:

@@ -7,7 +7,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from litestar import post
@@ -19,7 +19,7 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import FILTERS, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import replies
-from services.query_api.http.request import ApiRequest, body_of, parse_json
+from services.query_api.http.request import ApiRequest, body_of, parse_json, tags_of
 from services.query_api.search.arranging import (
     GateMode,
     RelevanceGate,
@@ -133,6 +133,9 @@ class SearchBatchReply(msgspec.Struct, frozen=True, kw_only=True):
     replies: list[SearchReply]
 
 
+_TAGS: Final = frozenset({"tags", "tagsAll"})
+
+
 class Searching(NamedTuple):
     """What the routes of this module work with. One dependency, because the framework runs a task for each of several.
 
@@ -157,7 +160,11 @@ def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Fi
         value = parse_json(value, field) if value.strip() else None
         if not isinstance(value, dict | None):
             raise invalid(field, "must be an object")
-    return filter_of(value, field) if value else Filter()
+    if not value:
+        return Filter()
+    # A text of tags is read as on the way in; where filters choose what is deleted, it is one tag.
+    listed = {name: list(tags_of(value[name], name)) for name in _TAGS & value.keys() if isinstance(value[name], str)}
+    return filter_of({**value, **listed}, field)
 
 
 class CheckedSearch(NamedTuple):
