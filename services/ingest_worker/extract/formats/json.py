@@ -12,7 +12,6 @@ from services.ingest_worker.extract.format import Extraction, Format, Hints
 _LINE = 500  # characters; a longer line was written by a program, and is indented
 _GROWTH = 8  # times as long at most; deeply nested values would grow with the square of their length
 _WRONG = 20  # more lines than objects, after which the others aren't tried
-_INDENTED = 2  # times as long at most, because of white space
 _DEPTH = 2  # objects around a list of records
 _CARRIED = 200  # characters of a field that the objects within its object repeat
 _NAMES = 3  # of the objects around a value that its name is made of
@@ -38,7 +37,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
 def _listed(text: str, lines: Sequence[str]) -> str:
     """Return the records of JSON Lines, or of a document that mostly consists of lists of objects; else ''."""
     try:
-        return "\n\n".join(filter(None, _paragraphs(_value(text), len(text))))
+        return "\n\n".join(filter(None, _paragraphs(_value(text))))
     except (ValueError, RecursionError):
         pass
     found, objects = list[str](), 0
@@ -58,20 +57,24 @@ def _listed(text: str, lines: Sequence[str]) -> str:
 _value = partial(json.loads, parse_float=str, parse_int=str, parse_constant=str)
 
 
-def _paragraphs(value: Any, length: int) -> Iterator[str]:
+def _paragraphs(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         if _of_objects(value):
             for each in value:
                 yield from _record(each)
         return
     lists = list(_lists(value, 0)) if isinstance(value, dict) else []
-    if 2 * sum(len(json.dumps(each, ensure_ascii=False)) for each in lists) >= length / _INDENTED:
+    if lists and 3 * sum(map(_size, lists)) > 2 * _size(value):
         inner: list[tuple[str, list[Any]]] = []
         yield "; ".join(_fields(value, (), inner))
         for name, records in inner:
             yield f"# {name}"
             for each in records:
                 yield from _record(each)
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
 
 
 def _lists(value: dict[str, Any], depth: int) -> Iterator[list[Any]]:
