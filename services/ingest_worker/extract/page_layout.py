@@ -21,12 +21,17 @@ _NEAR: Final = 3.0  # points between lines that are meant to be one
 _MOST_EDGES: Final = 600  # of a page; more are a drawing
 _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
+_BULLETS: Final = ("•", "●", "▪", "◦", "–", "-")
+_SAME: Final = 12.0  # points between the columns of a table on two pages
+_MARGIN: Final = 40.0  # points between the margins of two pages
+_LEADER: Final = ". . ."
 _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
 _HEADLINE: Final = 3  # lines
 _LARGE: Final = 1.25  # times the size of most lines
 _LABEL: Final = 200  # characters of a row's label that is repeated in each row that it covers
-_UNITS: Final = frozenset("$€£¥%*)")
+_CURRENCIES: Final = frozenset("$€£¥")
+_AFTER: Final = frozenset("%)*")  # may stand behind a figure, with space between
 
 
 class Word(NamedTuple):
@@ -170,14 +175,21 @@ def _pieces(words: Sequence[Word]) -> list[_Piece]:
         run = [row[0]]
         for word in row[1:]:
             size = min(word.bottom - word.top, run[-1].bottom - run[-1].top)
-            gap = word.left - run[-1].right
-            unit = (len(run) == 1 and run[0].text in _UNITS) or word.text in _UNITS
-            if gap > (2.5 if unit else 0.8) * size:
+            if word.left - run[-1].right > _apart(run, word) * size:
                 found.append(_piece(run))
                 run = []
             run.append(word)
         found.append(_piece(run))
     return found
+
+
+def _apart(run: Sequence[Word], word: Word) -> float:
+    """Return how much space, in sizes of the letters, is between cells: a unit stands further from its figure."""
+    if len(run) == 1 and run[0].text in _CURRENCIES:
+        return 6.0
+    if word.text in _CURRENCIES:
+        return 0.4
+    return 2.0 if word.text in _AFTER else 0.8
 
 
 def _piece(words: list[Word]) -> _Piece:
@@ -553,8 +565,14 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
 
 def _columns(lines: Iterable[_Line]) -> list[list[float]]:
     """Return where columns begin and end: what stands below each other, without what reaches over several of them."""
+    pieces = [piece for line in lines for piece in line]
     found: list[list[float]] = []
-    for piece in sorted((piece for line in lines for piece in line), key=lambda each: each.right - each.left):
+    for piece in sorted((each for each in pieces if is_figure(each.text)), key=lambda each: each.left):
+        if found and piece.left < found[-1][1]:
+            found[-1][1] = max(found[-1][1], piece.right)
+        else:
+            found.append([piece.left, piece.right])
+    for piece in sorted((each for each in pieces if not is_figure(each.text)), key=lambda each: each.right - each.left):
         met = [column for column in found if piece.left < column[1] and column[0] < piece.right]
         if len(met) == 1:
             met[0][:] = [min(met[0][0], piece.left), max(met[0][1], piece.right)]
@@ -583,8 +601,15 @@ def _is_table(rows: Sequence[Sequence[str]]) -> bool:
     values = [cell for row in data for cell in row[1:]]
     if len(data) < 2 or 2 * len(data) < len(rows):
         return False
+    if any(_LEADER in cell for row in data for cell in row):  # a table of contents
+        return False
+    with_figures = sum(any(map(is_figure, row[1:])) for row in data)
+    if 3 * sum(map(is_figure, values)) >= len(values):
+        return with_figures > max(1, len(data) // 3)
     short = sum(len(cell) <= REPEATED / 2 for cell in values)
-    return 3 * sum(map(is_figure, values)) >= len(values) or (len(rows[0]) > 2 and short >= 0.8 * len(values))
+    filled = sum(map(len, data)) >= 0.6 * len(data) * len(rows[0])
+    listed = any(cell.startswith(_BULLETS) for cell in values)
+    return len(rows[0]) > 2 and short >= 0.8 * len(values) and filled and not listed
 
 
 def _continues(row: Sequence[str], cells: Sequence[str], close: bool) -> bool:
@@ -611,20 +636,26 @@ def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns 
     ]
     titles = [" | ".join(own(row)) for row in rows[:at]]
     lines = [" | ".join(filter(None, names))] if count else []
-    if before is not None and _same(before, table, names if count else None):
-        names, lines, titles = before.names, [], titles if count else []
-        rows = rows if count else [*table.rows]
-        at = at if count else 0
+    continued = _continued(before, table, names if count else None) if before is not None else None
+    if continued is not None:
+        names, lines = continued, []
+        if not count:
+            titles, at = [], 0
     paragraphs = list(named_rows(rows[at + count :], names))
     return [f"{TABLE}{each}\n" for each in (*titles, *lines, *paragraphs) if each], Columns(table.lefts, names)
 
 
-def _same(before: Columns, table: _Table, names: list[str] | None) -> bool:
-    if len(before.lefts) != len(table.lefts) or not any(before.names):
-        return False
+def _continued(before: Columns, table: _Table, names: list[str] | None) -> list[str] | None:
+    """Return the names of the table's columns if it goes on with the one before; `names` are those it has itself."""
     if names is not None:
-        return names == before.names
-    return all(abs(one - other) < 12 for one, other in zip(before.lefts, table.lefts, strict=True))
+        return names if names == before.names else None
+    shift = table.lefts[0] - before.lefts[0]  # margins of odd and of even pages differ
+    known = {left + shift: name for left, name in zip(before.lefts, before.names, strict=True)}
+    met = [next((left for left in known if abs(left - place) < _SAME), None) for place in table.lefts]
+    if abs(shift) > _MARGIN or 5 * sum(left is not None for left in met) < 4 * len(met):
+        return None
+    found = ["" if left is None else known[left] for left in met]
+    return found if any(found) else None
 
 
 def _header(table: _Table) -> tuple[int, int]:
@@ -642,8 +673,11 @@ def _header(table: _Table) -> tuple[int, int]:
         if not names or not (looks or lacks) or any(map(_is_value, names)):
             break
         count += 1
-    if not count and (found := find_header(rows)) is not None:
+    found = None if count else find_header(rows)
+    if found is not None and max(map(len, found.names)) <= REPEATED:
         return found.at, found.rows
+    if count and not table.ruled and any(len(cell) > 2 * REPEATED for row in rows[at : at + count] for cell in row):
+        return at, 0
     # A printed table of words with lines around its cells has a header.
     first = rows[at]
     if (

@@ -175,6 +175,48 @@ def test_a_table_goes_on_on_the_next_page_below_its_header(header: str) -> None:
     ]
 
 
+def test_figures_of_a_statement_stand_under_their_columns() -> None:
+    text, _ = text_of(
+        _page(
+            """
+                          Three months ended         Nine months ended
+                          July 1,      June 25,      July 1,      June 25,
+                          2023         2022          2023         2022
+Products                  $   60,584   $  63,355     $ 230,901    $ 245,241
+Other income, net               (265)       (10)          (594)         (97)
+Services                                 19,604        62,886       58,941
+"""
+        )
+    )
+
+    assert _rows(text)[1:] == [
+        (
+            "Products; Three months ended July 1, 2023: $ 60,584; Three months ended June 25, 2022: $ 63,355; "
+            "Nine months ended July 1, 2023: $ 230,901; Nine months ended June 25, 2022: $ 245,241"
+        ),
+        (
+            "Other income, net; Three months ended July 1, 2023: (265); Three months ended June 25, 2022: (10); "
+            "Nine months ended July 1, 2023: (594); Nine months ended June 25, 2022: (97)"
+        ),
+        (
+            "Services; Three months ended June 25, 2022: 19,604; Nine months ended July 1, 2023: 62,886; "
+            "Nine months ended June 25, 2022: 58,941"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Piers . . . . . . .    2\nBoats . . . . . . .    7\nMasts . . . . . . .    9",
+        "Rooms       In the north  In the south\n• Of law    • Of pay      • Of t\n• Of sea    • Of war      • Of i",
+        "Limits       of the data\nof samples   and of polls\nReport       of Skerrow    130",
+    ],
+)
+def test_contents_lists_and_footers_are_no_tables(text: str) -> None:
+    assert ": " not in (text_of(_page(text))[0] or "")
+
+
 def test_another_table_takes_no_names_from_the_page_before() -> None:
     before = Columns((0.0, 120.0, 240.0), ["Pier", "Depth", "Crane"])
 
