@@ -25,6 +25,10 @@ _ISO_2022_JP = re.compile(rb"\x1b\$[@B]")  # escape sequences that occur in no o
 _STRAY = 8  # control characters; a text may have a few, in an image or a program every third byte is one
 _SAMPLE = 64 * 1024  # bytes; the cost of guessing an encoding grows with them
 
+# A picture or another file in base64, on lines or on a line of its own.
+_BASE64 = re.compile(
+    r"\s*+(?:data:[\w/+.;=-]{1,100},)?(?:(?:[A-Za-z0-9+/]{60,}+\s*+){3,}+|[A-Za-z0-9+/]{200,}+)[A-Za-z0-9+/=\s]*+"
+)
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _ESCAPE_SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*+[ -/]*+[@-~]|\\][^\x07\x1b]{0,1000}+(?:\x07|\x1b\\\\))")
 # Control characters, soft hyphens, bidirectional overrides, byte order marks, surrogates, non-characters.
@@ -64,6 +68,11 @@ def _thinned(run: re.Match[str]) -> str:
         if marks <= _MOST_MARKS:
             kept.append(each)
     return "".join(kept)
+
+
+def is_base64(text: str) -> bool:
+    """Return whether the text is a file in base64, which says nothing to a reader."""
+    return len(text) >= 180 and _BASE64.fullmatch(text) is not None and not text.isupper() and not text.islower()
 
 
 def one_line(text: str | None, limit: int = 500) -> str | None:

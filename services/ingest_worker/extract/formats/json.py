@@ -1,12 +1,12 @@
 """Reads JSON and JSON Lines: a paragraph per record; JSON without records unchanged, but long lines are indented."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from services.ingest_worker.extract.clean import cleaned, decoded
+from services.ingest_worker.extract.clean import cleaned, decoded, is_base64
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 
 _LINE = 500  # characters; a longer line was written by a program, and is indented
@@ -18,6 +18,12 @@ _NAMES = 3  # of the objects around a value that its name is made of
 _ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
+def records(text: str) -> str:
+    """Return the paragraphs of a text that is a list of records, as `name: value; name: value`; else ''."""
+    found = _listed(text)
+    return cleaned(found) if len(found) <= _GROWTH * len(text) else ""
+
+
 def read(data: bytes, hints: Hints) -> Extraction:
     """Return `name: value; name: value` for each object of a list or line. Other and invalid JSON stays as it is.
 
@@ -26,22 +32,20 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     text = cleaned(decoded(data, hints))
     lines = text.split("\n")
-    records = _listed(text, lines)
-    if records and len(records) <= _GROWTH * len(text):
-        return Extraction(text=cleaned(records), document_type="json")
+    if found := records(text):
+        return Extraction(text=found, document_type="json")
     if any(len(line) > _LINE for line in lines):
         text = "\n\n".join(map(_laid_out, lines)) if len(lines) > 1 else _laid_out(text)
     return Extraction(text=cleaned(text), document_type="json")
 
 
-def _listed(text: str, lines: Sequence[str]) -> str:
-    """Return the records of JSON Lines, or of a document that mostly consists of lists of objects; else ''."""
+def _listed(text: str) -> str:
     try:
         return "\n\n".join(filter(None, _paragraphs(_value(text))))
     except (ValueError, RecursionError):
         pass
     found, objects = list[str](), 0
-    for number, line in enumerate(filter(str.strip, lines)):
+    for number, line in enumerate(filter(str.strip, text.split("\n"))):
         if 2 * objects < number - _WRONG:
             return ""
         try:
@@ -114,7 +118,8 @@ def _shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
     if not isinstance(value, list):
-        return " ".join(str(value).split())
+        text = str(value)
+        return "" if is_base64(text) else " ".join(text.split())
     if any(isinstance(each, list | dict) for each in value):
         return json.dumps(value, ensure_ascii=False)
     return ", ".join(filter(None, map(_shown, value)))

@@ -50,7 +50,7 @@ _WORDS = {
 }
 _SIGNS = {"~": " ", "_": "-"}
 _ENDS = frozenset({"par", "sect", "page", "column", "cell", "row"})
-_PROPERTIES = frozenset({"uc", "v", "deleted", "pard", "intbl", "outlinelevel", "s"})
+_PROPERTIES = frozenset({"uc", "v", "deleted", "strike", "striked", "pard", "intbl", "outlinelevel", "s"})
 _COLUMNS = frozenset({"trowd", "clvmrg", "clmrg", "cellx"})
 _MOST_COLUMNS = 256  # of a row; rows that follow may share them
 _APART_BY = 60  # twips between the borders of two columns, at least: a millimetre
@@ -87,7 +87,9 @@ class _Flow:
         self._cell: list[str] = []  # the paragraphs of the current cell
 
     def end_paragraph(self, *, heading: int = 0, in_table: bool = False) -> None:
-        lines = list(filter(None, (" ".join(line.split()) for line in "".join(self.words).split("\n"))))
+        lines = list(
+            filter(None, (" ".join(line.split()) for line in "".join(self.words).replace("~~~~", "").split("\n")))
+        )
         line = " ".join(lines)
         self.words.clear()
         if in_table:
@@ -181,6 +183,7 @@ class _Group:
     starred: bool = False
     skipped: bool = False
     hidden: bool = False
+    struck: bool = False
     codec: str = ""  # the encoding of the current font
     signs: str = ""  # the current font's name if it is a symbol font
     fallback: int = 1  # characters that follow `\u` for programs without Unicode
@@ -315,6 +318,8 @@ class _Rtf:
                 group.fallback = max(number or 0, 0)
             case "v" | "deleted":
                 group.hidden = number != 0
+            case "strike" | "striked":
+                group.struck = number != 0
             case "pard":
                 group.heading, group.in_table = 0, False
             case "intbl":
@@ -365,7 +370,7 @@ class _Rtf:
         if word in _SETS:
             self._default = self._at.codec = self.page or _SETS[word]
         elif word == "plain":
-            self._at.codec, self._at.signs, self._at.hidden = self._default, "", False
+            self._at.codec, self._at.signs, self._at.hidden, self._at.struck = self._default, "", False, False
         else:
             self._at.codec, self._at.signs = self.fonts.get(number or 0, (self._default, ""))
 
@@ -399,7 +404,7 @@ class _Rtf:
 
     def _put(self, text: str) -> None:
         if not (self._at.skipped or self._at.hidden):
-            self._at.flow.words.append(text)
+            self._at.flow.words.append(f"~~{text}~~" if self._at.struck and text.strip() else text)
 
 
 def _codec(page: str) -> str | None:

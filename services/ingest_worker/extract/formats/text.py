@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.formats.json import records
 from shared.errors import Rejected
 
 _MARKUP_FOR_MACHINES = b"%!PS"  # PostScript: a program, with nothing worth retrieving
@@ -28,6 +29,7 @@ _TITLES = {
 _ENTRY = re.compile(
     r"^(?:[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.]\w{2,3}[-/.]\d{2,4}|\d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)"
+    r"|(?:time|ts|level|date)=|[IWEF]\d{4} \d\d:\d\d|<\d{1,3}>\d? ?|\d{10}(?:\.\d{1,9})?\s"
     r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
     r"|[\w.:-]{3,45} \S{1,50} \S{1,50} \[\d\d/\w{3}/\d{4})",
     re.MULTILINE,
@@ -41,7 +43,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `unsupported`: the data is not text.
     """
-    return read_as("txt", _logged, data, hints)
+    return read_as("txt", _apart, data, hints)
 
 
 def read_as(document_type: str, marked: Callable[[str], str], data: bytes, hints: Hints) -> Extraction:
@@ -60,6 +62,11 @@ def read_as(document_type: str, marked: Callable[[str], str], data: bytes, hints
     return Extraction(
         text=cleaned(marked(text)), document_type=document_type, title=one_line(named["title"]) if named else None
     )
+
+
+def _apart(text: str) -> str:
+    # A log of objects has any name.
+    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or _logged(text)
 
 
 def _logged(text: str) -> str:

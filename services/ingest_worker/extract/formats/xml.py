@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.clean import cleaned, decoded, one_line
+from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag, words
 from services.ingest_worker.extract.rows import Cell, spread, table
@@ -21,7 +21,6 @@ _ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _PROSE = frozenset({*_TITLES, "p", "para", "body", "section"})
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
-_PICTURE = re.compile(r"\s*+(?:[A-Za-z0-9+/]{60,}+\s*+){3,}+[A-Za-z0-9+/=\s]*+")  # in base64
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -40,7 +39,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     title = next((words(element) for element in root.iter("{*}article-title", "{*}title")), None)
     return Extraction(
-        text=cleaned("\n\n".join(filter(None, _blocks(root)))),
+        text=_text(root, records=len(root) > 0 and not _is_prose(root)) or _text(root, records=True),
         document_type="xml",
         title=one_line(title),
         language=one_line(root.get(_LANGUAGE), 35),
@@ -53,12 +52,15 @@ def _entity(reference: re.Match[str]) -> str:
     return "" if meant == reference[0] else escape(meant)
 
 
-def _blocks(root: "_Element") -> Iterator[str]:
+def _text(root: "_Element", *, records: bool) -> str:
+    return cleaned("\n\n".join(filter(None, _blocks(root, records=records))))
+
+
+def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
     """Yield the whole text of each element that has text of its own and no ancestor with text; tables as tables.
 
-    Of a file without running text, each record is a block instead: `name: Skua; draught: 4.2`.
+    With `records`, each record is a block instead: `name: Skua; draught: 4.2`.
     """
-    records = len(root) > 0 and not _is_prose(root)
     ahead: list[tuple[_Element, int]] = [(root, 0)]
     while ahead:
         element, depth = ahead.pop()
@@ -67,7 +69,7 @@ def _blocks(root: "_Element") -> Iterator[str]:
         elif tag(element) in ("table", "tgroup") and (rows := list(element.iter("{*}tr", "{*}row"))):
             yield table(spread([Cell(words(cell)) for cell in row if tag(cell)] for row in rows))
         elif not records and ((element.text or "").strip() or any((child.tail or "").strip() for child in element)):
-            line = "" if _PICTURE.fullmatch(element.text or "") else words(element)
+            line = "" if is_base64(element.text or "") else words(element)
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
         else:
             if records:
@@ -107,7 +109,7 @@ def _attributes(element: "_Element") -> list[str]:
 
 
 def _value(text: str | None) -> str:
-    return "" if _PICTURE.fullmatch(text or "") else " ".join((text or "").split())
+    return "" if is_base64(text or "") else " ".join((text or "").split())
 
 
 FORMAT = Format(

@@ -59,3 +59,12 @@ def test_settings_stay_as_they_are_written() -> None:
     settings = '{\n "port": 8081,\n "hosts": [{"name": "a"}, {"name": "b"}],\n "text": "' + "x" * 300 + '"\n}'
 
     assert _text(settings) == settings
+
+
+@pytest.mark.parametrize("start", ["", "data:image/png;base64,"])
+def test_a_picture_in_base64_is_left_out(start: str) -> None:
+    picture = start + "iVBORw0KGgoAAAANSUhEUgAA" * 20
+
+    assert _text(json.dumps([{"nom": "Skua", "photo": picture}, {"nom": "Petrel", "code": "ACGT" * 99}])) == (
+        "nom: Skua\n\nnom: Petrel; code: " + "ACGT" * 99
+    )

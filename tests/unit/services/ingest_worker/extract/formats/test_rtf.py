@@ -96,3 +96,7 @@ def test_what_stands_above_and_below_pages_comes_once_without_their_numbers() ->
     text = _text(heads + rb"{\footer Page " + page + rb" of 9\par No. 12\par}It rose.\par")
 
     assert text == "Harbour Office\n\nHarbour Office Tides\n\nIt rose.\n\nNo. 12"
+
+
+def test_struck_text_stands_between_tildes() -> None:
+    assert _text(rb"a {\strike b\'e9}{\striked1 c}\strike d\strike0  e\strike f\plain g") == "a ~~bécd~~ e~~f~~g"

@@ -135,6 +135,9 @@ def test_markup_that_names_its_title_has_one(filename: str, text: str) -> None:
         ],
         [f'10.0.0.{number} - - [03/May/2024:10:00:00 +0200] "GET / HTTP/1.1" 200' for number in range(4)],
         ["INFO a", "WARN b", "ERROR c", "DEBUG d"],
+        ["I0503 10:00:00.1 1 a.go:1] a", "E0503 10:00:01.2 1 a.go:2] b", "W0503 10:00:02.3 c", "I0503 10:00:03.4 d"],
+        [f'ts=2024-05-03T10:00:0{second}Z level=info msg="a"' for second in range(4)],
+        ["<34>1 2024-05-03 a", "<34>1 2024-05-03 b", "<165>1 2024-05-03 c", "<34>1 2024-05-03 d"],
     ],
 )
 def test_the_entries_of_a_log_are_apart(entries: list[str]) -> None:
@@ -145,3 +148,10 @@ def test_a_text_with_a_few_dates_is_no_log() -> None:
     text = "2024-05-03 arrived\n" * 3 + "The end."
 
     assert _text(text.encode()) == text
+
+
+def test_a_log_of_objects_has_their_fields() -> None:
+    assert _text(b'{"ts": "10:00", "msg": "started"}\n{"ts": "10:01", "msg": "stuck"}\n') == (
+        "ts: 10:00; msg: started\n\nts: 10:01; msg: stuck"
+    )
+    assert _text(b"{a}\n{b}") == "{a}\n{b}"

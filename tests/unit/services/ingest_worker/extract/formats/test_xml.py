@@ -60,3 +60,22 @@ def test_the_rows_of_a_table_stay_together_and_pictures_are_left_out() -> None:
     text = _read(f"<doc><title>Ropes</title><p>Tested.</p>{picture}<table>{rows}</table></doc>").text
 
     assert text.endswith("Tested.\n\n| Rope | Load |\n| --- | --- |\n| red | 30 kN |")
+
+
+def test_a_picture_in_base64_on_one_line_is_left_out() -> None:
+    picture = "iVBORw0KGgoAAAANSUhEUgAA" * 20
+    ships = f"<ship name='Skua' logo='{picture}'/><ship name='Tern'><photo>{picture}</photo></ship>"
+    data = f"<?xml version='1.0'?><fleet>{ships}</fleet>"
+
+    assert extract(data.encode(), Hints(filename="a.xml")).text == "name: Skua\n\nname: Tern"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("<?xml version='1.0'?><ship name='Skua' draught='4.2'/>", "name: Skua; draught: 4.2"),
+        ("<?xml version='1.0'?><a><p name='Skua'/><p name='Tern'/></a>", "name: Skua\n\nname: Tern"),
+    ],
+)
+def test_a_file_with_nothing_but_attributes_has_their_values(data: str, text: str) -> None:
+    assert _read(data).text == text
