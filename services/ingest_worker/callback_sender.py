@@ -22,8 +22,7 @@ from services.ingest_worker.fetch.hosts import Busy, Hosts
 from shared.contracts import LogPosition, Status, StatusNotice
 from shared.errors import Rejected, Unavailable
 from shared.inputs.urls import authority, origin
-from shared.state.callback_signature import callback_key, signed_headers
-from shared.state.callbacks import Callback, CallbackEnd, Callbacks
+from shared.state.callbacks import Callback, CallbackEnd, Callbacks, callback_key, signed_headers
 from shared.state.ledger import Entry, Last, Ledger, older
 from shared.state.signing_secret import submission_token
 from shared.times import iso

@@ -13,20 +13,16 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from services.operator_cli.commands.audit import audit
-from services.operator_cli.commands.config import config
 from services.operator_cli.commands.data import backup, migrate, optimize, restore, verify
 from services.operator_cli.commands.dlq import dlq
 from services.operator_cli.commands.documents import documents, erase
-from services.operator_cli.commands.first_steps import demo, doctor, init
 from services.operator_cli.commands.ingest import ingest
 from services.operator_cli.commands.ingest import inspect as inspect_file
-from services.operator_cli.commands.keys import keys
 from services.operator_cli.commands.log_tools import groups, lag, replay
+from services.operator_cli.commands.operate import audit, stats, tenants
 from services.operator_cli.commands.processes import embed_worker, ingest_worker, query_api, serve, store
 from services.operator_cli.commands.reindex import reindex
-from services.operator_cli.commands.stats import stats
-from services.operator_cli.commands.tenants import tenants
+from services.operator_cli.commands.set_up import config, demo, doctor, init, keys
 from services.operator_cli.commands.use import ask, evaluate, mcp, open_page, search
 from services.operator_cli.examples import example
 from services.operator_cli.options import Url, fail

@@ -32,15 +32,15 @@ from services.query_api.console import pages as console
 from services.query_api.documents import callback_key, changes, detail, events, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.documents.usage import usage_of
-from services.query_api.http import index_page, monitoring
+from services.query_api.http import monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.lanes import in_lane, index_of
 from services.query_api.http.linger import Linger
-from services.query_api.http.metrics import Metrics
-from services.query_api.http.openapi import DescribedRoutes
+from services.query_api.http.monitoring import Metrics
+from services.query_api.http.openapi import MORE_LINES, DescribedRoutes, openapi
 from services.query_api.http.problems import HANDLERS, REQUEST_ID, Problem
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.reply_warnings import ReplyWarnings
@@ -226,13 +226,13 @@ def make_api(parts: ApiParts) -> Litestar:
         mcp_route(McpEndpoint(tools, parts.version)),
         console.index_page,
     ]
-    provided["console"] = console.Console(keyring, parts.version, {**index_of(routes), **index_page.MORE_LINES})
+    provided["console"] = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES})
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [*(route for route in routes if route is not chat.chat), *_OLLAMA]
     return Litestar(
         route_handlers=[
             Router("/", route_handlers=[*routes, *console.VIEW_HANDLERS]),
-            Router("/api", route_handlers=[*under_api, index_page.openapi], include_in_schema=False),
+            Router("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
         ],
         dependencies={
             **{name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},

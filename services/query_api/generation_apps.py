@@ -12,7 +12,7 @@ from litestar import Litestar
 from litestar.types import Receive, Scope, Send
 
 from services.query_api.app import ApiParts, make_api
-from services.query_api.http.metrics import Metrics
+from services.query_api.http.monitoring import Metrics
 from services.query_api.search.retrieval import Retriever
 from shared.errors import Unavailable
 from shared.runtime.generation_stages import model_of

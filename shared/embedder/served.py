@@ -10,17 +10,20 @@ import msgspec
 import numpy as np
 
 from shared.embedder import Model, Vector, refuse_unreadable, unit
-from shared.embedder.estimate import EstimatedTokens, beginning, estimated, halves
 from shared.embedder.gather import Ask, Gather, Pace
 from shared.embedder.refusals import (
     KEPT_S,
     PROBE,
     Again,
+    EstimatedTokens,
     Refusals,
     Samples,
     ServerAtFault,
     TextAtFault,
     Verdict,
+    beginning,
+    estimated,
+    halves,
     name_of,
 )
 from shared.errors import PipelineError, Rejected, RetryLater, Unavailable

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from shared.sandbox import landlock, seccomp
-from shared.sandbox.syscalls import PARSER, STORE, CallSet, called, prctl
+from shared.sandbox.seccomp import PARSER, STORE, CallSet, called, prctl
 
 __all__ = ["PARSER", "STORE", "CallSet", "conceal", "confine", "environment", "libraries"]
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared.sandbox.syscalls import syscall
+from shared.sandbox.seccomp import syscall
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same numbers on all architectures
 _VERSION_FLAG = 1

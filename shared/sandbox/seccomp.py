@@ -7,11 +7,270 @@ call by another architecture's table kills it: only an attacker makes one. https
 import ctypes
 import errno
 import os
+import platform
+import socket
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from shared.sandbox.syscalls import AARCH64, NOT_THERE, OURSELVES, X86_64, CallSet, Only, machine, syscall
+_LIBC = ctypes.CDLL(None, use_errno=True)
+X86_64, AARCH64 = "x86_64", "aarch64"
+
+
+def machine() -> str:
+    """Return the processor's architecture. Raises OSError unless it is one whose system calls we know."""
+    name = platform.machine()
+    if name not in (X86_64, AARCH64):
+        raise OSError(f"the system calls of {name} are not known")
+    return name
+
+
+def called(result: int) -> int:
+    """Return a C function's result. Raises OSError where it is negative."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def syscall(number: int, *arguments: object) -> int:
+    """Return the result of a system call by its number. Raises OSError."""
+    return called(_LIBC.syscall(ctypes.c_long(number), *arguments))
+
+
+def prctl(option: int, argument: int) -> int:
+    """Return the system's answer to an option of this process. Raises OSError."""
+    return called(_LIBC.prctl(option, *map(ctypes.c_ulong, (argument, 0, 0, 0))))
+
+
+OURSELVES: Final = -1
+
+
+class Numbers(NamedTuple):
+    """A call's number on each architecture, None where it doesn't exist."""
+
+    x86_64: int | None
+    aarch64: int | None
+
+    def on(self, machine: str) -> int | None:
+        """Return the number on the architecture."""
+        return {X86_64: self.x86_64, AARCH64: self.aarch64}[machine]
+
+
+class Only(NamedTuple):
+    """A condition on one argument of a call. It must be a number: a filter can't read what a pointer points to."""
+
+    place: int  # of the argument, counted from 0
+    values: tuple[int, ...]  # one of which it must be; OURSELVES stands for the process's id
+    mask: int = 0xFFFFFFFF  # bits that count
+
+
+class CallSet(NamedTuple):
+    """What a kind of process may call."""
+
+    calls: dict[str, Numbers]
+    conditions: dict[str, Sequence[Sequence[Only]]]  # a call is allowed if all of one of these hold
+
+
+def _table(text: str) -> dict[str, Numbers]:
+    rows = (row.split() for row in text.strip().splitlines())
+    return {name: Numbers(*(None if number == "-" else int(number) for number in numbers)) for name, *numbers in rows}
+
+
+# name, x86-64, aarch64
+_COMMON: Final = _table("""
+read 0 63
+write 1 64
+readv 19 65
+writev 20 66
+pread64 17 67
+pwrite64 18 68
+preadv 295 69
+pwritev 296 70
+close 3 57
+close_range 436 436
+lseek 8 62
+fstat 5 80
+newfstatat 262 79
+stat 4 -
+lstat 6 -
+statx 332 291
+access 21 -
+faccessat 269 48
+faccessat2 439 439
+readlink 89 -
+readlinkat 267 78
+getdents 78 -
+getdents64 217 61
+getcwd 79 17
+fcntl 72 25
+dup 32 23
+dup2 33 -
+dup3 292 24
+pipe 22 -
+pipe2 293 59
+poll 7 -
+ppoll 271 73
+select 23 -
+pselect6 270 72
+epoll_create 213 -
+epoll_create1 291 20
+epoll_ctl 233 21
+epoll_wait 232 -
+epoll_pwait 281 22
+eventfd2 290 19
+ioctl 16 29
+flock 73 32
+fadvise64 221 223
+statfs 137 43
+fstatfs 138 44
+mmap 9 222
+munmap 11 215
+mprotect 10 226
+mremap 25 216
+madvise 28 233
+brk 12 214
+msync 26 227
+mincore 27 232
+membarrier 324 283
+clone 56 220
+futex 202 98
+futex_waitv 449 449
+set_robust_list 273 99
+rseq 334 293
+set_tid_address 218 96
+arch_prctl 158 -
+exit 60 93
+exit_group 231 94
+sched_yield 24 124
+sched_getaffinity 204 123
+sched_getparam 143 121
+sched_getscheduler 145 120
+sched_get_priority_max 146 125
+sched_get_priority_min 147 126
+gettid 186 178
+getpid 39 172
+getppid 110 173
+getuid 102 174
+geteuid 107 175
+getgid 104 176
+getegid 108 177
+getresuid 118 148
+getresgid 120 150
+getpgrp 111 -
+getpgid 121 155
+getsid 124 156
+getgroups 115 158
+getrusage 98 165
+times 100 153
+sysinfo 99 179
+uname 63 160
+getcpu 309 168
+rt_sigaction 13 134
+rt_sigprocmask 14 135
+rt_sigreturn 15 139
+rt_sigpending 127 136
+rt_sigtimedwait 128 137
+rt_sigsuspend 130 133
+sigaltstack 131 132
+pause 34 -
+restart_syscall 219 128
+tgkill 234 131
+kill 62 129
+alarm 37 -
+setitimer 38 103
+getitimer 36 102
+nanosleep 35 101
+clock_nanosleep 230 115
+clock_gettime 228 113
+clock_getres 229 114
+gettimeofday 96 169
+time 201 -
+prlimit64 302 261
+getrandom 318 278
+prctl 157 167
+socketpair 53 199
+recvfrom 45 207
+sendto 44 206
+shutdown 48 210
+""")
+_OPENING: Final = _table("""
+open 2 -
+openat 257 56
+""")
+_SERVING_FILES: Final = _table("""
+socket 41 198
+bind 49 200
+listen 50 201
+accept 43 202
+accept4 288 242
+getsockname 51 204
+getpeername 52 205
+getsockopt 55 209
+setsockopt 54 208
+recvmsg 47 212
+sendmsg 46 211
+unlink 87 -
+unlinkat 263 35
+rename 82 -
+renameat 264 38
+renameat2 316 276
+mkdir 83 -
+mkdirat 258 34
+rmdir 84 -
+truncate 76 45
+ftruncate 77 46
+fallocate 285 47
+fsync 74 82
+fdatasync 75 83
+sync_file_range 277 84
+syncfs 306 267
+chmod 90 -
+fchmod 91 52
+fchmodat 268 53
+utimensat 280 88
+link 86 -
+linkat 265 37
+copy_file_range 326 285
+sendfile 40 71
+readahead 187 213
+umask 95 166
+getpriority 140 141
+""")
+
+_CLONE_THREAD: Final = 0x10000
+_WRITES: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
+_O_ASYNC: Final = 0x2000
+_F_SETFL: Final = 4
+# F_DUPFD, F_GETFD, F_SETFD, F_GETFL; F_GETLK, F_SETLK, F_SETLKW and the same of open files; F_DUPFD_CLOEXEC,
+# F_GETPIPE_SZ, F_GET_SEALS. F_SETOWN and F_SETSIG would send signals to any process; Landlock stops that since 6.12.
+_FCNTL: Final = (0, 1, 2, 3, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
+_STREAM: Final = Only(1, (socket.SOCK_STREAM,), mask=0xF)  # a datagram socket could be pointed at other processes
+_CONDITIONS: Final[dict[str, Sequence[Sequence[Only]]]] = {
+    "clone": [[Only(0, (_CLONE_THREAD,), mask=_CLONE_THREAD)]],  # threads, no processes
+    "kill": [[Only(0, (OURSELVES,))]],
+    "tgkill": [[Only(0, (OURSELVES,))]],
+    "prlimit64": [[Only(0, (0,))]],  # this process
+    "prctl": [[Only(0, (15, 16, 0x53564D41))]],  # PR_SET_NAME, PR_GET_NAME, PR_SET_VMA
+    "fcntl": [[Only(1, _FCNTL)], [Only(1, (_F_SETFL,)), Only(2, (0,), mask=_O_ASYNC)]],
+    # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: they read state, or set a flag of a descriptor
+    "ioctl": [[Only(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451))]],
+    "socketpair": [[_STREAM]],
+}
+_READING: Final[dict[str, Sequence[Sequence[Only]]]] = {
+    "open": [[Only(1, (os.O_RDONLY,), mask=_WRITES)]],
+    "openat": [[Only(2, (os.O_RDONLY,), mask=_WRITES)]],
+}
+
+NOT_THERE: Final = _table("""
+clone3 435 435
+openat2 437 437
+""")  # fail as on an older kernel, so that libraries use the older call: the filter can't read flags behind a pointer
+PARSER: Final = CallSet(_COMMON | _OPENING, _CONDITIONS | _READING)
+STORE: Final = CallSet(
+    _COMMON | _OPENING | _SERVING_FILES, _CONDITIONS | {"socket": [[Only(0, (socket.AF_UNIX,)), _STREAM]]}
+)
+
 
 ALLOW: Final = 0x7FFF0000
 KILL: Final = 0x80000000

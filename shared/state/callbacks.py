@@ -4,6 +4,9 @@ The first stage registers a callback before it decides on the submission, so tha
 written only if its stored revision is still the one that was read. The writer then reads it back, as in the ledger.
 """
 
+import base64
+import hashlib
+import hmac
 import itertools
 import time
 from collections.abc import Callable
@@ -176,3 +179,26 @@ def _payload(callback: Callback) -> Payload:
 def _read(point: Point) -> Callback:
     known = {name: value for name, value in point.payload.items() if value is not None}
     return msgspec.convert(known, Callback)
+
+
+_PREFIX: Final = "whsec_"
+
+
+def callback_key(secret: bytes, tenant: str) -> bytes:
+    """Return the key that signs a tenant's callbacks.
+
+    It is derived, so that a receiver who knows it can sign neither cursors nor another tenant's callbacks.
+    """
+    return hmac.new(secret, b"sluice callbacks\0" + tenant.encode(), hashlib.sha256).digest()
+
+
+def shown_key(key: bytes) -> str:
+    """Return the key as receivers configure it."""
+    return _PREFIX + base64.b64encode(key).decode()
+
+
+def signed_headers(key: bytes, id_: str, at: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a request; `at` is its time in seconds since 1970."""
+    digest = hmac.new(key, f"{id_}.{at}.".encode() + body, hashlib.sha256).digest()
+    signature = "v1," + base64.b64encode(digest).decode()
+    return {"webhook-id": id_, "webhook-timestamp": str(at), "webhook-signature": signature}

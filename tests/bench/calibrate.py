@@ -23,8 +23,8 @@ from services.ingest_worker.chunk import chunks
 from services.query_api.search.calibration import FILE, WORDS, Calibration, calibrations
 from services.query_api.search.candidates import Candidate, Features, LegRank
 from services.query_api.search.fusion import fuse
-from services.query_api.search.query import DEPTH
 from services.query_api.search.relevance import features, question
+from services.query_api.search.retrieval import DEPTH
 from shared.embedder.minilm import MiniLm
 from shared.store.bm25 import Bm25
 from tests.bench.eval import judgments, lines, ndcg

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from services.ingest_worker.chunk import chunks
-from shared.embedder.estimate import EstimatedTokens
+from shared.embedder.refusals import EstimatedTokens
 from tests.bench.report import Row
 from tests.e2e.text import WORDS
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.ingest_worker.chunk import CHUNKER
-from services.query_api.http.metrics import Metrics
+from services.query_api.http.monitoring import Metrics
 from services.query_api.http.problems import Problem
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters

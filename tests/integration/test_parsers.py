@@ -20,7 +20,7 @@ from services.ingest_worker.parser_child import MOST_FRAME, ParserPart, ParserRe
 from services.ingest_worker.parsers import ParserPool, alone
 from shared.contracts import Chunk, PreparedChunk
 from shared.embedder import TokenCounter
-from shared.embedder.estimate import EstimatedTokens
+from shared.embedder.refusals import EstimatedTokens
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Record
 from shared.log.consume import Handle

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
-from services.query_api.http.metrics import Metrics
+from services.query_api.http.monitoring import Metrics
 from services.query_api.search.retrieval import Retriever
 from shared.blobs import CLAIM_CHECK_BYTES
 from shared.contracts import DocumentExtracted, DocumentSubmitted, Note, decode
@@ -22,7 +22,7 @@ from tests.integration.pipeline import Pipeline, Quiet, running
 from tests.selection import CI_ONLY
 
 if TYPE_CHECKING:
-    from services.query_api.search.query import Mode
+    from services.query_api.search.retrieval import Mode
 
 NAME = document_id("default", "s", "lines")
 LINES = (

@@ -5,7 +5,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.ingest_worker.chunk.words import Words
+from services.ingest_worker.chunk.pack import Words
 
 _TEXTS = st.lists(
     st.text(max_size=20)

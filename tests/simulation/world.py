@@ -37,7 +37,7 @@ from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.documents.views import DocumentViews
-from services.query_api.http.metrics import Metrics
+from services.query_api.http.monitoring import Metrics
 from services.query_api.http.problems import Problem
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters

@@ -9,9 +9,8 @@ from shared.contracts import Chunk, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.ids import text_hash
-from shared.inputs.chunk_quality import semantic_score
 from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
-from shared.inputs.prepared_chunks import SEPARATOR
+from shared.inputs.prepared_chunks import SEPARATOR, semantic_score
 from shared.state.index import Generation
 
 

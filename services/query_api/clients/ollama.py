@@ -19,11 +19,10 @@ from litestar.response import ServerSentEvent, Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
 from services.query_api.answer.chat import ChatBody, ChatReply, chat
-from services.query_api.clients.asking import Asking, broken, figures, objects, sampling
+from services.query_api.clients.asking import Asking, ClientMessage, broken, figures, objects, sampling, turns_of
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
-from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Choice, Models
 from services.query_api.clients.reply_types import (
     OllamaAnswer,

@@ -18,11 +18,20 @@ from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
-from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, objects, sampling, with_pauses
+from services.query_api.clients.asking import (
+    KEEP_ALIVE_S,
+    Asking,
+    ClientMessage,
+    broken,
+    figures,
+    objects,
+    sampling,
+    turns_of,
+    with_pauses,
+)
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
-from services.query_api.clients.messages import ClientMessage, turns_of
 from services.query_api.clients.models import Models
 from services.query_api.clients.reply_types import ChatCompletion, EmbeddingList, OpenAIModel, OpenAIModels
 from services.query_api.http.auth import needs

@@ -8,7 +8,7 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
-from shared.state.callback_signature import callback_key, shown_key
+from shared.state.callbacks import callback_key, shown_key
 
 
 class CallbackKey(msgspec.Struct, frozen=True):

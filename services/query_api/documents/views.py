@@ -29,7 +29,7 @@ from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Note, Status, TextFormat
 from shared.ids import composed
 from shared.ids import document_id as id_of
-from shared.inputs.chunk_quality import quality
+from shared.inputs.prepared_chunks import quality
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Ledger
 from shared.store import Condition, Filter, Ids, Match, Payload

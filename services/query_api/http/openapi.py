@@ -11,14 +11,14 @@ from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
-from litestar import Litestar, Request
+from litestar import Litestar, Request, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.routes import HTTPRoute
 
-from services.query_api.http.auth import RoleGuard
-from services.query_api.http.lanes import JSON_ONLY, taken_by
-from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, is_openai
+from services.query_api.http.auth import RoleGuard, needs_key
+from services.query_api.http.lanes import JSON_ONLY, in_lane, taken_by
+from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, AnyRequest, is_openai
 from services.query_api.http.replies import JSON, Content, Replies, replies_of
 from shared.runtime.probes import OPEN
 
@@ -271,3 +271,15 @@ def _show(operation: dict[str, Any], example: RouteExample) -> None:
         for media_type in content:
             if media_type.partition(";")[0] in (example.replied, "*/*"):
                 content[media_type] |= {"example": example.reply}
+
+
+MORE_LINES = {
+    "GET /openapi.json": "describe every route in detail",
+    "GET /readyz": "say whether everything that Sluice needs works; open to everybody",
+}
+
+
+@get("/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))
+async def openapi(request: AnyRequest) -> dict[str, Any]:
+    """Describe every route."""
+    return described(request.app)

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from services.query_api.http.audit import note_change
-from services.query_api.http.metrics import Metrics
+from services.query_api.http.monitoring import Metrics
 from services.query_api.http.problems import unavailable
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters

@@ -11,28 +11,64 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal
 
 import msgspec
 import structlog
 
 from services.query_api.http.circuit_breaker import CircuitBreaker
-from services.query_api.http.metrics import Metrics
+from services.query_api.http.monitoring import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.candidates import Candidate, join
 from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.fusion import NO_WEIGHTS, fuse
-from services.query_api.search.query import DEPTH, Mode, Query
-from services.query_api.search.relevance import best
+from services.query_api.search.relevance import Question, best, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined
+from services.query_api.search.word_table import reads
 from shared.answers.follow_up import LONGEST_QUESTION
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
 from shared.reranker import Reranker
 from shared.state.index import Index
-from shared.store import Filter, Ids, Leg, StoreHit
+from shared.store import Filter, Ids, Leg, Sparse, StoreHit
 from shared.store.bm25 import Bm25
+
+Mode = Literal["hybrid", "dense", "sparse"]
+
+DEPTH = 50  # candidates per leg
+
+
+@dataclass
+class Query:
+    """What is searched for, and where. What the steps need of its text is made once, at its first use."""
+
+    tenant: str
+    text: str
+    where: Filter
+    mode: Mode
+    top_k: int
+    limit: int  # hits that each leg is asked for
+    bm25: Bm25
+    model: str  # name of the embedding model
+
+    @cached_property
+    def sparse(self) -> Sparse:
+        """Return the text's terms; empty for stop words and punctuation."""
+        return self.bm25.query(self.text)
+
+    @cached_property
+    def asked(self) -> Question:
+        """Return the text as it is compared with passages."""
+        return question(self.text)
+
+    @cached_property
+    def is_read(self) -> bool:
+        """Return whether the model reads the text's script and language."""
+        return reads(self.model, self.text)
+
 
 log = structlog.get_logger(__name__)
 

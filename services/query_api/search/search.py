@@ -33,9 +33,8 @@ from services.query_api.search.expansion import QueryExpander, merged
 from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
 from services.query_api.search.past import PastIndexes
-from services.query_api.search.query import DEPTH, Mode
 from services.query_api.search.results import Expanded, Explanation, Found, Results
-from services.query_api.search.retrieval import Retriever, Score, TopK
+from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
 from shared.inputs.metadata import variant_text

@@ -22,8 +22,7 @@ from services.ingest_worker.callback_sender import (
 )
 from services.ingest_worker.fetch.guard import Guard
 from shared.contracts import ERASED, LogPosition, Status, StatusNotice
-from shared.state.callback_signature import callback_key
-from shared.state.callbacks import Callback, Callbacks
+from shared.state.callbacks import Callback, Callbacks, callback_key
 from shared.state.ledger import Accepted, Entry, Last, Ledger, MovedTo
 from shared.state.signing_secret import submission_token
 from tests.fakes.store import MemoryStore

@@ -7,8 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from shared.sandbox.seccomp import ABSENT, ALLOW, KILL, REFUSE, program
-from shared.sandbox.syscalls import AARCH64, NOT_THERE, PARSER, STORE, X86_64, CallSet
+from shared.sandbox.seccomp import (
+    AARCH64,
+    ABSENT,
+    ALLOW,
+    KILL,
+    NOT_THERE,
+    PARSER,
+    REFUSE,
+    STORE,
+    X86_64,
+    CallSet,
+    program,
+)
 
 _AUDIT = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
 _HEADERS = {X86_64: "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", AARCH64: "/usr/include/asm-generic/unistd.h"}

@@ -1,11 +1,12 @@
 """Callbacks in the store: registered once, claimed by one worker, gone with their document."""
 
 import asyncio
+import base64
 
 import pytest
 
 from shared.contracts import LogPosition
-from shared.state.callbacks import FIRST_LOOK_MS, KEPT_MS, Callback, Callbacks
+from shared.state.callbacks import FIRST_LOOK_MS, KEPT_MS, Callback, Callbacks, callback_key, shown_key, signed_headers
 from tests.fakes.store import MemoryStore
 
 NAME, OTHER = "11111111-1111-5111-8111-111111111111", "22222222-2222-5222-8222-222222222222"
@@ -116,3 +117,25 @@ async def test_one_that_cannot_be_made_says_why_and_is_never_due(callbacks: Call
     assert await callbacks.due(10) == []
     page, after = await callbacks.waiting()
     assert (page, after) == ([], None)
+
+
+def test_it_is_that_of_the_specifications_example() -> None:
+    # From the reference libraries' README: github.com/standard-webhooks/standard-webhooks
+    key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+
+    headers = signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_each_tenant_has_a_key_of_its_own_that_does_not_tell_the_secret() -> None:
+    keys = {callback_key(b"secret", tenant) for tenant in ("default", "other", "")}
+
+    assert len(keys) == 3
+    assert b"secret" not in keys
+    assert callback_key(b"secret", "other") == callback_key(b"secret", "other")
+    assert shown_key(b"\x00\x01") == "whsec_AAE="

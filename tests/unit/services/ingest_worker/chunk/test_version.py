@@ -7,8 +7,7 @@ from services.ingest_worker.chunk import from_prepared, version_chunks
 from shared.contracts import Chunk, PreparedChunk
 from shared.errors import Rejected
 from shared.ids import text_hash
-from shared.inputs.chunk_quality import semantic_score
-from shared.inputs.prepared_chunks import prepared_text
+from shared.inputs.prepared_chunks import prepared_text, semantic_score
 from shared.state.index import Generation
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words

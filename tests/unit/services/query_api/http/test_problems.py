@@ -1,8 +1,14 @@
+import datetime as dt
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
 import httpx
+import msgspec
 import pytest
 from litestar import Litestar, get
+from msgspec import Meta
 
-from services.query_api.http.problems import HANDLERS, Problem, body, media_type, of_pipeline
+from services.query_api.http.problems import HANDLERS, Problem, body, in_words, media_type, of_contract, of_pipeline
 from shared.errors import Rejected, Unavailable
 from shared.runtime.probes import RETRY_AFTER_S
 
@@ -71,3 +77,64 @@ def test_a_rejection_is_the_callers(code: str, status: int) -> None:
     problem = of_pipeline(Rejected("no", code))
 
     assert (problem.status, problem.code) == (status, code.upper())
+
+
+class Inner(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+
+
+class Form(msgspec.Struct, kw_only=True):
+    title: str | None = None
+    tags: list[str] | str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1
+    weight: Annotated[float, Meta(ge=0, le=1)] = 0
+    above: Annotated[float, Meta(gt=0)] = 1
+    even: bool = True
+    code: Annotated[str, Meta(min_length=1, max_length=3)] = "x"
+    ids: Annotated[list[int], Meta(max_length=2)] = []
+    at: dt.datetime | None = None
+    id: UUID | None = None
+    order: Literal["up", "down"] = "up"
+    inner: Inner | None = None
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"title": 7}, "title: must be text, not a number"),
+        ({"title": True}, "title: must be text, not a boolean"),
+        ({"tags": 7}, "tags: must be text or a list, not a number"),
+        ({"tags": ["a", None]}, "tags[1]: must be text, not null"),
+        ({"limit": "many"}, "limit: must be a whole number, not text"),
+        ({"limit": 1.5}, "limit: must be a whole number, without a fraction"),
+        ({"limit": 0}, "limit: must be at least 1"),
+        ({"limit": 1001}, "limit: must be at most 1000"),
+        ({"limit": 10**30}, "limit: must be at most 1000"),
+        ({"weight": 2}, "weight: must be at most 1"),
+        ({"weight": "x"}, "weight: must be a number, not text"),
+        ({"above": 0}, "above: must be more than 0"),
+        ({"even": "maybe"}, "even: must be true or false, not text"),
+        ({"code": ""}, "code: must have at least 1 character"),
+        ({"code": "long"}, "code: must have at most 3 characters"),
+        ({"ids": [1, 2, 3]}, "ids: must have at most 2 items"),
+        ({"at": "today"}, "at: must be a time such as 2026-05-01T10:00:00Z"),
+        ({"id": "7"}, "id: must be a UUID"),
+        ({"order": "left"}, "order: 'left' is not a possible value; /openapi.json lists the possible ones"),
+        ({"inner": []}, "inner: must be an object, not a list"),
+        ({"inner": {}}, "inner.name: is required"),
+        ({"inner": {"name": "x", "age": 1}}, "inner.age: there is no such field"),
+        ([], "the body must be an object, not a list"),
+        (None, "the body must be an object, not null"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_a_person_s_words(sent: Any, sentence: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.convert(sent, Form)
+
+    problem = of_contract(refused.value)
+
+    assert (problem.status, problem.sentence) == (400, sentence)
+
+
+def test_a_message_that_is_not_known_is_kept() -> None:
+    assert in_words("Duration is out of range") == "duration is out of range"

@@ -7,10 +7,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.query_api.http.circuit_breaker import MOST_FAILURES, CircuitOpen
-from services.query_api.http.metrics import Metrics
+from services.query_api.http.monitoring import Metrics
 from services.query_api.search import retrieval
-from services.query_api.search.query import Mode
-from services.query_api.search.retrieval import Retriever
+from services.query_api.search.retrieval import Mode, Retriever
 from shared.errors import Unavailable
 from shared.state.index import Index
 from shared.store.bm25 import Bm25

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.store.folder_lock import lock, owner
+from shared.store.edge_server import lock, owner
 
 
 @pytest.mark.parametrize("held", ["lock", "collections/generations/0/wal"])

@@ -6,7 +6,7 @@ import pytest
 
 from services.query_api.answer.answering import Answer, Retrieval
 from services.query_api.answer.citing import citations
-from services.query_api.clients.file_search import RESULTS, call_item, file_citations, retrieval_of
+from services.query_api.clients.responses import RESULTS, call_item, file_citations, retrieval_of
 from services.query_api.http.problems import Problem
 from services.query_api.search.filters import filter_of
 from shared.answers import Passage

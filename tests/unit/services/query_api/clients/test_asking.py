@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from services.query_api.clients.messages import ClientMessage, turns_of
+from services.query_api.clients.asking import ClientMessage, turns_of
 from services.query_api.http.problems import Problem
 from shared.answers import ToolCall
 
