@@ -25,7 +25,7 @@ from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, Forwarded
 from shared.errors import Rejected
-from shared.inputs.metadata import InvalidMetadata, check_storable
+from shared.inputs.metadata import InvalidMetadata, checked_metadata
 from shared.inputs.names import check_described, check_names
 from shared.inputs.urls import canonical
 from shared.log import Publish, Record
@@ -284,7 +284,7 @@ def _check_described(submitted: DocumentSubmitted) -> None:
     """Raise Rejected for what a foreign producer may not send. The doors refuse such a request."""
     check_described(submitted)
     try:
-        check_storable(submitted.metadata, "metadata")
+        checked_metadata(submitted.metadata, "metadata")
     except InvalidMetadata as error:
         raise Rejected(str(error)) from None
 

@@ -33,21 +33,12 @@ def checked_metadata(metadata: Mapping[str, Any], field: str) -> dict[str, Any]:
         size = 0  # the check says how deep it may be
     if size > MOST_BYTES:  # first, because the check costs more
         raise InvalidMetadata(field, f"is larger than {MOST_BYTES} bytes")
-    check_storable(metadata, field)
-    return dict(metadata)
-
-
-def check_storable(metadata: Mapping[str, Any], field: str) -> None:
-    """Return None if the store takes the metadata, whatever its size.
-
-    Raises:
-        InvalidMetadata: an integer is too large, or the whole is nested too deeply.
-    """
     try:
         _check(metadata, field, MOST_DEPTH)
     except _TooLarge as wrong:
         path = "".join(reversed(wrong.path))
         raise InvalidMetadata(field + path, "is an integer beyond 64 bits; send it as a string") from None
+    return dict(metadata)
 
 
 class _TooLarge(ValueError):  # noqa: N818 - says what the integer is

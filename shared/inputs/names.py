@@ -1,4 +1,4 @@
-"""The longest names, titles and tags that a document may have, by whatever door it comes. Pure."""
+"""The longest names and descriptions that a document may have, by whatever door it comes. Pure."""
 
 from typing import Final
 
@@ -8,6 +8,9 @@ from shared.errors import Rejected
 LONGEST_SOURCE: Final = 200  # characters
 LONGEST_PATH: Final = 2000
 LONGEST_TITLE: Final = 1000
+LONGEST_DESCRIPTION: Final = 10_000
+LONGEST_HASH: Final = 200
+LONGEST_MEDIA_TYPE: Final = 500  # with its parameters
 MOST_TAGS: Final = 64
 LONGEST_TAG: Final = 200
 
@@ -19,8 +22,12 @@ def check_names(submitted: DocumentSubmitted) -> None:
 
 
 def check_described(submitted: DocumentSubmitted) -> None:
-    """Raise Rejected with code `too_long` if the title or a tag is, or if there are too many tags."""
+    """Raise Rejected with code `too_long` if a field beside the names is, or if there are too many tags."""
     _check("title", submitted.title or "", LONGEST_TITLE)
+    _check("description", submitted.description or "", LONGEST_DESCRIPTION)
+    _check("filename", submitted.filename or "", LONGEST_PATH)
+    _check("hash", submitted.hash or "", LONGEST_HASH)
+    _check("mediaType", submitted.media_type or "", LONGEST_MEDIA_TYPE)
     if len(submitted.tags) > MOST_TAGS:
         raise Rejected(f"tags has {len(submitted.tags)} tags, but at most {MOST_TAGS} are allowed", "too_long")
     for tag in submitted.tags:

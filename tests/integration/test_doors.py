@@ -312,6 +312,34 @@ async def test_who_comes_back_after_the_end_is_sent_away(client: httpx.AsyncClie
     assert gone == "deleted"
 
 
+@pytest.mark.parametrize("field", ["title", "description", "hash"])
+async def test_a_field_that_is_too_long_is_named_at_every_door(client: httpx.AsyncClient, field: str) -> None:
+    long = {"source": "s", "path": "long", field: "x" * 20_000}
+    file = {"file": ("a.txt", HERONS)}
+
+    refused = [
+        await client.post("/rag/ingest", json=long | {"text": HERONS}),
+        await client.post("/rag/ingest/upload", files=file, data=long),
+        await client.post("/knowledge-base", files=file, data=long),
+    ]
+    if field != "hash":
+        refused.append(await client.patch(f"/rag/documents/{await ingested(client)}", json={field: "x" * 20_000}))
+    batch = await client.post("/rag/ingest/batch", json=[long | {"text": HERONS}])
+
+    assert {problem(each, 400).partition(" characters")[0] for each in refused} == {f"{field}: has 20000"}
+    assert batch.json()["details"]["items"][0]["error"].startswith(f"{field}: has 20000 characters")
+
+
+async def test_a_filename_and_a_type_have_limits_beside_the_path(client: httpx.AsyncClient) -> None:
+    names = [("a" * 3000 + ".txt", "text/plain"), ("a.txt", "text/plain; a=" + "m" * 3000)]
+    replies = [
+        await client.post("/rag/ingest/upload", files={"file": (name, HERONS, kind)}, data={"path": "a.txt"})
+        for name, kind in names
+    ]
+
+    assert [problem(each, 400).partition(":")[0] for each in replies] == ["filename", "mediaType"]
+
+
 async def test_a_failure_is_told_by_its_reason(client: httpx.AsyncClient) -> None:
     reply = await client.post("/rag/ingest/upload", files={"file": ("broken.pdf", b"%PDF-1.7 nothing")})
 

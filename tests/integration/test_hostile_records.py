@@ -9,7 +9,7 @@ import pytest
 
 from shared.contracts import LogPosition
 from shared.ids import document_id
-from shared.inputs.metadata import MOST_DEPTH
+from shared.inputs.metadata import MOST_BYTES, MOST_DEPTH
 from shared.log import Log
 from shared.topics import SUBMITTED
 from tests.contract.logs import until
@@ -62,9 +62,11 @@ async def test_hostile_records_are_set_aside_and_stop_nobody(stages: FirstStages
     ("metadata", "sentence"),
     [
         ({"a": 2**80}, "metadata.a is an integer beyond 64 bits; send it as a string"),
+        ({"a": [{"b": -(2**64)}]}, "metadata.a[0].b is an integer beyond 64 bits; send it as a string"),
         (DEEP, f"metadata is nested deeper than {MOST_DEPTH} levels"),
+        ({"a": "m" * 400_000}, f"metadata is larger than {MOST_BYTES} bytes"),
     ],
-    ids=["integer", "depth"],
+    ids=["integer", "within", "depth", "size"],
 )
 async def test_metadata_that_no_store_takes_are_refused_by_field(
     stages: FirstStages, users: AsyncExitStack, metadata: dict[str, Any], sentence: str
@@ -89,8 +91,12 @@ async def test_metadata_that_no_store_takes_are_refused_by_field(
         {"title": "t" * 400_000},
         {"tags": ["t"] * 20_000},
         {"tags": ["t" * 400_000]},
+        {"description": "d" * 400_000},
+        {"filename": "f" * 400_000},
+        {"hash": "h" * 400_000},
+        {"mediaType": "text/plain; a=" + "m" * 400_000},
     ],
-    ids=["source", "path", "title", "tags", "tag"],
+    ids=["source", "path", "title", "tags", "tag", "description", "filename", "hash", "type"],
 )
 async def test_a_record_has_the_limits_of_http(
     stages: FirstStages, users: AsyncExitStack, fields: dict[str, Any]

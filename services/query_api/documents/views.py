@@ -20,7 +20,7 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import METADATA, in_lane
 from services.query_api.http.problems import Problem, invalid, not_found
 from services.query_api.http.replies import replies
-from services.query_api.http.request import ApiRequest, metadata_of, tags_of
+from services.query_api.http.request import ApiRequest, described, metadata_of, tags_of
 from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
@@ -417,7 +417,7 @@ async def rag_document_patch(
     )
     if entry.erased:
         raise not_found()
-    return await taken(request, submissions, document)
+    return await taken(request, submissions, described(document))
 
 
 def version_of(if_match: str | None) -> int | None:

@@ -20,9 +20,11 @@ from services.query_api.http.lanes import taken_by
 from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import fields_of, is_ours, warn, warn_of_unknown
+from shared.contracts import DocumentSubmitted
+from shared.errors import Rejected
 from shared.ids import composed
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
-from shared.inputs.names import LONGEST_TAG, MOST_TAGS
+from shared.inputs.names import LONGEST_TAG, MOST_TAGS, check_described
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -214,6 +216,16 @@ def name_of(value: str, field: str, longest: int) -> str:
     if len(value) > longest:
         raise invalid(field, f"has {len(value)} characters, but at most {longest} are allowed")
     return value
+
+
+def described(document: DocumentSubmitted) -> DocumentSubmitted:
+    """Return the submission, or raise the 400 for a field that is too long."""
+    try:
+        check_described(document)
+    except Rejected as error:
+        field, _, what = error.sentence.partition(" ")
+        raise invalid(field, what) from None
+    return document
 
 
 def wait_of(request: Request[Any, Any, Any], *, otherwise: float = DEFAULT_WAIT_S) -> tuple[float, dict[str, str]]:

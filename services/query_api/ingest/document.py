@@ -16,7 +16,16 @@ from services.query_api.http.lanes import CHUNKS, WHOLE, in_lane
 from services.query_api.http.problems import MOST_NAMED, Problem, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import warn
-from services.query_api.http.request import ApiRequest, beside, metadata_of, name_of, parse_json, tags_of, wait_of
+from services.query_api.http.request import (
+    ApiRequest,
+    beside,
+    described,
+    metadata_of,
+    name_of,
+    parse_json,
+    tags_of,
+    wait_of,
+)
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
 from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected
@@ -181,7 +190,7 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
         **body,
         submitted_at=now_ms(),
     )
-    return document, skipped
+    return described(document), skipped
 
 
 def hash_doubt(document: DocumentSubmitted) -> str | None:

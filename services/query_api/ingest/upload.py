@@ -28,7 +28,7 @@ from services.query_api.http.lanes import WHOLE, in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import JSON, replies
 from services.query_api.http.reply_warnings import warn, warn_of_unknown
-from services.query_api.http.request import FORM, ApiRequest, content_type, name_of, tags_of, wait_of
+from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
 from services.query_api.ingest.document import (
     IngestReply,
     callback_of,
@@ -297,7 +297,7 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         raise invalid("file", f"{file.name} is empty" if file.name else "the body is empty")
     path = file.path or _last(fields, "path") or file.name or content_name(content)
     tags = [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)]
-    return DocumentSubmitted(
+    document = DocumentSubmitted(
         tenant=tenant,
         source=name_of(_last(fields, "source") or "upload", "source", LONGEST_SOURCE),
         path=name_of(path, "path", LONGEST_PATH),
@@ -315,6 +315,7 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         hash=_last(fields, "hash"),
         submitted_at=now_ms(),
     )
+    return described(document)
 
 
 @asynccontextmanager

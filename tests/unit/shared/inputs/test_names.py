@@ -5,6 +5,9 @@ import pytest
 from shared.contracts import DocumentSubmitted, erasure
 from shared.errors import Rejected
 from shared.inputs.names import (
+    LONGEST_DESCRIPTION,
+    LONGEST_HASH,
+    LONGEST_MEDIA_TYPE,
     LONGEST_PATH,
     LONGEST_SOURCE,
     LONGEST_TAG,
@@ -27,7 +30,15 @@ def test_a_name_that_is_too_long_is_refused_with_its_length(field: str) -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"title": "t" * (LONGEST_TITLE + 1)}, {"tags": ("t",) * (MOST_TAGS + 1)}, {"tags": ("t" * (LONGEST_TAG + 1),)}],
+    [
+        {"title": "t" * (LONGEST_TITLE + 1)},
+        {"tags": ("t",) * (MOST_TAGS + 1)},
+        {"tags": ("t" * (LONGEST_TAG + 1),)},
+        {"description": "d" * (LONGEST_DESCRIPTION + 1)},
+        {"filename": "f" * (LONGEST_PATH + 1)},
+        {"hash": "h" * (LONGEST_HASH + 1)},
+        {"media_type": "m" * (LONGEST_MEDIA_TYPE + 1)},
+    ],
 )
 def test_what_describes_a_document_has_the_limits_of_http(fields: dict[str, Any]) -> None:
     with pytest.raises(Rejected) as refused:
@@ -37,7 +48,14 @@ def test_what_describes_a_document_has_the_limits_of_http(fields: dict[str, Any]
 
 
 def test_all_at_their_limits_pass_and_so_does_an_erasure() -> None:
-    largest = _submitted(title="t" * LONGEST_TITLE, tags=("t" * LONGEST_TAG,) * MOST_TAGS)
+    largest = _submitted(
+        title="t" * LONGEST_TITLE,
+        tags=("t" * LONGEST_TAG,) * MOST_TAGS,
+        description="d" * LONGEST_DESCRIPTION,
+        filename="f" * LONGEST_PATH,
+        hash="h" * LONGEST_HASH,
+        media_type="m" * LONGEST_MEDIA_TYPE,
+    )
 
     for submitted in (largest, erasure("a", "0" * 32)):
         check_names(submitted)
