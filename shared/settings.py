@@ -84,6 +84,7 @@ class Settings(BaseSettings):
     blobs: str = "file:"  # large bodies: file:, file:/another/folder, or s3://bucket/prefix?endpoint=http://host:9000
 
     tenant_topics: str = ""  # topics of other producers, each with its tenant: acme.documents:acme,…
+    keep_originals: float = Field(default=7.0, ge=1)  # days for which what was sent is kept, to be read again
     audit_retention: float = Field(default=365.0, ge=0)  # days for which the audit trail is kept; 0: for ever
     compaction_lag: float = Field(default=7.0, ge=0, le=3650)  # days that replaced versions are kept, for --as-of
     partitions: int = Field(default=8, ge=1, le=1000)  # partitions of a new topic; existing topics keep theirs
@@ -220,6 +221,11 @@ class Settings(BaseSettings):
     def topics_of_tenants(self) -> dict[str, str]:
         """Return the tenant of each topic of other producers."""
         return parse_tenant_topics(self.tenant_topics)
+
+    @property
+    def keep_originals_ms(self) -> int:
+        """Return for how many ms submissions are kept."""
+        return int(self.keep_originals * 86_400_000)
 
     @property
     def audit_retention_ms(self) -> int | None:

@@ -130,6 +130,7 @@ def pipeline_topics(
     *,
     partitions: int = PARTITIONS,
     replication: int | None = None,
+    submitted_retention_ms: int = 7 * DAY,
     audit_retention_ms: int | None = None,
     compaction_lag_ms: int = COMPACTION_LAG_MS,
 ) -> tuple[Topic, ...]:
@@ -138,7 +139,7 @@ def pipeline_topics(
     `compaction_lag_ms` is how long documents.extracted keeps versions that newer ones have replaced.
     """
     return (
-        Topic(name=SUBMITTED, partitions=partitions, replication=replication),
+        Topic(name=SUBMITTED, partitions=partitions, replication=replication, retention_ms=submitted_retention_ms),
         Topic(
             name=EXTRACTED,
             partitions=partitions,

@@ -17,6 +17,7 @@ from shared.ids import file_hash
 
 AT_ONCE: Final = 16  # enough to keep the server's stages busy, and few enough to have so many files in memory
 COMPARED_AT_ONCE: Final = 500
+NOT_KEPT: Final = "NOT_KEPT"  # code of a document whose original is gone
 MOST_PERCENT: Final = 20  # share of a source's documents that may be removed without confirming their number
 RENAMES_LOOKED_FOR: Final = 1000  # missing documents that are looked up one by one
 
@@ -56,6 +57,14 @@ class Lookups(Protocol):
         ...
 
 
+class Rereading(Protocol):
+    """The request for reading documents again, as `Client` has it."""
+
+    def reread(self, document_id: str) -> dict[str, Any]:
+        """Let the document be read again and return its outcome."""
+        ...
+
+
 class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How one document ended: created, updated, unchanged, deleted, accepted (in progress), skipped, or failed."""
 
@@ -64,6 +73,7 @@ class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     document_id: str | None = None
     chunk_count: int | None = None
     error: str | None = None
+    code: str | None = None
     renamed_to: str | None = None  # for a deleted document: the path of the created one with the same content
     dropped: tuple[str, ...] = ()  # fields that the previous version had and this one lacks
     notes: tuple[dict[str, str], ...] = ()  # the first of what could not be read: code, place, message
@@ -157,6 +167,16 @@ def remove(
     _each(documents.items(), removed, done)
 
 
+def reread_each(documents: Iterable[tuple[str, str]], server: Rereading, *, done: Done) -> None:
+    """Let the documents, given as path and id, be read again; `done` is called for each. Raises ServerAway."""
+
+    def read(item: tuple[str, str]) -> LoadOutcome:
+        ended = outcome(item[0], lambda: server.reread(item[1]))
+        return msgspec.structs.replace(ended, status="not kept") if ended.code == NOT_KEPT else ended
+
+    _each(documents, read, done)
+
+
 def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> None:
     """Call `done` with the result of `act` for each item, a bounded number of them at a time."""
     waiting = iter(items)
@@ -214,7 +234,9 @@ def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
         reply = ask()
     except ServerAway:
         raise
-    except (RequestRefused, OSError) as error:
+    except RequestRefused as error:
+        return LoadOutcome(path=path, status="failed", error=str(error), code=error.code or None)
+    except OSError as error:
         return LoadOutcome(path=path, status="failed", error=str(error))
     return LoadOutcome(
         path=path,

@@ -35,7 +35,11 @@ class CommandError(Exception):
 
 
 class RequestRefused(CommandError):  # noqa: N818 - reads as what happened to the request
-    """The server refused one request; others may succeed. The sentence is the server's, if it sent one."""
+    """The server refused one request; others may succeed. Sentence and code are the server's, if it sent them."""
+
+    def __init__(self, sentence: str, code: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
 
 
 class Forbidden(RequestRefused):
@@ -200,6 +204,10 @@ class Client:
             raise Misuse(f"several documents have the path {named}; give one of their ids: {several}")
         raise RequestRefused(f"no document has the id, path or address {named}; list them with `sluice documents ls`")
 
+    def reread(self, document_id: str) -> dict[str, Any]:
+        """Let the document be read again from its original if its reader has changed; returns what `upload` does."""
+        return self._waiting("POST", f"/rag/documents/{document_id}/reread")
+
     def text(self, document_id: str) -> str:
         """Return the document's extracted text."""
         return self._send("GET", f"/rag/documents/{_segment(document_id)}/text").text
@@ -347,7 +355,7 @@ class Client:
             return reply
         if reply.status_code == httpx.codes.FORBIDDEN:
             raise Forbidden(_sentence(reply))
-        raise RequestRefused(_sentence(reply))
+        raise RequestRefused(_sentence(reply), _code(reply))
 
     def _once(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:

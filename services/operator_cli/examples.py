@@ -13,6 +13,7 @@ _EXAMPLES: Final = {
     "demo": "sluice demo",
     "ingest": "sluice ingest ./handbook --source handbook --tags 2026",
     "inspect": "sluice inspect report.pdf --json",
+    "reread": "sluice reread --source handbook",
     "search": "sluice search 'tickets for the boat' --top-k 3",
     "ask": "sluice ask 'When is the tower open?' --source handbook",
     "erase": "sluice erase --source handbook --dry-run",

@@ -16,7 +16,7 @@ import typer
 from services.operator_cli.commands.data import backup, migrate, optimize, restore, verify
 from services.operator_cli.commands.dlq import dlq
 from services.operator_cli.commands.documents import documents, erase
-from services.operator_cli.commands.ingest import ingest
+from services.operator_cli.commands.ingest import ingest, reread
 from services.operator_cli.commands.ingest import inspect as inspect_file
 from services.operator_cli.commands.log_tools import groups, lag, replay
 from services.operator_cli.commands.operate import audit, stats, tenants
@@ -37,7 +37,7 @@ app = typer.Typer(
 )
 GROUPS: Final[dict[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {  # as the help shows them
     "Use": (search, ask, open_page, mcp, evaluate),
-    "Documents": (ingest, inspect_file, documents, erase, dlq),
+    "Documents": (ingest, inspect_file, reread, documents, erase, dlq),
     "Index": (verify, reindex, optimize),
     "Operate": (stats, lag, groups, replay, tenants, audit, backup, restore, migrate),
     "Set up": (serve, ingest_worker, embed_worker, query_api, store, init, doctor, demo, config, keys),

@@ -192,7 +192,7 @@ def make_api(parts: ApiParts) -> Litestar:
         ),
         "details": detail.DocumentDetails(library, parts.index, parts.callbacks, signer),
         "callback_keys": callback_key.CallbackKeys(parts.secret),
-        "originals": original.Originals(library, parts.log, parts.blobs),
+        "originals": original.Originals(library, parts.index, parts.log, parts.blobs),
         "tracker": events.ProgressTracker(library, parts.index, parts.notices),
         "selector": selector,
         "checker": unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index),

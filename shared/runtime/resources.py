@@ -229,6 +229,7 @@ def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ..
         generation.id,
         partitions=settings.partitions,
         replication=replication,
+        submitted_retention_ms=settings.keep_originals_ms,
         audit_retention_ms=settings.audit_retention_ms,
         compaction_lag_ms=settings.compaction_lag_ms,
     )

@@ -71,6 +71,7 @@ REQUESTS: Final[Mapping[str, RouteExample]] = {
     "rag_context": RouteExample(body={**_ASKED, "topK": 1}),
     "rag_query": RouteExample(body={"question": "When does the ferry leave?", "documentIds": [FERRY]}),
     "chat": RouteExample(body={"message": "When does the ferry leave?", "useRag": True, "ragTopK": 1}),
+    "rag_document_reread": RouteExample(path={"document_id": FERRY}),
     "rag_document_patch": RouteExample(path={"document_id": FERRY}, body={"tags": ["boats", "2026"]}),
     "openai_models": RouteExample(),
     "openai_model": RouteExample(path={"name": _MODEL}),

@@ -1,12 +1,16 @@
 """What a document's page tells: its fields, stages, progress and original; and the warnings of replies."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from services.query_api.app import ApiParts
+from shared.contracts import BlobRef
+from shared.state.ledger import Entry
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, ingested, problem
 from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_zip
@@ -160,6 +164,38 @@ async def test_a_repeated_submission_keeps_the_original_at_hand(client: httpx.As
     assert await ingested(client, LANTERN) == id_
 
     assert (await client.get(f"/rag/documents/{id_}/original")).text == LANTERN
+
+
+@pytest.mark.parametrize("door", ["text", "file"])
+async def test_a_document_is_read_again_where_its_reader_has_changed(
+    client: httpx.AsyncClient, parts: ApiParts, door: str
+) -> None:
+    fields: dict[str, Any] = {"title": "Pier", "description": "Lit", "tags": ["harbour"]}
+    if door == "text":
+        id_ = await ingested(client, LANTERN, metadata={"year": 1900}, **fields)
+    else:
+        more = {**fields, "metadata": '{"year": 1900}', "chunkSize": "400"}
+        sent = await client.post("/rag/ingest/upload", data=more, files={"f": ("a.md", LANTERN, "text/markdown")})
+        id_ = sent.json()["documentId"]
+    before = await shown(client, id_)
+    fresh = (await client.post(f"/rag/documents/{id_}/reread")).json()
+    entry = await parts.ledger.get(id_)
+    assert entry is not None
+
+    def as_of_older(reader: str, text: BlobRef | None) -> Callable[[Entry | None], Entry | None]:
+        older = msgspec.structs.replace(entry.accepted, extractor=reader, text=text)
+        return lambda seen: seen and msgspec.structs.replace(seen, accepted=older)
+
+    await parts.ledger.update(id_, as_of_older("md:0", entry.accepted.text))
+    same = (await client.post(f"/rag/documents/{id_}/reread")).json()
+    await parts.ledger.update(id_, as_of_older("md:1", BlobRef(sha256="0" * 64, size=1)))
+    other = (await client.post(f"/rag/documents/{id_}/reread")).json()
+
+    assert [each["status"] for each in (fresh, same, other)] == ["unchanged", "unchanged", "updated"]
+    after = await shown(client, id_)
+    for name in ("title", "description", "tags", "metadata", "sha256", "chunkCount"):
+        assert after[name] == before[name]
+    assert after.get("chunkSize") == before.get("chunkSize")
 
 
 @CI_ONLY

@@ -20,6 +20,7 @@ from services.operator_cli.bulk_load import (
     outcome,
     remove,
     renames,
+    reread_each,
     to_send,
 )
 from services.operator_cli.client import Client, CommandError, Misuse, ServerAway
@@ -189,6 +190,22 @@ def ingest(client: Client, options: IngestOptions, pause: Callable[[float], None
     report.total()
     if options.watch:
         _watch(client, options, watched, report, pause)
+    return 1 if report.counts["failed"] else 0
+
+
+def reread(client: Client, source: str | None, *, as_json: bool) -> int:
+    """Let the source's documents be read again; return the exit code: 1 if one failed. Raises ServerAway."""
+    report = IngestReport(IngestOptions(what=(), source=source, as_json=as_json))
+    listed = client.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
+    with progress(len(listed), "reading") as step:
+
+        def done(ended: LoadOutcome) -> None:
+            step(ended.path)
+            report(ended)
+
+        ready = ((each["path"], each["documentId"]) for each in listed if each["state"] == "ready")
+        reread_each(ready, client, done=done)
+    report.total()
     return 1 if report.counts["failed"] else 0
 
 

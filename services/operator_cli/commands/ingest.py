@@ -1,11 +1,11 @@
-"""`sluice ingest` and `inspect`."""
+"""`sluice ingest`, `inspect` and `reread`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from services.operator_cli.options import Json, client_of
+from services.operator_cli.options import Json, Source, client_of
 
 
 def ingest(
@@ -99,3 +99,10 @@ def inspect(
         print_json(seen)
     else:
         print("\n\n".join(markdown(seen)))
+
+
+def reread(context: typer.Context, *, source: Source = None, as_json: Json = False) -> None:
+    """Read documents again from their originals where the reader of their format has changed since."""
+    from services.operator_cli.actions.ingest import reread as reread_all
+
+    raise typer.Exit(reread_all(client_of(context), source, as_json=as_json))

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 from aiokafka import TopicPartition
-from litestar import Response, get
+from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -17,13 +17,16 @@ from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.ingest.document import IngestReply, now_ms, taken
+from services.query_api.ingest.submissions import Submissions
 from shared.blobs import Blobs
-from shared.contracts import DocumentSubmitted
+from shared.contracts import DocumentSubmitted, Given, TextReading
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Record
 from shared.log.headers import partition_here
 from shared.log.read import reading
+from shared.state.index import Index
 from shared.state.ledger import Entry
 from shared.submission import submission_of
 from shared.topics import DAY, SUBMITTED
@@ -44,8 +47,9 @@ class Original(msgspec.Struct, frozen=True):
 class Originals:
     """Reads submitted bodies from the log. Raises Unavailable when the log or the blob store is away."""
 
-    def __init__(self, library: DocumentViews, log: Log, blobs: Blobs) -> None:
+    def __init__(self, library: DocumentViews, index: Index, log: Log, blobs: Blobs) -> None:
         self._library = library
+        self._index = index
         self._log = log
         self._blobs = blobs
 
@@ -66,6 +70,36 @@ class Originals:
             name=PurePosixPath(submitted.filename or entry.path).name or "document",
             media_type=_media_type(submitted),
             etag=f'"{entry.accepted.version}"',
+        )
+
+    async def reread(self, tenant: str, document_id: str) -> DocumentSubmitted | None:
+        """Return the accepted version's submission, to be read again; None if its reader hasn't changed since.
+
+        Raises:
+            Problem: 404, as `original`.
+        """
+        accepted = (await self._library.entry(tenant, document_id)).accepted
+        code = await self._index.code()
+        if code is not None and accepted.extractor in code.extractor.split():
+            return None
+        original = await self.original(tenant, document_id)
+        entry = await self._library.entry(tenant, document_id)
+        sent = await self._submitted(entry)
+        text = None if sent is None else sent.text  # a text is read otherwise than a file
+        given, reading = entry.accepted.given or Given(), entry.accepted.reading or TextReading(extracted={})
+        return DocumentSubmitted(
+            tenant=tenant,
+            source=entry.source,
+            path=entry.path,
+            text=text,
+            content=original.body if text is None else None,
+            **msgspec.structs.asdict(given),
+            filename=reading.filename,
+            media_type=reading.media_type,
+            url=reading.url,
+            chunk_size=reading.chunk_size,
+            chunk_overlap=reading.chunk_overlap,
+            submitted_at=now_ms(),
         )
 
     async def _submitted(self, entry: Entry) -> DocumentSubmitted | None:
@@ -131,6 +165,29 @@ async def rag_document_original(
             "ETag": original.etag,
         },
     )
+
+
+@post(
+    "/rag/documents/{document_id:str}/reread",
+    operation_id="rag_document_reread",
+    guards=[needs("ingest")],
+    opt=in_lane("bring") | replies(409, 422, accepted=True),
+    status_code=200,
+)
+async def rag_document_reread(
+    document_id: FromPath[str],
+    request: ApiRequest,
+    originals: NamedDependency[Originals],
+    submissions: NamedDependency[Submissions],
+) -> Response[IngestReply]:
+    """Read the document again from its original if its format's reader has changed since; else it is `unchanged`.
+
+    Where the text stays the same, nothing is embedded.
+    """
+    document = await originals.reread(request.user.tenant, document_id)
+    if document is None:
+        return Response(IngestReply(status="unchanged", document_id=document_id))
+    return await taken(request, submissions, document)
 
 
 def _media_type(submitted: DocumentSubmitted) -> str:

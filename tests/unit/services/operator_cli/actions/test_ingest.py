@@ -94,7 +94,7 @@ def test_one_file_that_fails_fails_the_command_and_is_named(sluice: Sluice, wire
     assert ran.err == "a.pdf: the PDF can't be read\n"
     assert as_json.code == 1
     assert lines(as_json.out) == [
-        {"path": "a.pdf", "status": "failed", "error": "the PDF can't be read"},
+        {"path": "a.pdf", "status": "failed", "error": "the PDF can't be read", "code": "UNREADABLE"},
         {"source": "files", "dryRun": False, "counts": {"failed": 1}},
     ]
 
@@ -129,6 +129,20 @@ def test_empty_files_of_a_folder_are_skipped_and_said_once(sluice: Sluice, wire:
     assert as_json.code == 0
     assert {"path": "blank.md", "status": "skipped"} in lines(as_json.out)
     assert "skipped" not in kept.err + kept.out
+
+
+def test_documents_are_read_again_from_what_is_kept(sluice: Sluice, wire: Wire) -> None:
+    states = {"a": "ready", "b": "ready", "c": "ready", "d": "deleted"}
+    items = [{"documentId": id_, "path": "same.md", "state": state} for id_, state in states.items()]
+    wire.answers("GET", DOCUMENTS, {"items": items, "nextCursor": None})
+    wire.answers("POST", f"{DOCUMENTS}/a/reread", {"status": "updated", "documentId": "a"})
+    wire.answers("POST", f"{DOCUMENTS}/b/reread", {"status": "unchanged", "documentId": "b"})
+    wire.refuses("POST", f"{DOCUMENTS}/c/reread", 404, "it isn't kept", "NOT_KEPT")
+
+    ran = sluice("reread", "--source", "handbook")
+
+    assert (ran.code, ran.out) == (0, "3 documents in handbook: 1 not kept, 1 unchanged, 1 updated\n")
+    assert ran.err == "same.md: it isn't kept\n"
 
 
 def test_nothing_to_load_is_said(sluice: Sluice, tmp_path: Path) -> None:
