@@ -78,7 +78,7 @@ fuzz: $(DEV) ## send made-up requests to every route and judge each reply: make 
 mutants: $(DEV) ## break the code on purpose and show which check notices
 	@exec $(PY) -m tests.mutants
 
-bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, search, answers, standalone, distributed, generations, console, crowds or growth (DOCUMENTS='1000 10000'; CHUNKS=1000000 of search; KEEP=folder)
+bench: $(DEV) ## measure, and print the figures beside their bars: make bench ONLY=chunks, search, answers, standalone, distributed, generations, console, crowds, gaps or growth (DOCUMENTS='1000 10000'; CHUNKS=1000000 of search; KEEP=folder)
 	@exec $(PY) -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(DOCUMENTS),--documents $(DOCUMENTS)) $(if $(CHUNKS),--chunks $(CHUNKS)) $(if $(KEEP),--keep "$(KEEP)")
 
 bench-peers: $(DEV) ## measure Sluice beside other programs and write docs/comparison.md: make bench-peers ONLY='bare sluice chroma' (installs each peer once, up to 2 GB)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from litestar import Litestar
 from litestar.routes import HTTPRoute
@@ -138,3 +138,27 @@ def shaped(spec: Mapping[str, Any], operation: Mapping[str, Any], size: int, *, 
         yield ShapedBody(name, shape(size - 120)[:size])
     for name, shape in FORMS.items():
         yield ShapedBody(f"form: {name}", shape(size - 10)[:size], FORM)
+
+
+def _largest(route: str, field: str, **rest: Any) -> Callable[[int], tuple[str, list[ShapedBody]]]:
+    def made(most: int) -> tuple[str, list[ShapedBody]]:
+        found = [
+            ShapedBody(f"{field}: {name}", ShapedBody.within(rest, field, shape(most - 300)))
+            for name, shape in SHAPES.items()
+        ]
+        return route, [
+            *found,
+            *(ShapedBody(name, shape(most - 300)) for name, shape in RAW.items() if name != "nothing"),
+        ]
+
+    return made
+
+
+# The routes that take bodies of the largest size. Each gives its path and bodies of at most so many bytes.
+LARGEST_BODIES: Final = {
+    "text": _largest("/rag/ingest", "text", source="s", path="p"),
+    "chunks": _largest("/rag/ingest", "chunks", source="s", path="p"),
+    "metadata": _largest("/rag/ingest", "metadata", source="s", path="p", text="t"),
+    "conversation": _largest("/v1/responses", "input", model="rag/extractive"),
+    "embeddings": _largest("/v1/embeddings", "input", model="none"),
+}

@@ -17,6 +17,7 @@ from tests.bench import (
     cluster,
     console,
     crowds,
+    gaps,
     generations,
     growth,
     pdfs,
@@ -34,7 +35,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a few documents: whether it runs, not how fast")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     parser.add_argument(
-        "--only", choices=(*PARTS, "crowds", "growth"), help="one part; crowds and growth only on request"
+        "--only", choices=(*PARTS, "crowds", "gaps", "growth"), help="one part; crowds, gaps, growth only on request"
     )
     parser.add_argument("--documents", type=int, nargs="+", default=[1_000, 10_000], help="of growth")
     parser.add_argument("--keep", type=Path, help="growth, search: fill the folders here once, and keep them")
@@ -67,6 +68,9 @@ def main() -> int:
     if chosen.only == "crowds":
         crowds.measure(row)
         tenants.measure(row)
+
+    if chosen.only == "gaps":
+        gaps.measure(row, quick=chosen.quick)
 
     if chosen.only == "growth":
         growth.measure(row, chosen.documents, chosen.keep)

@@ -21,7 +21,7 @@ from services.standalone.serve import start
 from shared.settings import Settings
 from tests.integration.api import publish_nothing
 from tests.loop_holds import loop_holds
-from tests.request_shapes import RAW, SHAPES, ShapedBody, limit_of, shaped
+from tests.request_shapes import LARGEST_BODIES, SHAPES, ShapedBody, limit_of, shaped
 from tests.selection import CI_ONLY
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
@@ -82,28 +82,12 @@ async def test_no_shape_of_a_body_holds_the_loop_up_or_makes_a_reply_grow(app: L
     assert not faults, "\n".join(faults)
 
 
-def _largest(field: str, **rest: Any) -> list[ShapedBody]:
-    found = [
-        ShapedBody(f"{field}: {name}", ShapedBody.within(rest, field, shape(LARGEST - 300)))
-        for name, shape in SHAPES.items()
-    ]
-    return [*found, *(ShapedBody(name, shape(LARGEST - 300)) for name, shape in RAW.items() if name != "nothing")]
-
-
 @CI_ONLY
-@pytest.mark.parametrize(
-    ("path", "bodies"),
-    [
-        pytest.param("/rag/ingest", lambda: _largest("text", source="s", path="p"), id="text"),
-        pytest.param("/rag/ingest", lambda: _largest("chunks", source="s", path="p"), id="chunks"),
-        pytest.param("/rag/ingest", lambda: _largest("metadata", source="s", path="p", text="t"), id="metadata"),
-        pytest.param("/v1/responses", lambda: _largest("input", model="rag/extractive"), id="conversation"),
-        pytest.param("/v1/embeddings", lambda: _largest("input", model="none"), id="embeddings"),
-    ],
-)
-async def test_no_largest_body_holds_the_loop_up(app: Litestar, path: str, bodies: Any) -> None:
+@pytest.mark.parametrize("kind", LARGEST_BODIES)
+async def test_no_largest_body_holds_the_loop_up(app: Litestar, kind: str) -> None:
+    path, bodies = LARGEST_BODIES[kind](LARGEST)
     async with a_client(app) as client:
-        faults = await held(client, "post", path, bodies())
+        faults = await held(client, "post", path, bodies)
 
     assert not faults, "\n".join(faults)
 
