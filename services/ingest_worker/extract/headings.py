@@ -1,7 +1,9 @@
 """Turns reStructuredText, AsciiDoc and Org into Markdown as far as it shows borders: headings, code, tables."""
 
+import csv
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from services.ingest_worker.extract.rows import table
 
@@ -9,6 +11,12 @@ _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
     r"([ \t]*)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude)::[ \t]*([\w+-]*)[ \t]*\Z"
 )
+_TABLE = re.compile(r"[ \t]*\.\. (list|csv)-table::[ \t]*([^\n]*)\Z")
+_ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
+_HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
+_GRID = re.compile(r"\+(?:[-=]+\+)+\Z")
+_SIMPLE = re.compile(r"=+(?:[ \t]+=+)+\Z")
+_MOST_COLUMNS = 64
 _OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
 _ADOC_SETEXT = "=-~^+"
@@ -46,6 +54,10 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
             yield f"{'#' * min(level, 6)} {title.strip()}"
             at += 3 if over else 2
             continue
+        if made := _rst_table(lines, at):
+            text, at = made
+            yield from ("", text, "")
+            continue
         directive = _DIRECTIVE.match(line)
         if directive or line.rstrip().endswith("::"):
             if directive is None and not line.lstrip().startswith(".. "):
@@ -65,6 +77,72 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
             continue
         yield line
         at += 1
+
+
+def _rst_table(lines: Sequence[str], at: int) -> tuple[str, int] | None:
+    """Return the Markdown of a table that begins in this line, and where it ends; None if there is none."""
+    line = lines[at].rstrip()
+    if named := _TABLE.match(line):
+        end = _indented(lines, at + 1, len(line) - len(line.lstrip()))
+        rows = _listed_rows(lines[at + 1 : end]) if named[1] == "list" else _csv_rows(lines[at + 1 : end])
+        caption = f"{named[2]}\n\n" if named[2] else ""
+        return (caption + table(rows), end) if rows else None
+    if line.count("+" if line[:1] == "+" else " =") > _MOST_COLUMNS:
+        return None
+    if _GRID.match(line):
+        end = next((there for there in range(at, len(lines)) if lines[there][:1] not in ("+", "|")), len(lines))
+        borders = [place for place, sign in enumerate(line) if sign == "+"]
+        return table(_columns(lines[at:end], [(start + 1, stop) for start, stop in pairwise(borders)])), end
+    if _SIMPLE.match(line):
+        blank = next((there for there in range(at, len(lines)) if not lines[there].strip()), len(lines))
+        rules = [there for there in range(at + 1, blank) if _SIMPLE.match(lines[there].rstrip())]
+        starts = [found.start() for found in re.finditer(r"=+", line)]
+        if rules:
+            columns = [*pairwise(starts), (starts[-1], None)]
+            return table(_columns(lines[at : rules[-1]], columns, by_line=True)), rules[-1] + 1
+    return None
+
+
+def _columns(
+    lines: Sequence[str], columns: Sequence[tuple[int, int | None]], *, by_line: bool = False
+) -> list[list[str]]:
+    """Return the rows: what is between two rules or, `by_line`, on each line that has something in its first column."""
+    rows: list[list[list[str]]] = []
+    begins = True
+    for line in lines:
+        if line[:1] == "+" or _SIMPLE.match(line.rstrip()):
+            begins = True
+            continue
+        cells = [line[start:stop].strip(" |") for start, stop in columns]
+        if begins or (by_line and cells[0]):
+            rows.append([[] for _ in columns])
+        for parts, cell in zip(rows[-1], cells, strict=True):
+            if cell:
+                parts.append(cell)
+        begins = False
+    return [[" ".join(parts) for parts in row] for row in rows]
+
+
+def _listed_rows(lines: Sequence[str]) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for line in lines:
+        item = _ROW_ITEM.match(line)
+        if item and (item[1] or rows):
+            if item[1]:
+                rows.append([])
+            rows[-1].append(item[2].strip())
+        elif rows and rows[-1] and line.strip():
+            rows[-1][-1] = f"{rows[-1][-1]} {line.strip()}"
+    return rows
+
+
+def _csv_rows(lines: Sequence[str]) -> list[list[str]]:
+    header = [found[1] for line in lines if (found := _HEADER.match(line))]
+    body = [line.strip() for line in lines if line.strip() and not _OPTION.match(line)]
+    try:
+        return list(csv.reader([*header, *body], skipinitialspace=True))
+    except csv.Error:
+        return []
 
 
 def _ruled(line: str) -> bool:

@@ -9,6 +9,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
+from shared.contracts import Note
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -68,14 +69,49 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     body = None if root is None else root.find("{*}body")
     if body is None:
         raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
+    assert root is not None
+    hidden = _restyled(root)
     slides = list(body.iter("{*}page"))
-    text, pages = laid_out([cleaned("\n\n".join(filter(None, _blocks(part)))) for part in slides or [body]])
+    unseen = [number for number, slide in enumerate(slides, 1) if _style(slide) in hidden]
+    shown = [() if number in unseen else _blocks(each) for number, each in enumerate(slides or [body], 1)]
+    text, pages = laid_out([cleaned("\n\n".join(filter(None, blocks))) for blocks in shown])
     return Extraction(
         text=text,
         document_type=document_type,
         pages=pages if slides else (),
+        notes=tuple(
+            Note(code="hidden", place=f"slide {number}", message=f"the hidden slide {number} was left out")
+            for number in unseen
+        ),
         **declared(says, text),
     )
+
+
+def _restyled(root: "_Element") -> frozenset[str]:
+    """Take hidden text away, mark struck text with tildes, and return the names of the hidden styles."""
+    hidden, struck = set[str](), set[str]()
+    for style in root.iterfind("{*}automatic-styles/{*}style"):
+        name = next((value for key, value in style.attrib.items() if str(key).endswith("}name")), "")
+        says = {str(key).rpartition("}")[2]: value for each in style for key, value in each.attrib.items()}
+        if says.get("display") == "none" or says.get("visibility") == "hidden":
+            hidden.add(str(name))
+        elif says.get("text-line-through-style", "none") != "none":
+            struck.add(str(name))
+    for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck else ():
+        if _style(element) in hidden:
+            element[:] = []
+            element.text = None
+        elif _style(element) in struck and any(text.strip() for text in map(str, element.itertext())):
+            element.text = f"~~{element.text or ''}"
+            if len(element):
+                element[-1].tail = f"{element[-1].tail or ''}~~"
+            else:
+                element.text += "~~"
+    return frozenset(hidden)
+
+
+def _style(element: "_Element") -> str:
+    return next((str(value) for key, value in element.attrib.items() if str(key).endswith("}style-name")), "")
 
 
 def _blocks(element: "_Element") -> Iterator[str]:

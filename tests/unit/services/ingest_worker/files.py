@@ -208,14 +208,15 @@ def _cell(place: str, value: str | float) -> str:
 _OPEN = "urn:oasis:names:tc:opendocument:xmlns"
 
 
-def an_opendocument(kind: str, body: str, *, locked: bool = False) -> bytes:
+def an_opendocument(kind: str, body: str, *, styles: str = "", locked: bool = False) -> bytes:
     """Return an OpenDocument file of a kind (text, presentation, spreadsheet) with the body's XML."""
     out = io.BytesIO()
     spaces = " ".join(
         f'xmlns:{name}="{_OPEN}:{name}:1.0"' for name in ("office", "text", "table", "meta", "presentation")
     )
     spaces += f' xmlns:draw="{_OPEN}:drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
-    content = f"""<office:document-content {spaces}><office:body><office:{kind}>{body}</office:{kind}></office:body>
+    content = f"""<office:document-content {spaces}>{styles}
+ <office:body><office:{kind}>{body}</office:{kind}></office:body>
  </office:document-content>"""
     meta = f"""<office:document-meta {spaces}><office:meta><dc:title>The tide</dc:title><dc:language>en-GB</dc:language>
  <meta:creation-date>2024-05-01T10:00:00</meta:creation-date><meta:initial-creator>Ada</meta:initial-creator></office:meta></office:document-meta>"""

@@ -1,3 +1,5 @@
+import pytest
+
 from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst
 from services.ingest_worker.text_blocks import blocks
 
@@ -28,8 +30,26 @@ def test_code_in_restructuredtext_has_no_headings() -> None:
     assert ":linenos:" not in text
 
 
-def test_a_simple_table_of_restructuredtext_is_no_heading() -> None:
-    assert "#" not in of_rst("=====  =====\nTide   Hour\n=====  =====\nebb    9\n=====  =====")
+@pytest.mark.parametrize(
+    "source",
+    [
+        (
+            ".. list-table::\n   :header-rows: 1\n\n   * - Kai\n     - Tiefe\n   * - 1\n     - 4 m\n"
+            "       mehr\n   * - 2\n     - 5\n"
+        ),
+        '.. csv-table::\n   :header: "Kai", "Tiefe"\n\n   1, "4 m mehr"\n   2, 5\n',
+        (
+            "+-----+-------+\n| Kai | Tiefe |\n+=====+=======+\n"
+            "| 1   | 4 m   |\n|     | mehr  |\n+-----+-------+\n| 2   | 5     |\n+-----+-------+\n"
+        ),
+        "===  =====\nKai  Tiefe\n===  =====\n1    4 m\n     mehr\n2    5\n===  =====\n",
+    ],
+)
+def test_the_tables_of_restructuredtext_are_tables(source: str) -> None:
+    text = of_rst(f"Vorher.\n\n{source}\nNachher.")
+
+    assert "| Kai | Tiefe |\n| --- | --- |\n| 1 | 4 m mehr |\n| 2 | 5 |" in text
+    assert _shape(text) == ["paragraph", "table", "paragraph"]
 
 
 def test_asciidoc_has_headings_listings_and_tables() -> None:

@@ -80,3 +80,39 @@ def test_a_link_shows_its_address() -> None:
     data = an_opendocument("text", f"<text:p>Fill {link}, {local}.</text:p>")
 
     assert extract(data, Hints(filename="a.odt")).text == "Fill [the form](https://a.test/f), up."
+
+
+_STYLES = (
+    '<office:automatic-styles><style:style xmlns:style="s" style:name="gone">'
+    '<style:text-properties text:display="none"/></style:style>'
+    '<style:style xmlns:style="s" style:name="cut"><style:text-properties '
+    'style:text-line-through-style="solid"/></style:style><style:style xmlns:style="s" style:name="away">'
+    '<style:drawing-page-properties presentation:visibility="hidden"/></style:style></office:automatic-styles>'
+)
+
+
+def _styled(kind: str, body: str) -> Extraction:
+    return extract(an_opendocument(kind, body, styles=_STYLES), Hints(filename="a"))
+
+
+def test_hidden_text_is_left_out_and_struck_text_is_marked() -> None:
+    read = _styled(
+        "text",
+        '<text:p>It <text:span text:style-name="gone">secretly </text:span>rises '
+        '<text:span text:style-name="cut">once</text:span> twice.</text:p>'
+        '<text:p text:style-name="gone">Gone.</text:p>',
+    )
+
+    assert read.text == "It rises ~~once~~ twice."
+
+
+def test_a_hidden_slide_is_left_out_with_a_note() -> None:
+    slide = (
+        "<draw:page {}><draw:frame><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame></draw:page>".format
+    )
+
+    read = _styled("presentation", slide("", "Ebb") + slide('draw:style-name="away"', "Secret") + slide("", "Flow"))
+
+    assert read.text == "Ebb\n\nFlow"
+    assert len(read.pages) == 3
+    assert [(note.code, note.place) for note in read.notes] == [("hidden", "slide 2")]
