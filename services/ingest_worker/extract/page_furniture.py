@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from services.ingest_worker.extract.blocks import NUMBER, numbers_pages
@@ -48,19 +49,22 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
         places.setdefault(place.key, []).append(place)
     furniture = Furniture([], [])
     dropped: list[set[int]] = [set() for _ in pages]
-    anywhere = Counter(" ".join(line.split()) for some in lines for line in some)
-    for key, some in places.items():
-        shared = len({place.page for place in some})
+    least = max(_LEAST, _SHARE * len(pages))
+    shared = {key: count for key, some in places.items() if (count := len({place.page for place in some})) >= least}
+    anywhere = Counter(" ".join(line.split()) for some in lines for line in some) if shared else Counter[str]()
+    for key, count in shared.items():
+        some = places[key]
         above = sum(_is_above_table(lines[place.page], place.line) for place in some)
-        if shared < max(_LEAST, _SHARE * len(pages)) or (2 * above > len(some) and shared < _MOST * len(pages)):
-            continue
-        if anywhere[key] > 1.2 * len(some):  # also in the middle of pages
+        titles = 2 * above > len(some) and count < _MOST * len(pages)
+        if titles or anywhere[key] > 1.2 * len(some):  # also in the middle of pages
             continue
         first = some[0]
         (furniture.heads if 2 * first.line < len(lines[first.page]) else furniture.feet).append(key)
         for page, line, _ in some:
             if letters(lines[page][line]) not in headings.get(page, ()):
                 dropped[page].add(line)
+    if not any(dropped):
+        return list(pages), furniture
     return [
         "\n".join(line for at, line in enumerate(some) if at not in gone or 2 * len(gone) > sum(map(bool, some)))
         for some, gone in zip(lines, dropped, strict=True)
@@ -78,7 +82,8 @@ def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
     counted = {offset for offset, count in offsets.most_common(2) if count >= _LEAST}
     for page, lines in enumerate(pages):
         for at in edges[page]:
-            yield _Place(page, at, _key(" ".join(lines[at].split()), {page + offset for offset in counted}))
+            line = " ".join(lines[at].split())
+            yield _Place(page, at, _key(line, {page + offset for offset in counted}) if counted else line)
 
 
 def _key(line: str, numbers: set[int]) -> str:
@@ -93,8 +98,9 @@ def _key(line: str, numbers: set[int]) -> str:
 
 
 def _edges(lines: Sequence[str]) -> Iterator[int]:
-    filled = [at for at, line in enumerate(lines) if line.strip()]
-    for at in dict.fromkeys(filled[:_EDGE] + filled[-_EDGE:]):
+    top = islice((at for at, line in enumerate(lines) if line.strip()), _EDGE)
+    bottom = islice((at for at in range(len(lines) - 1, -1, -1) if lines[at].strip()), _EDGE)
+    for at in sorted({*top, *bottom}):
         if len(lines[at]) <= _LONGEST and not lines[at].startswith(TABLE):
             yield at
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, pairwise
+from statistics import median_low
 from typing import Any, NamedTuple
 
 from services.ingest_worker.extract import limits, ocr
@@ -45,7 +46,10 @@ _FEW = 600  # characters; of a page with fewer, and an image over a third of it,
 
 _WORDS = re.compile("[^\\s\ufffe]++\ufffe?")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-_LOOKED_AT = 160  # pieces of text and objects of a page that a look takes in: more cost as much as their positions
+_LOOKED_AT = 60  # pieces of text of a page that a look takes in, in runs: more cost as much as their positions
+_RUN = 10
+_OBJECTS = 20  # of a page that a look takes in
+_LARGER = 1.2  # times the height of most pieces
 _PATHS = 4_000  # of a page; more are a drawing
 _MOST_CHARACTERS = 100_000  # of a page
 _CORNERS = 64  # of a path; more are a curve
@@ -335,8 +339,9 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
             text: str = textpage.get_text_range()
             columns: Columns | None = None
             # What was flattened is drawn last, wherever it stands.
-            arranges = flat or bool(added) or _is_laid_out(page, textpage, text)
-            positions = _positions(page, textpage, text, added) if arranges or not titled else None
+            look = _Look(arranged=True) if flat or added else _look(page, textpage, text)
+            arranges = look.arranged
+            positions = _positions(page, textpage, text, added) if arranges or (look.large and not titled) else None
             if positions and arranges:
                 arranged, columns = text_of(positions, before)
                 text = text if arranged is None else arranged
@@ -385,30 +390,41 @@ def _string(annotation: Any, key: bytes) -> str:
     return bytes(buffer).decode("utf-16-le", "replace").partition("\0")[0]
 
 
-def _is_laid_out(page: Any, textpage: Any, text: str) -> bool:
-    """Return whether the page may have tables or columns, or is rotated: a cheap look, because positions cost time."""
+class _Look(NamedTuple):
+    """What a cheap look at a page tells, because positions cost time."""
+
+    arranged: bool = False  # it may have tables or columns, or be rotated
+    large: bool = False  # some of its letters are larger than others
+
+
+def _look(page: Any, textpage: Any, text: str) -> _Look:
     import pypdfium2.raw as pdfium
 
-    count = pdfium.FPDFText_CountRects(textpage, 0, -1)
-    box = [ctypes.c_double() for _ in range(4)]
+    raw = textpage.raw
+    count = pdfium.FPDFText_CountRects(raw, 0, -1)
+    left, top, right, bottom = (ctypes.c_double() for _ in range(4))
+    into = tuple(map(ctypes.byref, (left, top, right, bottom)))
+    give, heights = pdfium.FPDFText_GetRect, list[float]()
+    step = max(1 if count < 2 * _RUN else 2, count // _LOOKED_AT)
     gaps = tall = 0
-    left = top = right = bottom = 0.0
-    for at in range(min(count, _LOOKED_AT)):
-        pdfium.FPDFText_GetRect(textpage, at, *box)
-        begin, end, low, high = left, right, bottom, top
-        left, top, right, bottom = (each.value for each in box)
-        tall += 2 * (right - left) < top - bottom
-        middle = (top + bottom) / 2
-        gaps += low < middle < high and max(left - end, begin - right) > 0.8 * (top - bottom)
-        if gaps > 2:
-            return True
+    begin = end = low = high = 0.0
+    for first in range(0, count, _RUN * step):
+        for at in range(first, min(first + _RUN, count)):
+            give(raw, at, *into)
+            x, y, to_x, to_y = left.value, bottom.value, right.value, top.value
+            high_ = to_y - y
+            tall += 2 * (to_x - x) < high_
+            if low < (y + to_y) / 2 < high and (x - end > 0.8 * high_ or begin - to_x > 0.8 * high_):
+                gaps += 1
+                if gaps > 1:
+                    return _Look(arranged=True)
+            heights.append(high_)
+            begin, low, end, high = x, y, to_x, to_y
     objects = pdfium.FPDFPage_CountObjects(page)
-    paths = 0
-    for at in range(0, objects, max(1, objects // _LOOKED_AT)):
-        paths += pdfium.FPDFPageObj_GetType(pdfium.FPDFPage_GetObject(page, at)) == pdfium.FPDF_PAGEOBJ_PATH
-        if paths > 4:
-            return True
-    return 2 * tall > count or text.count("   ") > 2
+    step = max(1, objects // _OBJECTS) if objects > count + 1 else objects + 1  # else it has little but text
+    kinds = [pdfium.FPDFPageObj_GetType(pdfium.FPDFPage_GetObject(page, at)) for at in range(0, objects, step)]
+    arranged = kinds.count(pdfium.FPDF_PAGEOBJ_PATH) > 1 or 2 * tall > len(heights) or text.count("   ") > 2
+    return _Look(arranged, large=bool(heights) and max(heights) > _LARGER * median_low(heights))
 
 
 def _positions(page: Any, textpage: Any, text: str, added: Iterable[tuple[str, Any]] = ()) -> Page | None:
