@@ -20,6 +20,7 @@ _EXAMPLES: Final = {
     "audit": "sluice audit --since 2026-11-20T18:00Z --action rag_document_delete",
     "verify": "sluice verify --repair --dry-run",
     "doctor": "sluice doctor",
+    "version": "sluice version",
     "stats": "sluice stats --json",
     "lag": "sluice lag --json",
     "replay": "sluice replay --topic documents.submitted --from beginning --source handbook --dry-run",

@@ -22,7 +22,7 @@ from services.operator_cli.commands.log_tools import groups, lag, replay
 from services.operator_cli.commands.operate import audit, stats, tenants
 from services.operator_cli.commands.processes import embed_worker, ingest_worker, query_api, serve, store
 from services.operator_cli.commands.reindex import reindex
-from services.operator_cli.commands.set_up import config, demo, doctor, init, keys
+from services.operator_cli.commands.set_up import config, demo, doctor, init, keys, version
 from services.operator_cli.commands.use import ask, evaluate, mcp, open_page, search
 from services.operator_cli.examples import example
 from services.operator_cli.options import Url, fail
@@ -40,7 +40,7 @@ GROUPS: Final[dict[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {  # a
     "Documents": (ingest, inspect_file, reread, documents, erase, dlq),
     "Index": (verify, reindex, optimize),
     "Operate": (stats, lag, groups, replay, tenants, audit, backup, restore, migrate),
-    "Set up": (serve, ingest_worker, embed_worker, query_api, store, init, doctor, demo, config, keys),
+    "Set up": (serve, ingest_worker, embed_worker, query_api, store, init, doctor, demo, config, keys, version),
 }
 _NAMES: Final = {"open_page": "open", "evaluate": "eval"}  # of commands that Python's names would hide
 for group, commands in GROUPS.items():

@@ -1,4 +1,4 @@
-"""`sluice init`, `doctor`, `demo`, `config` and `keys`."""
+"""`sluice init`, `doctor`, `demo`, `config`, `keys` and `version`."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import typer
 
 from services.operator_cli.examples import example
 from services.operator_cli.options import Json, client_of
-from shared.version import VERSION
+from shared.version import VERSION, commit
 
 keys = typer.Typer(name="keys", help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -155,3 +155,14 @@ def demo(
     from services.operator_cli.actions.demo import run
 
     run(processes=processes)
+
+
+def version(as_json: Json = False) -> None:
+    """Print the version, and the commit from which it was made, if that is known."""
+    from services.operator_cli.terminal import print_json
+
+    made_from = commit()
+    if as_json:
+        print_json({"version": VERSION, "commit": made_from or None})
+    else:
+        print(f"sluice {VERSION}{f' ({made_from[:12]})' if made_from else ''}")

@@ -274,6 +274,8 @@ def test_a_wrong_setting_is_one_line_that_names_it(
 
 def test_the_version_is_the_product_s(sluice: Sluice) -> None:
     assert sluice("--version").out == f"sluice {VERSION}\n"
+    assert sluice("version").out.split()[:2] == ["sluice", VERSION]
+    assert json.loads(sluice("version", "--json").out)["version"] == VERSION
 
 
 def test_help_imports_nothing_slow() -> None:
