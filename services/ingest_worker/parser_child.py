@@ -22,6 +22,7 @@ from typing import BinaryIO, TextIO
 import msgspec
 
 from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, limits
+from services.ingest_worker.extract.unlock import unlocked
 from shared import sandbox
 from shared.contracts import PreparedChunk
 from shared.errors import Rejected
@@ -42,6 +43,7 @@ class ParserJob(msgspec.Struct, frozen=True):
     hints: Hints
     cpu_s: float  # the limit before pages add to it
     most_text: int = limits.MOST_TEXT  # characters
+    password: str | None = None  # the text is the unlocked file, its bytes as Latin-1
     chunks: bool = False  # `data` is our parent's pickled function that makes them; the text is their JSON, one a line
 
 
@@ -136,7 +138,7 @@ def _announce(out: BinaryIO, pages: int, scans: int) -> None:
 
 def _replies(job: ParserJob) -> Iterator[Reply]:
     try:
-        read = _chunked(job.data) if job.chunks else extract(job.data, job.hints, job.most_text)
+        read = _read(job)
     except Rejected as error:
         yield ParserRefused(error.sentence[:_MOST_SENTENCE], error.code)
     except MemoryError:
@@ -151,6 +153,15 @@ def _replies(job: ParserJob) -> Iterator[Reply]:
         for chunk in read.chunks:
             yield ParserPart(chunks=(chunk,))
         yield ParserRead(msgspec.structs.replace(read, text="", links=(), chunks=()))
+
+
+def _read(job: ParserJob) -> Extraction:
+    if job.chunks:
+        return _chunked(job.data)
+    if job.password is not None:
+        opened = unlocked(job.data, job.password, job.hints)
+        return Extraction(text=opened.decode("latin-1"), document_type="unlocked")
+    return extract(job.data, job.hints, job.most_text)
 
 
 def _chunked(call: bytes) -> Extraction:

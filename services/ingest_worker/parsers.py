@@ -55,6 +55,7 @@ _MOST_FRAMES = 20_000  # of a reply, besides its text: 10,000 chunks, 400 parts 
 # Else kreuzberg and numpy start as many threads as there are processors, for one file at a time.
 _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
+_UNLOCKED_PER_BYTE = 4  # pdfium writes a file anew
 _TRIES = 3  # for a document that takes too long
 _TRIES_ALONE = 2  # for a record that may have killed the worker
 _CHUNKING_S_PER_BYTE = 10e-6  # Chinese text takes a sixth
@@ -194,6 +195,23 @@ class ParserPool:
                 return await self._ask_alone(job, tenant)
             read = partial(extract, data, hints, self._most_text)
             return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
+        return await self._read(job, tenant, wait_s)
+
+    async def unlocked(
+        self, data: bytes, *, tenant: str, filename: str | None, password: str, wait_s: float | None = None
+    ) -> bytes:
+        """Return the file without its lock; see `extract.unlock`.
+
+        Raises:
+            Rejected, RetryLater, Unavailable: as `extract`.
+        """
+        most = _UNLOCKED_PER_BYTE * len(data) + (1 << 20)
+        job = ParserJob(data, Hints(filename=filename), self._cpu_s, most, password=password)
+        opened = await self._read(job, tenant, wait_s)
+        return await asyncio.to_thread(opened.text.encode, "latin-1")
+
+    async def _read(self, job: ParserJob, tenant: str, wait_s: float | None) -> Extraction:
+        hints = job.hints
         try:
             try:
                 return await self._quickly(job, tenant, wait_s)

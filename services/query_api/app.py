@@ -113,7 +113,7 @@ class ApiParts:
     readiness: Troubles
     rewrites: FileRewrites  # shared by the APIs of several generations
     secret: bytes  # signs cursors; the same in every API of the installation
-    file_reader: open_webui.ReadFile = open_webui.no_reader
+    file_reader: open_webui.ReadFile = field(default_factory=open_webui.NoReader)
     generations: GenerationService | None = None  # None: an API without a registry
     not_in_force: tuple[str, ...] = ()  # settings that differ from what the index was built with
     reranker: Reranker | None = None
@@ -212,6 +212,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "models": Models(parts.models, parts.embedder),
         "embedding": Embedding(parts.embedder),
         "file_reader": parts.file_reader,
+        "unlock": parts.file_reader.unlocked,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "signer": signer,
         "probed": Probed(parts.readiness, parts.registry),

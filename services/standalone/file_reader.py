@@ -3,10 +3,12 @@
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
-from services.query_api.clients.open_webui import FileText, ReadFile
+from services.query_api.clients.open_webui import FileText
 from shared.runtime.resources import Resources
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from services.ingest_worker.parsers import ParserPool
 
 
@@ -14,11 +16,18 @@ if TYPE_CHECKING:
 _WAIT_S: Final = 60.0
 
 
-def file_reader(parsers: "ParserPool", wait_s: float = _WAIT_S) -> ReadFile:
-    """Return a function that reads a file with these parsers; a file waits for one for at most `wait_s` seconds."""
+class FileReader:
+    """Reads files with parsers; a file waits for one for at most `wait_s` seconds."""
 
-    async def read(body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
-        extraction = await parsers.extract(body, tenant=tenant, filename=name, media_type=media_type, wait_s=wait_s)
+    def __init__(self, parsers: "Callable[[], ParserPool]", wait_s: float = _WAIT_S) -> None:
+        self._parsers = parsers
+        self._wait_s = wait_s
+
+    async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
+        """Return the text. Raises as `ReadFile`."""
+        extraction = await self._parsers().extract(
+            body, tenant=tenant, filename=name, media_type=media_type, wait_s=self._wait_s
+        )
         known = {
             "source": name,
             "title": extraction.title,
@@ -31,20 +40,28 @@ def file_reader(parsers: "ParserPool", wait_s: float = _WAIT_S) -> ReadFile:
             text=extraction.text, metadata={key: value for key, value in known.items() if value is not None}
         )
 
-    return read
+    async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
+        """Return the file without its lock. Raises as `ReadFile`."""
+        return await self._parsers().unlocked(
+            body, tenant=tenant, filename=name, password=password, wait_s=self._wait_s
+        )
 
 
-def api_reader(base: Resources, stack: AsyncExitStack) -> ReadFile:
+def file_reader(parsers: "ParserPool", wait_s: float = _WAIT_S) -> FileReader:
+    """Return a reader of files with these parsers."""
+    return FileReader(lambda: parsers, wait_s)
+
+
+def api_reader(base: Resources, stack: AsyncExitStack) -> FileReader:
     """Return the file reader of an API that runs as its own process; its parsers start with the first file."""
-    made: list[ReadFile] = []
+    made: list[ParserPool] = []
 
-    async def read(body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
+    def parsers() -> "ParserPool":
         if not made:
             from services.ingest_worker.parsers import parser_pool  # noqa: PLC0415 - most APIs never read a file
 
-            parsers = parser_pool(base.settings)
-            stack.push_async_callback(parsers.close)
-            made.append(file_reader(parsers))
-        return await made[0](body, tenant=tenant, name=name, media_type=media_type)
+            made.append(parser_pool(base.settings))
+            stack.push_async_callback(made[0].close)
+        return made[0]
 
-    return read
+    return FileReader(parsers)

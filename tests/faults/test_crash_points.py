@@ -65,8 +65,8 @@ READS = {
 # only a copy that is put in place by the store's child (tests/unit/shared/store/test_rewriting.py).
 HARMLESS = {
     "Announce", "Answers", "Asked", "Build", "Driver", "Embedder", "EmbeddingServer", "ErasureRun", "Fetch", "Framing",
-    "Gate", "HasLogPosition", "LocalLog", "Lookups", "Publish", "ReadFile", "Removals", "Reranker", "Scored", "Scorer",
-    "TokenCounter", "Uploads", "VerifyProgress",
+    "Gate", "HasLogPosition", "LocalLog", "Lookups", "Publish", "ReadFile", "Removals", "Rereading", "Reranker",
+    "Scored", "Scorer", "TokenCounter", "Unlock", "Uploads", "VerifyProgress",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {

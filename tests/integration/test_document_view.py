@@ -7,13 +7,16 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from services.query_api.app import ApiParts
 from shared.contracts import BlobRef
 from shared.state.ledger import Entry
+from shared.topics import SUBMITTED
 from tests.integration.api import HERONS, LANTERN, MAX_BODY, ingested, problem
+from tests.integration.pipeline import records_of
 from tests.selection import CI_ONLY
-from tests.unit.services.ingest_worker.files import a_zip
+from tests.unit.services.ingest_worker.files import a_pdf, a_zip, locked
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -196,6 +199,25 @@ async def test_a_document_is_read_again_where_its_reader_has_changed(
     for name in ("title", "description", "tags", "metadata", "sha256", "chunkCount"):
         assert after[name] == before[name]
     assert after.get("chunkSize") == before.get("chunkSize")
+
+
+async def test_a_locked_file_is_read_with_its_senders_password_which_stays_nowhere(
+    client: httpx.AsyncClient, parts: ApiParts
+) -> None:
+    file = {"f": ("a.pdf", locked(a_pdf("Low tide."), "geheim-4711"), "application/pdf")}
+    with capture_logs() as logged:
+        sent = await client.post("/rag/ingest/upload", data={"password": "geheim-4711"}, files=file)
+        again = await client.post("/rag/ingest/upload", data={"password": "geheim-4711"}, files=file)
+    wrong = await client.post("/rag/ingest/upload", data={"password": "another"}, files={"f": ("b.pdf", file["f"][1])})
+    without = await client.post("/rag/ingest/upload", files={"f": ("c.pdf", file["f"][1])})
+    in_address = await client.post("/rag/ingest/upload", params={"password": "x"}, content=b"text")
+
+    assert (sent.json()["status"], again.json()["status"]) == ("created", "unchanged")
+    assert "Low tide" in (await client.get(f"/rag/documents/{sent.json()['documentId']}/text")).text
+    assert "password" in problem(wrong, 422, "PASSWORD")
+    assert "password" in problem(without, 422, "PASSWORD")
+    problem(in_address, 400)
+    assert "geheim-4711" not in str(logged) + str(await records_of(parts.log, SUBMITTED))
 
 
 @CI_ONLY

@@ -45,6 +45,10 @@ class ReadFile(Protocol):
         """
         ...
 
+    async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
+        """Return the file without its lock. Raises as above."""
+        ...
+
 
 class WebSearchBody(msgspec.Struct, frozen=True, kw_only=True):
     """A query of Open WebUI's external web search."""
@@ -107,15 +111,20 @@ async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFil
     return {"page_content": read.text, "metadata": read.metadata}
 
 
-async def no_reader(
-    body: bytes,  # noqa: ARG001 - the port's
-    *,
-    tenant: str,  # noqa: ARG001
-    name: str | None,  # noqa: ARG001
-    media_type: str | None,  # noqa: ARG001
-) -> FileText:
-    """Raise the 501 of an API without parsers."""
-    raise Problem(501, "this API reads no files; `sluice serve` and `sluice query-api` do", code="NO_PARSERS")
+class NoReader:
+    """The 501 of an API without parsers."""
+
+    async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:  # noqa: ARG002 - the port's
+        """Raise it."""
+        raise _no_parsers()
+
+    async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:  # noqa: ARG002
+        """Raise it."""
+        raise _no_parsers()
+
+
+def _no_parsers() -> Problem:
+    return Problem(501, "this API reads no files; `sluice serve` and `sluice query-api` do", code="NO_PARSERS")
 
 
 @get("/tools/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))

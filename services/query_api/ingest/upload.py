@@ -8,7 +8,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
-from typing import IO, Final, NamedTuple, get_args
+from typing import IO, Final, NamedTuple, Protocol, get_args, runtime_checkable
 from urllib.parse import unquote
 
 import msgspec
@@ -56,9 +56,10 @@ from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
 MOST_FILES: Final = 100  # per request
-_TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl")
+_TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl", "password")
 _SIZES: Final = ("chunkSize", "chunkOverlap")
 _FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflict"))
+_LONGEST_PASSWORD: Final = 1000  # characters
 _LOOKED_AT: Final = 64 << 10  # bytes of a raw JSON body without a name
 IN_MEMORY: Final = 1 << 20  # bytes; larger files are spooled to disk
 _PARTS: Final = 1000  # per request
@@ -94,6 +95,19 @@ class KnowledgeReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     chunk_count: int | None = None
     notes: tuple[Note, ...] = ()  # the first 20 of what could not be read
     error: str | None = None
+
+
+@runtime_checkable  # the framework checks it
+class Unlock(Protocol):
+    """Removes the lock of a file; the password is neither stored nor logged."""
+
+    async def __call__(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
+        """Return the file without its lock.
+
+        Raises:
+            Rejected: it can't be opened with this password. Unavailable: no parser is available now.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -190,17 +204,17 @@ class UploadOperation(Operation):
     | replies(409, 422, ok={JSON: (IngestReply, UploadReply)}, accepted=True),
 )
 async def rag_ingest_upload(
-    request: ApiRequest, submissions: NamedDependency[Submissions]
+    request: ApiRequest, submissions: NamedDependency[Submissions], unlock: NamedDependency[Unlock]
 ) -> Response[IngestReply] | Response[UploadReply]:
     """Add files: multipart under any field name, or one raw body with its content type and X-Filename."""
     async with _sent(request) as upload:
         warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
         if len(upload.files) == 1:
-            sent = await _submitted(request, submissions, upload.files[0], upload.fields)
+            sent = await _submitted(request, submissions, unlock, upload.files[0], upload.fields)
             reply = await replied(request, submissions, sent.receipt, wordy=True)
             told = with_skipped(reply.content, sent.skipped)
             return Response(told, status_code=reply.status_code, headers=reply.headers)
-        return await _taken_all(request, submissions, upload.named())
+        return await _taken_all(request, submissions, unlock, upload.named())
 
 
 @post(
@@ -211,12 +225,14 @@ async def rag_ingest_upload(
     status_code=200,
     opt={**in_lane("bring", takes=WHOLE), HOLDS: IN_MEMORY} | replies(409, 422, accepted=True),
 )
-async def knowledge_base(request: ApiRequest, submissions: NamedDependency[Submissions]) -> Response[KnowledgeReply]:
+async def knowledge_base(
+    request: ApiRequest, submissions: NamedDependency[Submissions], unlock: NamedDependency[Unlock]
+) -> Response[KnowledgeReply]:
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
     wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
         warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
-        sent = await _submitted(request, submissions, upload.alone(), upload.fields)
+        sent = await _submitted(request, submissions, unlock, upload.alone(), upload.fields)
     receipt, document = sent.receipt, sent.document
     ended = await end_of(submissions, receipt, wait_s, headers)
     id_ = ended.entry.document_id if ended else receipt.document_id
@@ -247,7 +263,7 @@ class _Sent(NamedTuple):
 
 
 async def _submitted(
-    request: ApiRequest, submissions: Submissions, file: File, fields: Mapping[str, list[str]]
+    request: ApiRequest, submissions: Submissions, unlock: Unlock, file: File, fields: Mapping[str, list[str]]
 ) -> _Sent:
     """Submit a file. It is in memory only during this call."""
     async with submissions.room.taken(file.size):
@@ -255,10 +271,24 @@ async def _submitted(
         document = _document(request.user.tenant, file, content, fields)
         if (doubt := await asyncio.to_thread(hash_doubt, document)) is not None:
             warn(request, doubt, "hash")
+        if (password := _password(request, fields)) is not None:
+            content = await unlock(content, tenant=request.user.tenant, name=file.name, password=password)
+            document = msgspec.structs.replace(document, content=content)
         skipped = await asyncio.to_thread(_skipped, content)
         receipt = await submissions.submit(document)
     named = tuple(msgspec.structs.replace(each, file=file.name) for each in skipped)
     return _Sent(receipt, msgspec.structs.replace(document, content=None), named)
+
+
+def _password(request: ApiRequest, fields: Mapping[str, list[str]]) -> str | None:
+    password = _last(fields, "password")
+    if password is None:
+        return None
+    if content_type(request) != "multipart/form-data":
+        raise invalid("password", "is a field of a multipart form; an address is logged on its way")
+    if len(password) > _LONGEST_PASSWORD:
+        raise invalid("password", f"has more than {_LONGEST_PASSWORD} characters")
+    return password
 
 
 def _skipped(content: bytes) -> tuple[SkippedChunk, ...]:
@@ -267,13 +297,15 @@ def _skipped(content: bytes) -> tuple[SkippedChunk, ...]:
     return () if listed is None else prepared_chunks(listed).skipped
 
 
-async def _taken_all(request: ApiRequest, submissions: Submissions, upload: Upload) -> Response[UploadReply]:
+async def _taken_all(
+    request: ApiRequest, submissions: Submissions, unlock: Unlock, upload: Upload
+) -> Response[UploadReply]:
     """Submit every file. If a file is refused or fails, its item has the error, and the others go on."""
     wait_s, headers = wait_of(request)
 
     async def one(file: File) -> IngestReply:
         try:
-            sent = await _submitted(request, submissions, file, upload.fields)
+            sent = await _submitted(request, submissions, unlock, file, upload.fields)
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
         ended = await submissions.end(sent.receipt, wait_s)
