@@ -71,6 +71,7 @@ class Settings(BaseSettings):
     embedder: str = "minilm:int8"  # minilm:int8 or minilm:, ollama://host:11434/model, openai+https://host/v1/model
     embedding_price: float = Field(default=0.0, ge=0)  # price of a million embedded tokens, for `sluice stats`; 0: none
     chat: str = "auto:"  # chat models, default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
+    chat_context: int = Field(default=16_384, ge=1024, le=10_000_000)  # tokens of a conversation with its answer
     chat_rate: int = Field(default=0, ge=0)  # answers and expansions per minute and API key; more get 429; 0: no limit
     chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down
     result_cache: float = Field(default=0.0, ge=0, le=600)  # seconds for which search results are kept; 0: not at all
@@ -95,7 +96,7 @@ class Settings(BaseSettings):
     chunk_overlap: int = Field(default=0, ge=0)  # how much of a chunk the next one repeats; at most half of its size
     min_score: float = Field(default=0.02, ge=0.0, le=1.0)  # lowest score that an answer may use: docs/search.md
     gate: Literal["each", "best"] = "each"  # each: drop hits below the lowest score; best: only if none reaches it
-    history: int = Field(default=5, ge=0, le=100)  # earlier turns of a conversation that an answer uses
+    history: int | None = Field(default=None, ge=0, le=100)  # earlier messages beside passages; unset: as many as fit
     max_body: int = Field(default=25 * 1024 * 1024, ge=1024)  # largest request, or item of a batch, in bytes
     max_text: int = Field(default=25 * 1024 * 1024, ge=1024)  # longest text extracted from a document, in characters
     max_batch: int = Field(default=1024**3, ge=1024)  # largest batch request in bytes; batches are streamed

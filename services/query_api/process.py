@@ -67,6 +67,7 @@ async def opened(
         settings.openai_api_key,
         extractive=Extractive(base.embedder.similarities, weight),
         templates=load_templates(settings.prompts),
+        context=settings.chat_context,
     )
     reranker = open_reranker(settings.rerank, settings.rerank_api_key, settings.rerank_timeout)
     if reranker is not None:

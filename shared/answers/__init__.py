@@ -1,7 +1,7 @@
 """Port: an answer to a question, streamed. Extractive sentences or a language model."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -9,6 +9,19 @@ from shared.contracts import with_header
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
+MORE_SAMPLING: Final = (
+    "top_k",
+    "min_p",
+    "typical_p",
+    "repeat_last_n",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "mirostat",
+    "mirostat_eta",
+    "mirostat_tau",
+    "logit_bias",
+)
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +52,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     role: Role
     content: str
+    images: tuple[str, ...] = ()  # addresses, most often data:image/png;base64,…
     tool_calls: tuple[ToolCall, ...] = ()  # of an assistant
     tool_call_id: str | None = None  # of a tool's result: the call that it answers
     name: str | None = None  # of the tool
@@ -61,6 +75,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    more: dict[str, Any] = {}  # those of `MORE_SAMPLING` that were given; a server may refuse or ignore one
 
 
 class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +99,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     tool_choice: str | dict[str, Any] | None = None
     json_format: JsonFormat | None = None  # None: prose, with citations
     compare: bool = False  # several documents, told apart
+    from_documents: bool = False  # passages were searched, so the history may be shortened; otherwise it goes whole
     general: bool = False  # retrieval found nothing relevant: answer from general knowledge and say so
 
     @property
@@ -107,6 +123,7 @@ class Prompted(msgspec.Struct, frozen=True):
     """The passages that the model reads. The answer cites no others."""
 
     passages: tuple[Passage, ...]
+    left_out: int = 0  # earlier messages that the model doesn't read
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -136,6 +153,10 @@ class Answers(Protocol):
     @property
     def needs_passages(self) -> bool:
         """Return whether it can't answer without passages (so plain chat is refused: NO_MODEL)."""
+        ...
+
+    async def context(self) -> int:
+        """Return how many tokens a conversation and its answer may have together."""
         ...
 
     def stream(self, conversation: Conversation) -> AsyncIterator[Event]:

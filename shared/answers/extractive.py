@@ -19,6 +19,7 @@ from shared.answers import Conversation, Event, Finished, Passage, Prompted
 from shared.answers.asked_form import OTHER_FORMS, has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
+from shared.answers.prompt import CONTEXT
 from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
 from shared.answers.units import Unit, row_text, units
 from shared.errors import PipelineError
@@ -227,6 +228,10 @@ class Extractive:
     def needs_passages(self) -> bool:
         """Return True: it only quotes."""
         return True
+
+    async def context(self) -> int:
+        """Return what a language model takes by default; this one has no limit of its own."""
+        return CONTEXT
 
     async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
         """Yield the quoted passages, numbered in order of mention, then each quotation; or say that there is none.

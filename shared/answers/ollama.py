@@ -9,12 +9,15 @@ from typing import Any, Final
 import ollama
 
 from shared.answers import Called, Conversation, Event, Finished, Sampling, ToolCall, Turn, Usage
+from shared.answers.prompt import ANSWER, CONTEXT, tokens
 from shared.answers.served import CUT_SHORT, answered
 from shared.answers.templates import Templates, packaged
-from shared.errors import Unavailable
+from shared.errors import Rejected, Unavailable
+from shared.model_server.http import TooLong
 from shared.model_server.ollama import OllamaAddress, connect, failures_named
 
-_WINDOW: Final = 8192  # tokens: instructions, passages, history, question and answer, within prompt.py's limits
+_LEAST_WINDOW: Final = 8192  # tokens; it only doubles, because the server loads the model anew for another one
+_LOOK_S: Final = 2.0  # longest wait for what the server says of its model
 
 
 class OllamaAnswers:
@@ -25,9 +28,16 @@ class OllamaAnswers:
     """
 
     def __init__(
-        self, address: OllamaAddress, history: int = 5, timeout_s: float = 120.0, templates: Templates | None = None
+        self,
+        address: OllamaAddress,
+        history: int | None = None,
+        timeout_s: float = 120.0,
+        templates: Templates | None = None,
+        context: int = CONTEXT,
     ) -> None:
         """Take the model's address; `timeout_s` is the longest wait for the next piece, with the model's loading."""
+        self._context = context
+        self._own_context: int | None = None  # of the model, as its server says
         self._address = address
         self._history = history
         self._templates = templates or packaged()
@@ -43,6 +53,20 @@ class OllamaAnswers:
         """Return False: a language model can chat."""
         return False
 
+    async def context(self) -> int:
+        """Return the setting's number of tokens, or the model's own if that is known and smaller."""
+        if self._own_context is None:
+            wait_s = min(_LOOK_S, self._timeout_s)
+            try:
+                with failures_named(self._address):
+                    async with asyncio.timeout(wait_s), connect(self._address.url, wait_s) as client:
+                        told = (await client.show(self.name)).modelinfo or {}
+            except (Unavailable, TooLong):
+                return self._context  # asked again the next time
+            lengths = [size for name, size in told.items() if name.endswith(".context_length")]
+            self._own_context = int(lengths[0]) if lengths else self._context
+        return min(self._context, self._own_context)
+
     async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
         """Yield the answer's events; closing the iterator closes the connection, and the server stops.
 
@@ -51,14 +75,38 @@ class OllamaAnswers:
             Rejected: the question is longer than the model's window.
         """
         # Passages should be quoted, not varied.
-        settled: dict[str, Any] = {"num_ctx": _WINDOW} | ({"temperature": 0} if conversation.passages else {})
+        settled: dict[str, Any] = {"temperature": 0} if conversation.passages else {}
         options = settled | _options(conversation.sampling)
+        context = await self.context()
         events = answered(
-            conversation, self._history, lambda turns: self._events(turns, options, conversation), self._templates
+            conversation,
+            self._history,
+            lambda turns: self._fitted(turns, options, conversation, context),
+            self._templates,
+            context,
         )
         async with aclosing(events):
             async for event in events:
                 yield event
+
+    async def _fitted(
+        self, turns: list[Turn], options: dict[str, Any], conversation: Conversation, context: int
+    ) -> AsyncGenerator[str | Called | Finished, None]:
+        """Yield the answer with the window that the turns need, or with the largest if that was too small."""
+        needed = tokens(turns, conversation.tools) * 4 // 3 + max(ANSWER, options.get("num_predict", 0))
+        window = _LEAST_WINDOW
+        while window < min(needed, context):
+            window *= 2
+        for num_ctx in dict.fromkeys((min(window, context), context)):
+            try:
+                async with aclosing(self._events(turns, options | {"num_ctx": num_ctx}, conversation)) as events:
+                    async for event in events:
+                        yield event
+            except TooLong:
+                if num_ctx == context:
+                    raise
+            else:
+                return
 
     async def _events(
         self, turns: list[Turn], options: dict[str, Any], conversation: Conversation
@@ -104,6 +152,7 @@ def _options(sampling: Sampling) -> dict[str, Any]:
         "num_predict": sampling.max_tokens,
         "stop": list(sampling.stop) or None,
         "seed": sampling.seed,
+        **sampling.more,
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -114,9 +163,19 @@ def _message(turn: Turn) -> dict[str, Any]:
         message["tool_calls"] = [
             {"function": {"name": call.name, "arguments": json.loads(call.arguments)}} for call in turn.tool_calls
         ]
+    if turn.images:
+        message["images"] = [_image(image) for image in turn.images]
     if turn.name:
         message["tool_name"] = turn.name
     return message
+
+
+def _image(address: str) -> str:
+    """Return the image's bytes as base64. Raises Rejected for an address elsewhere, which the server doesn't fetch."""
+    head, comma, encoded = address.partition(";base64,")
+    if not comma or not head.startswith("data:"):
+        raise Rejected("this model takes images as data: addresses in base64, not as links", "image_not_read")
+    return encoded
 
 
 def _usage(part: ollama.ChatResponse) -> Usage:

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 from pydantic import SecretStr
 
-from shared.answers import Called, Conversation, Event, Finished, JsonFormat, ToolCall, Turn, Usage
+from shared.answers import MORE_SAMPLING, Called, Conversation, Event, Finished, JsonFormat, ToolCall, Turn, Usage
+from shared.answers.prompt import CONTEXT
 from shared.answers.served import CUT_SHORT, answered
 from shared.answers.templates import Templates, packaged
 from shared.errors import Unavailable
@@ -17,7 +18,7 @@ from shared.model_server.openai import KEY_VARIABLE, OpenAiAddress, OpenAiServer
 from shared.settings import ConfigurationError
 
 _CUT: Final = frozenset({"length", "content_filter"})
-_DISPENSABLE: Final = ("stream_options", "temperature")  # left out if a server refuses them
+_DISPENSABLE: Final = ("stream_options", "temperature", *MORE_SAMPLING)  # left out if a server refuses them
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -64,9 +65,11 @@ class OpenAiAnswers:
         self,
         address: OpenAiAddress,
         key: SecretStr,
-        history: int = 5,
+        history: int | None = None,
         timeout_s: float = 120.0,
+        *,
         templates: Templates | None = None,
+        context: int = CONTEXT,
     ) -> None:
         """Take the model's address and its server's key; `timeout_s` is the longest wait for the next piece."""
         self._address = address
@@ -74,6 +77,7 @@ class OpenAiAnswers:
         self._history = history
         self._templates = templates or packaged()
         self._timeout_s = timeout_s
+        self._context = context
         self._refused: frozenset[str] = frozenset()  # optional fields that this server refuses
 
     @property
@@ -85,6 +89,10 @@ class OpenAiAnswers:
     def needs_passages(self) -> bool:
         """Return False: a language model can chat."""
         return False
+
+    async def context(self) -> int:
+        """Return the setting's number of tokens; servers of this protocol don't say their models'."""
+        return self._context
 
     async def check(self, timeout_s: float) -> None:
         """Return if the server lists its models, is away, or has no such list.
@@ -114,7 +122,9 @@ class OpenAiAnswers:
             Rejected: the question is longer than the model's window.
         """
         optional = _optional(conversation)
-        events = answered(conversation, self._history, lambda turns: self._events(turns, optional), self._templates)
+        events = answered(
+            conversation, self._history, lambda turns: self._events(turns, optional), self._templates, self._context
+        )
         async with aclosing(events):
             async for event in events:
                 yield event
@@ -180,6 +190,7 @@ def _optional(conversation: Conversation) -> dict[str, Any]:
         "max_tokens": sampling.max_tokens,
         "stop": list(sampling.stop) or None,
         "seed": sampling.seed,
+        **sampling.more,
         "tools": list(conversation.tools) or None,
         "tool_choice": conversation.tool_choice if conversation.tools else None,
         "response_format": None if conversation.json_format is None else _response_format(conversation.json_format),
@@ -196,6 +207,9 @@ def _response_format(wanted: JsonFormat) -> dict[str, Any]:
 
 def _message(turn: Turn) -> dict[str, Any]:
     message: dict[str, Any] = {"role": turn.role, "content": turn.content}
+    if turn.images:
+        text = [{"type": "text", "text": turn.content}] if turn.content else []
+        message["content"] = [*text, *({"type": "image_url", "image_url": {"url": each}} for each in turn.images)]
     if turn.tool_calls:
         message["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

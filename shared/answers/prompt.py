@@ -1,20 +1,26 @@
-"""Builds the prompt of a language model: instructions, passages, the last turns of the conversation, the question."""
+"""Builds the prompt of a language model: instructions, passages, the conversation, the question."""
 
+import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, takewhile
 from typing import Any, Final
+
+import msgspec
 
 from shared.answers import Conversation, Passage, Turn
 from shared.answers.escaping import quoted
 from shared.answers.templates import Templates, packaged
+from shared.errors import Rejected
 
 CONTEXT_START: Final = "[CONTEXT START]"
 CONTEXT_END: Final = "[CONTEXT END]"
 
-# Bytes of UTF-8, about 4,000 tokens in any script. A model with a smaller window gets a share of them.
-CONTEXT_BYTES: Final = 16_000
-HISTORY_BYTES: Final = 6_000
+CONTEXT: Final = 16_384  # tokens that a conversation and its answer may have, unless a setting says otherwise
+ANSWER: Final = 1_024  # of them, kept for the answer
+BYTES_OF_A_TOKEN: Final = 4  # of UTF-8, an estimate for any script
+_IMAGE: Final = 1_000  # tokens, an estimate: models take 250 to 3,000
+_TURN: Final = 4  # tokens of its role and marks
 
 _WISH: Final = 1_000
 _TEMPLATES: Final = packaged()
@@ -22,27 +28,22 @@ _TEMPLATES: Final = packaged()
 
 def messages(
     conversation: Conversation,
-    history: int,
+    history: int | None = None,
     *,
     share: int = 1,
+    context: int = CONTEXT,
     templates: Templates = _TEMPLATES,
     boundary: str | None = None,
 ) -> list[Turn]:
-    """Return the turns to send: a system turn if there are instructions, the last `history` turns, the question.
+    """Return the turns to send: a system turn if there are instructions, earlier turns, the question.
 
-    What follows the question, such as the results of tools, is sent whole. Passages and earlier turns get 1/`share` of
-    the room that there is for them.
+    The question and what follows it, such as the results of tools, are sent whole; so is everything if no passages were
+    searched. Otherwise the latest `history` turns, as far as `context` tokens have room for them, and passages within
+    half of the context. Both get 1/`share` of their room.
     The passages stand in the question's turn, not the system's: a document has no more say than a user. The first and
     last line of their block is `boundary`, by default a new random one, which no document can know.
     """
-    turns = [turn for turn in conversation.turns if turn.role != "system"]
-    asked = max((position for position, turn in enumerate(turns) if turn.role == "user"), default=len(turns))
-    earlier = turns[:asked][-history:] if history else []
-    kept = _fitting([turn.content for turn in reversed(earlier)], HISTORY_BYTES // share)
-    earlier = earlier[len(earlier) - kept :]
-    while earlier and earlier[0].role == "tool":  # servers refuse a tool's result without its call
-        earlier = earlier[1:]
-    passages = shown(conversation.passages, share=share)
+    passages = shown(conversation.passages, share=share, context=context)
 
     wishes = conversation.preferences
     kind = "documents" if passages else "general" if conversation.general else "plain"
@@ -55,23 +56,61 @@ def messages(
         language=_wish(wishes.language),
         instructions=_wish(wishes.instructions),
     )
+    if kind == "plain" and not conversation.from_documents:
+        added = "\n\n".join(filter(None, (conversation.system, instructions)))
+        return [*([Turn(role="system", content=added)] if added else []), *conversation.turns]
     system = [conversation.system or "", *(turn.content for turn in conversation.turns if turn.role == "system")]
     directions = "\n\n".join(filter(None, (*system, instructions)))
-    question = conversation.question
+    turns = [turn for turn in conversation.turns if turn.role != "system"]
+    asked = max((position for position, turn in enumerate(turns) if turn.role == "user"), default=len(turns))
+    question = turns[asked] if asked < len(turns) else Turn(role="user", content="")
     if passages:
-        question = templates.question(
-            question,
+        text = templates.question(
+            question.content,
             [_view(each) for each in passages],
             compare=conversation.compare,
             marks=(CONTEXT_START, CONTEXT_END),
             boundary=boundary or new_boundary(),
         )
-    return [
-        *([Turn(role="system", content=directions)] if directions else []),
-        *earlier,
-        Turn(role="user", content=question),
-        *turns[asked + 1 :],
-    ]
+        question = msgspec.structs.replace(question, content=text)
+    first = [Turn(role="system", content=directions)] if directions else []
+    last = [question, *turns[asked + 1 :]]
+    room = context - ANSWER - tokens([*first, *last], conversation.tools)
+    return [*first, *_latest(turns[:asked], history, room // share), *last]
+
+
+def _latest(turns: Sequence[Turn], history: int | None, room: int) -> Sequence[Turn]:
+    """Return the latest turns, at most `history` of them, that fit into `room` tokens."""
+    most = len(turns) if history is None else history
+    sizes = accumulate(tokens([turn]) for turn in reversed(turns[max(0, len(turns) - most) :]))
+    kept = turns[len(turns) - len(list(takewhile(lambda size: size <= room, sizes))) :]
+    while kept and kept[0].role == "tool":  # servers refuse a tool's result without its call
+        kept = kept[1:]
+    return kept
+
+
+def tokens(turns: Sequence[Turn], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+    """Return an estimate of the number of tokens of the turns, and of the tools' descriptions."""
+    told = [text_tokens(turn.content) + _TURN + _IMAGE * len(turn.images) for turn in turns]
+    called = [text_tokens(call.name + call.arguments) for turn in turns for call in turn.tool_calls]
+    return sum(told) + sum(called) + (text_tokens(msgspec.json.encode(tools).decode()) if tools else 0)
+
+
+def text_tokens(text: str) -> int:
+    """Return an estimate of the text's number of tokens."""
+    return math.ceil(len(text.encode(errors="replace")) / BYTES_OF_A_TOKEN)
+
+
+def check_length(conversation: Conversation, context: int, templates: Templates = _TEMPLATES) -> None:
+    """Raise Rejected if what may not be shortened has more than `context` tokens, by an estimate."""
+    least = msgspec.structs.replace(conversation, passages=())
+    needed = tokens(messages(least, 0, templates=templates), conversation.tools)
+    if needed > context:
+        raise Rejected(
+            f"the conversation has about {needed} tokens, and the model takes {context} (SLUICE_CHAT_CONTEXT, "
+            "or less where the model itself has less): send less of it",
+            "conversation_too_long",
+        )
 
 
 def new_boundary() -> str:
@@ -79,10 +118,10 @@ def new_boundary() -> str:
     return f"boundary {secrets.token_hex(8)}"
 
 
-def shown(passages: Sequence[Passage], *, share: int = 1) -> Sequence[Passage]:
-    """Return the passages that go into the prompt: the first ones, as many as fit, and at least one."""
-    sizes = [passage.title + passage.shown for passage in passages]
-    return passages[: max(1, _fitting(sizes, CONTEXT_BYTES // share))]
+def shown(passages: Sequence[Passage], *, share: int = 1, context: int = CONTEXT) -> Sequence[Passage]:
+    """Return the passages that go into the prompt: the first ones, as many as half the context takes; at least one."""
+    sizes = accumulate(text_tokens(passage.title + passage.shown) for passage in passages)
+    return passages[: max(1, len(list(takewhile(lambda size: size <= context // 2 // share, sizes))))]
 
 
 def _view(passage: Passage) -> dict[str, Any]:
@@ -105,8 +144,3 @@ def _view(passage: Passage) -> dict[str, Any]:
 def _wish(text: str | None) -> str | None:
     """Return a user's instruction without our markers, cut to `_WISH` characters."""
     return quoted(text)[:_WISH] if text else None
-
-
-def _fitting(texts: Sequence[str], limit: int) -> int:
-    sizes = accumulate(len(text.encode(errors="replace")) for text in texts)
-    return len(list(takewhile(lambda size: size <= limit, sizes)))

@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.answers import Called, Conversation, Event, Finished, Prompted, Turn
 from shared.answers.citations import KnownCitations
-from shared.answers.prompt import messages, new_boundary, shown
+from shared.answers.prompt import messages, new_boundary, shown, tokens
 from shared.answers.templates import Templates
 from shared.errors import Rejected
 from shared.model_server.http import TooLong
@@ -14,28 +14,36 @@ from shared.model_server.http import TooLong
 Ask = Callable[[list[Turn]], AsyncGenerator[str | Called | Finished, None]]
 
 CUT_SHORT: Final = " …"  # ends an answer that the model's limit truncated
-_SHARES: Final = (1, 2, 4, 8)  # the prompt's limits are divided by these in turn, until the prompt fits the model
+_SHARES: Final = (
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+)  # the prompt's limits are divided by these in turn, until the prompt fits the model
 
 
 async def answered(
-    conversation: Conversation, history: int, ask: Ask, templates: Templates
+    conversation: Conversation, history: int | None, ask: Ask, templates: Templates, context: int
 ) -> AsyncGenerator[Event, None]:
     """Yield the passages of the prompt, then the events that `ask` gives for it.
 
     Citations of other passages are dropped; JSON has none, and stays as it is. A prompt that exceeds the model's window
-    is sent again with fewer passages and earlier turns; the question is never truncated.
+    is sent again with fewer passages and earlier turns, if passages were searched; nothing else is ever left out.
 
     Raises:
-        Rejected: the question alone is too long. And what `ask` raises.
+        Rejected: what has to be sent is too long. And what `ask` raises.
     """
+    said = sum(turn.role != "system" for turn in conversation.turns)
     sent: list[Turn] | None = None
     boundary = new_boundary()
     for share in _SHARES:
-        turns = messages(conversation, history, share=share, templates=templates, boundary=boundary)
+        turns = messages(conversation, history, share=share, context=context, templates=templates, boundary=boundary)
         if turns == sent:
             continue
         sent = turns
-        passages = tuple(shown(conversation.passages, share=share))
+        passages = tuple(shown(conversation.passages, share=share, context=context))
         accepted = False
         try:
             known = set() if conversation.json_format else {passage.number for passage in passages}
@@ -43,13 +51,16 @@ async def answered(
                 async for event in events:
                     if not accepted:
                         accepted = True
-                        yield Prompted(passages)
+                        yield Prompted(passages, said - sum(turn.role != "system" for turn in turns))
                     yield event
         except TooLong as error:
             refusal = error
         else:
             return
-    raise Rejected(f"the conversation is longer than the model accepts: {refusal}", "conversation_too_long")
+    about = tokens(sent or (), conversation.tools)
+    raise Rejected(
+        f"the conversation, about {about} tokens, is longer than the model accepts: {refusal}", "conversation_too_long"
+    )
 
 
 async def _citing(

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 
 from shared.answers import Conversation, Event, Finished, Prompted
+from shared.answers.prompt import CONTEXT
 from shared.errors import Unavailable
 
 
@@ -13,6 +14,9 @@ class MemoryAnswers:
 
     def __init__(self) -> None:
         self.asked = self.failures = 0
+
+    async def context(self) -> int:
+        return CONTEXT
 
     async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
         self.asked += 1

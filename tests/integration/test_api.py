@@ -24,6 +24,7 @@ from services.query_api.ingest.status_waiters import StatusWaiters
 from services.standalone.serve import start
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers
+from shared.answers.prompt import CONTEXT
 from shared.blobs.file import FileBlobs
 from shared.errors import Unavailable
 from shared.ids import document_id
@@ -744,7 +745,7 @@ async def test_the_last_of_the_messages_is_the_question(client: httpx.AsyncClien
 
 
 async def test_plain_chat_needs_a_model(client: httpx.AsyncClient) -> None:
-    assert "SLUICE_CHAT" in problem(await client.post("/chat", json={"message": "Hello"}), 503, "NO_MODEL")
+    assert "SLUICE_CHAT" in problem(await client.post("/chat", json={"message": "Hello"}), 501, "NO_MODEL")
 
 
 @pytest.mark.parametrize(
@@ -865,7 +866,7 @@ async def test_an_image_in_a_message_is_refused_and_not_passed_over(client: http
 
     reply = await client.post("/chat", json={"messages": [{"role": "user", "content": parts}], "useRag": True})
 
-    assert problem(reply, 400).startswith("messages[0].content[1]: has the type 'image_url'")
+    assert problem(reply, 400) == "messages: has an image, and extractive only quotes documents"
 
 
 async def test_citations_say_where_they_stand(client: httpx.AsyncClient) -> None:
@@ -1143,6 +1144,9 @@ async def test_what_is_wrong_is_told_by_readyz(parts: ApiParts, app: Litestar) -
 async def test_a_bug_is_a_500_without_its_inside_which_the_log_has(parts: ApiParts, tenants: Iterator[str]) -> None:
     class Buggy:
         name, needs_passages = "buggy", False
+
+        async def context(self) -> int:
+            return CONTEXT
 
         async def stream(self, conversation: Conversation) -> AsyncIterator[str]:
             yield "almost"

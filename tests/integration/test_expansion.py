@@ -7,6 +7,7 @@ import pytest
 from services.query_api.app import ApiParts
 from shared.answers import Conversation, Event, Finished, Prompted
 from shared.answers.models import ChatModel, ChatModels
+from shared.answers.prompt import CONTEXT
 from shared.errors import Unavailable
 from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
 from tests.selection import CI_ONLY
@@ -22,6 +23,9 @@ class Author:
     def __init__(self, text: str | None) -> None:
         self.text = text
         self.asked: list[Conversation] = []
+
+    async def context(self) -> int:
+        return CONTEXT
 
     async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
         self.asked.append(conversation)

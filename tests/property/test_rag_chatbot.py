@@ -44,7 +44,9 @@ def test_the_prompt_has_the_text_of_the_top_chunks(texts: list[str], question: s
 @given(history=st.lists(SENTENCES, max_size=5), question=SENTENCES)
 def test_the_prompt_has_every_message_of_the_history(history: list[str], question: str) -> None:
     """**Feature: rag-chatbot, Property 8: Conversation history included in prompt**"""
-    sent = messages(Conversation(turns=(*a_history(history), Turn(role="user", content=question))), history=5)
+    sent = messages(
+        Conversation(turns=(*a_history(history), Turn(role="user", content=question)), from_documents=True), history=5
+    )
 
     assert [turn.content for turn in sent] == [*history, question]
 
@@ -54,7 +56,10 @@ def test_the_prompt_has_every_message_of_the_history(history: list[str], questio
 @given(history=st.lists(SENTENCES, max_size=30), limit=st.integers(0, 8), question=SENTENCES)
 def test_a_long_history_keeps_its_latest_messages(history: list[str], limit: int, question: str) -> None:
     """**Feature: rag-chatbot, Property 9: Conversation history truncation**"""
-    sent = messages(Conversation(turns=(*a_history(history), Turn(role="user", content=question))), history=limit)
+    sent = messages(
+        Conversation(turns=(*a_history(history), Turn(role="user", content=question)), from_documents=True),
+        history=limit,
+    )
 
     assert [turn.content for turn in sent] == [*(history[-limit:] if limit else []), question]
 

@@ -45,6 +45,7 @@ class FakeOllama(LoopbackServer):
         self.models: dict[str, str] = {f"{EMBEDDING_MODEL}:latest": "embedding", f"{CHAT_MODEL}:latest": "completion"}
         self.context = 256  # words and signs of a text to embed
         self.window = 8192  # of a conversation
+        self.own_context = 131_072  # tokens, of a chat model
         self.poison: str | None = None  # a word for which the runner fails
         self.stumbles_from: int | None = None  # words and signs: it fails for texts as long, and doesn't say why
         self.weights = "first"
@@ -71,8 +72,9 @@ class FakeOllama(LoopbackServer):
             return 404, {"error": f'model "{model}" not found, try pulling it first'}
         if path == "/api/show":
             kind = self.models[model if ":" in model else f"{model}:latest"]
+            own = 256 if kind == "embedding" else self.own_context
             return 200, {
-                "model_info": {"general.architecture": "nomic-bert", "nomic-bert.context_length": 256},
+                "model_info": {"general.architecture": "nomic-bert", "nomic-bert.context_length": own},
                 "parameters": "num_ctx                        8192",
                 "capabilities": [kind],
             }

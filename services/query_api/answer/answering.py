@@ -1,7 +1,8 @@
 """Answers questions. All protocols (AgentX, OpenAI, Ollama, MCP) call this module and only translate."""
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from litestar.response import ServerSentEventMessage
 from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
-from services.query_api.http.problems import Problem, body, invalid, of_pipeline, unavailable
+from services.query_api.http.problems import Problem, body, invalid, of_pipeline
 from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever
@@ -35,7 +36,8 @@ from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import spelled_out
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
-from shared.errors import PipelineError, Unavailable
+from shared.answers.prompt import check_length
+from shared.errors import PipelineError, Rejected, Unavailable
 from shared.store import Filter, Match
 
 NOTHING_FOUND: Final = "I found nothing in the documents that answers this question."
@@ -43,6 +45,7 @@ GENERAL: Final = "This answer comes from general knowledge, not from the documen
 MOST_COMPARED_DOCUMENTS: Final = 8  # further documents of the list are not compared
 LEAST_OF_EACH: Final = 3  # passages of each compared document
 DEEPER: Final = 12  # passages that extractive answers read
+_LEFT_OUT: Final = "with the passages, the conversation is longer than SLUICE_CHAT_CONTEXT or SLUICE_HISTORY allows"
 TRIES: Final = 2  # of each model, if it fails before its first word
 
 log = structlog.get_logger(__name__)
@@ -80,12 +83,13 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     conversation: Conversation
     models: tuple[ChatModel, ...]  # to try, in this order
     refusal: str | None = None  # the whole answer if no model is to be asked
+    only_calls: bool = False  # nothing was found: the model may call tools, but its text is replaced by a refusal
     warnings: tuple[str, ...] = ()
 
     @property
     def refuses_json(self) -> bool:
         """Return whether the answer will be a refusal in a sentence though JSON is wanted."""
-        return self.refusal is not None and self.conversation.json_format is not None
+        return (self.refusal is not None or self.only_calls) and self.conversation.json_format is not None
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -167,8 +171,9 @@ class Answering:
         """Return the request with its passages, ready to be streamed.
 
         Raises:
-            Problem: 400, the model or target isn't configured; 429, the caller has used up its answers; 503, no model
-                can chat without passages.
+            Problem: 400, the model or target isn't configured, or can't see images; 429, the caller has used up its
+                answers; 501, no model can chat without passages.
+            Rejected: the conversation has more tokens than the model takes.
             Unavailable: the search is unavailable, and no setting allows answers without it.
         """
         models = self._chosen(request)
@@ -176,10 +181,12 @@ class Answering:
         passages: tuple[Passage, ...] = ()
         warnings: tuple[str, ...] = ()
         answerable = tuple(model for model in models if not model.answers.needs_passages)
+        if not answerable and any(turn.images for turn in request.turns):
+            raise invalid("messages", f"has an image, and {models[0].name} only quotes documents")
         if request.retrieval is None:
             if not answerable:
                 raise _no_model(models[0])
-            return self._prepared(request, answerable)
+            return await self._prepared(request, answerable)
         try:
             passages = await self._passages(request, request.retrieval, quotes=models[0].answers.needs_passages)
         except Unavailable as error:
@@ -187,12 +194,16 @@ class Answering:
                 raise
             log.warning("answered_without_search", reason=error.sentence)
             warnings = ("the search is unavailable; this answer was made without the documents",)
-            return self._prepared(request, answerable, warnings=warnings)
+            return await self._prepared(request, answerable, warnings=warnings)
         if passages:
-            return self._prepared(request, models, passages=passages)
+            return await self._prepared(request, models, passages=passages)
         if self._general_knowledge and answerable:
-            return self._prepared(request, answerable, general=True)
-        return msgspec.structs.replace(self._prepared(request, models), refusal=NOTHING_FOUND)
+            return await self._prepared(request, answerable, general=True)
+        if request.tools and answerable:
+            prepared = await self._prepared(request, answerable)
+            # What the model says about a tool's result comes from there, not from general knowledge.
+            return msgspec.structs.replace(prepared, only_calls=request.turns[-1].role != "tool")
+        return msgspec.structs.replace(await self._prepared(request, models), refusal=NOTHING_FOUND)
 
     async def stream(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
         """Yield `Sources`, the pieces of the text, then the `Answer`; closing the generator stops the model.
@@ -289,7 +300,7 @@ class Answering:
             for number, hit in enumerate(usable(found.hits, gate), start=1)
         )
 
-    def _prepared(
+    async def _prepared(
         self,
         request: AnswerRequest,
         models: tuple[ChatModel, ...],
@@ -309,8 +320,28 @@ class Answering:
             json_format=request.json_format,
             compare=bool(request.retrieval and request.retrieval.compared),
             general=general,
+            from_documents=request.retrieval is not None,
         )
+        models = await _that_take(conversation, models)
         return Prepared(conversation=conversation, models=models, warnings=warnings)
+
+
+async def _that_take(conversation: Conversation, models: Sequence[ChatModel]) -> tuple[ChatModel, ...]:
+    """Return the models whose context has room for the conversation. Raises Rejected if there is none."""
+    refusal: Rejected | None = None
+    taking = []
+    contexts = await asyncio.gather(*(model.answers.context() for model in models))
+    for model, context in zip(models, contexts, strict=True):
+        try:
+            if not model.answers.needs_passages:
+                check_length(conversation, context)
+        except Rejected as error:
+            refusal = refusal or error
+        else:
+            taking.append(model)
+    if refusal and not taking:
+        raise refusal
+    return tuple(taking)
 
 
 async def _answered(
@@ -321,15 +352,19 @@ async def _answered(
     conversation = prepared.conversation
     pieces: list[str] = []
     passages: tuple[Passage, ...] = ()
+    warnings = prepared.warnings
     calls: tuple[ToolCall, ...] = ()
     stream = model.answers.stream(conversation)
     if inert_links and conversation.passages:
         stream = _with_inert_links(stream)
+    if prepared.only_calls:
+        stream = _only_calls(stream)
     # Closed here, so that a client that goes away stops the model.
     async with aclosing(stream) as events:  # type: ignore[type-var]  # adapters are generators
         async for event in events:
             if isinstance(event, Prompted):
                 passages = event.passages
+                warnings += _of_left_out(event)
                 yield Sources(model.name, passages)
                 if conversation.general and conversation.json_format is None:
                     pieces.append(GENERAL)
@@ -353,8 +388,25 @@ async def _answered(
                     tool_calls=calls,
                     usage=usage,
                     general=conversation.general,
-                    warnings=prepared.warnings,
+                    warnings=warnings,
                 )
+
+
+def _of_left_out(event: Prompted) -> tuple[str, ...]:
+    """Return a warning if earlier messages were left out."""
+    return (f"the model didn't read the first {event.left_out} messages: {_LEFT_OUT}",) if event.left_out else ()
+
+
+async def _only_calls(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
+    """Yield the events without text; the refusal, if no tool is called."""
+    called = False
+    async with aclosing(events):  # type: ignore[type-var]  # adapters are generators
+        async for event in events:
+            called = called or isinstance(event, Called)
+            if isinstance(event, Finished) and not called:
+                yield NOTHING_FOUND
+            if not isinstance(event, str):
+                yield event
 
 
 async def _with_inert_links(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
@@ -372,7 +424,8 @@ async def _with_inert_links(events: AsyncIterator[Event]) -> AsyncGenerator[Even
 
 
 def _no_model(model: ChatModel) -> Exception:
-    return unavailable(
+    return Problem(
+        501,
         f"plain chat needs a language model, and {model.name} only quotes documents: "
         "set SLUICE_CHAT to a model, or send useRag: true",
         code="NO_MODEL",

@@ -14,11 +14,21 @@ from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, events
 from services.query_api.answer.citing import excerpt, references
-from services.query_api.answer.turns import ChatMessage, Content, Wishes, text_of, turns_of
+from services.query_api.answer.turns import (
+    ChatMessage,
+    Content,
+    Options,
+    Wishes,
+    content_of,
+    image_addresses,
+    objects,
+    turns_of,
+)
 from services.query_api.http.auth import needs
-from services.query_api.http.lanes import TEXTS, in_lane
+from services.query_api.http.lanes import WHOLE, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
+from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
@@ -29,6 +39,7 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A message, or a conversation that ends with one."""
 
     message: Content | None = None
+    images: list[str] | None = None  # of the message
     messages: list[ChatMessage] | None = None
     conversation_history: list[ChatMessage] | None = None
     conversation_id: str | None = None
@@ -39,6 +50,9 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     model: str | None = None
     target: str | None = None
     preferences: Wishes | None = None
+    temperature: float | None = None
+    options: Options | None = None
+    tools: Any = None
     stream: bool = False
 
 
@@ -81,8 +95,8 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     "/chat",
     operation_id="chat",
     guards=[needs("query")],
-    opt=in_lane("ask", "chat: message, useRag", takes=TEXTS)
-    | replies(422, ok={JSON: ChatReply, EVENT_STREAM: StreamEvent}),
+    opt=in_lane("ask", "chat: message, useRag", takes=WHOLE)
+    | replies(422, 501, ok={JSON: ChatReply, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def chat(
@@ -90,7 +104,12 @@ async def chat(
 ) -> Response[ChatReply] | ServerSentEvent:
     """Answer a message; with `useRag`, from the indexed documents."""
     turns = _turns(data)
-    question_of(turns[-1].content, "message")
+    asked = next(turn for turn in reversed(turns) if turn.role == "user")
+    if data.use_rag or not asked.images:
+        question_of(asked.content, "message")
+    sampling = (data.options or Options()).sampling
+    if data.temperature is not None:
+        sampling = msgspec.structs.replace(sampling, temperature=data.temperature)
     where = filters_of(data.rag_filters, "ragFilters")
     prepared = await answering.prepare(
         AnswerRequest(
@@ -101,10 +120,13 @@ async def chat(
             target=data.target,
             system=data.system,
             preferences=data.preferences.preferences if data.preferences else Preferences(),
+            sampling=sampling,
+            tools=tuple(objects(data.tools, "tools")),
         )
     )
     id_ = data.conversation_id or str(uuid4())
     if data.stream:
+        prepared = msgspec.structs.replace(prepared, warnings=(*prepared.warnings, *warned(request)))
         return ServerSentEvent(
             events(
                 answering,
@@ -118,14 +140,15 @@ async def chat(
 
 
 def _turns(data: ChatBody) -> tuple[Turn, ...]:
-    """Return the conversation; it ends with the user's question."""
+    """Return the conversation; it ends with the user's question, or with the results of tools for it."""
     turns = [
         *turns_of(data.conversation_history, "conversationHistory"),
         *turns_of(data.messages, "messages"),
     ]
     if data.message is not None:
-        turns.append(Turn(role="user", content=text_of(data.message, "message")))
-    if not turns or turns[-1].role != "user":
+        text, images = content_of(data.message, "message")
+        turns.append(Turn(role="user", content=text, images=(*images, *image_addresses(data.images))))
+    if not turns or turns[-1].role not in ("user", "tool") or all(turn.role != "user" for turn in turns):
         raise invalid("message", "is required: send message, or messages that end with the user's")
     return tuple(turns)
 
@@ -157,11 +180,16 @@ def _reply(answer: Answer, id_: str) -> ChatReply:
 
 def _ollama_object(answer: Answer) -> dict[str, Any]:
     """Return the answer in the form of Ollama's /api/chat; durations are in nanoseconds, absent if unknown."""
+    called = [
+        {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments or "{}")}}
+        for call in answer.tool_calls
+    ]
+    calls = {"tool_calls": called} if called else {}
     created = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "model": answer.model,
         "created_at": created,
-        "message": {"role": "assistant", "content": answer.text},
+        "message": {"role": "assistant", "content": answer.text, **calls},
         "done": True,
         "done_reason": answer.finish_reason,
         **_counts(answer.usage),

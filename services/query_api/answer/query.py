@@ -18,13 +18,14 @@ from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import TEXTS, in_lane
-from services.query_api.http.problems import Problem, invalid, unavailable
+from services.query_api.http.problems import Problem, invalid, of_pipeline, unavailable
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
+from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn
-from shared.errors import PipelineError
+from shared.errors import PipelineError, Rejected
 from shared.store import Filter, Match
 
 MOST_DOCUMENTS = 1000  # per query
@@ -106,6 +107,7 @@ async def rag_query(
         )
     )
     if data.stream:
+        prepared = msgspec.structs.replace(prepared, warnings=(*prepared.warnings, *warned(request)))
         return ServerSentEvent(
             events(
                 answering,
@@ -153,6 +155,8 @@ async def _require_ready(library: DocumentViews, tenant: str, ids: Sequence[str]
 
 
 def _failed(error: PipelineError) -> Problem:
+    if isinstance(error, Rejected):
+        return of_pipeline(error)
     return unavailable("the answer could not be generated", code="GENERATION_FAILED", reason=error.sentence)
 
 

@@ -4,6 +4,7 @@
 text ends with its sources, for clients that show no citations.
 """
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -46,6 +47,18 @@ class Models:
             if not model.answers.needs_passages:
                 names[model.name] = None
         return list(names)
+
+    async def context(self, name: str) -> int:
+        """Return the tokens of a conversation with its answer, or of a text to embed. The name must be known."""
+        if self.embeds(name):
+            return self._embedder.model.max_tokens
+        [model] = self._models.chosen(self.choice(name).model)
+        return await model.answers.context()
+
+    async def contexts(self) -> dict[str, int]:
+        """Return `context` of every name."""
+        names = self.listed()
+        return dict(zip(names, await asyncio.gather(*map(self.context, names)), strict=True))
 
     def listed(self) -> list[str]:
         """Return every name."""

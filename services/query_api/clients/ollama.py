@@ -19,7 +19,8 @@ from litestar.response import ServerSentEvent, Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
 from services.query_api.answer.chat import ChatBody, ChatReply, chat
-from services.query_api.clients.asking import Asking, ClientMessage, broken, figures, objects, sampling, turns_of
+from services.query_api.answer.turns import ChatMessage, Options, image_addresses, objects, turns_of
+from services.query_api.clients.asking import Asking, broken, figures
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
@@ -36,11 +37,11 @@ from services.query_api.http.auth import needs
 from services.query_api.http.lanes import CHUNKS, TEXTS, WHOLE, in_lane
 from services.query_api.http.problems import invalid
 from services.query_api.http.replies import EVENT_STREAM, JSON, NDJSON, StreamEvent, replies
+from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
 from services.query_api.http.request import ApiRequest, body_of
-from shared.answers import Sampling, Turn
+from shared.answers import Turn
 
 API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send
-_WINDOW: Final = 8192  # tokens; the adapters for answers request the same
 _AGENTX: Final = frozenset({"message", "useRag", "target", "system", "conversationId", "conversationHistory"})
 
 
@@ -59,21 +60,11 @@ def _now() -> str:
 _STARTED: Final = _now()  # shown as the models' date, because they have none
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Ollama's options that reach the model."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    num_predict: int | None = None
-    stop: Any = None
-    seed: int | None = None
-
-
 class OllamaChatBody(msgspec.Struct, frozen=True, kw_only=True):
     """A chat; without messages it only loads the model."""
 
     model: str
-    messages: list[ClientMessage] | None = None
+    messages: list[ChatMessage] | None = None
     stream: bool | None = None
     options: Options | None = None
     tools: Any = None
@@ -86,6 +77,7 @@ class GenerateBody(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     prompt: str | None = None
     system: str | None = None
+    images: list[str] | None = None
     stream: bool | None = None
     options: Options | None = None
     format: Any = None
@@ -140,8 +132,9 @@ async def tags(models: NamedDependency[Models]) -> dict[str, Any]:
 )
 async def ps(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the loaded models. All models are always reported as loaded."""
-    loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0, "context_length": _WINDOW}  # Ollama's "never"
-    return {"models": [{**_listed(name), **loaded} for name in models.listed()]}
+    loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0}  # Ollama's "never"
+    lengths = await models.contexts()
+    return {"models": [{**_listed(name), **loaded, "context_length": lengths[name]} for name in models.listed()]}
 
 
 def _listed(name: str) -> dict[str, Any]:
@@ -192,7 +185,7 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
         "template": "{{ .Prompt }}",
         "modified_at": _STARTED,
         "details": _details(),
-        "model_info": {"general.architecture": "sluice", "sluice.context_length": _WINDOW},
+        "model_info": {"general.architecture": "sluice", "sluice.context_length": await models.context(name)},
         "capabilities": can,
     }
 
@@ -202,7 +195,7 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
     operation_id="api_chat",
     guards=[needs("query")],
     opt=in_lane("ask", takes=WHOLE)
-    | replies(404, 422, ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent}),
+    | replies(404, 422, 501, ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent}),
     status_code=200,
     include_in_schema=True,
 )
@@ -215,6 +208,8 @@ async def api_chat(
 ) -> Response[dict[str, Any]] | Response[ChatReply] | Stream | ServerSentEvent:
     """Answer a chat, in AgentX's or in Ollama's format, according to the fields of the body."""
     if not speaks_ollama(data):
+        if isinstance(data, Mapping):
+            warn_of_unknown(request, data, fields_of(ChatBody) or ())
         agentx: Response[ChatReply] | ServerSentEvent = await chat.fn(
             body_of(data, ChatBody), request, asking.answering
         )
@@ -228,7 +223,7 @@ async def api_chat(
         turns_of(asked.messages),
         choice,
         retrieval=Retrieval(),
-        sampling=_sampling(asked.options),
+        sampling=(asked.options or Options()).sampling,
         tools=objects(asked.tools, "tools"),
         json_format=ollama_format(asked.format, choice),
     )
@@ -240,7 +235,7 @@ async def api_chat(
     "/generate",
     operation_id="ollama_generate",
     guards=[needs("query")],
-    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: OllamaAnswer, NDJSON: str}),
+    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, 501, ok={JSON: OllamaAnswer, NDJSON: str}),
     status_code=200,
     include_in_schema=True,
 )
@@ -255,7 +250,7 @@ async def generate(
     choice = models.choice(data.model)
     if not data.prompt:
         return _loaded(data.model, msgspec.to_builtins(data), {"response": ""})
-    turns = [Turn(role="user", content=data.prompt)]
+    turns = [Turn(role="user", content=data.prompt, images=image_addresses(data.images))]
     if data.system:
         turns.insert(0, Turn(role="system", content=data.system))
     prepared = await asking.prepare(
@@ -263,18 +258,13 @@ async def generate(
         turns,
         choice,
         retrieval=Retrieval(),
-        sampling=_sampling(data.options),
+        sampling=(data.options or Options()).sampling,
         json_format=ollama_format(data.format, choice),
         field="prompt",
     )
     return await _replied(
         _GenerateReply(data.model, prepared, links, choice), asking.answering, prepared, stream=data.stream
     )
-
-
-def _sampling(options: Options | None) -> Sampling:
-    given = options or Options()
-    return sampling(given.temperature, given.top_p, given.num_predict, given.stop, given.seed)
 
 
 def _loaded(model: str, body: Mapping[str, Any], empty: Mapping[str, Any]) -> Response[dict[str, Any]]:
@@ -342,6 +332,7 @@ class _ChatReply:
             "citations": [each.url for each in sources],
             "ragUsed": answer.rag_used,
             "ragSources": rag_sources(answer.passages),
+            **({"warnings": answer.warnings} if answer.warnings else {}),
         }
 
 

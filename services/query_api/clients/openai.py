@@ -1,6 +1,6 @@
 """OpenAI's API, as far as its clients need it: models, chat completions, embeddings, vector-store search.
 
-Fields that have no meaning here (user, penalties …) are ignored, as other compatible servers do.
+Fields that have no meaning here (user, store …) are ignored, as other compatible servers do.
 """
 
 import base64
@@ -18,17 +18,8 @@ from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
-from services.query_api.clients.asking import (
-    KEEP_ALIVE_S,
-    Asking,
-    ClientMessage,
-    broken,
-    figures,
-    objects,
-    sampling,
-    turns_of,
-    with_pauses,
-)
+from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
+from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, with_pauses
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
@@ -57,7 +48,7 @@ class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a chat completion. Fields in camel case are Sluice's own; clients send them as `extra_body`."""
 
     model: str
-    messages: list[ClientMessage]
+    messages: list[ChatMessage]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = None
@@ -67,6 +58,11 @@ class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
     max_completion_tokens: int | None = None
     stop: Any = None
     seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    top_k: int | None = None  # this and the next are of other servers of this protocol
+    min_p: float | None = None
     tools: Any = None
     tool_choice: str | dict[str, Any] | None = None
     response_format: Any = None
@@ -94,7 +90,8 @@ class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
 )
 async def models(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the models."""
-    return {"object": "list", "data": [_card(name) for name in models.listed()]}
+    lengths = await models.contexts()
+    return {"object": "list", "data": [_card(name, lengths[name]) for name in models.listed()]}
 
 
 @get(
@@ -107,19 +104,19 @@ async def model(name: FromPath[str], models: NamedDependency[Models]) -> dict[st
     """Show a model."""
     wanted = name.removeprefix("/")
     models.check(wanted)
-    return _card(wanted)
+    return _card(wanted, await models.context(wanted))
 
 
-def _card(name: str) -> dict[str, Any]:
+def _card(name: str, context: int | None) -> dict[str, Any]:
     # No model here has a date of its own; a fixed one keeps lists the same.
-    return {"id": name, "object": "model", "created": 0, "owned_by": "sluice"}
+    return {"id": name, "object": "model", "created": 0, "owned_by": "sluice", "context_length": context}
 
 
 @post(
     "/v1/chat/completions",
     operation_id="openai_chat_completions",
     guards=[needs("query")],
-    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent}),
+    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, 501, ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def chat_completions(
@@ -140,9 +137,7 @@ async def chat_completions(
         turns_of(data.messages),
         choice,
         retrieval=Retrieval(top_k=data.rag_top_k or 5, where=filters_of(data.rag_filters, "ragFilters")),
-        sampling=sampling(
-            data.temperature, data.top_p, data.max_completion_tokens or data.max_tokens, data.stop, data.seed
-        ),
+        sampling=sampling(data, data.max_completion_tokens or data.max_tokens),
         tools=[] if data.tool_choice == "none" else objects(data.tools, "tools"),
         tool_choice=data.tool_choice,
         json_format=openai_format(data.response_format, choice, "response_format"),
@@ -262,6 +257,7 @@ def _sources(answer: Answer, sources: Sequence[SourceLink]) -> dict[str, Any]:
         "citations": [each.url for each in sources],
         "ragUsed": answer.rag_used,
         "ragSources": rag_sources(answer.passages),
+        **({"warnings": answer.warnings} if answer.warnings else {}),
     }
 
 

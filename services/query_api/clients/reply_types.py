@@ -14,6 +14,7 @@ class OpenAIModel(TypedDict):
     object: Literal["model"]
     created: int
     owned_by: str
+    context_length: int | None  # tokens of a conversation and its answer, or of a text to embed
 
 
 class OpenAIModels(TypedDict):

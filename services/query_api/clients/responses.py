@@ -13,17 +13,8 @@ from litestar.params import JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
-from services.query_api.clients.asking import (
-    KEEP_ALIVE_S,
-    Asking,
-    ClientMessage,
-    broken,
-    figures,
-    objects,
-    sampling,
-    turns_of,
-    with_pauses,
-)
+from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
+from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, with_pauses
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.models import Models
@@ -156,7 +147,7 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
     "/v1/responses",
     operation_id="openai_responses",
     guards=[needs("query")],
-    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent}),
+    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, 501, ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent}),
     status_code=200,
 )
 async def responses(
@@ -184,7 +175,7 @@ async def responses(
         turns,
         choice,
         retrieval=searched or Retrieval(top_k=data.rag_top_k or 5, where=where),
-        sampling=sampling(data.temperature, data.top_p, data.max_output_tokens, None, None),
+        sampling=sampling(data, data.max_output_tokens),
         tools=tools_of(tools),
         tool_choice=tool_choice_of(data.tool_choice),
         json_format=openai_format(data.text.format if data.text else None, choice, "text.format"),
@@ -196,25 +187,25 @@ async def responses(
     return Response(made.whole(await asking.answering.finish(prepared)))
 
 
-def messages_of(given: Any) -> list[ClientMessage]:
+def messages_of(given: Any) -> list[ChatMessage]:
     """Return the input as messages: a text, or a list of messages, function calls and their results."""
     if isinstance(given, str):
-        return [ClientMessage(role="user", content=given)]
+        return [ChatMessage(role="user", content=given)]
     messages = []
     for item in objects(given, "input"):
         match item.get("type", "message"):
             case "message":
-                messages.append(body_of(item, ClientMessage))
+                messages.append(body_of(item, ChatMessage))
             case "function_call":
                 call = {
                     "id": item.get("call_id"),
                     "function": {"name": item.get("name"), "arguments": item.get("arguments")},
                 }
-                messages.append(ClientMessage(role="assistant", tool_calls=[call]))
+                messages.append(ChatMessage(role="assistant", tool_calls=[call]))
             case "function_call_output":
                 output = item.get("output")
                 text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
-                messages.append(ClientMessage(role="tool", content=text, tool_call_id=item.get("call_id")))
+                messages.append(ChatMessage(role="tool", content=text, tool_call_id=item.get("call_id")))
             case _:  # reasoning and references to stored items, which contain no message
                 continue
     return messages
@@ -279,6 +270,7 @@ class _Made:
             "citations": [each.url for each in sources],
             "ragUsed": answer.rag_used,
             "ragSources": rag_sources(answer.passages),
+            **({"warnings": answer.warnings} if answer.warnings else {}),
         }
 
     async def events(self, answering: Answering) -> AsyncIterator[bytes]:

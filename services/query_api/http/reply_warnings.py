@@ -15,7 +15,12 @@ from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Sc
 
 from services.query_api.http.problems import MOST_NAMED, Problem, prefers
 
-OURS: Final = ("/rag/", "/ops/", "/knowledge-base")  # other products' clients send many fields that are ignored
+OURS: Final = (
+    "/rag/",
+    "/ops/",
+    "/knowledge-base",
+    "/chat",
+)  # other products' clients send many fields that are ignored
 _KEY: Final = "warnings"
 _LONGEST: Final = 60  # characters of a name that is compared with the known ones
 
@@ -39,6 +44,11 @@ def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
     if is_strict(request):
         raise Problem(400, sentence, details={"field": field})
     request.scope["state"].setdefault(_KEY, []).append(sentence)
+
+
+def warned(request: Request[Any, Any, Any]) -> tuple[str, ...]:
+    """Return the request's warnings so far, for a reply that isn't a JSON object."""
+    return tuple(request.scope["state"].get(_KEY, ()))
 
 
 def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:

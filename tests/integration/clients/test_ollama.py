@@ -199,7 +199,7 @@ async def test_api_chat_answers_each_client_in_its_own_contract(quoting: Site) -
     assert as_agentx.json()["status"] == "success"
     assert as_agentx.json()["data"]["message"]["content"] == as_ollama.json()["message"]["content"]
     assert "status" not in as_ollama.json()
-    assert "useRag" in problem(always_agentx, 503, "NO_MODEL")
+    assert "useRag" in problem(always_agentx, 501, "NO_MODEL")
 
 
 async def test_a_body_of_both_is_agentx_s(quoting: Site) -> None:

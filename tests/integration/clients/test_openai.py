@@ -378,7 +378,7 @@ async def test_failures_are_told_as_openai_tells_them(
     assert (away.value.status_code, away.value.response.headers["retry-after"]) == (503, "5")
     assert "the API key is unknown" in unknown.value.message
     assert (unknown.value.type, forbidden.value.type) == ("authentication_error", "permission_error")
-    assert (plain.status_code, plain.json()["error"]["code"]) == (503, "no_model")
+    assert (plain.status_code, plain.json()["error"]["code"]) == (501, "no_model")
     assert plain.headers["x-should-retry"] == "false"  # it would wait for what never comes
     assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "not_found")
     assert (broken.status_code, broken.json()["error"]["type"]) == (400, "invalid_request_error")

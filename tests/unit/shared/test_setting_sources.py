@@ -45,7 +45,7 @@ def test_another_file_can_be_named_and_none_can_be_wanted(monkeypatch: pytest.Mo
     other = load_settings()
     monkeypatch.setenv("SLUICE_CONFIG", "")
 
-    assert (other.history, other.sources["history"], load_settings().history) == (2, "other.conf", 5)
+    assert (other.history, other.sources["history"], load_settings().history) == (2, "other.conf", None)
 
 
 @pytest.mark.parametrize(

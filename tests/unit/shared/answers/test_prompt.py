@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 
 from shared.answers import Conversation, JsonFormat, Passage, Preferences, Turn
 from shared.answers.prompt import (
-    CONTEXT_BYTES,
+    CONTEXT,
     CONTEXT_END,
     CONTEXT_START,
+    check_length,
     messages,
     shown,
+    text_tokens,
 )
+from shared.errors import Rejected
 
 
 def a_passage(number: int, text: str, title: str = "Handbook") -> Passage:
@@ -81,26 +84,55 @@ def test_the_callers_system_text_comes_before_our_instructions() -> None:
 def test_the_last_turns_are_kept_and_the_question_always(contents: list[str], history: int) -> None:
     said = turns(*(contents if len(contents) % 2 else contents[1:] or ["question"]))
 
-    sent = messages(Conversation(turns=said), history)
+    sent = messages(Conversation(turns=said, from_documents=True), history)
 
     assert sent == list(said[-history - 1 :])
 
 
-def test_a_long_history_loses_its_oldest_turns() -> None:
+def test_a_history_beyond_the_context_loses_its_oldest_turns() -> None:
     said = turns("a" * 5000, "b" * 5000, "question")
+    asked = Conversation(turns=said, from_documents=True)
 
-    assert [turn.content[0] for turn in messages(Conversation(turns=said), history=5)] == ["b", "q"]
+    assert [turn.content[0] for turn in messages(asked)] == ["a", "b", "q"]
+    assert [turn.content[0] for turn in messages(asked, context=3000)] == ["b", "q"]
+
+
+def test_without_documents_nothing_is_left_out_and_everything_keeps_its_place() -> None:
+    said = (*turns(*"abcdefg"), Turn(role="system", content="Be brief."), *turns("h" * 200_000))
+    picture = Turn(role="user", content="", images=("data:image/png;base64,AA==",))
+
+    assert messages(Conversation(turns=(*said, picture)), history=1, context=1024) == [*said, picture]
+
+
+def test_a_picture_stays_with_the_question_when_passages_are_added() -> None:
+    asked = Turn(role="user", content="What is it?", images=("data:image/png;base64,AA==",))
+
+    question = messages(Conversation(turns=(asked,), passages=(a_passage(1, "A pump."),)))[-1]
+
+    assert question.images == asked.images
+    assert "A pump." in question.content
+
+
+def test_what_may_not_be_shortened_must_fit() -> None:
+    check_length(Conversation(turns=turns("x" * 4000), from_documents=True), 2000)
+
+    with pytest.raises(
+        Rejected, match=r"about 5\d\d\d tokens, and the model takes 2000 \(SLUICE_CHAT_CONTEXT"
+    ) as caught:
+        check_length(Conversation(turns=turns("x" * 20_000, "y", "z")), 2000)
+    check_length(Conversation(turns=turns("x" * 20_000, "y", "z"), from_documents=True), 2000)
+    assert caught.value.code == "conversation_too_long"
 
 
 @pytest.mark.parametrize("script", ["x", "語", "😀"])
-def test_passages_beyond_the_window_are_left_out_from_the_end(script: str) -> None:
-    passages = [a_passage(number, script * 800) for number in range(1, 60)]
+def test_passages_beyond_half_of_the_context_are_left_out_from_the_end(script: str) -> None:
+    passages = [a_passage(number, script * 800) for number in range(1, 200)]
 
     kept = shown(passages)
 
     assert list(kept) == passages[: len(kept)]
     assert len(kept) >= 4
-    assert len(turn_of(*kept).encode()) <= CONTEXT_BYTES + 2000
+    assert text_tokens(turn_of(*kept)) <= CONTEXT * 0.6
     assert list(shown([a_passage(1, script * 50_000)])) == [a_passage(1, script * 50_000)]
 
 

@@ -3,13 +3,14 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from shared.answers import Called, Conversation, Finished, Passage, Prompted, Turn
+from shared.answers.prompt import CONTEXT
 from shared.answers.served import answered
 from shared.answers.templates import packaged
 from shared.errors import Rejected
 from shared.model_server.http import TooLong
 
 PASSAGES = tuple(Passage(number=n, text="words " * 200, title="T", score=0.5, metadata={}) for n in range(1, 9))
-CONVERSATION = Conversation(turns=(Turn(role="user", content="When?"),), passages=PASSAGES)
+CONVERSATION = Conversation(turns=(Turn(role="user", content="When?"),), passages=PASSAGES, from_documents=True)
 
 
 async def events_of(most: int) -> list[object]:
@@ -21,7 +22,7 @@ async def events_of(most: int) -> list[object]:
         yield "At nine [1], or at ten [99]."
         yield Finished()
 
-    return [event async for event in answered(CONVERSATION, 5, ask, packaged())]
+    return [event async for event in answered(CONVERSATION, 5, ask, packaged(), CONTEXT)]
 
 
 async def test_passages_come_first_and_unknown_citations_go() -> None:

@@ -1,0 +1,197 @@
+"""What a caller says reaches the model, whole and in order, or the reply says why not. On all routes that answer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from services.query_api.app import ApiParts
+from shared.answers.ollama import OllamaAnswers
+from shared.model_server.ollama import OllamaAddress
+from tests.answering import models_of
+from tests.integration.api import a_client, an_app, problem
+from tests.integration.clients.site import Site
+from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PNG = "iVBORw0KGgo="
+OPTIONS = {
+    "temperature": 0.3,
+    "top_p": 0.5,
+    "top_k": 7,
+    "min_p": 0.1,
+    "repeat_penalty": 1.2,
+    "seed": 3,
+    "stop": ["END"],
+}
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+REFUSAL = "I found nothing in the documents that answers this question."
+ROUTES = ("/chat", "/api/chat AgentX", "/api/chat Ollama", "/v1/chat/completions", "/v1/responses")
+
+
+@pytest_asyncio.fixture(loop_scope="session", autouse=True)
+async def _a_wide_window(model: FakeOllama) -> None:
+    model.window = 10**6
+
+
+def a_conversation(messages: int, size: int) -> list[dict[str, str]]:
+    """Return so many messages, together of about so many bytes, that end with a question."""
+    roles = ("assistant", "user") if messages % 2 == 0 else ("user", "assistant")
+    text = "It is said. " * (size // messages // 12)
+    return [{"role": roles[n % 2], "content": f"{n}: {text}".strip()} for n in range(messages)]
+
+
+async def told(site: Site, route: str, said: list[dict[str, Any]], **more: Any) -> Any:
+    path, _, contract = route.partition(" ")
+    match path, contract:
+        case "/v1/responses", _:
+            body: dict[str, Any] = {"model": CHAT_MODEL, "input": said}
+        case ("/chat", _) | (_, "AgentX"):
+            body = {"message": said[-1]["content"], "conversationHistory": said[:-1]}
+        case _:
+            body = {"model": CHAT_MODEL, "messages": said, "stream": False}
+    return await site.http.post(path, json=body | more)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(("messages", "size"), [(2, 100), (21, 12_000), (100, 55_000), (100, 200_000), (2, 200_000)])
+async def test_a_conversation_arrives_as_it_was_sent_or_is_refused(
+    chatting: Site, model: FakeOllama, route: str, messages: int, size: int
+) -> None:
+    said = a_conversation(messages, size)
+
+    reply = await told(chatting, route, said)
+
+    if size == 200_000:
+        if route.startswith("/v1"):
+            assert (reply.status_code, reply.json()["error"]["code"]) == (422, "conversation_too_long")
+        else:
+            assert "tokens, and the model takes 16384" in problem(reply, 422, "CONVERSATION_TOO_LONG")
+        assert model.bodies("/api/chat") == []
+    else:
+        assert reply.status_code == 200
+        [body] = model.bodies("/api/chat")
+        assert body["messages"] == said
+        assert size / 4 < body["options"]["num_ctx"] <= 16_384
+
+
+async def test_a_prompt_arrives_with_its_system_text_its_pictures_and_its_options(
+    chatting: Site, model: FakeOllama
+) -> None:
+    prompt = "It is said. " * 4000
+    body = {"model": CHAT_MODEL, "prompt": prompt, "system": "Be brief.", "images": [PNG], "options": OPTIONS}
+
+    await chatting.http.post("/api/generate", json=body)
+
+    [sent] = model.bodies("/api/chat")
+    assert sent["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": prompt, "images": [PNG]},
+    ]
+    assert OPTIONS.items() <= sent["options"].items()
+
+
+@pytest.mark.parametrize("route", ["/chat", "/api/chat AgentX", "/api/chat Ollama"])
+async def test_pictures_tools_and_options_arrive(chatting: Site, model: FakeOllama, route: str) -> None:
+    said: list[dict[str, Any]] = [{"role": "user", "content": "What is this?", "images": [PNG]}]
+    more: dict[str, Any] = {"tools": [TOOL], "options": OPTIONS}
+    if route != "/api/chat Ollama":
+        more |= {"images": [PNG], "temperature": 0.3}
+
+    assert (await told(chatting, route, said, **more)).status_code == 200
+
+    [sent] = model.bodies("/api/chat")
+    assert (sent["messages"], sent["tools"]) == (said, [TOOL])
+    assert OPTIONS.items() <= sent["options"].items()
+
+
+@pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/responses"])
+async def test_pictures_in_parts_arrive(chatting: Site, model: FakeOllama, route: str) -> None:
+    parts = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+    ]
+
+    await told(chatting, route, [{"role": "user", "content": parts}], temperature=0.3, top_p=0.5)
+
+    [sent] = model.bodies("/api/chat")
+    assert sent["messages"] == [{"role": "user", "content": "What is this?", "images": [PNG]}]
+    assert (sent["options"]["temperature"], sent["options"]["top_p"]) == (0.3, 0.5)
+
+
+async def test_with_documents_the_oldest_messages_give_way_and_the_reply_says_so(
+    chatting: Site, model: FakeOllama
+) -> None:
+    said = [*a_conversation(100, 150_000)[:-1], {"role": "user", "content": "When is the lantern lit?"}]
+
+    reply = await told(chatting, "/chat", said, useRag=True)
+
+    [sent] = model.bodies("/api/chat")
+    kept = len(sent["messages"]) - 2  # the instructions and the question
+    assert 20 < kept < 50
+    assert sent["messages"][1:-1] == said[-1 - kept : -1]
+    [warning] = reply.json()["warnings"]
+    assert f"the first {99 - kept} messages" in warning
+
+
+async def test_a_bound_on_the_history_holds_only_beside_passages(
+    parts: ApiParts, chat_server: FakeOllama, model: FakeOllama, tenants: Iterator[str]
+) -> None:
+    answers = OllamaAnswers(OllamaAddress(chat_server.url, CHAT_MODEL), history=2, timeout_s=5)
+    said = a_conversation(9, 500)
+    body = {"message": said[-1]["content"], "conversationHistory": said[:-1]}
+    async with a_client(an_app(parts, models=models_of(answers)), next(tenants)) as client:
+        await client.post("/chat", json=body)
+        await client.post("/chat", json=body | {"useRag": True})
+
+    [plain] = model.bodies("/api/chat")
+    assert plain["messages"] == said
+
+
+async def test_the_context_s_length_is_told_and_is_never_more_than_the_model_s_own(
+    parts: ApiParts, chat_server: FakeOllama, model: FakeOllama, tenants: Iterator[str]
+) -> None:
+    answers = OllamaAnswers(OllamaAddress(chat_server.url, CHAT_MODEL), timeout_s=5)
+    model.own_context = 4096
+    async with a_client(an_app(parts, models=models_of(answers)), next(tenants)) as client:
+        listed = (await client.get("/v1/models")).json()["data"]
+        shown = (await client.post("/api/show", json={"model": CHAT_MODEL})).json()
+        await client.post("/chat", json={"message": "Hello"})
+        long = await client.post("/chat", json={"message": "Hello. " * 3000})
+    model.own_context = 131_072
+
+    assert {each["context_length"] for each in listed if CHAT_MODEL in each["id"]} == {4096}
+    assert shown["model_info"]["sluice.context_length"] == 4096
+    assert model.bodies("/api/chat")[0]["options"]["num_ctx"] == 4096
+    problem(long, 422, "CONVERSATION_TOO_LONG")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tools_reach_the_model_where_nothing_was_found(chatting: Site, model: FakeOllama, stream: bool) -> None:
+    body = {"model": f"rag/{CHAT_MODEL}", "tools": [TOOL], "stream": stream}
+    asked = {"role": "user", "content": "zzqx vvkw?"}
+    model.calls = [{"function": {"name": "weather", "arguments": {"town": "Oslo"}}}]
+    called = await chatting.http.post("/v1/chat/completions", json=body | {"messages": [asked]})
+    model.calls = []
+    refused = await chatting.http.post("/v1/chat/completions", json=body | {"messages": [asked]})
+    call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    result = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "Rain."}]
+    answered = await chatting.http.post("/v1/chat/completions", json=body | {"messages": [asked, *result]})
+
+    assert [sent["tools"] for sent in model.bodies("/api/chat")] == [[TOOL]] * 3
+    assert '"weather"' in called.text
+    assert model.reply.split()[0] not in called.text + refused.text
+    assert REFUSAL in refused.text
+    assert model.reply.split()[0] in answered.text  # from the tool's result
+
+
+@pytest.mark.parametrize("path", ["/chat", "/api/chat"])
+async def test_a_field_that_chat_does_not_know_is_named(chatting: Site, path: str) -> None:
+    body = {"message": "When is the lantern lit?", "useRag": True, "ragFilter": {"tags": "light"}, "filters": {}}
+
+    replies = [await chatting.http.post(path, json=body | {"stream": stream}) for stream in (False, True)]
+
+    assert "ragFilter: there is no such field; did you mean ragFilters?" in replies[0].json()["warnings"]
+    assert all("filters: there is no such field" in reply.text for reply in replies)
