@@ -85,3 +85,25 @@ async def test_the_hash_of_the_original_and_the_document_group_the_chunks_of_one
 
     assert {each["metadata"]["documentId"] for each in chunks} == {document}
     assert len(shown["sha256"]) == 64
+
+
+async def test_a_chunk_within_a_table_shows_its_header_wherever_it_is_read(client: httpx.AsyncClient) -> None:
+    header = "| Leuchtfeuer | Waerter |\n| --- | --- |"
+    rows = "\n".join(
+        f"| feuer-{number:02} | Schicht {chr(97 + number % 7)} auf dem Turm am Kai |" for number in range(60)
+    )
+    files = {"documentFile": ("feuer.md", f"{header}\n{rows}".encode(), "text/markdown")}
+    form = {"source": "feuer", "metadata": '{"tableHeader": "| forged |"}'}
+
+    document = (await client.post("/rag/ingest/upload", data=form, files=files)).json()["documentId"]
+    first, *rest = await chunks_of(client, document)
+    asked = {"query": "Welche Waerter hat feuer-33?", "filters": {"source": "feuer"}, "topK": 3}
+    hits = (await client.post("/rag/search", json=asked)).json()["results"]
+    context = (await client.post("/rag/context", json=asked)).json()["context"]
+
+    assert first["metadata"]["tableHeader"] is None
+    assert {chunk["metadata"]["tableHeader"] for chunk in rest} == {header}
+    assert all(chunk["text"].startswith("| feuer-") for chunk in rest)
+    assert "feuer-33" in hits[0]["text"]
+    assert hits[0]["metadata"]["tableHeader"] == header
+    assert f"{header}\n{hits[0]['text'][:20]}" in context
