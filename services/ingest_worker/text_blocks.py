@@ -24,7 +24,7 @@ _DELIMITER_ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?
 _UNDERLINE = re.compile(r" {0,3}(=++|-++)[ \t]*+$", re.MULTILINE)
 # Wiki headings: more signs mean a deeper level; some exports put blanks between the signs.
 _EQUALS = re.compile(r"[ \t]*+(=(?:[ \t]?=){0,5})[ \t]++(?P<title>[^\s=](?:[^\n]*[^\s=])?)[ \t]++\1[ \t]*+$")
-_ROW = re.compile(r"[^\n;:]{1,80}+: [^\n;]*+(?:;(?! )[^\n;]*+)*+; [^\n;:]{1,80}+: ")
+_ROW = re.compile(r"[^\n;:]{1,80}+: [^\n;]*+(?:;(?! )[^\n;]*+)*+; (?:[^\n;:]|:(?=\d)){1,80}+: ")
 _HEADING_LINE = 200  # characters, at most
 _TRAILING_HASHES = re.compile(r"(?:^|[ \t])#++$|(?<![ \t])[ \t]*+\{#[^{}]*+\}$")
 

@@ -620,17 +620,17 @@ def _quoted(unit: Unit, asks: Wanted) -> str:
     if unit.cells:
         (row, _), *cells = unit.cells
         said = asks.words | asks.names | asks.codes
-        fit = {name: 0 if said.issuperset(words(value)) else _fit(name, value, asks) for name, value in cells}
+        fit = {name: 0 if said.issuperset(words(value)) else _fit(name, value, said, asks) for name, value in cells}
         most = max(fit.values(), default=0)
         if most and len(named := [cell for cell in cells if fit[cell[0]] == most]) < len(cells):
             return _shortened(row_text(row, named))
     return _shortened(unit.text)
 
 
-def _fit(column: str, value: str, asks: Wanted) -> int:
+def _fit(column: str, value: str, said: AbstractSet[str], asks: Wanted) -> int:
     """Return how many of the question's words the column's name has, and one for a value of the form asked for."""
     has_form = bool(asks.kinds) and all(pattern.search(value) for pattern in asks.kinds)
-    return len(asks.words.intersection(words(column))) + has_form
+    return len(said & set(words(column))) + has_form
 
 
 def _document(passage: Passage) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-_NAME = r"[^:;\n]{1,80}"
+_NAME = r"(?:[^:;\n]|:(?=\d)){1,80}"  # a time, as 09:00, may be a name
 _NAMED = re.compile(rf"({_NAME}): ")
 _BORDER = re.compile(rf"; (?={_NAME}: )")
 

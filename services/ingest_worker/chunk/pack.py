@@ -106,9 +106,9 @@ _ITEM = _Cut(re.compile(rf"\n(?=[ \t]{{0,1}}{_MARK})"), 1)
 _POINT = _Cut(re.compile(rf"\n(?=[ \t]*+{_MARK})"), 1)
 _STANZA = _Cut(re.compile(r"\n(?:[^\S\n]*+\n)++"), 1)
 _ROW = _Cut(re.compile(r"\n"), 2)
-_FIELD = _Cut(re.compile(r"(?:;|(?<= )\|) (?=[^:;|\n]{1,80}(?:: | \|))"), 1)
+_FIELD = _Cut(re.compile(r"(?:;|(?<= )\|) (?=(?:[^:;|\n]|:(?=\d)){1,80}(?:: | \|))"), 1)
 _LONGEST_LABEL = 120  # characters of a row's first field, for its later parts to repeat it
-_NAME = re.compile(r"[^:;|\n]{1,80}: ")
+_NAME = re.compile(r"(?:[^:;|\n]|:(?=\d)){1,80}: ")
 _DELIMITERS = re.compile(r"[|:\- \t]*+$")
 _CUTS: dict[Kind, tuple[_Cut, ...]] = {
     "heading": (_SENTENCE, _LINE, _WORD),

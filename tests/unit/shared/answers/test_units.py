@@ -129,4 +129,5 @@ def test_the_names_of_columns_above_rows_are_no_unit() -> None:
     rows = "Kai | Schiff | Tage\n\nKai: B1; Schiff: Skua; Tage: 9"
 
     assert quoted(rows) == [("row", "B1, Schiff: Skua; Tage: 9")]
+    assert quoted("Kai | Schiff | Tage\n\nKai: B1; Schiff: Skua") == [("row", "B1, Schiff: Skua")]
     assert quoted("Kai | Schiff | Tage") == [("sentence", "Kai | Schiff | Tage")]

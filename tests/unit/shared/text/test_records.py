@@ -9,6 +9,7 @@ from shared.text.records import fields
         ("Kai: B2; Schiff: Möwe", [("Kai", "B2"), ("Schiff", "Möwe")]),
         ("B2; Schiff: Möwe; Tage: 9", [("", "B2"), ("Schiff", "Möwe"), ("Tage", "9")]),
         ("Kai: B2; alt; Zeit: 9:30; 10:00", [("Kai", "B2; alt"), ("Zeit", "9:30; 10:00")]),
+        ("Fähre: Petrel; 08:00: 12; 09:00: 31", [("Fähre", "Petrel"), ("08:00", "12"), ("09:00", "31")]),
         ("Note: nothing else", []),
         ("The tide turns; so does the wind.", []),
         ("a: 1;\nb: 2", []),
