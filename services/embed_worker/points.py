@@ -1,8 +1,7 @@
 """Builds chunk points and heads. Pure, no I/O."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shared.contracts import MAX_NATURAL, Chunk, DocumentVersion
@@ -25,7 +24,7 @@ def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
     It includes title and section, so that changing them needs no embedding, the chunk's language variants and, for the
     first chunk, the description and what the file says about itself (ADR 0021).
     """
-    about = (document.description, *_texts(document.file.values())) if chunk.order == 0 else ()
+    about = (document.description, *_lines(document.file)) if chunk.order == 0 else ()
     more = (*about, *variant_texts(chunk.metadata))
     return "\n".join(
         filter(None, (document.title, chunk.section, chunk.table_header, chunk.text, chunk.embedding, *more))
@@ -41,8 +40,8 @@ def _matchable(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < MAX_NATURAL else value
 
 
-def _texts(values: Iterable[str | list[str]]) -> Iterator[str]:
-    return chain.from_iterable([each] if isinstance(each, str) else each for each in values)
+def _lines(about: Mapping[str, str | list[str]]) -> Iterator[str]:
+    return (f"{name}: {value if isinstance(value, str) else '; '.join(value)}" for name, value in about.items())
 
 
 def chunk_points(

@@ -129,11 +129,13 @@ def _view(passage: Passage) -> dict[str, Any]:
     metadata = passage.metadata
     page, last = metadata.get("pageNumber"), metadata.get("pageEnd")
     origin = metadata.get("url") or metadata.get("originalFilename") or metadata.get("path") or passage.title
+    author = (metadata.get("file") or {}).get("author")
+    by = f", by {author if isinstance(author, str) else '; '.join(author)}" if author else ""
     return {
         "number": passage.number,
         "title": quoted(passage.title),
         "text": quoted(passage.shown),
-        "origin": quoted(str(origin)),
+        "origin": quoted(f"{origin}{by}"),
         "pages": f"p.{page}-{last}" if page and last and last > page else f"p.{page}" if page else "",
         "source_type": quoted(str(metadata.get("sourceType") or metadata.get("documentType") or "")),
         "score": f"{passage.score:.4f}",

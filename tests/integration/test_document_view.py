@@ -125,6 +125,7 @@ async def test_what_a_file_says_about_itself_is_found_filtered_and_shown(client:
         return [each["metadata"] for each in reply.json()["results"]]
 
     found = await hits("Zwetschgina")
+    assert (await hits("Who are the reviewers?"))[0]["file"] == says
     filtered = [
         await hits("birds", **{name: value})
         for name, value in (

@@ -28,7 +28,10 @@ def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
     made = []
     for chunk in chunks:
         lines = [document.title, chunk.section, chunk.table_header, chunk.text, chunk.embedding]
-        lines += [document.description] if chunk.order == 0 else []
+        if chunk.order == 0:
+            lines.append(document.description)
+            for name, value in document.file.items():
+                lines.append(f"{name}: " + "; ".join([value] if isinstance(value, str) else value))
         lines += _variants(chunk.metadata.get("languageVariants"))
         made.append("\n".join(line for line in lines if line))
     return made

@@ -144,6 +144,15 @@ def test_a_passage_says_where_it_comes_from() -> None:
     assert "[1] Guide: It is so.\n(guide.pdf; p.3; upload; score 0.8700)" in turn_of(passage)
 
 
+@pytest.mark.parametrize("author", ["Ada, Bo", ["Ada", "Bo"]])
+def test_a_passage_says_who_wrote_it(author: str | list[str]) -> None:
+    metadata = {"path": "guide.pdf", "file": {"author": author}}
+    passage = Passage(number=1, text="It is so.", title="Guide", score=0.87, metadata=metadata)
+
+    assert "(guide.pdf, by Ada" in turn_of(passage)
+    assert "Bo; score" in turn_of(passage)
+
+
 def test_what_the_user_wishes_stands_in_the_system_text() -> None:
     wishes = Preferences(persona="You are a pirate.", style="rhymes", language="Dutch", instructions="Give 3 ideas.")
 

@@ -23,8 +23,9 @@ versions = st.builds(
     filename=st.none() | words,
     tags=st.lists(words, max_size=2).map(tuple),
     metadata=st.dictionaries(
-        st.sampled_from(["colour", "tenant", "version", "text", "description"]), st.integers() | words
+        st.sampled_from(["colour", "tenant", "version", "text", "description", "file"]), st.integers() | words
     ),
+    file=st.dictionaries(words, words | st.lists(words, max_size=2), max_size=2),
     language=st.none() | words,
     created_at=st.integers(0, 4_000_000_000_000),
     updated_at=st.integers(0, 4_000_000_000_000),
