@@ -135,7 +135,7 @@ def _row(block: str, about: str, number: int) -> Iterator[Unit]:
         yield Unit(kind="row", text=row_text(cells[0], short), about=above, cells=((cells[0], ""), *short))
     for name, value in named:
         if len(value) > LONGEST_CELL:
-            of_cell = f"{above} {cells[0]} {name}"
+            of_cell = f"{above} {name}" if short else f"{above} {cells[0]} {name}"
             parts = filter(words, split(value))
             yield from (Unit(kind="sentence", text=part, about=of_cell, block=number) for part in parts)
 

@@ -122,7 +122,7 @@ def test_the_sentences_of_a_long_cell_are_quoted_alone_under_their_row() -> None
 
     assert row.text == "F-7, Lösung: Dichtung 9"
     assert {unit.text for unit in sentences} == {"Das Rohr war dicht."}
-    assert {unit.about for unit in sentences} == {"Fall F-7 Verlauf"}
+    assert {unit.about for unit in sentences} == {"Fall Verlauf"}
 
 
 def test_the_names_of_columns_above_rows_are_no_unit() -> None:
