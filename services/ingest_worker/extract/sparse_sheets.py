@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 from zipfile import ZIP_STORED, ZipFile
@@ -18,19 +18,23 @@ if TYPE_CHECKING:
 MOST_PLACES: Final = 5_000_000  # of a sheet, used or not: each takes 32 bytes
 # Cells that can span so many places from the first one. Most sheets have none, and aren't looked at more closely.
 FAR: Final = re.compile(rb"=\s*+[\"'](?:[A-Za-z]{3}[0-9]|[A-Za-z]{2}[0-9]{5}|[A-Za-z][0-9]{6})")
+_SIZE: Final = b"\x94\x01\x10"  # begins the record of a binary sheet's first and last row and column
+_ROW: Final = 0  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
+_CELLS: Final = frozenset({*range(2, 12), 62})  # with a value
 _NAME: Final = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 
 
 def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> bytes:
     """Return the workbook with at most one blank row or column between its cells, if a sheet is too far apart to read.
 
-    `suspects` are the parts in which `FAR` was found.
+    `suspects` are the parts in which `FAR` was found, and binary sheets.
 
     Raises:
         Rejected: code `too_large`: a sheet spans too many places even so; `damaged`, `password`: as `opened`.
     """
     with opened(data, hints) as archive:
-        read = ((name, _moved(part(archive, name, hints), name, hints)) for name in suspects)
+        move = {True: _moved_binary, False: _moved}
+        read = ((name, move[name.endswith(".bin")](part(archive, name, hints), name, hints)) for name in suspects)
         moved = {name: near for name, near in read if near is not None}
         if not moved:
             return data
@@ -48,16 +52,77 @@ def _moved(sheet: bytes, name: str, hints: Hints) -> bytes | None:
     if root is None:
         return None
     cells = list(_placed(root))
-    rows, columns = _ranks(row for _, row, _ in cells), _ranks(column for _, _, column in cells)
-    if not cells or max(rows) * max(columns) <= MOST_PLACES:
+    ranks = _nearer({row for _, row, _ in cells}, {column for _, _, column in cells}, name, hints)
+    if ranks is None:
         return None
-    if max(rows.values()) * max(columns.values()) > MOST_PLACES:
-        raise Rejected(f"{hints.name} spreads {len(cells)} cells over too many rows and columns in {name}", "too_large")
+    rows, columns = ranks
     for cell, row, column in cells:
         cell.set("r", f"{_letters(columns[column])}{rows[row]}")
     for other in root.findall("{*}mergeCells"):  # names cells by their former places
         root.remove(other)
     return etree.tostring(root)
+
+
+def _moved_binary(sheet: bytes, name: str, hints: Hints) -> bytes | None:
+    # Looking at each cell takes half as long as reading the sheet. One that lies about its size kills its own parser.
+    at = sheet.find(_SIZE, 0, 1000) + len(_SIZE)
+    if (1 + _integer(sheet, at + 4)) * (1 + _integer(sheet, at + 12)) <= MOST_PLACES:
+        return None
+    rows, columns, row = set[int](), set[int](), 1
+    for kind, at in _records(sheet):
+        if kind == _ROW:
+            row = 1 + _integer(sheet, at)
+        else:
+            rows.add(row)
+            columns.add(1 + _integer(sheet, at))
+    ranks = _nearer(rows, columns, name, hints)
+    if ranks is None:
+        return None
+    moved = bytearray(sheet)
+    for kind, at in _records(sheet):
+        place = ranks[kind != _ROW].get(1 + _integer(sheet, at))
+        if place is not None:  # a row with a cell
+            moved[at : at + 4] = (place - 1).to_bytes(4, "little")
+    return bytes(moved)
+
+
+def _records(sheet: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the kind of each row and cell, and where its content begins: with its row or column, 4 bytes, from 0."""
+    at, size = 0, len(sheet) - 6
+    while at < size:
+        kind = sheet[at]
+        at += 1
+        if kind & 128:
+            kind = kind & 127 | sheet[at] << 7
+            at += 1
+        length = shift = 0
+        for _ in range(4):
+            length |= (sheet[at] & 127) << shift
+            shift += 7
+            at += 1
+            if not sheet[at - 1] & 128:
+                break
+        if length >= 4 and (kind == _ROW or kind in _CELLS):
+            yield kind, at
+        at += length
+
+
+def _integer(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def _nearer(rows: set[int], columns: set[int], name: str, hints: Hints) -> tuple[dict[int, int], dict[int, int]] | None:
+    """Return new rows and columns, from 1; None if a sheet with these may stay as it is.
+
+    Raises:
+        Rejected: code `too_large`: even the new ones span too many places.
+    """
+    if not rows or max(rows) * max(columns) <= MOST_PLACES:
+        return None
+    near = _ranks(rows), _ranks(columns)
+    if max(near[0].values()) * max(near[1].values()) > MOST_PLACES:
+        raise Rejected(f"{hints.name} spreads its cells over too many rows and columns in {name}", "too_large")
+    return near
 
 
 def _placed(root: "_Element") -> "Iterable[tuple[_Element, int, int]]":
@@ -72,11 +137,11 @@ def _placed(root: "_Element") -> "Iterable[tuple[_Element, int, int]]":
             yield cell, int(place[2]) if place else row, column
 
 
-def _ranks(places: Iterable[int]) -> dict[int, int]:
+def _ranks(places: set[int]) -> dict[int, int]:
     """Return new places in the same order, from 1, with at most one free between two."""
     ranks: dict[int, int] = {}
     rank = 0
-    for before, place in pairwise([0, *sorted(set(places))]):
+    for before, place in pairwise([0, *sorted(places)]):
         rank += min(place - before, 2)
         ranks[place] = rank
     return ranks

@@ -31,6 +31,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     data = usually_named(data, hints)
     says, far = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints, FAR)
     with opened(data, hints) as archive:
+        far += _binary_sheets(archive, hints)
         near = moved_together(data, far, hints) if far else data
         drawn = _drawn(archive, hints)
         if near is data:
@@ -54,6 +55,11 @@ def _sheets(archive: ZipFile, hints: Hints) -> list[tuple[str, str]]:
     sheets = () if book is None else book.iterfind("{*}sheets/{*}sheet")
     named = ((each.get("name", ""), paths.get(reference(each), ("", ""))[1]) for each in sheets)
     return [(name, path) for name, path in named if path in listed]
+
+
+def _binary_sheets(archive: ZipFile, hints: Hints) -> list[str]:
+    listed, sheets = archive.namelist(), related(archive, _BOOKS[1], hints).values()
+    return sorted({path for kind, path in sheets if kind.lower().endswith("sheet") and path in listed})
 
 
 def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:

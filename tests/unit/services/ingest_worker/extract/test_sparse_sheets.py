@@ -1,4 +1,5 @@
 import io
+import struct
 import zipfile
 
 import pytest
@@ -54,3 +55,64 @@ def _column(number: int) -> str:
         number, rest = divmod(number - 1, 26)
         letters = chr(65 + rest) + letters
     return letters
+
+
+def test_a_far_cell_of_a_binary_sheet_is_read_like_any_other() -> None:
+    cells = [(0, 0, "near"), (0, 3, "by"), (900_000, 16_383, "far"), (1_048_575, 1, "last")]
+
+    assert extract(_xlsb(cells), _BINARY).text == "# A\n\nnear | by\n\nfar\n\nlast"
+
+
+def test_a_binary_sheet_that_is_not_far_apart_stays_as_it_is() -> None:
+    data = _xlsb([(0, 0, "near"), (1_000_000, 1, "far")])
+
+    assert moved_together(data, ["xl/worksheets/sheet1.bin"], _BINARY) == data
+
+
+def test_a_diagonal_of_cells_in_a_binary_sheet_is_too_large() -> None:
+    with pytest.raises(Rejected) as refused:
+        extract(_xlsb([(60 * at, at, "1") for at in range(3_000)]), _BINARY)
+
+    assert refused.value.code == "too_large"
+
+
+@pytest.mark.parametrize("end", [1, 2, 3, 5, 9, 40])
+def test_a_binary_sheet_that_ends_too_early_is_read_or_refused(end: int) -> None:
+    sheet = zipfile.ZipFile(io.BytesIO(_xlsb([(0, 0, "near"), (1_048_575, 16_383, "far")]))).read(_SHEET)
+
+    assert moved_together(_book(sheet[:-end]), [_SHEET], _BINARY) is not None
+
+
+_BINARY = Hints(filename="book.xlsb")
+_SHEET = "xl/worksheets/sheet1.bin"
+
+
+def _xlsb(cells: list[tuple[int, int, str]]) -> bytes:
+    """Return a binary workbook whose sheet A has the cells: row, column and text."""
+    content, row = b"", -1
+    for at, column, text in cells:
+        content += _record(0, struct.pack("<I", at) + bytes(13)) if at != row else b""
+        content += _record(6, struct.pack("<II", column, 0) + _text(text))
+        row = at
+    size = struct.pack("<IIII", 0, max(at for at, _, _ in cells), 0, max(column for _, column, _ in cells))
+    begin = _record(129) + _record(148, size) + _record(145)
+    return _book(begin + content + _record(146) + _record(130))
+
+
+def _book(sheet: bytes) -> bytes:
+    listed = _record(156, struct.pack("<II", 0, 1) + _text("rId1") + _text("A"))
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet"
+    relation = f'<Relationship Id="rId1" Type="{kind}" Target="worksheets/sheet1.bin"/>'
+    relations = f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{relation}'
+    book = b"".join([_record(131), _record(143), listed, _record(144), _record(132)])
+    return a_zip({"xl/workbook.bin": book, "xl/_rels/workbook.bin.rels": f"{relations}</Relationships>", _SHEET: sheet})
+
+
+def _record(kind: int, content: bytes = b"") -> bytes:
+    assert len(content) < 128
+    begins = bytes([kind]) if kind < 128 else bytes([kind & 127 | 128, kind >> 7])
+    return begins + bytes([len(content)]) + content
+
+
+def _text(text: str) -> bytes:
+    return struct.pack("<I", len(text)) + text.encode("utf-16-le")
