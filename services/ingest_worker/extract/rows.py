@@ -66,7 +66,7 @@ def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[
     for cells in rows:
         alone = len(own(cells)) == 1 and bool(cells[0]) and not isinstance(cells[0], Covered)  # a title among the rows
         row = "".join(own(cells)) if alone else _row(cells, names)
-        if len(row) <= _PARAGRAPH:
+        if alone or len(row) <= _PARAGRAPH:
             yield row
             continue
         label = next((cell for cell in cells if cell and len(cell) <= _NAME), "")

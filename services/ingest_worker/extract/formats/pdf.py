@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, pairwise
 from statistics import median_low
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from services.ingest_worker.extract import limits, ocr
 from services.ingest_worker.extract.blocks import NUMBER, framed
@@ -20,7 +20,7 @@ from services.ingest_worker.extract.format import Extraction, Format, Hints, imp
 from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
 from services.ingest_worker.extract.parts import part_texts
-from shared.contracts import Note
+from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
 
 # pdfium writes U+FFFE for a hyphen at the end of a line. The hyphen belongs to the word if a digit or a capital
@@ -34,6 +34,7 @@ _HEADINGS = 2_000  # headings read from an outline; a longer one is not a table 
 _HEADING_LINES = 3
 _SCALE = 150 / 72  # pixels per point: 150 dpi; at 200 dpi, OCR finds no more and takes longer
 _LANGUAGE_BYTES = 200
+_SAMPLE = 20  # letters of a page that tell whether its font has a meaning
 _STAMP = 200  # characters; a scan's stamp or page number has fewer
 _CODE = re.compile(r"(?=\D*+\d)\S++")  # a title that a machine gave: HHS2022B, 0000320193-23-000077
 _NAME = re.compile(r"[^\W_]++")
@@ -84,6 +85,7 @@ class _Read(NamedTuple):
     attached: Sequence[tuple[str, bytes]] = ()  # embedded files
     late: int = 0  # pages at the end that were left out for lack of time
     headline: str | None = None  # of the first page
+    garbled: Sequence[int] = ()  # numbers of those of `images` whose letters have no meaning
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -125,21 +127,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         else ([], [])
     )
     text = "\n\n".join(filter(None, [text, *attached]))
-    read_to = len(texts) - found.late
-    notes = [
-        Note(code="damaged", place=f"page {number}", message="the page could not be read")
-        for number, page in enumerate(texts[:read_to], 1)
-        if page is None
-    ]
-    if found.late:
-        message = f"the last {found.late} of {len(texts)} pages were not read within {limits.seconds()}"
-        notes.append(Note(code="timeout", place=f"page {read_to + 1}", message=message))
-    if found.images and not ocr.installed():
-        message = f"{len(found.images)} of {len(texts)} pages are images, {ocr.INSTALL}"
-        notes.append(Note(code="picture", place=f"page {found.images[0] + 1}", message=message))
-    elif found.unseen:
-        message = f"{found.unseen} of {len(found.images)} page images could not be read within {limits.seconds()}"
-        notes.append(Note(code="timeout", place=f"page {found.images[-found.unseen] + 1}", message=message))
+    notes = _notes(found, texts)
     return Extraction(
         text=text,
         document_type="pdf",
@@ -152,6 +140,31 @@ def read(data: bytes, hints: Hints) -> Extraction:
         file={"author": found.says.get("Author"), "keywords": found.says.get("Keywords")},
         notes=(*notes, *unread),
     )
+
+
+def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
+    """Return what could not be read."""
+    read_to = len(texts) - found.late
+    notes = [
+        Note(code="damaged", place=f"page {number}", message="the page could not be read")
+        for number, page in enumerate(texts[:read_to], 1)
+        if page is None
+    ]
+    if found.late:
+        message = f"the last {found.late} of {len(texts)} pages were not read within {limits.seconds()}"
+        notes.append(Note(code="timeout", place=f"page {read_to + 1}", message=message))
+    if found.images and not ocr.installed():
+        for code, what, some in (
+            ("picture", "are images", [number for number in found.images if number not in set(found.garbled)]),
+            ("font", "have fonts that don't tell their letters", found.garbled),
+        ):
+            if some:
+                message = f"{len(some)} of {len(texts)} pages {what}, {ocr.INSTALL}"
+                notes.append(Note(code=cast("NoteCode", code), place=f"page {some[0] + 1}", message=message))
+    elif found.unseen:
+        message = f"{found.unseen} of {len(found.images)} page images could not be read within {limits.seconds()}"
+        notes.append(Note(code="timeout", place=f"page {found.images[-found.unseen] + 1}", message=message))
+    return notes
 
 
 def _is_titled(says: Mapping[str, str]) -> bool:
@@ -228,7 +241,8 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         raise _Refused(locked=getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD) from error
     try:
         pages: list[str | None] = []
-        images = []
+        images: list[int] = []
+        garbled: list[int] = []
         late = 0
         says = document.get_metadata_dict() | {"Lang": _language(document)}
         columns: Columns | None = None  # of the table at the end of the page before
@@ -246,8 +260,10 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
             columns, first_line = page.columns, first_line or page.headline
             if page.is_image:
                 images.append(number)
+            if page.is_garbled:
+                garbled.append(number)
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
-        return _Read(pages, says, _outline(document), images, unseen, _attached(document), late, first_line)
+        return _Read(pages, says, _outline(document), images, unseen, _attached(document), late, first_line, garbled)
     finally:
         document.close()
 
@@ -306,6 +322,7 @@ class _Page(NamedTuple):
     is_image: bool = False  # whether it needs OCR
     columns: Columns | None = None  # of the table at its end
     headline: str | None = None
+    is_garbled: bool = False  # whether most of its letters have no meaning; they are left out
 
 
 def _with_scan(text: str, seen: str) -> str:
@@ -339,7 +356,9 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
             text: str = textpage.get_text_range()
             columns: Columns | None = None
             # What was flattened is drawn last, wherever it stands.
-            look = _Look(arranged=True) if flat or added else _look(page, textpage, text)
+            if garbled := _is_garbled(textpage, text):
+                text = ""
+            look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, textpage, text)
             arranges = look.arranged
             positions = _positions(page, textpage, text, added) if arranges or (look.large and not titled) else None
             if positions and arranges:
@@ -347,12 +366,21 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
                 text = text if arranged is None else arranged
             elif added:
                 text = "\n".join([text, *(each[0] for each in added)])
-            shows = len(text) < _FEW and _shows(page, blank=not text.strip())
+            shows = garbled or (len(text) < _FEW and _shows(page, blank=not text.strip()))
         finally:
             page.close()  # closes its text page as well
     except pypdfium2.PdfiumError:
         return _Page()
-    return _Page(text, shows, columns, headline(positions) if positions and not titled else None)
+    return _Page(text, shows, columns, headline(positions) if positions and not titled else None, garbled)
+
+
+def _is_garbled(textpage: Any, text: str) -> bool:
+    """Return whether the font of most letters doesn't say what they mean."""
+    import pypdfium2.raw as pdfium
+
+    sample = range(0, len(text), max(1, len(text) // _SAMPLE))
+    fails: int = sum(pdfium.FPDFText_HasUnicodeMapError(textpage.raw, at) == 1 for at in sample)
+    return 2 * fails > max(len(sample), 9)
 
 
 def _annotations(page: Any) -> tuple[list[tuple[str, Any]], bool]:

@@ -231,3 +231,20 @@ def test_text_around_a_table_keeps_its_place() -> None:
     parts = _rows(text_of(page)[0])
 
     assert (parts[0].split("\n")[0], parts[-1]) == ("Above.", "Below.")
+
+
+def test_a_long_text_over_all_columns_gets_no_name() -> None:
+    analysis = "The harbour was calm. " * 40
+    page = _page(
+        f"Pier      Depth     Crane\nNorth     4.5       9\n{analysis}",
+        *_grid((0, 10, 20, 900), (0, 1, 2, 3)),
+        bold=(0,),
+    )
+    upright = [
+        Edge(edge.place, edge.start, page.across[2].place) if 0 < at < 3 else edge
+        for at, edge in enumerate(page.upright)
+    ]
+
+    text, _ = text_of(page._replace(upright=upright))
+
+    assert _rows(text)[-1] == analysis.strip()

@@ -391,3 +391,23 @@ def test_a_page_with_a_scan_keeps_its_text_and_gets_other_lines() -> None:
 
     assert _with_scan("Exhibit 17", "Bicycle 3.20 euros") == "Bicycle 3.20 euros"
     assert _with_scan(text, "The tarif of the ferry company\nBicycle 3.20") == f"{text}\nBicycle 3.20"
+
+
+def test_letters_whose_font_does_not_tell_what_they_are_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    descendant = (
+        "<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) "
+        "/Supplement 0 >> /FontDescriptor << /Type /FontDescriptor /FontName /Own /Flags 4 /ItalicAngle 0 /Ascent 800 "
+        "/Descent -200 /CapHeight 700 /StemV 80 /FontBBox [0 0 1000 1000] >> >>"
+    )
+    named = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
+    plain = a_pdf("Of boats and of masts in the harbour.")
+    own = f"<< /Type /Font /Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [{descendant}] >>"
+    both = PdfWriter(clone_from=PdfReader(io.BytesIO(plain.replace(named.encode(), own.encode()))))
+    both.append(PdfReader(io.BytesIO(a_pdf("Text."))))
+    out = io.BytesIO()
+    both.write(out)
+
+    read = _read(out.getvalue())
+
+    assert (read.text, [(note.code, note.place) for note in read.notes]) == ("Text.", [("font", "page 1")])
