@@ -1,13 +1,16 @@
 """Passes questions that came by another protocol to the answering service."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
+from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.models import Choice
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem, invalid, of_pipeline
@@ -84,6 +87,63 @@ class Asking:
                 json_format=json_format,
             )
         )
+
+
+class ClientReply(ABC):
+    """An answer in the form of a client's protocol: its subclasses make it whole, or the pieces of a stream."""
+
+    keep_alive = b": keep-alive\n\n"  # sent while the model is silent; empty: nothing is
+
+    def __init__(self, prepared: Prepared, links: Links, choice: Choice) -> None:
+        self._prepared = prepared
+        self._links = links
+        self._inline = choice.inline
+
+    def start(self) -> Iterable[bytes]:
+        """Return what comes before the text."""
+        return ()
+
+    @abstractmethod
+    def delta(self, piece: str) -> bytes:
+        """Return a piece of the text."""
+
+    @abstractmethod
+    def end(self, answer: Answer) -> Iterable[bytes]:
+        """Return what follows the text."""
+
+    @abstractmethod
+    def broken(self, problem: Problem) -> Iterable[bytes]:
+        """Return what says why there is no end."""
+
+    async def stream(self, answering: Answering) -> AsyncIterator[bytes]:
+        """Yield the stream. An error is a part of it, because the status is already sent."""
+        for part in self.start():
+            yield part
+        try:
+            async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
+                async for step in progress:
+                    if isinstance(step, str):
+                        yield self.delta(step)
+                    elif isinstance(step, Answer):
+                        for part in self.end(step):
+                            yield part
+                    elif step is None and self.keep_alive:
+                        yield self.keep_alive
+        except Exception as error:  # noqa: BLE001 - the status is already sent
+            for part in self.broken(broken(error)):
+                yield part
+
+    def _tail(self, sources: list[SourceLink]) -> str:
+        return source_list(sources) if self._inline else ""
+
+    def _sources(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
+        """Return the fields that say what the answer is from, the same in all protocols."""
+        return {
+            "citations": [each.url for each in sources],
+            "ragUsed": answer.rag_used,
+            "ragSources": rag_sources(answer.passages),
+            **({"warnings": answer.warnings} if answer.warnings else {}),
+        }
 
 
 def figures(prepared: Prepared, answer: Answer) -> Figures:

@@ -6,8 +6,7 @@ fields of Ollama is Ollama's (`speaks_ollama`).
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,10 +19,10 @@ from litestar.response import ServerSentEvent, Stream
 from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
 from services.query_api.answer.chat import ChatBody, ChatReply, chat
 from services.query_api.answer.turns import ChatMessage, Options, image_addresses, objects, turns_of
-from services.query_api.clients.asking import Asking, broken, figures
+from services.query_api.clients.asking import Asking, ClientReply, figures
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
-from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
+from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
 from services.query_api.clients.reply_types import (
     OllamaAnswer,
@@ -35,7 +34,7 @@ from services.query_api.clients.reply_types import (
 )
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import CHUNKS, TEXTS, WHOLE, in_lane
-from services.query_api.http.problems import invalid
+from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import EVENT_STREAM, JSON, NDJSON, StreamEvent, replies
 from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
 from services.query_api.http.request import ApiRequest, body_of
@@ -273,14 +272,14 @@ def _loaded(model: str, body: Mapping[str, Any], empty: Mapping[str, Any]) -> Re
     return Response({"model": model, "created_at": _now(), **empty, "done": True, "done_reason": reason})
 
 
-class _ChatReply:
+class _ChatReply(ClientReply):
     """An answer in the form of /api/chat: whole, or as the lines of a stream."""
 
+    keep_alive = b""
+
     def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice) -> None:
+        super().__init__(prepared, links, choice)
         self._model = model
-        self._prepared = prepared
-        self._links = links
-        self._inline = choice.inline
 
     def piece(self, text: str) -> dict[str, Any]:
         """Return the object of a piece of the text."""
@@ -298,19 +297,17 @@ class _ChatReply:
         sources = self._links.sources(answer)
         return self._last(answer, sources, answer.text + self._tail(sources))
 
-    def lines(self, answer: Answer) -> Iterator[dict[str, Any]]:
-        """Yield the objects that follow the pieces; the last one has the figures."""
+    def delta(self, piece: str) -> bytes:
+        return _encoded({"model": self._model, "created_at": _now(), **self.piece(piece), "done": False})
+
+    def end(self, answer: Answer) -> Iterator[bytes]:
         sources = self._links.sources(answer)
         if tail := self._tail(sources):
-            yield self.line(self.piece(tail))
-        yield self._last(answer, sources, "")
+            yield self.delta(tail)
+        yield _encoded(self._last(answer, sources, ""))
 
-    def line(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an object of the stream before its last."""
-        return {"model": self._model, "created_at": _now(), **content, "done": False}
-
-    def _tail(self, sources: list[SourceLink]) -> str:
-        return source_list(sources) if self._inline else ""
+    def broken(self, problem: Problem) -> Iterator[bytes]:
+        yield _encoded({"error": problem.sentence})
 
     def _last(self, answer: Answer, sources: list[SourceLink], text: str) -> dict[str, Any]:
         cost = figures(self._prepared, answer)
@@ -329,10 +326,7 @@ class _ChatReply:
             "prompt_eval_duration": cost.prompt_ns,
             "eval_count": cost.answer_tokens,
             "eval_duration": cost.answer_ns,
-            "citations": [each.url for each in sources],
-            "ragUsed": answer.rag_used,
-            "ragSources": rag_sources(answer.passages),
-            **({"warnings": answer.warnings} if answer.warnings else {}),
+            **self._sources(answer, sources),
         }
 
 
@@ -350,20 +344,7 @@ async def _replied(
     """Return the answer as a stream, unless the client wants it whole."""
     if stream is False:
         return Response(reply.whole(await answering.finish(prepared)))
-    return Stream(_lines(reply, answering, prepared), media_type=NDJSON, headers={"X-Accel-Buffering": "no"})
-
-
-async def _lines(reply: _ChatReply, answering: Answering, prepared: Prepared) -> AsyncIterator[bytes]:
-    try:
-        async with aclosing(answering.stream(prepared)) as progress:
-            async for step in progress:
-                if isinstance(step, str):
-                    yield _encoded(reply.line(reply.piece(step)))
-                elif isinstance(step, Answer):
-                    for line in reply.lines(step):
-                        yield _encoded(line)
-    except Exception as error:  # noqa: BLE001 - the status is already sent; only a line can report the error
-        yield _encoded({"error": broken(error).sentence})
+    return Stream(reply.stream(answering), media_type=NDJSON, headers={"X-Accel-Buffering": "no"})
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:

@@ -5,8 +5,7 @@ Fields that have no meaning here (user, store …) are ignored, as other compati
 
 import base64
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 from uuid import uuid4
 
@@ -17,25 +16,25 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
+from services.query_api.answer.answering import Answer, Prepared, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, with_pauses
+from services.query_api.clients.asking import Asking, ClientReply, figures
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
-from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
-from services.query_api.clients.models import Models
+from services.query_api.clients.links import Links, SourceLink
+from services.query_api.clients.models import Choice, Models
 from services.query_api.clients.reply_types import ChatCompletion, EmbeddingList, OpenAIModel, OpenAIModels
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import CHUNKS, WHOLE, in_lane
-from services.query_api.http.problems import invalid, openai_error
+from services.query_api.http.problems import Problem, invalid, openai_error
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
 from shared.embedder import Vector
 
+_DONE: Final = b"data: [DONE]\n\n"
 STREAM_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-_KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,24 +141,24 @@ async def chat_completions(
         tool_choice=data.tool_choice,
         json_format=openai_format(data.response_format, choice, "response_format"),
     )
-    completion = _Completion(data.model, prepared, links, inline=choice.inline)
+    with_usage = bool(data.stream_options and data.stream_options.include_usage)
+    completion = _Completion(data.model, prepared, links, choice, with_usage=with_usage)
     if data.stream:
-        with_usage = bool(data.stream_options and data.stream_options.include_usage)
-        events = completion.events(asking.answering, with_usage=with_usage)
+        events = completion.stream(asking.answering)
         return Stream(events, media_type="text/event-stream", headers=STREAM_HEADERS)
     return Response(completion.whole(await asking.answering.finish(prepared)))
 
 
-class _Completion:
+class _Completion(ClientReply):
     """A completion in the forms of a reply: whole, or as the events of a stream."""
 
-    def __init__(self, model: str, prepared: Prepared, links: Links, *, inline: bool) -> None:
+    def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice, *, with_usage: bool) -> None:
+        super().__init__(prepared, links, choice)
         self._id = f"chatcmpl-{uuid4().hex}"
         self._created = int(time.time())
         self._model = model
-        self._prepared = prepared
-        self._links = links
-        self._inline = inline
+        self._with_usage = with_usage
+        self._unused: dict[str, None] = {"usage": None} if with_usage else {}  # of each event but the last
         self._text = "refusal" if prepared.refuses_json else "content"  # name of the field that has the text
 
     def whole(self, answer: Answer) -> dict[str, Any]:
@@ -179,41 +178,31 @@ class _Completion:
             **self._head("chat.completion"),
             "choices": [choice],
             "usage": self._usage(answer),
-            **_sources(answer, sources),
+            **self._sources(answer, sources),
         }
 
-    async def events(self, answering: Answering, *, with_usage: bool) -> AsyncIterator[bytes]:
-        """Yield the stream's chunks. Annotations come with the finish reason, where clients look for them."""
-        unused = {"usage": None} if with_usage else {}
-        yield self._chunk({"role": "assistant", self._text: ""}, **unused)
-        try:
-            async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
-                async for step in progress:
-                    if step is None:
-                        yield _KEEP_ALIVE
-                    elif isinstance(step, str):
-                        yield self._chunk({self._text: step}, **unused)
-                    elif isinstance(step, Answer):
-                        for event in self._end(step, **unused):
-                            yield event
-                        if with_usage:
-                            yield self._event({"choices": [], "usage": self._usage(step)})
-        except Exception as error:  # noqa: BLE001 - the status is already sent; only an event can report the error
-            yield _event(openai_error(broken(error)))
-        yield b"data: [DONE]\n\n"
+    def start(self) -> Iterator[bytes]:
+        yield self._chunk({"role": "assistant", self._text: ""})
 
-    def _end(self, answer: Answer, **more: Any) -> Iterator[bytes]:
+    def delta(self, piece: str) -> bytes:
+        return self._chunk({self._text: piece})
+
+    def end(self, answer: Answer) -> Iterator[bytes]:
         sources = self._links.sources(answer)
         if tail := self._tail(sources):
-            yield self._chunk({"content": tail}, **more)
+            yield self._chunk({"content": tail})
         if answer.tool_calls:
             calls = [{"index": number, **call} for number, call in enumerate(_tool_calls(answer))]
-            yield self._chunk({"tool_calls": calls}, **more)
-        last = {"annotations": annotations(sources)} if sources else {}
-        yield self._chunk(last, answer.finish_reason, **more, **_sources(answer, sources))
+            yield self._chunk({"tool_calls": calls})
+        last = {"annotations": annotations(sources)} if sources else {}  # where clients look for them
+        yield self._chunk(last, answer.finish_reason, **self._sources(answer, sources))
+        if self._with_usage:
+            yield self._event({"choices": [], "usage": self._usage(answer)})
+        yield _DONE
 
-    def _tail(self, sources: Sequence[SourceLink]) -> str:
-        return source_list(sources) if self._inline else ""
+    def broken(self, problem: Problem) -> Iterator[bytes]:
+        yield _event(openai_error(problem))
+        yield _DONE
 
     def _usage(self, answer: Answer) -> dict[str, int]:
         cost = figures(self._prepared, answer)
@@ -231,7 +220,7 @@ class _Completion:
 
     def _chunk(self, delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return self._event({"choices": [choice], **more})
+        return self._event({"choices": [choice], **self._unused, **more})
 
 
 def _tool_calls(answer: Answer) -> list[dict[str, Any]]:
@@ -250,15 +239,6 @@ def annotations(sources: Sequence[SourceLink]) -> list[dict[str, Any]]:
         }
         for each in sources
     ]
-
-
-def _sources(answer: Answer, sources: Sequence[SourceLink]) -> dict[str, Any]:
-    return {
-        "citations": [each.url for each in sources],
-        "ragUsed": answer.rag_used,
-        "ragSources": rag_sources(answer.passages),
-        **({"warnings": answer.warnings} if answer.warnings else {}),
-    }
 
 
 def _event(data: Mapping[str, Any]) -> bytes:

@@ -1,8 +1,7 @@
 """OpenAI's newer API, `/v1/responses`, without stored state. Some clients use it by default."""
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -12,12 +11,12 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
+from services.query_api.answer.answering import Answer, Prepared, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import KEEP_ALIVE_S, Asking, broken, figures, with_pauses
+from services.query_api.clients.asking import Asking, ClientReply, figures
 from services.query_api.clients.json_formats import openai_format
-from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
-from services.query_api.clients.models import Models
+from services.query_api.clients.links import Links, SourceLink
+from services.query_api.clients.models import Choice, Models
 from services.query_api.clients.openai import STREAM_HEADERS
 from services.query_api.clients.reply_types import ResponseObject
 from services.query_api.clients.vector_stores import (
@@ -31,7 +30,7 @@ from services.query_api.clients.vector_stores import (
 from services.query_api.clients.vector_stores import filters_of as conditions_of
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import WHOLE, in_lane
-from services.query_api.http.problems import invalid
+from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest, body_of
 from services.query_api.search.filters import filter_of
@@ -113,9 +112,6 @@ def file_citations(answer: Answer) -> list[dict[str, Any]]:
     return [{"type": "file_citation", "index": start, **file_of(passage.metadata)} for start, passage in marks]
 
 
-_KEEP_ALIVE: Final = b": keep-alive\n\n"
-
-
 class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the text is written."""
 
@@ -181,9 +177,9 @@ async def responses(
         json_format=openai_format(data.text.format if data.text else None, choice, "text.format"),
         field="input",
     )
-    made = _Made(data, prepared, links, inline=choice.inline, file_search=searched is not None and rag)
+    made = _Made(data, prepared, links, choice, file_search=searched is not None and rag)
     if data.stream:
-        return Stream(made.events(asking.answering), media_type="text/event-stream", headers=STREAM_HEADERS)
+        return Stream(made.stream(asking.answering), media_type="text/event-stream", headers=STREAM_HEADERS)
     return Response(made.whole(await asking.answering.finish(prepared)))
 
 
@@ -230,12 +226,13 @@ def tool_choice_of(given: str | dict[str, Any] | None) -> str | dict[str, Any] |
     return {"type": "function", "function": {"name": given.get("name")}} if given.get("type") == "function" else "auto"
 
 
-class _Made:
+class _Made(ClientReply):
     """A response in the forms of a reply: whole, or as the events of a stream."""
 
     def __init__(
-        self, data: ResponsesBody, prepared: Prepared, links: Links, *, inline: bool, file_search: bool
+        self, data: ResponsesBody, prepared: Prepared, links: Links, choice: Choice, *, file_search: bool
     ) -> None:
+        super().__init__(prepared, links, choice)
         self._id, self._message = f"resp_{uuid4().hex}", f"msg_{uuid4().hex}"
         asked = prepared.conversation
         self._searches = (
@@ -244,9 +241,6 @@ class _Made:
         self._index = len(self._searches)  # of the message in the output
         self._created = int(time.time())
         self._data = data
-        self._prepared = prepared
-        self._links = links
-        self._inline = inline
         self._refuses = prepared.refuses_json
         self._sent = 0
 
@@ -267,34 +261,19 @@ class _Made:
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
             "output": self._output(answer, sources),
             "usage": usage,
-            "citations": [each.url for each in sources],
-            "ragUsed": answer.rag_used,
-            "ragSources": rag_sources(answer.passages),
-            **({"warnings": answer.warnings} if answer.warnings else {}),
+            **self._sources(answer, sources),
         }
 
-    async def events(self, answering: Answering) -> AsyncIterator[bytes]:
-        """Yield the stream's events. An error is an event, too, because the status is already sent."""
+    def start(self) -> Iterator[bytes]:
         started = {**self._head("in_progress"), "output": [], "usage": None}
         yield self._event("response.created", response=started)
         yield self._event("response.in_progress", response=started)
-        for event in self._searched():
-            yield event
+        yield from self._searched()
         yield self._event("response.output_item.added", output_index=self._index, item=self._item("in_progress", []))
         yield self._event("response.content_part.added", **self._place(), part=self._part("", []))
-        try:
-            async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
-                async for step in progress:
-                    if step is None:
-                        yield _KEEP_ALIVE
-                    elif isinstance(step, str):
-                        yield self._delta(step)
-                    elif isinstance(step, Answer):
-                        for event in self._end(step):
-                            yield event
-        except Exception as error:  # noqa: BLE001 - the status is already sent; only an event can report the error
-            problem = broken(error)
-            yield self._event("error", code=problem.code.lower(), message=problem.sentence, param=None)
+
+    def broken(self, problem: Problem) -> Iterator[bytes]:
+        yield self._event("error", code=problem.code.lower(), message=problem.sentence, param=None)
 
     def _searched(self) -> Iterator[bytes]:
         for number, call in enumerate(self._searches):
@@ -304,9 +283,9 @@ class _Made:
                 yield self._event(f"response.file_search_call.{step}", item_id=call["id"], output_index=number)
             yield self._event("response.output_item.done", output_index=number, item=call)
 
-    def _end(self, answer: Answer) -> Iterator[bytes]:
+    def end(self, answer: Answer) -> Iterator[bytes]:
         if tail := self._tail(self._links.sources(answer)):
-            yield self._delta(tail)
+            yield self.delta(tail)
         whole = self.whole(answer)
         message, *calls = whole["output"][self._index :]
         [part] = message["content"]
@@ -330,7 +309,7 @@ class _Made:
             yield self._event("response.output_item.done", output_index=number, item=call)
         yield self._event(f"response.{whole['status']}", response=whole)
 
-    def _delta(self, piece: str) -> bytes:
+    def delta(self, piece: str) -> bytes:
         if self._refuses:
             return self._event("response.refusal.delta", **self._place(), delta=piece)
         return self._event("response.output_text.delta", **self._place(), delta=piece, logprobs=[])
@@ -350,9 +329,6 @@ class _Made:
         ]
         message = self._item("completed", [self._part(answer.text + self._tail(sources), cited)])
         return [*self._searches, message, *calls]
-
-    def _tail(self, sources: list[SourceLink]) -> str:
-        return source_list(sources) if self._inline else ""
 
     def _item(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {"type": "message", "id": self._message, "role": "assistant", "status": status, "content": content}
