@@ -10,7 +10,7 @@ import xxhash
 
 from shared.settings import ConfigurationError
 from shared.store import Sparse
-from shared.text.words import paired
+from shared.text.words import with_folded
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
 _SLICE = 16  # texts per turn of the event loop, about 1 ms
@@ -21,12 +21,13 @@ _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_
 class Bm25:
     """Makes vectors of documents and of queries for one language. Deterministic; safe in any thread.
 
-    Of a script without blanks, each pair of characters counts as a word.
+    Of a script without blanks, each pair of characters counts as a word. Words with accents and the like count in their
+    folded form, too, so that an exact one weighs more.
     """
 
     def __init__(self, language: str = "english") -> None:
         """Raise ValueError if the engine has no stop words and stemmer for `language`."""
-        self._prepared = str if language in _UNSPACED else paired
+        self._prepared = str if language in _UNSPACED else with_folded
         tokenizer = qdrant_edge.TokenizerType.Multilingual if language in _UNSPACED else None
         config = qdrant_edge.Bm25Config(k=K1, b=B, avg_len=AVERAGE_TOKENS, language=language, tokenizer=tokenizer)
         try:

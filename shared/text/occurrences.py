@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
-from shared.text.words import BETWEEN_WORDS, RUN, STEMS, WORD, distinct_stems, stems, words
+from shared.text.words import BETWEEN_WORDS, RUN, STEMS, WORD, distinct_stems, folded, stems, words
 
 _NEXT_WORD: Final = re.compile("[a-z0-9_]+")  # in lower-case ASCII, the same as `WORD`
 _IN_WORDS: Final = frozenset(string.ascii_letters + string.digits + "_")
@@ -27,7 +27,7 @@ def occurring(wanted: Sequence[str], texts: Sequence[str]) -> list[int]:
     for numbers in (narrow, wide):
         if not numbers:
             continue
-        lowered = [texts[number].lower() for number in numbers]
+        lowered = [folded(texts[number]) for number in numbers]
         joined = "\n".join(("", *lowered, ""))
         starts = list(accumulate([len(text) + 1 for text in lowered], initial=1))
         for bit, each in enumerate(wanted):

@@ -1,10 +1,13 @@
 """Splits text into words and stems. Pure.
 
+Words are compared in a folded form: without accents, vowel points and width. BM25 has the exact forms beside them.
+
 Only a dictionary tells where the words of a script without blanks end. Pairs of neighbouring characters need no
 dictionary, and rank better than the engine's own segmentation did (docs/adr/0021-languages.md).
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
@@ -21,9 +24,21 @@ RUN: Final = re.compile(  # one or more characters of these scripts
     "\u1000-\u109f"  # Myanmar
     "\u1780-\u17ff"  # Khmer
     "\u3005-\u3007\u3040-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Kana
+    "\uac00-\ud7a3"  # Hangul: a word's endings are many, and its beginning is what a question shares with a text
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
     "]+"
 )
+_FOLDED: Final = re.compile("[\u00aa-\u1fff\u200b-\u200d\u2060-\u2064\u2c60-\uffff\U00010000-\U0010ffff]")  # if any
+_MARKS: Final = re.compile(  # of Latin, Greek, Cyrillic, Hebrew and Arabic; those of other scripts make other letters
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f"
+    "\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u00ad\u200b-\u200d\u2060-\u2064\ufeff]+"
+)
+_LETTERS: Final = {  # Unicode has no parts for them
+    "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŧ": "t",
+}  # fmt: skip
+_VOWELS: Final = (("\u0e4d\u0e32", "\u0e33"), ("\u0ecd\u0eb2", "\u0eb3"))  # of Thai and Lao, which NFC leaves in parts
+_WHOLE: Final = re.compile(f"[{''.join(_LETTERS)}]")
+_LONGEST: Final = 100_000  # characters; the order of very many marks takes quadratic time
 _KEPT: Final = 50_000  # words whose stems are cached, about 10 MB
 
 STOP_WORDS: Final = frozenset(
@@ -73,7 +88,17 @@ def words(text: str) -> list[str]:
     """Return the text's words in lower case; in scripts without blanks, pairs of characters."""
     if text.isascii():  # the same words, in half the time
         return text.lower().translate(BETWEEN_WORDS).split()
-    return WORD.findall(paired(text.lower()))
+    return WORD.findall(paired(folded(text)))
+
+
+def folded(text: str) -> str:
+    """Return the text in lower case without accents, vowel points, ligatures, width and invisible signs."""
+    if text.isascii() or len(text) > _LONGEST or not _FOLDED.search(text):
+        return text.lower()
+    apart = _MARKS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    for parts, vowel in _VOWELS:
+        apart = apart.replace(parts, vowel)
+    return _WHOLE.sub(lambda letter: _LETTERS[letter[0]], unicodedata.normalize("NFC", apart))
 
 
 def stems(found: Iterable[str]) -> list[str]:
@@ -92,6 +117,15 @@ def paired(text: str) -> str:
     A run of one character stays that character; all other text stays as it is.
     """
     return text if text.isascii() else RUN.sub(_pairs, text)
+
+
+def with_folded(text: str) -> str:
+    """Return the text as `paired`, and behind it the folded forms of its words that differ from the exact ones."""
+    exact = paired(text)
+    if text.isascii() or not _FOLDED.search(text):
+        return exact
+    known = set(WORD.findall(exact.lower()))
+    return " ".join([exact, *(word for word in words(text) if word not in known)])
 
 
 def _pairs(run: re.Match[str]) -> str:

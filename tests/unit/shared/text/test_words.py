@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.words import paired, stem, stems, words
+from shared.text.words import folded, paired, stem, stems, with_folded, words
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,36 @@ def test_words_of_ascii_are_found_as_those_of_other_text(text: str) -> None:
         ("カタカナ", "カタ タカ カナ"),
         ("ที่นี่", "ที ีน นี"),  # without tone marks
         ("ນ້ຳ", "ນຳ"),
-        ("naïve Größe привет हिन्दी 한국어", "naïve Größe привет हिन्दी 한국어"),
+        ("한국어", "한국 국어"),
+        ("naïve Größe привет हिन्दी", "naïve Größe привет हिन्दी"),
     ],
 )
 def test_runs_without_blanks_become_pairs_and_nothing_else_changes(text: str, pairs: str) -> None:
     assert paired(text).split() == pairs.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("résumé Müller Łódź Straße", "resume muller lodz strasse"),
+        ("Αθήνα ёлка", "αθηνα елка"),
+        ("ＡＢＣ１２ ﾎﾟﾝﾌﾟ ﬁre wi\u200bfi", "abc12 ポンプ fire wifi"),
+        ("السَّلامُ שָׁלוֹם İstanbul", "السلام שלום istanbul"),
+        ("ガラス が हिंदी ที่น้ำ", "ガラス が हिंदी ที่น้ำ"),  # signs of these scripts make other letters
+    ],
+)
+def test_words_are_compared_without_accents_points_and_width(text: str, query: str) -> None:
+    assert words(text) == words(query)
+
+
+def test_folded_forms_stand_beside_exact_ones() -> None:
+    assert with_folded("schön, Café, tea") == "schön, Café, tea schon cafe"
+    assert with_folded("plain “text”") == "plain “text”"
+
+
+@given(st.text(max_size=80))
+def test_folding_again_changes_nothing(text: str) -> None:
+    assert folded(folded(text)) == folded(text)
 
 
 @given(st.text(st.characters(max_codepoint=127)))
