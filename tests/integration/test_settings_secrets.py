@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 import structlog
+from pydantic import SecretStr
 
 from services.operator_cli.main import main
+from services.query_api.app import ApiParts
 from shared.answers.open import open_models
 from shared.blobs.open import open_blobs
 from shared.embedder.open import open_embedder
@@ -18,8 +20,10 @@ from shared.errors import Unavailable
 from shared.log.open import open_log
 from shared.reranker.served import rerank_address
 from shared.runtime.logging_setup import configure_logging
+from shared.runtime.resources import embedder_troubles
 from shared.settings import ConfigurationError, load_settings
 from shared.store.open import open_store
+from tests.integration.api import a_client, an_app
 from tests.selection import CI_ONLY
 from tests.unit.services.operator_cli.conftest import free_port
 
@@ -74,6 +78,40 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     yield
     logging.getLogger().handlers[:] = handlers
     structlog.reset_defaults()
+
+
+@pytest.mark.parametrize("name", ["PUBLIC_URL", "CORS_ORIGINS"])
+def test_an_address_that_callers_see_has_no_password(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"SLUICE_{name}", f"http://me:{_ONE}@docs.example")
+
+    with pytest.raises(ConfigurationError, match=f"SLUICE_{name}") as refused:
+        load_settings()
+
+    assert _ONE not in str(refused.value)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_no_reply_of_a_running_server_has_a_secret_of_the_settings(parts: ApiParts) -> None:
+    addresses = {name.lower(): f"{scheme}://me:{_ONE}@127.0.0.1:1{path}" for name, (scheme, path) in _ADDRESSES.items()}
+    secrets = dict.fromkeys(("openai_api_key", "qdrant_api_key", "rerank_api_key", "secret"), SecretStr(_ONE))
+    others = {"public_url": "", "cors_origins": "", "embedder": "openai+http://127.0.0.1:1/v1/model"}
+    settings = parts.settings.model_copy(update=addresses | secrets | others)
+    embedder = open_embedder(settings.embedder, settings.openai_api_key)
+
+    async def troubles() -> dict[str, str | None]:
+        return {"log": None, **await embedder_troubles(embedder)}
+
+    app = an_app(parts, settings=settings, readiness=troubles)
+    async with a_client(app) as client:
+        client.headers["X-API-Key"] = "key-operator"
+        replies = {
+            path: await client.get(path) for path in ("/readyz", "/ops/config", "/metrics", "/openapi.json", "/")
+        }
+    await embedder.close()
+
+    assert replies["/readyz"].status_code == 503
+    assert "SLUICE_EMBEDDER" in replies["/ops/config"].text
+    assert [path for path, reply in replies.items() if "Hush" in reply.text] == []
 
 
 @CI_ONLY
