@@ -175,6 +175,7 @@ def make_api(parts: ApiParts) -> Litestar:
         general_knowledge=settings.general_knowledge == "on",
         inert_links=settings.answer_links == "inert",
         without_store=settings.chat_without_store == "on",
+        reads_chosen=not {"min_score", "gate"} & settings.model_fields_set,
     )
     provided: dict[str, object] = {
         "retriever": retriever,

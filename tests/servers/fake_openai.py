@@ -83,7 +83,7 @@ class FakeOpenAi(LoopbackServer):
             return 404, f"The model `{body['model']}` does not exist"
         if "temperature" in body and not self.takes_temperature:
             return 400, "Unsupported value: 'temperature' does not support 0 with this model."
-        texts = body.get("input") or ["\n".join(message["content"] for message in body["messages"])]
+        texts = body.get("input") or ["\n".join(str(message["content"]) for message in body["messages"])]
         if self.poison and self.poison_status != 200 and any(self.poison in text for text in texts):
             return self.poison_status, "the input can't be processed"
         longest = max(len(words(text)) for text in texts)

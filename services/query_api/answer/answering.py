@@ -10,6 +10,7 @@ import msgspec
 import structlog
 from litestar.response import ServerSentEventMessage
 
+from services.query_api.answer.chosen import asks_of_the_whole, chooses, greets, spread
 from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
@@ -36,14 +37,18 @@ from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import spelled_out
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
-from shared.answers.prompt import check_length
+from shared.answers.prompt import check_length, shown
 from shared.errors import PipelineError, Rejected, Unavailable
+from shared.state.index import Head
 from shared.store import Filter, Match
 
 NOTHING_FOUND: Final = "I found nothing in the documents that answers this question."
 GENERAL: Final = "This answer comes from general knowledge, not from the documents: "
 MOST_COMPARED_DOCUMENTS: Final = 8  # further documents of the list are not compared
 LEAST_OF_EACH: Final = 3  # passages of each compared document
+MOST_CHOSEN: Final = 50  # chosen documents that a model reads without a search
+MOST_READ: Final = 1_000  # chunks of them, to find out whether they fit and where sections begin
+PASSAGE_TOKENS: Final = 480  # twice those of a usual passage, because passages get half of the context
 DEEPER: Final = 12  # passages that extractive answers read
 _LEFT_OUT: Final = "with the passages, the conversation is longer than SLUICE_CHAT_CONTEXT or SLUICE_HISTORY allows"
 TRIES: Final = 2  # of each model, if it fails before its first word
@@ -134,11 +139,13 @@ class Answering:
         general_knowledge: bool = False,
         inert_links: bool = False,
         without_store: bool = False,
+        reads_chosen: bool = True,
     ) -> None:
         """Take the parts; each prepared request counts for `rate`.
 
         `general_knowledge`: when no passage is relevant, a model answers all the same and says that it does so.
         `inert_links`: links and images in answers from documents are replaced by text.
+        `reads_chosen`: a model reads documents that the caller chose, whatever their scores.
         `without_store`: while the search is unavailable, a model answers without passages.
         """
         self._retriever = retriever
@@ -148,6 +155,7 @@ class Answering:
         self._general_knowledge = general_knowledge
         self._inert_links = inert_links
         self._without_store = without_store
+        self._reads_chosen = reads_chosen
         self._breakers = {model.name: CircuitBreaker(f"the model {model.name}") for model in models.all}
 
     @property
@@ -187,8 +195,10 @@ class Answering:
             if not answerable:
                 raise _no_model(models[0])
             return await self._prepared(request, answerable)
+        if answerable[:1] == models[:1] and greets(request.turns[-1].content):
+            return await self._prepared(request, answerable)
         try:
-            passages = await self._passages(request, request.retrieval, quotes=models[0].answers.needs_passages)
+            passages, warnings = await self._found(request, request.retrieval, models[0])
         except Unavailable as error:
             if not (self._without_store and answerable):
                 raise
@@ -196,7 +206,7 @@ class Answering:
             warnings = ("the search is unavailable; this answer was made without the documents",)
             return await self._prepared(request, answerable, warnings=warnings)
         if passages:
-            return await self._prepared(request, models, passages=passages)
+            return await self._prepared(request, models, passages=passages, warnings=warnings)
         if self._general_knowledge and answerable:
             return await self._prepared(request, answerable, general=True)
         if request.tools and answerable:
@@ -270,6 +280,51 @@ class Answering:
             return await self._searched(request.caller.tenant, question, retrieval, where, top_k)
         return passages
 
+    async def _found(
+        self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel
+    ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+        """Return the passages for the model, and warnings."""
+        quotes = model.answers.needs_passages
+        named = retrieval.min_score is not None or retrieval.gate is not None
+        if self._reads_chosen and not quotes and not named and chooses(retrieval.where):
+            return await self._of_chosen(request, retrieval, model)
+        return await self._passages(request, retrieval, quotes=quotes), ()
+
+    async def _of_chosen(
+        self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel
+    ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+        """Return passages of the documents that the caller chose, and warnings.
+
+        All of them in reading order, if they fit the model; otherwise those found, if the question isn't about the
+        whole; otherwise the beginnings of sections and an even spread of the rest.
+        """
+        tenant, context = request.caller.tenant, await model.answers.context()
+        heads = await self._retriever.documents(tenant, retrieval.where, MOST_CHOSEN)
+        total = sum(head.chunk_count for head in heads)
+        if total <= MOST_READ:
+            whole = _numbered([await self._retriever.chunks(head, 0, head.chunk_count) for head in heads])
+            if len(shown(whole, context=context)) == len(whole):
+                return whole, ()
+        if not asks_of_the_whole(request.turns[-1].content) and (
+            found := await self._passages(request, retrieval, quotes=False)
+        ):
+            return found, ()
+        share = max(1, context // PASSAGE_TOKENS // max(1, len(heads)))
+        passages = _numbered([await self._spread(head, share) for head in heads])
+        kept = tuple(shown(passages, context=context))
+        return kept, (f"the model read {len(kept)} of {total} passages of the chosen documents, evenly spread",)
+
+    async def _spread(self, head: Head, count: int) -> list[dict[str, Any]]:
+        """Return at most `count` chunks of the document, in reading order."""
+        if head.chunk_count > MOST_READ:  # its headings aren't read
+            return [
+                chunk
+                for number in range(count)
+                for chunk in await self._retriever.chunks(head, number * head.chunk_count // count, 1)
+            ]
+        chunks = await self._retriever.chunks(head, 0, head.chunk_count)
+        return [chunks[at] for at in spread([chunk["metadata"].get("section") for chunk in chunks], count)]
+
     async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
         """Return passages of every compared document, grouped by document and numbered consecutively."""
         documents = retrieval.compared[:MOST_COMPARED_DOCUMENTS]
@@ -324,6 +379,21 @@ class Answering:
         )
         models = await _that_take(conversation, models)
         return Prepared(conversation=conversation, models=models, warnings=warnings)
+
+
+def _numbered(documents: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[Passage, ...]:
+    """Return the chunks of the documents as passages, in this order; chosen ones have the score 1."""
+    chunks = [chunk for document in documents for chunk in document]
+    return tuple(
+        Passage(
+            number=number,
+            text=chunk["text"],
+            title=chunk["metadata"].get("title") or chunk["metadata"]["path"],
+            score=1.0,
+            metadata=chunk["metadata"],
+        )
+        for number, chunk in enumerate(chunks, start=1)
+    )
 
 
 async def _that_take(conversation: Conversation, models: Sequence[ChatModel]) -> tuple[ChatModel, ...]:

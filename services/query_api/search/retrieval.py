@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import structlog
@@ -26,13 +26,13 @@ from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.fusion import NO_WEIGHTS, fuse
 from services.query_api.search.relevance import Question, best, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
-from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined
+from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined, public
 from services.query_api.search.word_table import reads
 from shared.answers.follow_up import LONGEST_QUESTION
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
 from shared.reranker import Reranker
-from shared.state.index import Index
+from shared.state.index import Head, Index
 from shared.store import Filter, Ids, Leg, Sparse, StoreHit
 from shared.store.bm25 import Bm25
 
@@ -252,6 +252,19 @@ class Retriever:
     async def expanded(self, hits: Sequence[Found], neighbours: int) -> list[Expanded]:
         """Return each hit joined with so many chunks before and after it, of the same version."""
         return await asyncio.gather(*(self._expanded(hit, neighbours) for hit in hits))
+
+    async def documents(self, tenant: str, where: Filter, most: int) -> list[Head]:
+        """Return the heads of at most `most` of the tenant's documents; `where` is as for `Index.documents_page`."""
+        async with self._patience("the store", self._store_breaker):
+            ids, _ = await self._index.documents_page(tenant, where, after=None, limit=most)
+            heads = await self._index.heads(ids)
+        return [heads[id_] for id_ in ids if id_ in heads]
+
+    async def chunks(self, head: Head, start: int, limit: int) -> list[dict[str, Any]]:
+        """Return the document's chunks in reading order, text and metadata of each."""
+        async with self._patience("the store", self._store_breaker):
+            found = await self._index.chunks_page(head.document_id, head.version, start=start, limit=limit)
+        return [{"text": chunk["text"], "metadata": public(chunk["metadata"])} for chunk in found]
 
     async def facets(self, tenant: str, fields: Mapping[str, str], where: Filter) -> tuple[FacetValues, list[str]]:
         """Return the values of `fields_of` a request, with the number of matching documents; and warnings."""

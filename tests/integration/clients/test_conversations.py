@@ -10,7 +10,7 @@ from services.query_api.app import ApiParts
 from shared.answers.ollama import OllamaAnswers
 from shared.model_server.ollama import OllamaAddress
 from tests.answering import models_of
-from tests.integration.api import a_client, an_app, problem
+from tests.integration.api import a_client, an_app, ingested, problem
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
@@ -195,3 +195,49 @@ async def test_a_field_that_chat_does_not_know_is_named(chatting: Site, path: st
 
     assert "ragFilter: there is no such field; did you mean ragFilters?" in replies[0].json()["warnings"]
     assert all("filters: there is no such field" in reply.text for reply in replies)
+
+
+LONG = "\n\n".join(f"# Pump {n}\n\n" + f"Pump {n} feeds tank {n}. " * 200 for n in range(40))
+WHOLE = ("Summarize this document", "What is the main topic?", "Worum geht es?", "Résume ce document", "Go on.")
+
+
+@pytest.mark.parametrize("question", WHOLE)
+async def test_chosen_documents_reach_the_model_whatever_is_asked(
+    chatting: Site, model: FakeOllama, question: str
+) -> None:
+    long = await ingested(chatting.http, LONG, path="pumps.md", title="Pumps")
+    asked = {"question": question, "stream": False}
+
+    one = (await chatting.http.post("/rag/query", json=asked | {"documentIds": [chatting.herons]})).json()
+    two = (
+        await chatting.http.post("/rag/query", json=asked | {"documentIds": [chatting.herons, chatting.lantern]})
+    ).json()
+    spread = (await chatting.http.post("/rag/query", json=asked | {"documentIds": [long]})).json()
+    by_path = {"message": question, "useRag": True, "ragFilters": {"path": "herons.md"}}
+    filtered = (await chatting.http.post("/chat", json=by_path)).json()
+
+    assert len(model.bodies("/api/chat")) == 4
+    assert {each["docId"] for each in one["sources"]} == {chatting.herons}
+    assert {each["docId"] for each in two["sources"]} == {chatting.herons, chatting.lantern}
+    assert filtered["ragUsed"]
+    assert spread["chunksUsed"] > 10
+    assert "passages of the chosen documents" in spread["warnings"][0]
+    read = model.bodies("/api/chat")[2]["messages"][-1]["content"]
+    assert read.index("Pump 0 feeds") < read.index("Pump 20 feeds") < read.index("Pump 38 feeds")
+
+
+async def test_a_threshold_of_the_request_still_refuses_what_was_chosen(chatting: Site, model: FakeOllama) -> None:
+    tool = {"type": "file_search", "ranking_options": {"score_threshold": 0.99}}
+    body = {"model": CHAT_MODEL, "input": "Summarize this", "tools": [tool], "ragFilters": {"path": "herons.md"}}
+
+    reply = await chatting.http.post("/v1/responses", json=body)
+
+    assert REFUSAL in reply.text
+    assert model.bodies("/api/chat") == []
+
+
+async def test_a_greeting_is_answered_without_documents(chatting: Site, model: FakeOllama) -> None:
+    reply = (await chatting.http.post("/chat", json={"message": "Thank you!", "useRag": True})).json()
+
+    assert (reply["ragUsed"], reply["response"]) == (False, model.reply)
+    assert model.bodies("/api/chat")[0]["messages"] == [{"role": "user", "content": "Thank you!"}]
