@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, pairwise
 from statistics import median_low
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from services.ingest_worker.extract import limits, ocr
@@ -85,7 +86,7 @@ class _Read(NamedTuple):
     attached: Sequence[tuple[str, bytes]] = ()  # embedded files
     late: int = 0  # pages at the end that were left out for lack of time
     headline: str | None = None  # of the first page
-    garbled: Sequence[int] = ()  # numbers of those of `images` whose letters have no meaning
+    garbled: Mapping[int, str] = MappingProxyType({})  # texts of those of `images` whose letters have no meaning
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -109,6 +110,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     shown, furniture = without_furniture([page or "" for page in pages], headings)
     shown = with_whole_sentences(shown)
     texts = [None if page is None else cleaned(_joined(text)) for page, text in zip(pages, shown, strict=True)]
+    if not any(texts):  # better letters without a meaning than nothing
+        texts = [cleaned(found.garbled[at]) if at in found.garbled else text for at, text in enumerate(texts)]
     if not any(texts) and not found.attached:
         if found.late or found.unseen:
             raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
@@ -160,7 +163,7 @@ def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
         ):
             if some:
                 message = f"{len(some)} of {len(texts)} pages {what}, {ocr.INSTALL}"
-                notes.append(Note(code=cast("NoteCode", code), place=f"page {some[0] + 1}", message=message))
+                notes.append(Note(code=cast("NoteCode", code), place=f"page {min(some) + 1}", message=message))
     elif found.unseen:
         message = f"{found.unseen} of {len(found.images)} page images could not be read within {limits.seconds()}"
         notes.append(Note(code="timeout", place=f"page {found.images[-found.unseen] + 1}", message=message))
@@ -242,7 +245,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
     try:
         pages: list[str | None] = []
         images: list[int] = []
-        garbled: list[int] = []
+        garbled: dict[int, str] = {}
         late = 0
         says = document.get_metadata_dict() | {"Lang": _language(document)}
         columns: Columns | None = None  # of the table at the end of the page before
@@ -260,8 +263,8 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
             columns, first_line = page.columns, first_line or page.headline
             if page.is_image:
                 images.append(number)
-            if page.is_garbled:
-                garbled.append(number)
+            if page.garbled:
+                garbled[number] = page.garbled
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
         return _Read(pages, says, _outline(document), images, unseen, _attached(document), late, first_line, garbled)
     finally:
@@ -322,7 +325,7 @@ class _Page(NamedTuple):
     is_image: bool = False  # whether it needs OCR
     columns: Columns | None = None  # of the table at its end
     headline: str | None = None
-    is_garbled: bool = False  # whether most of its letters have no meaning; they are left out
+    garbled: str = ""  # its text if most letters have no meaning
 
 
 def _with_scan(text: str, seen: str) -> str:
@@ -356,8 +359,8 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
             text: str = textpage.get_text_range()
             columns: Columns | None = None
             # What was flattened is drawn last, wherever it stands.
-            if garbled := _is_garbled(textpage, text):
-                text = ""
+            garbled = text if _is_garbled(textpage, text) else ""
+            text = "" if garbled else text
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, textpage, text)
             arranges = look.arranged
             positions = _positions(page, textpage, text, added) if arranges or (look.large and not titled) else None
@@ -366,7 +369,7 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
                 text = text if arranged is None else arranged
             elif added:
                 text = "\n".join([text, *(each[0] for each in added)])
-            shows = garbled or (len(text) < _FEW and _shows(page, blank=not text.strip()))
+            shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
         finally:
             page.close()  # closes its text page as well
     except pypdfium2.PdfiumError:
