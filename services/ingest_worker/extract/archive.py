@@ -122,11 +122,19 @@ def _relations(archive: zipfile.ZipFile, path: str, hints: Hints) -> "list[_Elem
 def drawn(
     archive: zipfile.ZipFile, targets: Mapping[str, tuple[str, str]], hints: Hints
 ) -> Callable[[str], bytes | None]:
-    """Return a function that reads a part by its id in `targets`; it returns None for a part that can't be read."""
+    """Return a function that reads a part by its id in `targets`, once, whatever else refers to it.
+
+    It returns None for a part that was read before or can't be read.
+    """
+    read: set[str] = set()
 
     def give(of: str) -> bytes | None:
+        _, path = targets.get(of, ("", ""))
+        if not path or path in read:
+            return None
+        read.add(path)
         try:
-            return part(archive, targets[of][1], hints) if of in targets else None
+            return part(archive, path, hints)
         except Rejected:
             return None
 

@@ -250,3 +250,18 @@ def test_a_document_within_is_read_and_signs_are_what_their_font_shows() -> None
     read = _read(a_docx(f"<w:altChunk r:id='aFChunk'/><w:p><w:r>{signs}</w:r></w:p>", aFChunk=within))
 
     assert read.text == "Of the ebb.\n\nα☑é"
+
+
+@pytest.mark.parametrize(
+    ("reference", "parts"),
+    [
+        ("<w:p><w:r><w:chart r:id='chart'/></w:r></w:p>", {"chart": "<w:title><w:p><w:t>Tides</w:t></w:p></w:title>"}),
+        ('<w:altChunk r:id="aFChunk"/>', {"aFChunk": "<html><body><p>Herons nest.</p></body></html>"}),
+    ],
+    ids=["chart", "other document"],
+)
+def test_a_part_is_read_once_whatever_refers_to_it(reference: str, parts: dict[str, str]) -> None:
+    once, often = (_read(a_docx(_run("Before") + reference * count, **parts)).text for count in (1, 100))
+
+    assert len(once) > len("Before")
+    assert often == once
