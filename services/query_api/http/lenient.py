@@ -45,7 +45,7 @@ def lenient(value: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
 
 def _unfilled(text: str) -> bool:
     text = text.strip()
-    whole = text.startswith(("{{", "={{")) and text.endswith("}}") and text.count("{{") == 1
+    whole = text.startswith(("{{", "={{")) and text.endswith("}}") and text.count("{{") == 1 and "$" in text
     return whole or (text.startswith(_OF_AN_OBJECT) and {*text.split(",")} == {_OF_AN_OBJECT})
 
 

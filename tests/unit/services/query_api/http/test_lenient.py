@@ -47,7 +47,7 @@ def test_what_is_certain_is_taken_and_said(sent: dict[str, Any], taken: dict[str
             "filters": "",
             "other": 1,
         },  # as the body's type takes or refuses it
-        {"path": "{{#each a}}{{b}}{{/each}}", "tags": "object"},
+        {"path": "{{#each a}}{{b}}{{/each}}", "tags": "{{7*7}}"},
     ],
 )
 def test_nothing_else_is_changed(sent: dict[str, Any]) -> None:
