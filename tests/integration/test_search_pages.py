@@ -38,6 +38,20 @@ async def test_pages_follow_each_other(client: httpx.AsyncClient) -> None:
     assert problem(await client.post("/rag/search", json={"query": "x", "topK": 10, "offset": 995}), 400)
 
 
+async def test_a_text_in_six_documents_is_one_result_that_names_the_others(client: httpx.AsyncClient) -> None:
+    rule = "# Tide rules\n\nThe sluice gate is opened two hours before high water by the warden on duty."
+    ids = [await ingested(client, rule, path=f"copy{n}.md") for n in range(6)]
+    await ingested(client, "# Gate paint\n\nThe sluice gate is painted grey every fourth year.", path="other.md")
+
+    hits = (await searched(client, "When is the sluice gate opened?"))["results"]
+    context = (await client.post("/rag/context", json={"query": "When is the sluice gate opened?"})).json()["context"]
+
+    first = hits[0]["metadata"]
+    assert {first["documentId"], *(copy["documentId"] for copy in first["copies"])} == {*ids}
+    assert [hit["metadata"]["path"] for hit in hits].count("other.md") == 1
+    assert sum("two hours before" in hit["text"] for hit in hits) == context.count("two hours before") == 1
+
+
 async def test_results_of_one_document_are_limited_and_grouped(client: httpx.AsyncClient) -> None:
     await ingested(client, "\n\n".join(PARAGRAPHS), path="long", title="Ferries")
     await ingested(client, "One ferry leaves in summer only.", path="short")

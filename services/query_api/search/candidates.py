@@ -77,6 +77,7 @@ class Candidate(msgspec.Struct):
     cosine: float = 0.0  # of its vector and the query's; 0 without vectors
     ranks: dict[str, LegRank] = {}  # by the name of each leg that found it
     # From the fusion:
+    copies: list[msgspec.Raw] = []  # payloads of chunks with the same text below the same headings
     fused: int = 0  # rank, from 1
     # From the scoring:
     features: Features | None = None
@@ -107,3 +108,18 @@ def join(rankings: Mapping[str, Iterable[StoreHit]]) -> list[Candidate]:
                 candidate.cosine = hit.cosine or 0.0
             candidate.ranks[leg] = LegRank(rank, hit.score)
     return list(found.values())
+
+
+def distinct(candidates: Iterable[Candidate], known: dict[tuple[str, ...], Candidate]) -> list[Candidate]:
+    """Return the candidates, each text below the same headings once; the first of equal ones gets the others' payloads.
+
+    `known` are those of earlier calls, and becomes those of all.
+    """
+    found = []
+    for each in candidates:
+        first = known.setdefault((each.text, *each.headings), each)
+        if first is each:
+            found.append(each)
+        else:
+            first.copies.append(each.encoded)
+    return found

@@ -9,6 +9,7 @@ import msgspec
 from services.query_api.search.candidates import Candidate
 from shared.contracts import with_header
 
+MOST_COPIES = 20  # other places of a text that a hit names
 PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
 
 
@@ -75,11 +76,14 @@ _decode = msgspec.msgpack.Decoder(_WholeChunk).decode
 def found_chunk(candidate: Candidate, *, by_words: bool) -> Found:
     """Return a scored candidate as a hit; `by_words`: the search had no vector."""
     assert candidate.features is not None
+    metadata = public(_decode(candidate.encoded).metadata)
+    if candidate.copies:
+        metadata["copies"] = [_place(_decode(each).metadata) for each in candidate.copies[:MOST_COPIES]]
     dense, sparse = candidate.ranks.get("dense"), candidate.ranks.get("sparse")
     return Found(
         text=candidate.text,
         score=candidate.score,
-        metadata=public(_decode(candidate.encoded).metadata),
+        metadata=metadata,
         explanation=Explanation(
             cosine=None if by_words else candidate.cosine,
             bm25=sparse and sparse.score,
@@ -88,6 +92,10 @@ def found_chunk(candidate: Candidate, *, by_words: bool) -> Found:
             coverage=candidate.features.coverage,
         ),
     )
+
+
+def _place(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metadata.get(name) for name in ("documentId", "source", "path", "chunkOrder")}
 
 
 def public(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import structlog
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.monitoring import Metrics
 from services.query_api.search.calibration import WORDS, scorer_of
-from services.query_api.search.candidates import Candidate, join
+from services.query_api.search.candidates import Candidate, distinct, join
 from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.fusion import NO_WEIGHTS, fuse
 from services.query_api.search.relevance import Question, best, question
@@ -311,18 +311,20 @@ class Retriever:
 
 
 def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words: bool) -> list[Candidate]:
-    """Return the query's first `top_k` candidates by score, then the legs' further hits by score.
+    """Return the query's first `top_k` candidates by score, then the legs' further hits by score; equal texts once.
 
     `by_words`: the search had no vector.
     """
     unread = by_words or not query.is_read
     weights = UNREAD if unread else NO_WEIGHTS
-    first = fuse(join({leg: hits[:DEPTH] for leg, hits in rankings.items()}), weights)
+    known: dict[tuple[str, ...], Candidate] = {}
+    found = fuse(join({leg: hits[:DEPTH] for leg, hits in rankings.items()}), weights)
+    first = distinct(found, known)
     further: list[Candidate] = []
     if query.top_k > len(first) and any(len(hits) > DEPTH for hits in rankings.values()):
-        chosen = {each.id for each in first}
+        chosen = {each.id for each in found}
         others = fuse(join(rankings), weights, neighbours=False)
-        further = [each for each in others if each.id not in chosen][: query.top_k - len(first)]
+        further = distinct((each for each in others if each.id not in chosen), known)[: query.top_k - len(first)]
     for fused, candidate in enumerate((*first, *further), 1):
         candidate.fused = fused
     scorer = scorer_of(WORDS if unread else query.model)

@@ -2,7 +2,7 @@ from typing import Any
 
 import msgspec
 
-from services.query_api.search.candidates import LegRank, join
+from services.query_api.search.candidates import Candidate, LegRank, distinct, join
 from shared.store import StoreHit
 
 
@@ -28,3 +28,15 @@ def test_the_description_is_compared_with_the_first_chunk_alone() -> None:
     first, second = join({"sparse": [a_hit(0, 2.0, **named), a_hit(1, 1.0, **named)]})
 
     assert (first.headings, second.headings) == (["Lights", "Of ships"], ["Lights"])
+
+
+def test_a_text_below_the_same_headings_is_one_candidate_that_knows_the_others() -> None:
+    first, copy, elsewhere, other = (
+        Candidate(text, headings, id=id_, encoded=msgspec.Raw(id_.encode()))
+        for id_, text, headings in (("1", "t", ["a"]), ("2", "t", ["a"]), ("3", "t", ["b"]), ("4", "u", ["a"]))
+    )
+    known: dict[tuple[str, ...], Candidate] = {}
+
+    assert distinct([first, elsewhere, copy], known) == [first, elsewhere]
+    assert distinct([other, copy], known) == [other]
+    assert [bytes(each) for each in first.copies] == [b"2", b"2"]
