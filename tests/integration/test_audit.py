@@ -34,6 +34,7 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "rag_ingest_upload": {"files": {"file": ("secretpath4.md", b"Secretword four.")}, "data": {"source": "s"}},
     "knowledge_base": {"files": {"file": ("secretpath5.md", b"Secretword five.")}},
     "rag_ingest_url": {"json": {"url": "http://127.0.0.1:9/secretpath6"}},
+    "rag_document_reread": {},
     "rag_document_patch": {"json": {"title": "Secrettitle seven"}},
     "rag_document_delete": {},
     "rag_documents_delete": {"params": {"source": "s", "path": "target.md"}},

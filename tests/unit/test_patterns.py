@@ -20,7 +20,7 @@ from tests.selection import CI_ONLY
 _LENGTH: Final = 20_000  # characters; a text of half as many is measured, too
 _GROWTH: Final = 3.0  # times as long for twice the text: between linear, 2, and quadratic, 4
 _FLOOR_S: Final = 0.03  # CPU time; linear patterns take a few milliseconds, quadratic ones more than this
-_HOPELESS_S: Final = 0.05  # for a thousand characters: cubic, or worse
+_HOPELESS_S: Final = 0.05  # for 333 or a thousand characters: cubic, or worse
 _MOST: Final = 8  # literals, groups and prefixes of a pattern that shapes are made of
 _FLAGS: Final = ("IGNORECASE", "DOTALL", "MULTILINE", "VERBOSE", "ASCII")
 _ROOT: Final = Path(__file__).parents[2]
@@ -237,7 +237,7 @@ def _cpu_s(found: _Found, shape: tuple[str, str], length: int) -> float:
 
 def _grows(found: _Found, shape: tuple[str, str]) -> bool:
     """Return whether the time grows faster than the text. The machine is shared: of several tries, the least counts."""
-    if _cpu_s(found, shape, _LENGTH // 20) > _HOPELESS_S:
+    if any(_cpu_s(found, shape, length) > _HOPELESS_S for length in (_LENGTH // 60, _LENGTH // 20)):
         return True
     if _cpu_s(found, shape, _LENGTH) < _FLOOR_S:
         return False
@@ -259,7 +259,7 @@ def test_twice_the_text_takes_twice_the_time(share: int) -> None:
 
 
 @CI_ONLY
-@pytest.mark.parametrize("pattern", [r"\s*x", r'a\s*[\w ]*?(?:"(.*)")?\s*$', r"\[\s*/?\s*b", r"<a>.*?</a>"])
+@pytest.mark.parametrize("pattern", [r"\s*x", r"\[\s*/?\s*b", r"<a>.*?</a>"])
 def test_a_pattern_that_is_not_linear_is_noticed(pattern: str) -> None:
     found = _Found("", re.compile(pattern), anchored=False)
 

@@ -9,7 +9,7 @@ from services.ingest_worker.extract.rows import table
 
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
-    r"([ \t]*)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude)::[ \t]*([\w+-]*)[ \t]*\Z"
+    r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude)::[ \t]*+([\w+-]*+)[ \t]*+\Z"
 )
 _TABLE = re.compile(r"[ \t]*\.\. (list|csv)-table::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
@@ -20,11 +20,11 @@ _MOST_COLUMNS = 64
 _OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
 _ADOC_SETEXT = "=-~^+"
-_ADOC_SOURCE = re.compile(r"\[(?:source|listing)[%\w]*(?:,[ \t]*([\w+-]+))?[^\]]*\][ \t]*\Z")
+_ADOC_SOURCE = re.compile(r"\[(?:source|listing)[%\w]*+(?:,[ \t]*+([\w+-]++))?[^\]]*+\][ \t]*+\Z")
 _ADOC_COLUMNS = re.compile(r"\[[^\]]*cols=\"?([^\"\]]{1,500})")
 _ADOC_CELL = re.compile(r"(?<!\\)(?:[\d.+*<>^]{0,9}[a-z]?)?\|")
 _ORG_HEADING = re.compile(r"(\*{1,50})[ \t]+([^\n]{1,500})\Z")
-_ORG_TAGS = re.compile(r"[ \t]+:[\w@#%:]+:[ \t]*\Z")
+_ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:(?:[\w@#%]*+:)++[ \t]*+\Z")
 _ORG_BLOCK = re.compile(
     r"[ \t]*#\+(begin|end)_(src|example|quote|verse|center|export|comment)\b[ \t]*([\w+-]*)", re.IGNORECASE
 )

@@ -10,7 +10,7 @@ from services.ingest_worker.extract.rows import number
 BUILT_IN: Final = {5: "$0", 6: "$0", 7: "$0.00", 8: "$0.00", 9: "0%", 10: "0.00%", 42: "$0", 44: "$0.00"}
 _LONGEST: Final = 255  # characters of a code, as Excel allows
 _TOKEN: Final = re.compile(
-    r"\"(?P<quoted>[^\"]*+)\"|\\(?P<escaped>.)|\[\$(?P<symbol>[^\]-]*+)[^\]]*+\]|\[[^\]]*+\]|[_*].|(?P<end>;)"
+    r"\"(?P<quoted>[^\"]{0,255}+)\"|\\(?P<escaped>.)|\[\$(?P<symbol>[^\]-]{0,255}+)[^\]]{0,255}+\]|\[[^\]]{0,255}+\]|[_*].|(?P<end>;)"
     r"|(?P<digits>[0#?](?:[0#?.]|,(?=[0#?.]))*+)(?P<scale>,*+)|(?P<percent>%)|(?P<sign>[-+() $€£¥₹])|(?P<other>.)",
     re.DOTALL,
 )
