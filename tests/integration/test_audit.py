@@ -100,6 +100,9 @@ async def test_every_writing_route_leaves_an_entry_without_words(parts: ApiParts
             headers = {"X-Request-Id": id_, "Prefer": "wait=5", **(OWN_PAGE if "console" in function else {})}
             reply = await client.request(method, path.replace(ID, name), headers=headers, **sent)
             entries = [each for each in await trail_of(parts, action=function) if each.request == id_]
+            if function == "rag_document_reread":  # its reader is the same: nothing changes
+                assert reply.json()["status"] == "unchanged"
+                continue
             assert entries, f"{method} {path} left no entry: {reply.status_code} {reply.text}"
             assert {(each.tenant, each.key) for each in entries} == {("boss", key_id(digest_of(b"key-boss")))}, entries
             if function in CHANGING:
