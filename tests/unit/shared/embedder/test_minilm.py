@@ -85,6 +85,17 @@ async def test_a_longer_query_is_its_first_254_tokens(minilm: MiniLm) -> None:
     assert np.array_equal(await minilm.embed_query("word " * 400), longest)
 
 
+async def test_a_query_of_any_length_lets_the_event_loop_go_on(minilm: MiniLm) -> None:
+    embedding = asyncio.create_task(minilm.embed_query("a. " * 300_000))
+
+    turns = 0
+    while not embedding.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert turns > 100  # with Python's lock, tokenizing took 1 s of one turn
+
+
 def test_counts_are_those_of_the_tokenizer_without_special_tokens(minilm: MiniLm) -> None:
     texts = [*TEXTS, "", "embeddings", "w" * 101]
 
