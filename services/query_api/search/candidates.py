@@ -111,14 +111,14 @@ def join(rankings: Mapping[str, Iterable[StoreHit]]) -> list[Candidate]:
 
 
 def distinct(candidates: Iterable[Candidate], known: dict[tuple[str, ...], Candidate]) -> list[Candidate]:
-    """Return the candidates, each text below the same headings once; the first of equal ones gets the others' payloads.
+    """Return the candidates without those of other documents that have the text of one before below the same headings.
 
-    `known` are those of earlier calls, and becomes those of all.
+    The one before gets their payloads. `known` are those of earlier calls, and becomes those of all.
     """
     found = []
     for each in candidates:
         first = known.setdefault((each.text, *each.headings), each)
-        if first is each:
+        if first.document_id == each.document_id:
             found.append(each)
         else:
             first.copies.append(each.encoded)

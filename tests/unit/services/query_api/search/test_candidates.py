@@ -30,13 +30,19 @@ def test_the_description_is_compared_with_the_first_chunk_alone() -> None:
     assert (first.headings, second.headings) == (["Lights", "Of ships"], ["Lights"])
 
 
-def test_a_text_below_the_same_headings_is_one_candidate_that_knows_the_others() -> None:
-    first, copy, elsewhere, other = (
-        Candidate(text, headings, id=id_, encoded=msgspec.Raw(id_.encode()))
-        for id_, text, headings in (("1", "t", ["a"]), ("2", "t", ["a"]), ("3", "t", ["b"]), ("4", "u", ["a"]))
+def test_a_text_of_several_documents_is_one_candidate_that_knows_the_others() -> None:
+    first, copy, elsewhere, other, again = (
+        Candidate(text, headings, id=id_, document_id=document, encoded=msgspec.Raw(id_.encode()))
+        for id_, document, text, headings in (
+            ("1", "d", "t", ["a"]),
+            ("2", "e", "t", ["a"]),
+            ("3", "e", "t", ["b"]),
+            ("4", "e", "u", ["a"]),
+            ("5", "d", "t", ["a"]),
+        )
     )
     known: dict[tuple[str, ...], Candidate] = {}
 
     assert distinct([first, elsewhere, copy], known) == [first, elsewhere]
-    assert distinct([other, copy], known) == [other]
+    assert distinct([other, copy, again], known) == [other, again]  # a document is found whole
     assert [bytes(each) for each in first.copies] == [b"2", b"2"]
