@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from services.query_api.search.similar_words import FILE, SimilarWordTable
 from services.query_api.search.word_table import weight
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
-from shared.text.words import stem, words
+from shared.text.words import WORD, paired, stem
 
 LEAST = 0.4  # lowest cosine that is listed; two random words have 0.01 on average, with a deviation of 0.07
 MOST = 16  # stems of a word
@@ -29,7 +29,7 @@ def vocabulary() -> dict[str, int]:
     return {
         word: number
         for word, number in sorted(numbers.items(), key=lambda item: item[1])
-        if number >= FIRST_WORD and len(word) > 1 and words(word) == [word] and weight(word)
+        if number >= FIRST_WORD and len(word) > 1 and WORD.findall(paired(word)) == [word] and weight(word)
     }
 
 

@@ -86,6 +86,7 @@ async def test_a_longer_query_is_its_first_254_tokens(minilm: MiniLm) -> None:
     assert np.array_equal(await minilm.embed_query("word " * 400), longest)
 
 
+@CI_ONLY
 async def test_a_query_of_any_length_lets_the_event_loop_go_on(minilm: MiniLm) -> None:
     embedding = asyncio.create_task(minilm.embed_query("a. " * 1_000_000))
 

@@ -56,7 +56,7 @@ def test_runs_without_blanks_become_pairs_and_nothing_else_changes(text: str, pa
     [
         ("résumé Müller Łódź Straße", "resume muller lodz strasse"),
         ("Αθήνα ёлка", "αθηνα елка"),
-        ("ＡＢＣ１２ ﾎﾟﾝﾌﾟ ﬁre wi\u200bfi", "abc12 ポンプ fire wifi"),
+        ("ᴬ№ ＡＢＣ１２ ﾎﾟﾝﾌﾟ ﬁre wi\u200bfi", "ano abc12 ポンプ fire wifi"),
         ("السَّلامُ שָׁלוֹם İstanbul", "السلام שלום istanbul"),
         ("ガラス が हिंदी ที่น้ำ", "ガラス が हिंदी ที่น้ำ"),  # signs of these scripts make other letters
     ],
