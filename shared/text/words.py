@@ -28,9 +28,9 @@ RUN: Final = re.compile(  # one or more characters of these scripts
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
     "]+"
 )
-_FOLDED: Final = re.compile(
+_FOLDED: Final = re.compile(  # what may have a folded form
     "[\u00aa-\u1fff\u200b-\u200d\u2060-\u209c\u2100-\u218b\u2c60-\uffff\U00010000-\U0010ffff]"
-)  # if any
+)
 _MARKS: Final = re.compile(  # of Latin, Greek, Cyrillic, Hebrew and Arabic; those of other scripts make other letters
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f"
     "\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u00ad\u200b-\u200d\u2060-\u2064\ufeff]+"

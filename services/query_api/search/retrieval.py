@@ -311,7 +311,7 @@ class Retriever:
 
 
 def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words: bool) -> list[Candidate]:
-    """Return the query's first `top_k` candidates by score, then the legs' further hits by score; equal texts once.
+    """Return the query's first `top_k` candidates by score, then the legs' further hits by score, without copies.
 
     `by_words`: the search had no vector.
     """
