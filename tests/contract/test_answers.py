@@ -18,7 +18,7 @@ from shared.model_server.openai import OpenAiAddress
 from tests.answering import pieces, said
 from tests.fakes.answers import MemoryAnswers
 from tests.servers import fake_ollama, fake_openai
-from tests.servers.ollama import CHAT_MODEL
+from tests.servers.ollama import CHAT_MODEL, OllamaServer
 
 KEY = SecretStr("sk-a-key")
 
@@ -47,6 +47,16 @@ JSON = '{"open": true, "days": [9], "then": "[7]"}'
 REPLY = "Within 30 days [1], if the parcel [9] is closed [1, 7]. Opens at nine [Source 2]. See [12]."
 
 
+# Left streams get a server of their own: Ollama keeps the only place of one that left at the wrong moment for ever
+# (https://github.com/ollama/ollama/issues/17131), and whoever asks next waits.
+ALONE = (
+    "extractive",
+    "memory",
+    "fake ollama",
+    pytest.param("ollama alone", marks=pytest.mark.server),
+    "fake openai",
+    pytest.param("openai alone", marks=pytest.mark.server),
+)
 MODELS = (
     "fake ollama",
     pytest.param("ollama", marks=pytest.mark.server),
@@ -66,15 +76,22 @@ async def answers(request: pytest.FixtureRequest) -> AsyncIterator[Answers]:
             async with fake_ollama.fake_ollama() as server:
                 server.reply, server.json_reply = REPLY, JSON
                 yield OllamaAnswers(OllamaAddress(server.url, fake_ollama.CHAT_MODEL))
-        case "ollama":
-            yield OllamaAnswers(OllamaAddress(request.getfixturevalue("ollama_url"), CHAT_MODEL))
+        case "ollama" | "ollama alone":
+            yield OllamaAnswers(OllamaAddress(_ollama(request), CHAT_MODEL))
         case "fake openai":
             async with fake_openai.fake_openai() as paid:
                 paid.reply, paid.json_reply, paid.key = REPLY, JSON, KEY.get_secret_value()
                 yield OpenAiAnswers(OpenAiAddress(paid.base, fake_openai.CHAT_MODEL), KEY)
         case _:  # Ollama speaks OpenAI's too
-            url = request.getfixturevalue("ollama_url")
-            yield OpenAiAnswers(OpenAiAddress(f"{url}/v1", CHAT_MODEL), KEY)
+            yield OpenAiAnswers(OpenAiAddress(f"{_ollama(request)}/v1", CHAT_MODEL), KEY)
+
+
+def _ollama(request: pytest.FixtureRequest) -> str:
+    if request.param.endswith(" alone"):
+        server: OllamaServer = request.getfixturevalue("ollama_server")
+        return server.url
+    url: str = request.getfixturevalue("ollama_url")
+    return url
 
 
 async def test_an_answer_cites_only_passages_that_were_given(answers: Answers) -> None:
@@ -119,6 +136,7 @@ async def test_the_same_question_gets_the_same_answer(answers: Answers) -> None:
     assert await said(answers, conversation) == await said(answers, conversation)
 
 
+@pytest.mark.parametrize("answers", ALONE, indirect=True)
 async def test_an_answer_can_be_left_after_its_first_piece(answers: Answers) -> None:
     pieces = answers.stream(a_conversation("When may goods be returned?", *HANDBOOK))
     async with aclosing(pieces):  # type: ignore[type-var]  # every adapter is a generator
