@@ -107,6 +107,7 @@ class Settings(BaseSettings):
     max_connections: int = Field(default=2000, ge=16)  # open connections; fewer if the process may open fewer files
     max_connections_per_address: int = Field(default=1000, ge=1)  # of one client address, except loopback and proxies
     proxies: str = ""  # reverse proxies, which alone say who calls (X-Forwarded-For): 10.0.0.7,10.1.0.0/16
+    drain: float = Field(default=0.0, ge=0.0, le=300.0)  # seconds the API answers on after SIGTERM, not ready
     max_slow: int = Field(default=256, ge=1)  # concurrent uploads that take over 5 seconds; more get 429
     max_documents: int = Field(default=64, ge=1)  # documents written to the log concurrently; more wait
     body_timeout: float = Field(default=30.0, gt=0)  # seconds to send a body, plus one per 10,000 bytes received

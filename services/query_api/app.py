@@ -47,6 +47,7 @@ from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_finder import AllowedMethods, routes_in
 from services.query_api.http.signing import Signer
+from services.query_api.http.stopping import Stopping
 from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.ingest import batch, unchanged_check
 from services.query_api.ingest.status_waiters import StatusWaiters
@@ -111,6 +112,7 @@ class ApiParts:
     sessions: Sessions  # shared by the APIs of several generations
     models: ChatModels
     readiness: Troubles
+    stopping: Stopping = field(default_factory=Stopping)  # shared by the APIs of several generations
     rewrites: FileRewrites  # shared by the APIs of several generations
     secret: bytes  # signs cursors; the same in every API of the installation
     file_reader: open_webui.ReadFile = field(default_factory=open_webui.NoReader)
@@ -121,6 +123,11 @@ class ApiParts:
     trail: AuditTrail | None = None  # likewise
     past: PastIndexes = field(default_factory=PastIndexes)  # likewise
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+    def close(self) -> None:
+        """End waiting at once and answers soon, because the server is about to stop."""
+        self.notices.close()
+        self.stopping.end()
 
 
 def make_api(parts: ApiParts) -> Litestar:
@@ -175,6 +182,7 @@ def make_api(parts: ApiParts) -> Litestar:
         general_knowledge=settings.general_knowledge == "on",
         inert_links=settings.answer_links == "inert",
         without_store=settings.chat_without_store == "on",
+        stopping=parts.stopping,
         reads_chosen=not {"min_score", "gate"} & settings.model_fields_set,
     )
     provided: dict[str, object] = {
@@ -216,7 +224,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "unlock": parts.file_reader.unlocked,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "signer": signer,
-        "probed": Probed(parts.readiness, parts.registry),
+        "probed": Probed(parts.stopping.of(parts.readiness), parts.registry),
         "monitoring": monitoring.Monitoring(keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
     }
     tools = AgentTools(retriever, answering, library, settings.public_url)

@@ -134,5 +134,9 @@ async def start(
     if reader is not None:
         parts = replace(parts, file_reader=reader(base, stack))
     return RunningService(
-        troubles=parts.readiness, registry=parts.registry, door=GenerationApps(parts), closing=parts.notices.close
+        troubles=parts.readiness,
+        registry=parts.registry,
+        door=GenerationApps(parts),
+        draining=parts.stopping.begin,
+        closing=parts.close,
     )

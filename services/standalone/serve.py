@@ -24,7 +24,7 @@ from shared.runtime import loop_lag
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.listening import answered, bound, connections_of, url_of
-from shared.runtime.process import done_before, result_before, settle_memory, stop_signal, tune_interpreter
+from shared.runtime.process import done_before, drained, result_before, settle_memory, stop_signal, tune_interpreter
 from shared.runtime.resources import open_resources
 from shared.settings import Settings
 
@@ -82,8 +82,10 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
             sampling = asyncio.create_task(_sample(settings, url, announce))
             await done_before(stop, answering)
             sampling.cancel()
+            parts.stopping.begin()
+            await drained(stop, settings.drain, answering)
             state.unlink(missing_ok=True)
-            parts.notices.close()
+            parts.close()
     return 0
 
 

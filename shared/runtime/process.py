@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -39,6 +39,7 @@ class RunningService:
     troubles: Troubles  # its readiness checks
     registry: CollectorRegistry
     door: ASGIApp | None = None  # the application on SLUICE_PORT
+    draining: Callable[[], None] = lambda: None  # called at the signal: the door isn't ready from then on
     closing: Callable[[], None] = lambda: None  # called before the server stops accepting requests
 
 
@@ -83,12 +84,32 @@ def settle_memory() -> None:
     gc.set_threshold(young, middle, FULL_COLLECTION)
 
 
-def stop_signal() -> asyncio.Event:
+class StopSignal(asyncio.Event):
+    """Set by SIGINT and SIGTERM; `at_once` by SIGINT alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_once = asyncio.Event()
+
+    def interrupt(self) -> None:
+        """StopSignal without draining."""
+        self.at_once.set()
+        self.set()
+
+
+def stop_signal() -> StopSignal:
     """Return the event that SIGINT and SIGTERM set, in the running loop."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = StopSignal()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.interrupt)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     return stop
+
+
+async def drained(stop: StopSignal, seconds: float, *work: "asyncio.Task[object]") -> None:
+    """Return after `seconds`, at SIGINT, or when some of `work` has ended: until then a balancer sends requests."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await done_before(stop.at_once, *work)
 
 
 async def done_before(stop: asyncio.Event, *work: "asyncio.Task[object]") -> bool:
@@ -139,6 +160,9 @@ class _Named:
                 announce(f"{self._name} is ready: {where}{watched}")
                 await done_before(stop, *answering)
                 self._state, probed.troubles = "it is stopping", self._troubles
+                service.draining()
+                if len(answering) > 1:
+                    await drained(stop, self._settings.drain, *answering)
             log.info("stopping", service=self._name)
         return 0
 

@@ -1,5 +1,6 @@
 """Starting and stopping, as a person at a terminal or an init system does it."""
 
+import asyncio
 import json
 import os
 import signal
@@ -7,13 +8,17 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 import pytest
 
 from tests.e2e.harness import START_GUARD_S, Server, served
-from tests.selection import STORY
+from tests.selection import CI_ONLY, STORY
+from tests.servers import fake_openai
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +52,56 @@ def test_a_polite_signal_ends_it_and_its_children_without_a_traceback(tmp_path: 
     assert alive == []
     assert "Traceback" not in server.log.read_text()
     assert not (server.data / "serve.json").exists()
+
+
+TURNS = [{"role": "user", "content": "when does it open?"}]
+STREAMS: dict[
+    str, tuple[dict[str, Any], str]
+] = {  # of each protocol: a request, and the end of what says that the answer broke off
+    "/chat": ({"message": "when does it open?", "useRag": True}, "event: error"),
+    "/v1/chat/completions": ({"model": "rag/gpt-4o-mini", "messages": TURNS}, "data: [DONE]"),
+    "/v1/responses": ({"model": "rag/gpt-4o-mini", "input": "when does it open?"}, "event: error"),
+    "/api/chat": ({"model": "rag/gpt-4o-mini", "messages": TURNS}, '{"error":"the server is stopping"}'),
+}
+
+
+@CI_ONLY
+async def test_until_it_is_drained_it_answers_unready_and_then_every_answer_ends_by_an_error(tmp_path: Path) -> None:
+    async with fake_openai.fake_openai() as model, AsyncExitStack() as stack:
+        chat = f"openai+{model.base}/{fake_openai.CHAT_MODEL}"
+        server = Server(tmp_path / "data", CHAT=chat, DRAIN="300", MIN_SCORE="0")
+        await asyncio.to_thread(server.start)
+        stack.callback(server.kill)
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=60, verify=False))
+        written = {"source": "s", "path": "a.md", "text": "It opens at noon."}
+        assert (await client.post("/rag/ingest", json=written)).json()["status"] == "created"
+        model.fault = "stall"
+        told: dict[str, str] = {}
+
+        async def read(path: str, begun: asyncio.Event) -> None:
+            async with client.stream("POST", path, json=STREAMS[path][0] | {"stream": True}) as reply:
+                told[path] = ""
+                async for text in reply.aiter_text():
+                    told[path] += text
+                    if "Acc" in told[path]:
+                        begun.set()
+
+        async with asyncio.timeout(START_GUARD_S), asyncio.TaskGroup() as readers:
+            for path in STREAMS:
+                begun = asyncio.Event()
+                readers.create_task(read(path, begun))
+                await begun.wait()
+            os.kill(server.pid, signal.SIGTERM)
+            while (ready := await client.get("/readyz")).status_code == 200:  # noqa: ASYNC110 - another process's
+                await asyncio.sleep(0.01)
+            found = await client.post("/rag/search", json={"query": "when does it open?"})
+            os.kill(server.pid, signal.SIGINT)  # who presses Ctrl-C waits for nothing
+
+        assert ready.json()["checks"]["server"] == "it is stopping"
+        assert found.json()["results"]
+        assert {path: "the server is stopping" in text for path, text in told.items()} == dict.fromkeys(STREAMS, True)
+        assert {path: STREAMS[path][1] in text for path, text in told.items()} == dict.fromkeys(STREAMS, True)
+        assert await asyncio.to_thread(server.stop) == 0
 
 
 def test_a_polite_signal_during_the_start_ends_it_without_an_error(tmp_path: Path) -> None:

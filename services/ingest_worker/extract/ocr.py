@@ -13,6 +13,7 @@ INSTALL = "readable with the ocr extra: make extras"
 _SIDE = 1280  # pixels
 _CLEAR = 20  # pixels: a line this tall is recognised as well at three quarters of its height
 _LONG = 10  # times its height: for a shorter line, shrinking saves nothing
+_STRIP = 100  # times as long as wide: no line of text; above 117 the engine fails on an image that it shrinks to 2,000
 _MARGIN = 0.175  # of a line's height, above and below
 PIXELS = 40_000_000  # A4 at 600 dpi is 35 million
 
@@ -23,7 +24,9 @@ def installed() -> bool:
 
 
 def text_of(image: "NDArray[Any]") -> str:
-    """Return the text in the image (height × width × RGB), line by line."""
+    """Return the text in the image (height × width × RGB), line by line; none in a strip."""
+    if max(image.shape[:2]) > _STRIP * min(image.shape[:2]):
+        return ""
     result = _engine()(image)
     if result.txts is None:
         return ""

@@ -15,6 +15,7 @@ from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import Problem, body, invalid, of_pipeline
+from services.query_api.http.stopping import Stopping
 from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever
@@ -140,12 +141,14 @@ class Answering:
         inert_links: bool = False,
         without_store: bool = False,
         reads_chosen: bool = True,
+        stopping: Stopping | None = None,
     ) -> None:
         """Take the parts; each prepared request counts for `rate`.
 
         `general_knowledge`: when no passage is relevant, a model answers all the same and says that it does so.
         `inert_links`: links and images in answers from documents are replaced by text.
         `reads_chosen`: a model reads documents that the caller chose, whatever their scores.
+        `stopping`: the stop of the server, which ends answers.
         `without_store`: while the search is unavailable, a model answers without passages.
         """
         self._retriever = retriever
@@ -156,6 +159,7 @@ class Answering:
         self._inert_links = inert_links
         self._without_store = without_store
         self._reads_chosen = reads_chosen
+        self._stopping = stopping or Stopping()
         self._breakers = {model.name: CircuitBreaker(f"the model {model.name}") for model in models.all}
 
     @property
@@ -219,7 +223,7 @@ class Answering:
         """Yield `Sources`, the pieces of the text, then the `Answer`; closing the generator stops the model.
 
         Raises:
-            Unavailable: every model failed twice before its first word, or one failed after it.
+            Unavailable: every model failed twice before its first word, one failed after it, or the server is stopping.
             Rejected: the question is longer than the model takes.
         """
         if prepared.refusal is not None:
@@ -242,7 +246,11 @@ class Answering:
             try:
                 breaker.admit()
                 async with aclosing(_answered(model, prepared, inert_links=self._inert_links)) as progress:
-                    async for step in progress:
+                    while True:
+                        async with self._stopping.limited():
+                            step = await anext(progress, None)
+                        if step is None:
+                            break
                         begun = True
                         yield step
             except Unavailable as error:

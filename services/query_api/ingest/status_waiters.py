@@ -57,16 +57,18 @@ class StatusWaiters:
     async def until(self, document_id: str, look: Callable[[], Awaitable[T | None]], seconds: float) -> T | None:
         """Return the first result of `look` that isn't None, or None after `seconds`.
 
-        `look` is called now, at each notice, and every few seconds.
+        `look` is called now, at each notice, and every few seconds; one that hangs ends with the time.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         with self._listening(document_id) as woken:
             while not self.closed and (left := deadline - loop.time()) > 0:
                 woken.clear()  # before the look, so that a notice during it counts
-                if (found := await look()) is not None:
-                    return found
                 with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        found = await look()
+                    if found is not None:
+                        return found
                     async with asyncio.timeout(min(left, self._look_again_s)):
                         await woken.wait()
         return None

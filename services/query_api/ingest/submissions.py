@@ -30,6 +30,7 @@ from shared.topics import SUBMITTED
 log = structlog.get_logger(__name__)
 
 
+ENTER_S: Final = 2.0  # a store that hangs holds up no reply: the worker enters the document, too
 MOVED_S: Final = 0.1  # seconds: least wait for a submission that was moved to another name
 UNKNOWN: Final = "log_timeout"  # code of an outage after which the record may be on the log
 
@@ -168,10 +169,11 @@ class Submissions:
             )
 
         try:
-            if not await self._ledger.known(id_):
-                await self._ledger.update_seen(id_, None, first)
-        except Unavailable as error:
-            log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=error.sentence)
+            async with asyncio.timeout(ENTER_S):
+                if not await self._ledger.known(id_):
+                    await self._ledger.update_seen(id_, None, first)
+        except (Unavailable, TimeoutError) as error:
+            log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=str(error) or "the store hangs")
 
     async def _chunk_count(self, entry: Entry, last: Last) -> int:
         if last.chunk_count is not None:

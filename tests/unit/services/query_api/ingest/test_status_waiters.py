@@ -48,6 +48,14 @@ async def test_a_missed_notice_is_made_up_for() -> None:
     assert await notices.until("d", look, HANG) == "done"
 
 
+async def test_a_look_that_hangs_ends_with_the_time() -> None:
+    async def look() -> str:
+        await asyncio.Event().wait()
+        raise AssertionError("nothing sets it")
+
+    assert await StatusWaiters().until("d", look, 0.01) is None
+
+
 async def test_patience_ends() -> None:
     notices = StatusWaiters()
 

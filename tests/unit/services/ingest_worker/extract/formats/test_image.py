@@ -59,6 +59,11 @@ def test_a_long_line_of_clear_letters_is_read_from_fewer_pixels(height: int, wid
     assert np.array_equal(seen[margin : margin + height], line)
 
 
+@pytest.mark.parametrize("size", [(3000, 1), (1, 3000), (12_100, 100)])
+def test_a_strip_that_no_line_of_text_has_is_an_image_without_text(size: tuple[int, int]) -> None:
+    assert ocr.text_of(np.asarray(Image.new("RGB", size, "white"))) == ""
+
+
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 

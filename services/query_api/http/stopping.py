@@ -1,0 +1,60 @@
+"""What the API does from the signal that stops it until it has ended."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from shared.errors import Unavailable
+from shared.runtime.probes import Troubles
+
+ANSWERS_S: Final = 2.0  # answers under way get this long; a second later the server cuts what is left
+
+
+class Stopping:
+    """The stop of one API: first it isn't ready, then answers under way end by themselves or by an error."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._ended = False
+        self._limits: set[asyncio.Timeout] = set()
+
+    def begin(self) -> None:
+        """Be unready from now on."""
+        self._begun = True
+
+    def end(self, answers_s: float = ANSWERS_S) -> None:
+        """End answers after `answers_s` seconds."""
+        self._begun = True
+        asyncio.get_running_loop().call_later(answers_s, self._end)
+
+    def _end(self) -> None:
+        self._ended = True
+        for limit in self._limits:
+            limit.reschedule(0.0)
+
+    def of(self, troubles: Troubles) -> Troubles:
+        """Return readiness checks with the stop among them."""
+
+        async def checked() -> Mapping[str, str | None]:
+            found = await troubles()
+            return {**found, "server": "it is stopping"} if self._begun else found
+
+        return checked
+
+    @asynccontextmanager
+    async def limited(self) -> AsyncIterator[None]:
+        """Cancel what the block waits for once answers have to end.
+
+        Raises:
+            Unavailable: they have to end.
+        """
+        try:
+            async with asyncio.timeout(0.0 if self._ended else None) as limit:
+                self._limits.add(limit)
+                try:
+                    yield
+                finally:
+                    self._limits.discard(limit)
+        except TimeoutError:
+            raise Unavailable("the server is stopping") from None

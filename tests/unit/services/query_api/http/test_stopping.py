@@ -1,0 +1,42 @@
+"""A stop: not ready first, then no answer goes on."""
+
+import asyncio
+
+import pytest
+
+from services.query_api.http.stopping import Stopping
+from shared.errors import Unavailable
+
+
+async def checks() -> dict[str, str | None]:
+    return {"store": None}
+
+
+async def test_it_is_ready_until_the_stop_begins() -> None:
+    stopping = Stopping()
+    troubles = stopping.of(checks)
+    before = await troubles()
+
+    stopping.begin()
+
+    assert before == {"store": None}
+    assert await troubles() == {"store": None, "server": "it is stopping"}
+
+
+async def test_what_is_waited_for_ends_by_an_error_and_so_does_what_comes_later() -> None:
+    stopping = Stopping()
+    forever = asyncio.Event()
+    stopping.end(answers_s=0.01)
+
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="the server is stopping"):
+            async with stopping.limited():
+                await forever.wait()
+
+
+async def test_what_ends_in_time_is_left_alone() -> None:
+    stopping = Stopping()
+    stopping.end(answers_s=60)
+
+    async with stopping.limited():
+        await asyncio.sleep(0)
