@@ -25,7 +25,7 @@ from services.operator_cli.commands.reindex import reindex
 from services.operator_cli.commands.set_up import config, demo, doctor, init, keys, version
 from services.operator_cli.commands.use import ask, evaluate, mcp, open_page, search
 from services.operator_cli.examples import example
-from services.operator_cli.options import Url, fail
+from services.operator_cli.options import HEADER, Url, fail
 from shared.version import VERSION
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ GROUPS: Final[dict[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {  # a
     "Operate": (stats, lag, groups, replay, tenants, audit, backup, restore, migrate),
     "Set up": (serve, ingest_worker, embed_worker, query_api, store, init, doctor, demo, config, keys, version),
 }
+_NO_HEADER: Final = "--no-header"
 _NAMES: Final = {"open_page": "open", "evaluate": "eval"}  # of commands that Python's names would hide
 for group, commands in GROUPS.items():
     for command in commands:
@@ -73,8 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     os.umask(0o077)  # whatever a command writes may hold documents or keys, so only this user may read it
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a title that the terminal can't show must not stop a list
+    given = [*(sys.argv[1:] if arguments is None else arguments)]
+    if _NO_HEADER in given:  # an option of all commands, so it may stand behind any of them
+        given = [_NO_HEADER, *(each for each in given if each != _NO_HEADER)]
     try:
-        app(arguments, prog_name="sluice")
+        app(given, prog_name="sluice")
     except ConfigurationError as error:
         fail(str(error), 2)
     except Unavailable as error:  # only raised at the start; later, workers wait
@@ -102,9 +106,11 @@ def _version(wanted: bool) -> None:
 def options(
     context: typer.Context,
     url: Url = None,
+    no_header: Annotated[bool, typer.Option(_NO_HEADER, help="Print tables without their first line.")] = False,
     version: Annotated[  # noqa: ARG001 - its callback does it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Store the options that all commands share."""
     context.obj = url
+    HEADER.set(not no_header)

@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -27,6 +28,8 @@ Url = Annotated[
     str | None,
     typer.Option("--url", help="The server's address. Default: SLUICE_URL, then SLUICE_HOST and SLUICE_PORT."),
 ]
+
+HEADER: Final[ContextVar[bool]] = ContextVar("header", default=True)  # whether tables have one
 
 
 def client_of(context: typer.Context) -> "Client":

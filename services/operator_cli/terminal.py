@@ -12,9 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from services.operator_cli.options import HEADER
 from shared.contracts import with_header
 
 SNIPPET: Final = 240  # characters of a passage
+_WHOLE: Final = frozenset({"id", "documentId", "key", "request", "documents", "GROUP", "TOPIC"})  # to be copied
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -36,18 +38,25 @@ def print_line(value: Any) -> None:
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, right: Sequence[str] = ()) -> None:
-    """Print a table; in a pipe, tab-separated lines without a heading."""
+    """Print a table; in a pipe, tab-separated lines. Without rows, say on stderr that there is nothing."""
     out = console()
-    if not out.is_terminal:
-        for row in rows:
-            print("\t".join(_cell(row.get(column)) for column in columns))  # noqa: T201 - the command's output
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(_cell(row.get(column))) for column in columns))
-    out.print(table)
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    if not rows:
+        console(stderr=True).print("nothing to list")
+    elif not out.is_terminal:
+        for line in ([list(columns)] if HEADER.get() else []) + cells:
+            print("\t".join(line))  # noqa: T201 - the command's output
+    else:
+        table = Table(box=None, pad_edge=False, header_style="bold", show_header=HEADER.get())
+        width = 0
+        for at, column in enumerate(columns):
+            # An id is never broken: where the terminal is too narrow for the ids, the table is wider than the terminal.
+            least = max(map(len, [column, *(line[at] for line in cells if column in _WHOLE)]))
+            table.add_column(column, justify="right" if column in right else "left", overflow="fold", min_width=least)
+            width += least + 1
+        for line in cells:
+            table.add_row(*map(escape, line))
+        out.print(table, width=max(out.width, width), soft_wrap=True)
 
 
 def _cell(value: Any) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Protocol
@@ -21,7 +22,7 @@ from services.standalone.file_reader import file_reader
 from services.standalone.samples import load_samples
 from shared.log.consume import Consumption
 from shared.runtime import loop_lag
-from shared.runtime.data_lock import lock_data_folder
+from shared.runtime.data_lock import lock_data_folder, made_folder
 from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.process import done_before, drained, result_before, settle_memory, stop_signal, tune_interpreter
@@ -59,18 +60,22 @@ def serve(settings: Settings, announce: Announce) -> int:
     Raises:
         ConfigurationError: the folder is in use, the port is taken, or a setting can't work.
     """
-    settings.data.mkdir(parents=True, exist_ok=True)
     tune_interpreter()
-    with lock_data_folder(settings.data), bound(settings.host, settings.port) as listener:
-        return loop_lag.run(_serve(settings, listener, announce))
+    with (
+        bound(settings.host, settings.port) as listener,
+        made_folder(settings.data) as keep,
+        lock_data_folder(settings.data),
+    ):
+        return loop_lag.run(_serve(settings, listener, announce, keep))
 
 
-async def _serve(settings: Settings, listener: socket.socket, announce: Announce) -> int:
+async def _serve(settings: Settings, listener: socket.socket, announce: Announce, keep: Callable[[], None]) -> int:
     stop = stop_signal()
     async with AsyncExitStack() as stack:
         parts = await result_before(stop, start(settings, stack))
         if parts is None:
             return 0
+        keep()
         settle_memory()
         async with answered(GenerationApps(parts), listener, connections_of(settings)) as answering:
             url = url_of(listener)

@@ -1,4 +1,4 @@
-"""The open dead letters: one entry for each log position and stage.
+"""The open dead letters: one entry for each log position and stage; lists show one for each document and stage.
 
 The process keeps a summary of each letter in memory, to select by. The letters themselves stay on the log and are read
 when they are shown. Each call first reads what was written since the last one.
@@ -7,7 +7,7 @@ when they are shown. Each call first reads what was written since the last one.
 import asyncio
 import heapq
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from shared.contracts import DEFAULT_TENANT, DeadLetter, LogPosition, Message, d
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Record
-from shared.log.dead_letters import HasLogPosition, entry_of
+from shared.log.dead_letters import entry_of
 from shared.log.read import Reader, reading
 from shared.topics import DEAD_LETTERS
 
@@ -30,6 +30,7 @@ _TP = TopicPartition(DEAD_LETTERS, 0)
 class LetterSummary(NamedTuple):
     """The parts of a letter that are kept in memory."""
 
+    id: str
     offset: int  # on dead.letters
     redrives: int
     last_seen: int  # ms since 1970
@@ -53,11 +54,11 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None  # ms since 1970: last failure at this time or later
     until: int | None = None  # ms since 1970: last failure before this time
 
-    def takes(self, id_: str, line: LetterSummary) -> bool:
+    def takes(self, line: LetterSummary) -> bool:
         """Return whether the letter is selected."""
         return (
             line.tenant == self.tenant
-            and (self.ids is None or id_ in self.ids)
+            and (self.ids is None or line.id in self.ids)
             and self.stage in (None, line.stage)
             and self.code in (None, line.code)
             and self.source in (None, line.source)
@@ -70,7 +71,7 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 class OpenLetter(msgspec.Struct, frozen=True, kw_only=True):
     """An open letter."""
 
-    id: str  # 16 hex digits, from log position and stage
+    id: str  # 16 hex digits; equal for all failures of a document in one stage of a generation
     offset: int  # on dead.letters: newer letters have higher ones
     keys: tuple[bytes, ...]  # all keys that are settled with it
     letter: DeadLetter
@@ -105,30 +106,34 @@ class OpenLetters:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._lines: dict[str, dict[bytes, LetterSummary]] = {}
-        self._ids: dict[bytes, str] = {}  # by key, because a tombstone has nothing but its key
+        self._lines: dict[str, dict[bytes, LetterSummary]] = {}  # by entry
+        self._entries: dict[bytes, str] = {}  # by key, because a tombstone has nothing but its key
         self._position = 0
         self._turn = asyncio.Lock()
 
     async def newest(self, wanted: LetterFilter, *, limit: int, below: int | None = None) -> LetterPage:
-        """Return at most `limit` of the letters, newest first, with offsets below `below`."""
+        """Return at most `limit` of the letters, newest first, with offsets below `below`; of an id, the newest."""
         async with self._turn, reading(self._log, _TP) as reader:
             await self._catch_up(reader)
             total, chosen = await asyncio.to_thread(self._newest, wanted, limit, below)
             return await self._read(reader, total, chosen, limit)
 
     async def oldest(self, wanted: LetterFilter, *, limit: int, above: int = -1, upto: int | None = None) -> LetterPage:
-        """Return at most `limit` of the letters, oldest first, with offsets above `above` and below `upto`."""
+        """Return at most `limit` of the letters, oldest first, with offsets above `above` and below `upto`.
+
+        Of an id, there is one for each submission that failed.
+        """
         async with self._turn, reading(self._log, _TP) as reader:
             await self._catch_up(reader)
             total, chosen = await asyncio.to_thread(self._oldest, wanted, limit, above, upto)
             return await self._read(reader, total, chosen, limit)
 
     async def failed_in(self, generation: str) -> int:
-        """Return how many records of all tenants failed in this generation's stages."""
+        """Return how many documents of all tenants failed in this generation's stages."""
         async with self._turn, reading(self._log, _TP) as reader:
             await self._catch_up(reader)
-            return sum(_newest_failure(lines).generation == generation for lines in self._lines.values())
+            newest = map(_newest_failure, self._lines.values())
+            return len({line.id for line in newest if line.generation == generation})
 
     async def tenants(self) -> list[str]:
         """Return the tenants that have open letters."""
@@ -147,7 +152,7 @@ class OpenLetters:
 
     def _forget(self) -> None:
         self._lines.clear()
-        self._ids.clear()
+        self._entries.clear()
         self._position = 0
 
     def _see(self, record: Record) -> None:
@@ -160,9 +165,10 @@ class OpenLetters:
         except Rejected as error:
             log.warning("dead_letter_unreadable", offset=record.offset, reason=error.sentence)
             return
-        id_ = id_of(head)
-        self._ids[key] = id_
-        self._lines.setdefault(id_, {})[key] = LetterSummary(
+        entry = _digest(entry_of(head))
+        self._entries[key] = entry
+        self._lines.setdefault(entry, {})[key] = LetterSummary(
+            id=sys.intern(_id_of(head)),
             offset=record.offset,
             redrives=head.redrives,
             last_seen=head.last_seen,
@@ -176,48 +182,56 @@ class OpenLetters:
         )
 
     def _settle(self, key: bytes) -> None:
-        if (id_ := self._ids.pop(key, None)) is not None:
-            del self._lines[id_][key]
-            if not self._lines[id_]:
-                del self._lines[id_]
+        if (entry := self._entries.pop(key, None)) is not None:
+            del self._lines[entry][key]
+            if not self._lines[entry]:
+                del self._lines[entry]
 
     def _newest(self, wanted: LetterFilter, limit: int, below: int | None) -> tuple[int, list[tuple[int, str]]]:
-        offsets = list(self._matching(wanted))
+        newest: dict[str, tuple[LetterSummary, str]] = {}
+        for entry, lines in self._lines.items():
+            line = _newest_failure(lines)
+            if line.id not in newest or line.offset > newest[line.id][0].offset:
+                newest[line.id] = line, entry
+        offsets = [(line.offset, entry) for line, entry in newest.values() if wanted.takes(line)]
         left = (each for each in offsets if below is None or each[0] < below)
         return len(offsets), heapq.nlargest(limit + 1, left)
 
     def _oldest(
         self, wanted: LetterFilter, limit: int, above: int, upto: int | None
     ) -> tuple[int, list[tuple[int, str]]]:
-        offsets = [each for each in self._matching(wanted) if upto is None or each[0] < upto]
+        failures = ((_newest_failure(lines), entry) for entry, lines in self._lines.items())
+        matching = [(line.offset, entry) for line, entry in failures if wanted.takes(line)]
+        offsets = [each for each in matching if upto is None or each[0] < upto]
         return len(offsets), heapq.nsmallest(limit + 1, (each for each in offsets if each[0] > above))
-
-    def _matching(self, wanted: LetterFilter) -> Iterator[tuple[int, str]]:
-        for id_, lines in self._lines.items():
-            line = _newest_failure(lines)
-            if wanted.takes(id_, line):
-                yield line.offset, id_
 
     async def _read(self, reader: Reader, total: int, chosen: list[tuple[int, str]], limit: int) -> LetterPage:
         more = len(chosen) > limit
         chosen = chosen[:limit]
         records = await reader.at(offset for offset, _ in chosen)
         letters = []
-        for offset, id_ in chosen:
+        for offset, entry in chosen:
             record = records.get(offset)
             if record is None:
                 # Settled so long ago that compaction had removed the tombstone, too, before we read it.
-                for key in [*self._lines[id_]]:
+                for key in [*self._lines[entry]]:
                     self._settle(key)
                 continue
-            keys = tuple(self._lines[id_])
-            letters.append(OpenLetter(id=id_, offset=offset, keys=keys, letter=_letter_of(record)))
+            lines = self._lines[entry]
+            id_ = _newest_failure(lines).id
+            letters.append(OpenLetter(id=id_, offset=offset, keys=tuple(lines), letter=_letter_of(record)))
         return LetterPage(tuple(letters), total, chosen[-1][0] if more else None, self._position)
 
 
-def id_of(letter: HasLogPosition) -> str:
-    """Return 16 hex digits that identify the letter's log position and stage."""
-    return bytes_hash(entry_of(letter).encode())[:16]
+def _id_of(letter: _LetterFields) -> str:
+    # A document that fails again with every run is one letter, not one more each time.
+    if letter.document_id is None:
+        return _digest(entry_of(letter))
+    return _digest(f"{letter.stage}/{letter.tenant}/{letter.document_id}/{letter.generation}")
+
+
+def _digest(name: str) -> str:
+    return bytes_hash(name.encode())[:16]
 
 
 def _letter_of(record: Record) -> DeadLetter:

@@ -1,11 +1,29 @@
-"""The lock of the data folder: one process owns it and its embedded store."""
+"""The data folder: how it is made, and its lock, by which one process owns it and its embedded store."""
 
 import fcntl
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from shared.errors import Unavailable
 from shared.settings import ConfigurationError
+
+
+@contextmanager
+def made_folder(data: Path) -> Iterator[Callable[[], None]]:
+    """Make the folder and yield a function that keeps it.
+
+    A folder that wasn't there goes again if the block fails before it is kept: a setting can't work, or a part is away.
+    """
+    made = [] if data.exists() else [data]
+    data.mkdir(parents=True, exist_ok=True)
+    try:
+        yield made.clear
+    except (ConfigurationError, Unavailable):
+        for folder in made:
+            shutil.rmtree(folder)
+        raise
 
 
 @contextmanager

@@ -107,6 +107,29 @@ async def test_records_made_of_one_submission_twice_fail_once(log: Log, bury: Bu
     assert found.letters[0].letter.place == owner.place
 
 
+async def test_a_document_that_fails_again_with_every_run_is_one_letter_in_each_stage_and_generation(
+    log: Log, broker: KafkaBroker, bury: Bury
+) -> None:
+    view, owner = OpenLetters(log), RecordOwner("default", "d", "s", "p")
+    for offset in (1, 2, 3):
+        await bury(offset, owner=owner, last_seen=offset)
+    await bury(4, stage="embed", owner=owner)
+    await bury(5, owner=RecordOwner("other", "d", "s", "p"))
+
+    newest = await view.newest(DEFAULT, limit=10)
+    oldest = await view.oldest(DEFAULT, limit=10)
+    [again] = (
+        await view.newest(LetterFilter(tenant="default", ids=frozenset({newest.letters[1].id})), limit=9)
+    ).letters
+
+    assert (offsets(newest), newest.total) == ([4, 3], 2)
+    assert offsets(oldest) == [1, 2, 3, 4], "each is redriven, in the order in which they came"
+    assert len({each.id for each in oldest.letters[:3]}) == 1
+    assert again.letter.offset == 3
+    await settle(broker, oldest)
+    assert (await view.newest(DEFAULT, limit=10)).total == 0
+
+
 async def test_pages_go_both_ways_without_gap_or_overlap(log: Log, bury: Bury) -> None:
     view = OpenLetters(log)
     for offset in range(7):

@@ -226,6 +226,25 @@ async def test_a_letter_of_each_stage_heals_by_redrive_once_its_cause_is_mended(
     assert (last.value, header(last, SETTLED_HEADER)) == (None, "redriven")
 
 
+async def test_a_document_that_failed_twice_is_one_letter_and_is_redriven_as_it_came(system: System) -> None:
+    mend = await broken_ingest(system)
+    first = await system.letter()
+    ref = BlobRef(sha256="0" * 64, size=4)
+    await system.ended(None, blob=ref, media_type="text/markdown")
+
+    async def again() -> bool:
+        return bool((await system.letters())[0]["offset"] != first["offset"])
+
+    await until(again)
+    [letter] = await system.letters()
+    await mend()
+    done = await system.settle("redrive", ids=[letter["id"]])
+
+    assert letter["id"] == first["id"]
+    assert done == [{"id": letter["id"], "outcome": "redriven"}]
+    await system.entry(lambda entry: entry.accepted.version > 0)
+
+
 @STAGES
 async def test_a_letter_that_something_newer_has_overtaken_is_superseded_and_changes_nothing(
     system: System, stage: str, broken: Broken

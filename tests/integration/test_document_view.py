@@ -7,13 +7,15 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from litestar import Litestar
 from structlog.testing import capture_logs
 
 from services.query_api.app import ApiParts
 from shared.contracts import BlobRef
 from shared.state.ledger import Entry
 from shared.topics import SUBMITTED
-from tests.integration.api import HERONS, LANTERN, MAX_BODY, ingested, problem
+from tests.contract.logs import until
+from tests.integration.api import HERONS, LANTERN, MAX_BODY, a_client, ingested, problem
 from tests.integration.pipeline import records_of
 from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf, a_zip, locked
@@ -46,6 +48,26 @@ async def test_a_documents_view_tells_its_fields_and_when_it_passed_each_stage(c
     times = [stage["at"] for stage in document["stages"]]
     assert times == sorted(times)
     assert all(stage["seconds"] >= 0 for stage in document["stages"][1:])
+
+
+@pytest.mark.parametrize(
+    ("ahead", "passed"),
+    [(None, ["received"]), (1, ["received", "extracted"]), (0, ["received", "extracted", "chunked"])],
+)
+async def test_a_waiting_document_shows_which_stages_it_has_passed(
+    parts: ApiParts, client: httpx.AsyncClient, ahead: int | None, passed: list[str]
+) -> None:
+    id_ = await ingested(client, LANTERN, path=f"{ahead}.md")
+
+    def waiting(seen: Entry | None) -> Entry:
+        assert seen is not None
+        version = 0 if ahead is None else seen.accepted.version + ahead  # its chunks are there; or those of no version
+        last = msgspec.structs.replace(seen.last, status="accepted", version=version, extracted_at=0, chunked_at=0)
+        return msgspec.structs.replace(seen, last=last)
+
+    await parts.ledger.update(id_, waiting)
+
+    assert [each["stage"] for each in (await shown(client, id_))["stages"]] == passed
 
 
 @pytest.mark.feature(34)
@@ -357,3 +379,25 @@ async def test_each_item_of_a_batch_names_its_document_and_its_warnings(client: 
     ]
     assert [item["status"] for item in told] == ["superseded", "failed", "updated", "failed"]
     assert told[0]["warnings"] == ["titel: there is no such field; did you mean title?"]
+
+
+async def test_a_sender_that_may_not_read_sees_how_its_submission_ended(parts: ApiParts, app: Litestar) -> None:
+    async with a_client(app) as writer:
+        writer.headers["X-API-Key"] = "key-writer"
+        body = {"source": "s", "path": "mine.md", "text": LANTERN, "title": "Pier", "metadata": {"year": 1900}}
+        sent = await writer.post("/rag/ingest", json=body, headers={"Prefer": "respond-async"})
+        seen: dict[str, Any] = {}
+
+        async def ended() -> bool:
+            seen.update((await writer.get(sent.headers["Location"])).json())
+            return bool(seen["status"] != "accepted")
+
+        await until(ended)
+        bare = await writer.get(f"/rag/documents/{sent.json()['documentId']}")
+        text = await writer.get(f"/rag/documents/{sent.json()['documentId']}/text")
+
+    assert sent.status_code == 202
+    assert (seen["status"], seen["progress"], seen["title"], seen["tags"]) == ("created", 100, None, [])
+    assert not seen.keys() & {"metadata", "sha256", "filename", "hash", "etag", "description"}
+    assert problem(bare, 403).startswith("this API key lacks the role query; with ingest")
+    assert problem(text, 403)

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from litestar import Litestar
+from pydantic import SecretStr
 
 from services.query_api.app import ApiParts
 from services.query_api.ops import log_state
 from shared.topics import EXTRACTED, SUBMITTED, readers
-from tests.integration.api import a_client, ingested, problem
+from tests.integration.api import a_client, an_app, ingested, problem
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -87,3 +88,14 @@ async def test_a_long_replay_is_answered_in_pages(app: Litestar, monkeypatch: py
         "cursor: is not one that this API issued",
         "cursor: belongs to another replay",
     ]
+
+
+async def test_statistics_are_for_operators_too(parts: ApiParts) -> None:
+    keys = SecretStr("key-keeper:keeper:operator,key-other:other:admin")
+    app = an_app(parts, settings=parts.settings.model_copy(update={"api_keys": keys}))
+    async with a_client(app) as keeper:
+        keeper.headers["X-API-Key"] = "key-keeper"
+        stats = await keeper.get("/rag/stats", params={"sizes": "true"})
+
+    assert stats.status_code == 200, stats.text
+    assert [each["stage"] for each in stats.json()["pipeline"]["stages"]] == ["Read", "Cut", "Embed"]

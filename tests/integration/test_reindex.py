@@ -61,7 +61,9 @@ async def test_another_chunk_size_is_built_takes_over_gives_back_and_goes(rig: R
 
     ended = await rig.pipeline.send(DocumentSubmitted(source="s", path="1.md", text="An otter swims in the harbour."))
     await _left_open(rig, ended)  # as if only the first one's stages had come that far
-    assert (await rig.post("/ops/generations/rollback", {}))["serving"] == first
+    back = await rig.post("/ops/generations/rollback", {})
+    assert back["serving"] == first
+    assert f"`sluice reindex switch {second}`" in back["sentence"], "the way forward is told"
     await rig.pipeline.end(ended.document_id, ended.last.place)
     assert (await rig.found("otter in the harbour"))[0] == ("1.md", "An otter swims in the harbour.")
     assert await rig.verified() == "right"

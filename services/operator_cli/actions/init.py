@@ -14,7 +14,7 @@ from services.operator_cli.audited import record
 from shared.embedder.open import EmbedderPool
 from shared.log import Log
 from shared.log.open import open_log
-from shared.runtime.data_lock import lock_data_folder
+from shared.runtime.data_lock import lock_data_folder, made_folder
 from shared.runtime.logging_setup import configure_logging
 from shared.runtime.resources import make_missing, pair_by_hand, wanted_generation, wanted_topics
 from shared.settings import ConfigurationError, Settings, load_settings
@@ -62,7 +62,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
             elsewhere = stack.enter_context(tempfile.TemporaryDirectory())
             settings = settings.model_copy(update={"data": Path(elsewhere)})
         if settings.keeps_data:
-            settings.data.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(made_folder(settings.data))
         log = open_log(settings.log, settings.data)
         store = open_store(settings, attach=_served(settings, stack))
         embedders = EmbedderPool(settings.openai_api_key)

@@ -151,7 +151,8 @@ def _settle(client: "Client", how: str, chosen: list[dict[str, Any]], *, dry_run
     if as_json:
         print_json({"dryRun": dry_run, "counts": counts, "items": items})
     else:
-        print_rows(items, ("id", "outcome", "sentence"))
+        if items:
+            print_rows(items, ("id", "outcome", "sentence"))
         done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "no dead letter matches"
         console(stderr=True).print(f"{done}{' (dry run)' if dry_run else ''}", markup=False)
     raise typer.Exit(1 if NOT_DONE & counts.keys() else 0)

@@ -80,7 +80,7 @@ def documents_show(
 
 def _passed(stage: Mapping[str, Any]) -> str:
     seconds = stage.get("seconds")
-    return str(stage["at"]) + ("" if seconds is None else f"  (after {seconds:g} s)")
+    return str(stage.get("at", "passed")) + ("" if seconds is None else f"  (after {seconds:g} s)")
 
 
 @documents.command("rm", epilog=example("documents_rm"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.operator_cli.examples import example
-from services.operator_cli.options import DryRun, Json, Yes, client_of
+from services.operator_cli.options import HEADER, DryRun, Json, Yes, client_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +42,8 @@ def audit(
         for entry in entries:
             print_line(entry)
     elif follow:
+        if HEADER.get():
+            print(*_COLUMNS, sep="\t", flush=True)
         for entry in entries:
             print("\t".join(str(value) for value in _row(entry).values()), flush=True)
     else:

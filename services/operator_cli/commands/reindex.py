@@ -205,7 +205,7 @@ def _row(each: dict[str, Any]) -> dict[str, Any]:
 def _plan_lines(plan: dict[str, Any]) -> list[str]:
     free = plan["freeBytes"]
     chunks = f"about {plan['chunks']} chunks of {plan['chunkSize']} {plan['chunkUnit']}"
-    texts = f"at most {plan['embed']} texts" if plan["embed"] else "no text"
+    texts = f"about {plan['embed']} texts" if plan["embed"] else "no text"
     room = f"{plan['diskBytes'] / 1e6:.0f} MB"
     return [
         f"{plan['documents']} documents in {chunks}, model {plan['model']} at {plan['embedder']}",

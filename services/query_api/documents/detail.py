@@ -11,6 +11,7 @@ from litestar.params import FromPath, FromQuery
 from services.query_api.documents.views import DocumentView, DocumentViews, view_of
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import in_lane
+from services.query_api.http.problems import Problem
 from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.signing import Signer
@@ -21,6 +22,9 @@ from shared.state.ledger import Entry, Last
 from shared.times import iso
 
 READ_PERCENT: Final = 10  # the progress once the text is extracted; embedding is the rest
+_OF_DOCUMENT: Final = frozenset({"title", "tags", "url", "etag"})
+# What a sender that may not read documents sees of its submission.
+_OF_SUBMISSION: Final = ("progress", "stages", *(set(DocumentView.__struct_fields__) - _OF_DOCUMENT))
 _LAST_STAGE: Final = {"created": "searchable", "updated": "searchable"}  # by status
 
 
@@ -28,7 +32,7 @@ class StageTime(msgspec.Struct, frozen=True, omit_defaults=True):
     """When the document passed a stage, and how long after the previous one."""
 
     stage: str  # received, extracted, chunked, then searchable, unchanged, deleted or failed
-    at: str
+    at: str | None = None  # None: of a stage that was passed, it becomes known at the end
     seconds: float | None = None
 
 
@@ -87,11 +91,12 @@ class DocumentDetails:
         entry = await self._library.entry(tenant, document_id)
         shown = view_of(entry, await self._index.head(document_id), submission)
         last = entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
-        fields = msgspec.structs.asdict(shown) | _of_body(entry) | await self._progress(entry, last)
+        progress = await self._progress(entry, last)
+        fields = msgspec.structs.asdict(shown) | _of_body(entry) | progress
         called = await self._callbacks.of_document(document_id)
         return DocumentDetail(
             **fields,
-            stages=() if last is None else tuple(_stages(last)),
+            stages=() if last is None else tuple(_stages(last, chunked="chunks_embedded" in progress)),
             callbacks=tuple(
                 _callback_view(each, self._signer.submission(tenant, each.place)) for each in called[:MOST_SHOWN]
             ),
@@ -141,12 +146,16 @@ def _of_body(entry: Entry) -> dict[str, Any]:
     return fields
 
 
-def _stages(last: Last) -> Iterator[StageTime]:
+def _stages(last: Last, *, chunked: bool) -> Iterator[StageTime]:
     """Yield the time of each stage that the submission has passed. Times are the log's, except for the last stage."""
     if last.place.time < 0:
         return
     passed = [("received", last.place.time), ("extracted", last.extracted_at), ("chunked", last.chunked_at)]
-    if last.status in TERMINAL and last.status != "superseded":
+    if last.status not in TERMINAL:
+        yield StageTime("received", iso(last.place.time))
+        yield from (StageTime(stage) for stage, done in (("extracted", last.version > 0), ("chunked", chunked)) if done)
+        return
+    if last.status != "superseded":
         passed.append((_LAST_STAGE.get(last.status, last.status), last.at))
     before: int | None = None
     for stage, at in passed:
@@ -171,7 +180,7 @@ def _callback_view(callback: Callback, token: str) -> CallbackView:
 @get(
     "/rag/documents/{document_id:str}",
     operation_id="rag_document",
-    guards=[needs("query")],
+    guards=[needs("query", "ingest")],
     opt=in_lane("ask", "show a document; /chunks, /text and /original show its content, /events its progress")
     | replies(headers=("ETag",)),
 )
@@ -184,7 +193,13 @@ async def rag_document(
     """Show a document: the version that answers searches, and the status of its newest submission.
 
     With `submission`, from the `Location` of a 202, `status`, `version`, `progress`, `stages`, `error` and `code`
-    describe that submission.
+    describe that submission. A key with the role `ingest` alone must give it, and sees nothing else of the document.
     """
+    reads = request.user.may("query")
+    if not reads and submission is None:
+        sentence = "this API key lacks the role query; with ingest, ask as the Location of the 202 does"
+        raise Problem(403, sentence, details={"role": "query"})
     shown = await details.detail(request.user.tenant, document_id, submission)
+    if not reads:
+        shown = DocumentDetail(title=None, tags=(), **{name: getattr(shown, name) for name in _OF_SUBMISSION})
     return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})

@@ -250,7 +250,7 @@ def _disk(folder: Path) -> Disk:
 @get(
     "/rag/stats",
     operation_id="rag_stats",
-    guards=[needs("query")],
+    guards=[needs("query", "operator")],
     opt=in_lane("ask", "count documents by state and source, chunks, and how fast they arrive"),
 )
 async def rag_stats(request: ApiRequest, census: NamedDependency[Census], sizes: FromQuery[bool] = False) -> Stats:

@@ -251,8 +251,10 @@ async def _settled(
     for each, item in zip(found.letters, items, strict=True):
         if not chosen.dry_run and item.outcome != "refused" and (name := document_of(each.letter)) is not None:
             note_change(name)
-    known = {each.id for each in items}
-    unknown = [id_ for id_ in dict.fromkeys(chosen.ids or ()) if id_ not in known]
+    # A document that failed several times is one letter: the newest failure speaks for it, unless one was refused.
+    told = {each.id: each for each in sorted(items, key=lambda each: each.outcome == "refused")}
+    unknown = [id_ for id_ in dict.fromkeys(chosen.ids or ()) if id_ not in told]
+    items = [*told.values()]
     items += [SettledLetter(id=id_, outcome="unknown", sentence=f"there is no dead letter {id_}") for id_ in unknown]
     # Letters that fail again during the run are left out, or the run might never end.
     rest = None if found.after is None else _Above(found.after, upto=found.end if upto is None else upto)

@@ -47,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     chunk_unit: str
     documents: int
     chunks: int
-    embed: int  # most texts that the model has to embed
+    embed: int  # texts that the model has to embed
     seconds: int
     disk_bytes: int
     free_bytes: int | None  # None: the index is on a server, whose disk is unknown
@@ -129,8 +129,13 @@ async def planned(
     log: Log,
     store: Store,
     as_of: AsOf | None = None,
+    replaced: int = 0,
 ) -> Plan:
-    """Return the plan for building the generation. Raises Unavailable when a part is away."""
+    """Return the plan for building the generation; `replaced` counts the versions since `as_of`.
+
+    Raises:
+        Unavailable: a part is away.
+    """
     old = registry.current.generation
     had = await store.count(old.chunks)
     alike = same_chunks(generation, old)
@@ -143,7 +148,7 @@ async def planned(
     disk = round(ratio * widened * await index_bytes(store, old) + ratio * await chunk_topic_bytes(log, old))
     notes = ["until `sluice reindex gc`, both generations are kept up to date and take disk space"]
     if as_of is not None:
-        embed = chunks  # most vectors can be copied, but nobody knows how many texts were replaced since
+        embed = min(chunks, -(-chunks * replaced // max(documents, 1)))  # the other vectors are copied
         notes = [
             f"it shows the documents as of {as_of.label}, without what was erased since",
             "it gets no newer documents, never serves, and takes disk space until `sluice reindex gc`",

@@ -144,6 +144,7 @@ class GenerationService:
         registry = await self.watch.look()
         serving = registry.current
         as_of = None if wanted.as_of is None else await reachable(moment_of(wanted.as_of), self._log)
+        ends = await extracted_ends(self._log)
         address = address_of(wanted, self._settings, serving)
         embedder = await self.embedders.get(address)
         code = await Index(self.store, serving.generation).code()
@@ -164,13 +165,14 @@ class GenerationService:
             log=self._log,
             store=self.store,
             as_of=as_of,
+            replaced=0 if as_of is None else sum(ends.values()) - sum(as_of.until.values()),
         )
         refuse_full_disk(plan)
         begin = partial(
             begun,
             generation=generation,
             embedder=address,
-            ends=await extracted_ends(self._log) if as_of is None else as_of.until,
+            ends=ends if as_of is None else as_of.until,
             as_of=as_of,
             now=int(time.time() * 1000),
             limit=wanted.limit_rate,
@@ -189,7 +191,7 @@ class GenerationService:
     async def cost(self, moment: str) -> str:
         """Return what an index of the past moment costs. Raises as `start` does."""
         plan = await self.start(BuildRequest(as_of=moment, dry_run=True))
-        return f"at most {plan.embed} texts to embed, {plan.seconds} s and {plan.disk_bytes / 1e6:.0f} MB of disk"
+        return f"about {plan.embed} texts to embed, {plan.seconds} s and {plan.disk_bytes / 1e6:.0f} MB of disk"
 
     async def cancel(self) -> Outcome:
         """Cancel the switch in progress, or else drop the generation that is being built."""
@@ -273,7 +275,10 @@ class GenerationService:
     async def rollback(self, *, wait_s: float, dry_run: bool = False) -> Outcome:
         """Make the previously serving generation serve again."""
         registry = await self.watch.look()
-        return await self._switched(registry, self._target(registry, None, served=True).id, wait_s, dry_run=dry_run)
+        before = registry.serving
+        done = await self._switched(registry, self._target(registry, None, served=True).id, wait_s, dry_run=dry_run)
+        again = f"{done.sentence}; `sluice reindex switch {before}` lets generation {before} answer again"
+        return done if before == done.serving else Outcome(serving=done.serving, sentence=again)
 
     def _target(self, registry: Registry, target: str | None, *, served: bool) -> Registered:
         if target is not None:
@@ -284,8 +289,8 @@ class GenerationService:
             chosen = (each for each in reversed(registry.others) if each.served == served and each.as_of is None)
             found = next(chosen, None)
         if found is None:
-            which = target or ("that served before" if served else "that was built")
-            raise Rejected(f"there is no generation {which}: see `sluice reindex status`", CODE)
+            which = target or ("that served before" if served else "that was built and has never served")
+            raise Rejected(f"there is no generation {which}: see `sluice reindex status`, and give its id", CODE)
         return found
 
     async def _switched(self, registry: Registry, target: str, wait_s: float, *, dry_run: bool) -> Outcome:

@@ -192,7 +192,7 @@ class DeadLetterService:
             return
         wanted = LetterFilter(tenant=entry.tenant, document_id=entry.document_id)
         others = (await self.open.oldest(wanted, limit=_AT_ONCE)).letters
-        if any(each.letter.version == version and each.id != dropped.id for each in others):
+        if any(each.letter.version == version and each.keys != dropped.keys for each in others):
             return  # another stage has a letter of the version, too, which can still be redriven
         # This comes first: a redrive in progress can't make a version answer that isn't in the truth any more.
         if await self._index.withdraw_for_good(entry.document_id, version, entry.tenant):

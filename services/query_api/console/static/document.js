@@ -137,7 +137,7 @@ const STAGES = { received: "Received", extracted: "Text read", chunked: "Cut int
 
 function times(list, app, found, again) {
   const lines = (found.stages ?? []).map(({ stage, at, seconds }) =>
-    h("li", { class: "done" }, h("strong", {}, STAGES[stage] ?? stage), " ", when(at), seconds === undefined ? null : [" ", h("span", { class: "muted fixed" }, `after ${span(seconds * 1000)}`)]),
+    h("li", { class: "done" }, h("strong", {}, STAGES[stage] ?? stage), " ", at ? when(at) : null, seconds === undefined ? null : [" ", h("span", { class: "muted fixed" }, `after ${span(seconds * 1000)}`)]),
   );
   if (found.endedAt) return fill(list, lines);
   const now = h("li", { class: "now" }, "Under way…");

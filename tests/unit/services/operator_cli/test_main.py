@@ -97,9 +97,18 @@ def test_search_sends_what_was_asked_and_prints_places_and_passages(
         "query": "opening hours",
         "topK": 7,
         "filters": {"source": "s", "tags": ["a", "b"]},
-        "explain": False,
+        "explain": True,
     }
     assert wire.seen[0].headers["authorization"] == "Bearer key-of-mine"
+
+
+def test_a_search_that_finds_nothing_relevant_says_so(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("POST", "/rag/search", {"results": [{**HIT, "score": 0.004}], "threshold": 0.02})
+
+    lines = sluice("search", "zeppelins").out.splitlines()
+
+    assert lines[0] == "nothing relevant was found; an answer would use none of these nearest passages:"
+    assert lines[1].startswith(" 1. a.md")
 
 
 def test_json_is_the_reply_itself(sluice: Sluice, wire: Wire) -> None:
@@ -124,7 +133,45 @@ def test_a_list_goes_over_pages_and_is_tab_separated_in_a_pipe(sluice: Sluice, w
 
     ran = sluice("documents", "ls")
 
-    assert ran.out.splitlines() == ["d1\tcreated\t3\ts\ta.md\tready\t", "d2\tcreated\t3\ts\ta.md\tready\t"]
+    assert ran.out.splitlines()[1:] == ["d1\tcreated\t3\ts\ta.md\tready\t", "d2\tcreated\t3\ts\ta.md\tready\t"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("documents", "ls"), ("dlq", "ls"), ("tenants", "ls"), ("reindex", "status"), ("audit",), ("stats",)]
+)
+def test_every_table_has_a_header_unless_nobody_wants_one(
+    sluice: Sluice, wire: Wire, arguments: tuple[str, ...]
+) -> None:
+    row = {"chunkSize": 1, "chunkUnit": "c", "documents": 1, "ofDocuments": 1, "state": "serving"}
+    list_ = {"items": [row], "nextCursor": None, "total": 1, "cursor": "", "more": False}
+    for path in ("/rag/documents", "/ops/dead-letters", "/ops/tenants", "/ops/generations", "/ops/audit"):
+        wire.answers("GET", path, list_)
+    wire.answers("GET", "/rag/stats", {"documents": {}, "chunks": 0, "sources": []})
+
+    whole, bare, before = sluice(*arguments), sluice(*arguments, "--no-header"), sluice("--no-header", *arguments)
+
+    assert whole.out.splitlines()[1:] == bare.out.splitlines() == before.out.splitlines()
+    assert len(bare.out.splitlines()) == 1
+
+
+def test_a_table_of_nothing_says_so(sluice: Sluice, wire: Wire) -> None:
+    wire.answers("GET", "/rag/documents", {"items": [], "nextCursor": None})
+
+    ran = sluice("documents", "ls")
+
+    assert (ran.code, ran.out, ran.err) == (0, "", "nothing to list\n")
+
+
+def test_an_id_is_whole_however_narrow_the_terminal(
+    sluice: Sluice, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = "11ca04b3-12ec-5b35-8f4b-4ab297c91387"
+    wire.answers("GET", "/rag/documents", {"items": [{**DOCUMENT, "documentId": id_}], "nextCursor": None})
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+
+    assert id_ in sluice("documents", "ls").out
 
 
 def test_a_list_cut_short_says_so(sluice: Sluice, wire: Wire) -> None:
@@ -137,7 +184,7 @@ def test_a_document_is_shown_field_by_field_or_as_its_text(sluice: Sluice, wire:
     wire.answers("GET", "/rag/documents/d1", DOCUMENT)
     wire.answers("GET", "/rag/documents/d1/text", b"# Read\n", 200, {"content-type": "text/markdown"})
 
-    assert sluice("documents", "show", "d1").out.splitlines()[:2] == ["documentId\td1", "status\tcreated"]
+    assert sluice("documents", "show", "d1").out.splitlines()[1:3] == ["documentId\td1", "status\tcreated"]
     assert sluice("documents", "show", "d1", "--text").out.startswith("# Read\n")
 
 
@@ -160,8 +207,8 @@ def test_a_document_is_named_by_its_path_or_address_too(sluice: Sluice, wire: Wi
 
     shown, removed = sluice("documents", "show", "a.md"), sluice("documents", "rm", "https://a/b", "--yes")
 
-    assert shown.out.startswith("documentId\td1")
-    assert (removed.code, removed.out) == (0, "d1\ts\ta.md\n1 of 1 removed\n")
+    assert shown.out.startswith("field\tvalue\ndocumentId\td1")
+    assert (removed.code, removed.out) == (0, "documentId\tsource\tpath\nd1\ts\ta.md\n1 of 1 removed\n")
     assert [each.query["path"] for each in wire.seen if each.path == "/rag/documents"] == [["a.md"], ["https://a/b"]]
 
 
@@ -233,7 +280,7 @@ def test_removing_asks_and_dry_run_only_tells(sluice: Sluice, wire: Wire) -> Non
     dry = sluice("documents", "rm", "d1", "--dry-run")
 
     assert (unconfirmed.code, unconfirmed.err) == (2, "sluice: add --yes to delete 1 documents without being asked\n")
-    assert (dry.code, dry.out) == (0, "d1\ts\ta.md\n")
+    assert (dry.code, dry.out) == (0, "documentId\tsource\tpath\nd1\ts\ta.md\n")
     assert {each.method for each in wire.seen} == {"GET"}
 
 

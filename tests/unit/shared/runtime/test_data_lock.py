@@ -3,8 +3,30 @@ from pathlib import Path
 
 import pytest
 
-from shared.runtime.data_lock import lock_data_folder
+from shared.errors import Unavailable
+from shared.runtime.data_lock import lock_data_folder, made_folder
 from shared.settings import ConfigurationError
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("no"), Unavailable("away")])
+def test_a_failed_start_leaves_no_folder_and_takes_none_that_was_there(tmp_path: Path, error: Exception) -> None:
+    def failed(folder: Path, *, kept: bool) -> bool:
+        def start() -> None:
+            with made_folder(folder) as keep:
+                (folder / "log.sqlite").touch()
+                if kept:
+                    keep()
+                raise error
+
+        with pytest.raises(type(error)):
+            start()
+        return folder.exists()
+
+    (tmp_path / "old").mkdir()
+
+    assert not failed(tmp_path / "new", kept=False)
+    assert failed(tmp_path / "served", kept=True)
+    assert failed(tmp_path / "old", kept=False)
 
 
 def test_a_folder_has_one_owner_at_a_time(tmp_path: Path) -> None:

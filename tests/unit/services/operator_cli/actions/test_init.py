@@ -12,7 +12,7 @@ import pytest
 from services.operator_cli.actions.init import InitStep, initialise, lines
 from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder
-from shared.settings import Settings
+from shared.settings import ConfigurationError, Settings
 from shared.store.open import open_store
 from shared.topics import AUDIT, DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED, Topic, TopicDifference
 from tests.selection import CI_ONLY
@@ -33,6 +33,13 @@ async def made_by_others(settings: Settings, *topics: Topic) -> None:
     await log.start()
     await log.ensure_topics(topics)
     await log.stop()
+
+
+async def test_a_setting_that_can_not_work_leaves_nothing_behind(settings: Settings) -> None:
+    with pytest.raises(ConfigurationError, match="SLUICE_EMBEDDER"):
+        await initialise(settings.model_copy(update={"embedder": "nonsense:"}), dry_run=False)
+
+    assert not settings.data.exists()
 
 
 @CI_ONLY

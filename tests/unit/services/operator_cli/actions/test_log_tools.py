@@ -11,7 +11,7 @@ from shared.contracts import DocumentSubmitted, encode
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.topics import SUBMITTED, pipeline_topics
-from tests.unit.services.operator_cli.conftest import Sluice
+from tests.unit.services.operator_cli.conftest import Sluice, Wire
 
 
 async def _filled(path: Path) -> None:
@@ -54,9 +54,10 @@ async def _end(path: Path) -> int:
 def test_lag_and_description_are_kafka_s_table(sluice: Sluice, filled: Path) -> None:
     moved = sluice("groups", "reset", "--group", "ingest", "--shift-by=-2", "--yes")
 
-    assert (moved.code, moved.out) == (0, f"ingest\t{SUBMITTED}\t0\t2\n")
+    assert (moved.code, moved.out) == (0, f"GROUP\tTOPIC\tPARTITION\tNEW-OFFSET\ningest\t{SUBMITTED}\t0\t2\n")
     assert sluice("groups", "list").out == "ingest\n"
-    assert sluice("groups", "describe", "--group", "ingest").out == f"ingest\t{SUBMITTED}\t0\t2\t4\t2\t-\t-\t-\n"
+    described = sluice("groups", "describe", "--group", "ingest", "--no-header")
+    assert described.out == f"ingest\t{SUBMITTED}\t0\t2\t4\t2\t-\t-\t-\n"
     (lag,) = json.loads(sluice("lag", "--json").out)
     assert (lag["group"], lag["lag"], lag["members"]) == ("ingest", 2, 0)
     assert lag["oldestUnread"].endswith("Z")
@@ -103,6 +104,17 @@ def test_a_folder_without_a_log_is_not_made_one(sluice: Sluice, folder: Path) ->
 
     assert (ran.code, list(folder.iterdir())) == (2, [])
     assert "has no log.sqlite" in ran.err
+
+
+def test_the_lag_of_a_server_that_the_url_names_is_asked_there(sluice: Sluice, wire: Wire, folder: Path) -> None:
+    stages = [{"stage": "Read", "topic": SUBMITTED, "unread": 7}]
+    wire.answers("GET", "/rag/stats", {"pipeline": {"stages": stages}})
+    wire.answers("GET", "/rag/stats", {})
+
+    asked, refused = sluice("lag"), sluice("lag")
+
+    assert asked.out == f"GROUP\tTOPIC\tLAG\tMEMBERS\tOLDEST-UNREAD\nRead\t{SUBMITTED}\t7\t\t\n"
+    assert (refused.code, "role operator" in refused.err) == (1, True)
 
 
 def test_a_replay_sends_what_was_chosen_again(sluice: Sluice, filled: Path) -> None:

@@ -287,7 +287,7 @@ def test_tenants_are_listed_and_shown(sluice: Sluice, wire: Wire) -> None:
     wire.answers("GET", TENANTS, {"items": [a_tenant(documents=7)]})
     wire.answers("GET", "/ops/tenants/acme", {**a_tenant(documents=7), "chunks": 40, "blobs": 1, "blobBytes": 9})
 
-    assert sluice("tenants", "ls").out == "acme\t7\t0\t0\t0\t0\n"
+    assert sluice("tenants", "ls", "--no-header").out == "acme\t7\t0\t0\t0\t0\n"
     assert json.loads(sluice("tenants", "ls", "--json").out)["items"] == [a_tenant(documents=7)]
     assert "chunks\t40\n" in sluice("tenants", "show", "acme").out
     assert json.loads(sluice("tenants", "show", "acme", "--json").out)["blobBytes"] == 9

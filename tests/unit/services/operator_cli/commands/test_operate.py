@@ -21,7 +21,7 @@ def test_sizes_by_source_and_the_model_s_work_are_shown(sluice: Sluice, wire: Wi
     stats = {**STATS, "pipeline": {"stages": [], "disk": None, "usage": USAGE}}
     wire.answers("GET", "/rag/stats", stats)
 
-    table, document = sluice("stats"), sluice("stats", "--json")
+    table, document = sluice("stats", "--no-header"), sluice("stats", "--json")
 
     assert wire.seen[0].query == {"sizes": ["true"]}
     assert [line.rstrip("\t") for line in table.out.splitlines()] == [
@@ -73,7 +73,7 @@ def test_all_pages_are_asked_for_and_printed_as_lines(sluice: Sluice, wire: Wire
 
     wanted = {"tenant": ["t"], "key": ["k1"], "action": ["rag_ingest"], "limit": ["1000"]}
     assert [seen.query for seen in wire.seen] == [wanted | {"since": ["2026-11-20T18:00Z"]}, wanted | {"cursor": ["7"]}]
-    first, second = (line.split("\t") for line in ran.out.splitlines())
+    first, second = (line.split("\t") for line in ran.out.splitlines()[1:])
     assert first == [ENTRY["time"], "http", "t", "k1", "rag_ingest", "accepted", "", "1", f"{IDS[0]} and 1 more", ""]
     assert (second[1], second[7], second[8]) == ("command", "3", "")
     assert ran.code == 0

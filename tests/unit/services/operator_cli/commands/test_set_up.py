@@ -46,7 +46,7 @@ def test_only_what_is_set_can_be_shown_and_an_unknown_name_is_an_exit_code(
 
     table, document = sluice("config", "show", "--changed"), sluice("config", "show", "--changed", "--json")
 
-    assert (table.code, table.out) == (1, "SLUICE_HISTORY\t7\tenvironment\n")
+    assert (table.code, table.out) == (1, "name\tvalue\tsource\nSLUICE_HISTORY\t7\tenvironment\n")
     assert table.err.splitlines() == [
         "SLUICE_PROT is not a setting; did you mean SLUICE_PORT?",
         "SLUICE_PORT: ignored, because Kubernetes sets such variables for a service named sluice",
