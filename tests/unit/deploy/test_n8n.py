@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,10 @@ VERSIONS = {
     "n8n-nodes-base.manualTrigger": 1,
     "n8n-nodes-base.scheduleTrigger": 1.2,
     "n8n-nodes-base.webhook": 2,
+    "n8n-nodes-base.formTrigger": 2.2,
+    "n8n-nodes-base.gmailTrigger": 1.2,
+    "n8n-nodes-base.googleDriveTrigger": 1,
+    "n8n-nodes-base.googleDrive": 3,
     "n8n-nodes-base.set": 3.4,
     "n8n-nodes-base.code": 2,
     "n8n-nodes-base.readWriteFile": 1,
@@ -23,7 +28,7 @@ VERSIONS = {
     "n8n-nodes-base.respondToWebhook": 1.1,
     "n8n-nodes-base.stopAndError": 1,
 }
-TRIGGERS = {"manualTrigger", "scheduleTrigger", "webhook"}
+TRIGGERS = {"manualTrigger", "scheduleTrigger", "webhook", "formTrigger", "gmailTrigger", "googleDriveTrigger"}
 
 every_workflow = pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
 
@@ -38,7 +43,10 @@ def test_there_is_one_for_each_way() -> None:
     assert [file.stem for file in WORKFLOWS] == [
         "ask-sluice",
         "dead-letters-to-alert",
+        "drive-to-sluice",
         "folder-to-sluice",
+        "form-to-sluice",
+        "gmail-to-sluice",
         "kafka-to-sluice",
         "urls-to-sluice",
         "webhook-to-sluice",
@@ -82,7 +90,7 @@ def test_its_nodes_are_known_joined_and_reached(file: Path) -> None:
 def test_what_sluice_or_kafka_refuses_goes_where_it_is_told(file: Path) -> None:
     content = workflow(file)
     nodes = {node["name"]: node for node in content["nodes"]}
-    asking = [node for node in nodes.values() if "credentials" in node]
+    asking = [node for node in nodes.values() if "credentials" in node and kind(node) not in TRIGGERS]
 
     assert asking
     for node in asking:
@@ -110,7 +118,10 @@ def test_documents_are_reported_by_status_and_chunk_count() -> None:
             assert "chunkCount" in script
 
 
-@pytest.mark.parametrize(("file", "name"), [("folder-to-sluice", "Upload"), ("urls-to-sluice", "Ingest")])
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [(f"{each}-to-sluice", "Upload") for each in ("drive", "folder", "form", "gmail")] + [("urls-to-sluice", "Ingest")],
+)
 def test_a_list_goes_out_in_batches_and_one_refusal_stops_no_other(file: str, name: str) -> None:
     [content] = [workflow(each) for each in WORKFLOWS if each.stem == file]
     [node] = [each for each in content["nodes"] if each["name"] == name]
@@ -130,13 +141,31 @@ def test_a_single_item_is_tried_again(file: str, name: str) -> None:
     assert "neverError" not in node["parameters"]["options"]["response"]["response"], "then nothing would be retried"
 
 
-def gone(tmp_path: Path, read: list[str], documents: list[str], **settings: object) -> tuple[list[str], str]:
-    """Return what the script of the folder workflow would remove, and what it throws."""
+def ran(
+    tmp_path: Path, file: str, name: str, items: list[Any], given: dict[str, Any], state: dict[str, Any] | None = None
+) -> tuple[Any, str, Any]:
+    """Return what the script of a node gives for its items, what it throws, and the workflow's static data after it."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
-    [content] = [workflow(each) for each in WORKFLOWS if each.stem == "folder-to-sluice"]
-    [code] = [each["parameters"]["jsCode"] for each in content["nodes"] if each["name"] == "What is gone"]
+    [content] = [workflow(each) for each in WORKFLOWS if each.stem == file]
+    [code] = [each["parameters"]["jsCode"] for each in content["nodes"] if each["name"] == name]
+    script = tmp_path / "run.js"
+    script.write_text(
+        f"const given = {json.dumps(given)}, items = {json.dumps(items)}, state = {json.dumps(state or {})};\n"
+        "const $ = (name) => ({ first: () => given[name][0], all: () => given[name] });\n"
+        "const $input = { all: () => items, first: () => items[0] }, $getWorkflowStaticData = () => state;\n"
+        "const print = console.log; console.log = () => {};\n"
+        f"let out = []; try {{ out = (() => {{ {code} }})(); }} catch (e) {{ console.error(e.message); }}\n"
+        "print(JSON.stringify([out, state]));"
+    )
+    done = subprocess.run([node, str(script)], capture_output=True, text=True, timeout=60, check=True)
+    out, after = json.loads(done.stdout)
+    return out, done.stderr.strip(), after
+
+
+def gone(tmp_path: Path, read: list[str], documents: list[str], **settings: object) -> tuple[list[str], str]:
+    """Return what the script of the folder workflow would remove, and what it throws."""
     given = {
         "Settings": [{"json": {"source": "s", "removeGone": True, "confirm": 0, **settings}}],
         "Read the folder": [
@@ -146,15 +175,8 @@ def gone(tmp_path: Path, read: list[str], documents: list[str], **settings: obje
     }
     items = [{"source": "s", "path": path} for path in documents]
     pages = [{"json": {"statusCode": 200, "body": {"items": part}}} for part in (items[:3], items[3:])]
-    script = tmp_path / "run.js"
-    script.write_text(
-        f"const given = {json.dumps(given)}, pages = {json.dumps(pages)};\n"
-        "const $ = (name) => ({ first: () => given[name][0], all: () => given[name] });\n"
-        "const $input = { all: () => pages };\n"
-        f"try {{ console.log(JSON.stringify((() => {{ {code} }})())); }} catch (e) {{ console.error(e.message); }}"
-    )
-    ran = subprocess.run([node, str(script)], capture_output=True, text=True, timeout=60, check=True)
-    return [each["json"]["path"] for each in json.loads(ran.stdout or "[]")], ran.stderr.strip()
+    removed, why, _ = ran(tmp_path, "folder-to-sluice", "What is gone", pages, given)
+    return [each["json"]["path"] for each in removed], why
 
 
 FILES = [f"/share/{number}.md" for number in range(10)]
@@ -184,6 +206,58 @@ def test_nothing_is_removed_where_that_is_turned_off(tmp_path: Path) -> None:
     assert gone(tmp_path, FILES[2:], FILES, removeGone=False) == ([], "")
 
 
+def test_one_refused_file_does_not_end_the_clean_up_and_fails_the_run_after_it(tmp_path: Path) -> None:
+    [content] = [workflow(each) for each in WORKFLOWS if each.stem == "folder-to-sluice"]
+    nodes = {node["name"]: node for node in content["nodes"]}
+    taken = {"json": {"statusCode": 200, "body": {"status": "created", "chunkCount": 2, "documentId": "d"}}}
+    bad = {"json": {"statusCode": 422, "body": {"detail": "e.html holds no readable text"}}}
+
+    told, why, _ = ran(tmp_path, "folder-to-sluice", "Report", [taken, bad], {})
+    _, refused, _ = ran(tmp_path, "folder-to-sluice", "What was refused", told, {})
+    clean, *_ = ran(tmp_path, "folder-to-sluice", "What was refused", told[:1], {})
+
+    assert (why, [each["json"]["status"] for each in told]) == ("", ["created", "refused"])
+    assert refused == "1 of 2 refused. 422 – e.html holds no readable text"
+    assert clean == told[:1]
+    # n8n runs the branches of a node from the uppermost down.
+    assert behind(content, "Report") == ["Documents of the source", "What was refused"]
+    heights = [nodes[name]["position"][1] for name in behind(content, "Report")]
+    assert heights == sorted(heights)
+
+
+def test_a_document_is_told_once_and_again_only_after_it_was_settled(tmp_path: Path) -> None:
+    def page(*letters: dict[str, Any]) -> dict[str, Any]:
+        return {"json": {"statusCode": 200, "body": {"total": len(letters), "items": [*letters]}}}
+
+    bad = {"id": "1", "documentId": "d", "source": "s", "path": "bad.pdf", "error": "no text", "stage": "ingest"}
+    also = {**bad, "id": "2", "stage": "embed"}
+    foreign = {"id": "3", "error": "no document", "stage": "ingest"}
+    news, state = [], {"told": ["settled long ago"]}
+    for pages in ([page(bad), page(also)], [page(bad, foreign)], [page(bad, foreign)], [page(foreign)], [page(bad)]):
+        out, why, state = ran(tmp_path, "dead-letters-to-alert", "What to tell", pages, {}, state)
+        assert why == ""
+        if out:
+            *_, state = ran(tmp_path, "dead-letters-to-alert", "Remember", out, {"What to tell": out}, state)
+        news.append([line.partition(":")[0] for each in out for line in each["json"]["text"].splitlines()[1:]])
+
+    assert news == [["s/bad.pdf"], ["/3"], [], [], ["s/bad.pdf"]]
+
+
+@pytest.mark.parametrize(
+    ("file", "trigger", "path"),
+    [("form", "Form", "a.pdf"), ("gmail", "Mail", "m1/a.pdf"), ("drive", "Download", "m1")],
+)
+def test_each_file_of_an_item_is_an_item_of_its_own(tmp_path: Path, file: str, trigger: str, path: str) -> None:
+    binary = {"attachment_0": {"fileName": "a.pdf"}, "attachment_1": {"fileName": "b.docx"}}
+    given = {trigger: [{"json": {"id": "m1"}, "binary": binary}, {"json": {"id": "m2"}}]}
+
+    found, why, _ = ran(tmp_path, f"{file}-to-sluice", "One item a file", [], given)
+
+    assert why == ""
+    assert [each["binary"]["data"]["fileName"] for each in found] == ["a.pdf", "b.docx"]
+    assert found[0]["json"] == {"path": path, "title": "a.pdf"}
+
+
 def test_kafka_is_asked_to_confirm_and_keeps_a_document_s_records_in_order() -> None:
     [node] = [node for file in WORKFLOWS for node in workflow(file)["nodes"] if kind(node) == "kafka"]
     parameters = node["parameters"]
@@ -204,7 +278,7 @@ def test_credentials_are_named_and_hold_nothing_secret() -> None:
     }
 
     assert used == known
-    assert "a key of SLUICE_API_KEYS" in CREDENTIALS.read_text("utf-8")
+    assert "sluice keys new" in CREDENTIALS.read_text("utf-8")
 
 
 def test_the_readme_tells_of_each_file() -> None:
