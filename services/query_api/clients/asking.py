@@ -8,12 +8,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
 from services.query_api.clients.models import Choice
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem, invalid, of_pipeline
+from services.query_api.search.filters import filter_of
 from services.query_api.search.search import question_of
 from shared.answers import Conversation, JsonFormat, Sampling, Turn
 from shared.answers.prompt import text_tokens, tokens
@@ -70,6 +72,9 @@ class Asking:
             question_of(question, field)
         if tools and choice.only_quotes and tool_choice not in (None, "auto", "none"):
             raise invalid("tool_choice", f"{choice.model} only quotes documents; calling tools needs a language model")
+        if choice.source is not None:
+            must = (*retrieval.where.must, *filter_of({"source": choice.source}, "model").must)
+            retrieval = replace(retrieval, where=replace(retrieval.where, must=must))
         # The client asks for itself: documents don't help, and quotations are no answer.
         chore = question.lstrip().startswith(_HOUSEKEEPING)
         if chore and choice.only_quotes:

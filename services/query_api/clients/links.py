@@ -32,26 +32,25 @@ class Links:
         self._base = base.rstrip("/")
 
     def document(self, document_id: str) -> str:
-        """Return the URL of a document's text."""
-        return f"{self._base}/rag/documents/{document_id}/text"
+        """Return the URL of the document's page in the console, where a reader may have to sign in."""
+        return f"{self._base}/documents/{document_id}"
 
     def page(self, metadata: Mapping[str, Any]) -> str:
-        """Return the document's own URL, or else the URL of its text on this server."""
+        """Return the document's own URL, or else that of its page on this server."""
         url = str(metadata.get("url") or "")
         return url if url.startswith(_WEB) else self.document(metadata["documentId"])
 
     def passage(self, metadata: Mapping[str, Any], text: str) -> str:
-        """Return the passage's URL, based on the document's own URL, or else on its text on this server.
+        """Return the passage's URL, based on the document's own URL, or else on its page on this server.
 
         Each passage has a URL of its own: clients merge sources with equal URLs, which would shift the numbers `[n]`.
         """
         url = str(metadata.get("url") or "")
-        order = metadata.get("chunkOrder", 0)
         if not url.startswith(_WEB):
-            return f"{self.document(metadata['documentId'])}#chunk={order}"
+            return f"{self.document(metadata['documentId'])}?chunk={metadata['chunkId']}"
         page, _, fragment = url.partition("#")
         if number := metadata.get("pageNumber"):
-            return f"{page}#page={number}&chunk={order}"
+            return f"{page}#page={number}&chunk={metadata.get('chunkOrder', 0)}"
         return f"{page}#{fragment}:~:text={quote(_beginning(text), safe='')}"
 
     def sources(self, answer: Answer) -> list[SourceLink]:

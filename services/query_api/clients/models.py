@@ -1,7 +1,7 @@
 """The model names that clients of other protocols see and send.
 
-`rag/<model>` answers from the documents, `<model>` alone chats without them. With `:inline` after either, the answer's
-text ends with its sources, for clients that show no citations.
+`rag/<model>` answers from the documents, `rag/<model>@<source>` from those of one source, `<model>` alone chats without
+them. With `:inline` at the end, the answer's text ends with its sources, for clients that show no citations.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     rag: bool
     only_quotes: bool  # it only quotes documents, so it can't chat without them
     inline: bool = False
+    source: str | None = None  # the only one to search
 
 
 class Models:
@@ -73,11 +74,18 @@ class Models:
         inline = name.removesuffix(_LATEST).endswith(INLINE)
         plain = name.removesuffix(_LATEST).removesuffix(INLINE) if inline else name
         rag = plain.startswith(RAG)
+        plain, at, source = plain.partition("@") if rag else (plain, "", "")
         try:
             [model] = self._models.chosen(plain.removeprefix(RAG) or " ")
         except UnknownModel:
             raise unknown(name, self.chatting()) from None
-        return Choice(model=model.name, rag=rag, inline=inline, only_quotes=model.answers.needs_passages)
+        return Choice(
+            model=model.name,
+            rag=rag,
+            inline=inline,
+            only_quotes=model.answers.needs_passages,
+            source=source.removesuffix(_LATEST) if at else None,
+        )
 
     def check_embedding(self, name: str) -> None:
         """Raise a 404 if the name isn't the embedding model's."""

@@ -54,7 +54,7 @@ async def test_an_agent_searches_and_reads(quoting: Site, mode: str) -> None:
 
     [result] = found.structured_content["results"]
     assert (result["id"], result["title"]) == (quoting.lantern, "Lantern")
-    assert result["url"] == f"{quoting.url}/rag/documents/{quoting.lantern}/text"
+    assert result["url"] == f"{quoting.url}/documents/{quoting.lantern}"
     assert "six in the evening" in document.structured_content["text"]
     assert document.structured_content["metadata"]["tags"] == ["light"]
     for told in (found, document):  # ChatGPT reads the text, others the structure

@@ -95,6 +95,20 @@ async def test_a_chat_streams_unless_told_otherwise(
     assert {"total_duration", "load_duration", "prompt_eval_duration", "eval_duration"} <= lines[-1].keys()
 
 
+async def test_a_client_filters_by_the_model_s_name(quoter: ollama.AsyncClient, quoting: Site) -> None:
+    for name in (f"{QUOTES}@s", f"{QUOTES}@s:latest", f"{QUOTES}@s:inline"):
+        told = await quoter.chat(name, WHEN)
+        assert (told.message.content or "").startswith("The lantern on the pier is lit at six in the evening. [1]")
+    bare = {"model": f"{QUOTES}@elsewhere", "messages": WHEN, "stream": False}
+    elsewhere = await quoting.http.post("/api/chat", json=bare)
+    shown = await quoter.show(f"{QUOTES}@s")
+
+    assert elsewhere.json()["ragSources"] == []
+    assert shown.capabilities == ["completion"]
+    with pytest.raises(ollama.ResponseError, match="not found"):
+        await quoter.chat("gemma@s", WHEN)
+
+
 async def test_a_server_that_only_quotes_quotes_by_each_way_to_ask(quoter: ollama.AsyncClient, quoting: Site) -> None:
     chatted = await quoter.chat(QUOTES, WHEN)
     inline = await quoter.chat(f"{QUOTES}:inline", WHEN)

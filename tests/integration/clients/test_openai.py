@@ -92,7 +92,7 @@ async def test_an_answer_carries_its_sources_in_each_place_that_clients_read(
     cited = annotation.url_citation
     assert text[cited.start_index : cited.end_index] == "[1]"
     assert cited.title == "Lantern"
-    assert cited.url.startswith(f"{quoting.url}/rag/documents/{quoting.lantern}/text#")
+    assert cited.url.startswith(f"{quoting.url}/documents/{quoting.lantern}?chunk=")
     more: Any = told.model_extra
     assert more["citations"] == [cited.url]
     assert (more["ragUsed"], [each["documentId"] for each in more["ragSources"]]) == (True, [quoting.lantern])
@@ -100,11 +100,16 @@ async def test_an_answer_carries_its_sources_in_each_place_that_clients_read(
     assert told.usage.total_tokens == told.usage.prompt_tokens + told.usage.completion_tokens > 20
 
 
-async def test_the_link_of_a_citation_leads_to_the_text(quoter: openai.AsyncOpenAI, quoting: Site) -> None:
+async def test_the_link_of_a_citation_opens_its_passage_in_a_browser(quoter: openai.AsyncOpenAI, quoting: Site) -> None:
     told = await quoter.chat.completions.create(model=QUOTES, messages=WHEN)
 
     annotation = (told.choices[0].message.annotations or [])[0]
-    assert "six in the evening" in (await quoting.http.get(annotation.url_citation.url)).text
+    url = annotation.url_citation.url
+    page = await quoting.http.get(url, headers={"Accept": "text/html"})
+    chunks = (await quoting.http.get(f"/rag/documents/{quoting.lantern}/chunks")).json()["items"]
+    [passage] = [each for each in chunks if each["metadata"]["chunkId"] == url.partition("?chunk=")[2]]
+    assert page.headers["content-type"].startswith("text/html")
+    assert "six in the evening" in passage["text"]
 
 
 @pytest.mark.feature(182)

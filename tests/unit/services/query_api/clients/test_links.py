@@ -25,8 +25,8 @@ LINKS = Links("https://kb.example/")
 @pytest.mark.parametrize(
     ("metadata", "link"),
     [
-        ({}, "https://kb.example/rag/documents/d/text#chunk=1"),
-        ({"url": "file:///a"}, "https://kb.example/rag/documents/d/text#chunk=1"),
+        ({}, "https://kb.example/documents/d?chunk=c1"),
+        ({"url": "file:///a"}, "https://kb.example/documents/d?chunk=c1"),
         ({"url": "https://a.example/x.pdf", "pageNumber": 3}, "https://a.example/x.pdf#page=3&chunk=1"),
         (
             {"url": "https://a.example/x?y=1#part"},
@@ -59,7 +59,5 @@ def test_every_passage_is_a_source_in_the_order_of_the_numbers_and_one_that_is_n
 def test_the_list_of_sources_has_the_cited_ones_only() -> None:
     sources = LINKS.sources(an_answer("At six [2].", a_passage(1), a_passage(2)))
 
-    assert source_list(sources) == (
-        "\n\n**Sources**\n\n2. [Title (2)](https://kb.example/rag/documents/d/text#chunk=2)"
-    )
+    assert source_list(sources) == ("\n\n**Sources**\n\n2. [Title (2)](https://kb.example/documents/d?chunk=c2)")
     assert source_list([]) == ""
