@@ -4,14 +4,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
 import structlog
-from litestar import Litestar, MediaType, Router
+from litestar import Litestar, MediaType, Response, Router
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.di import Provide
+from litestar.exceptions import NotFoundException
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
@@ -41,7 +42,7 @@ from services.query_api.http.lanes import in_lane, index_of
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.openapi import MORE_LINES, DescribedRoutes, openapi
-from services.query_api.http.problems import HANDLERS, REQUEST_ID, Problem
+from services.query_api.http.problems import HANDLERS, REQUEST_ID, AnyRequest, Problem, on_http_exception
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import ApiRequest
@@ -52,7 +53,7 @@ from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.ingest import batch, unchanged_check
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops import erase, generations, log_state, tenants
+from services.query_api.ops import erase, generations, keys, log_state, tenants
 from services.query_api.ops.eraser import Eraser, no_siblings
 from services.query_api.ops.file_rewrites import FileRewrites
 from services.query_api.ops.generation_comparer import GenerationComparer
@@ -187,7 +188,7 @@ def make_api(parts: ApiParts) -> Litestar:
     )
     provided: dict[str, object] = {
         "retriever": retriever,
-        "searching": Searching(retriever, parts.past, QueryExpander(parts.models, rate)),
+        "searching": Searching(retriever, parts.past, QueryExpander(parts.models, rate), settings.min_score),
         "metrics": metrics,
         "submissions": submissions,
         "batch_limits": batch.BatchLimits(item_bytes=settings.max_body),
@@ -212,6 +213,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "service": DeadLetterService(
             log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
         ),
+        "api_keys": keys.ApiKeys(settings),
         "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
         "feed": changes.ChangeFeed(parts.log, parts.notices, signer),
         "operations": log_state.LogOperations(parts.log, parts.publish),
@@ -236,7 +238,8 @@ def make_api(parts: ApiParts) -> Litestar:
         mcp_route(McpEndpoint(tools, parts.version)),
         console.index_page,
     ]
-    provided["console"] = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES})
+    pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES})
+    provided["console"] = pages
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [*(route for route in routes if route is not chat.chat), *_OLLAMA]
     return Litestar(
@@ -264,7 +267,7 @@ def make_api(parts: ApiParts) -> Litestar:
         ],
         before_request=note_begin,
         guards=[KnownQuery()],
-        exception_handlers=HANDLERS,
+        exception_handlers={**HANDLERS, NotFoundException: _missing(pages)},
         before_send=[AllowedMethods(), _Observer(metrics)],
         request_class=ApiRequest,
         request_max_body_size=None,  # `Admission` knows each route's limit
@@ -308,6 +311,16 @@ def request_id(scope: Scope) -> str:
         scope["state"][REQUEST_ID] = given if _TOKEN.fullmatch(given) else uuid4().hex
     id_: str = scope["state"][REQUEST_ID]
     return id_
+
+
+def _missing(pages: console.Console) -> Callable[[AnyRequest, NotFoundException], Response[Any]]:
+    """Return the handler of unknown addresses: a person gets a page, a program the problem."""
+
+    def handled(request: AnyRequest, error: NotFoundException) -> Response[Any]:
+        reads = request.method == "GET" and console.shows_pages(request)
+        return pages.missing() if reads else on_http_exception(request, error)
+
+    return handled
 
 
 def _giver(value: T) -> Callable[[], T]:

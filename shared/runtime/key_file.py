@@ -5,7 +5,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from shared.settings import ConfigurationError, Role, Settings, checked_tenant
+from shared.errors import Rejected
+from shared.settings import ROLES, SHORT_KEY, ConfigurationError, Role, Settings, checked_tenant
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +35,17 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def id(self) -> str:
         """Return 16 hex digits that name the key in lists and in the audit trail."""
         return key_id(bytes.fromhex(self.sha256))
+
+
+class KeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as lists show it."""
+
+    id: str
+    tenant: str
+    roles: tuple[Role, ...]
+    created: str | None
+    note: str
+    revocable: bool  # it is in the file; the others are set in SLUICE_API_KEYS
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -123,6 +135,41 @@ def read_keys(path: Path) -> tuple[KeyRecord, ...]:
         return ()
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigurationError(f"the file of API keys {path} can't be read: {error}") from None
+
+
+def listed_keys(settings: Settings) -> list[KeyView]:
+    """Return the keys of the file and of the environment. Raises ConfigurationError as `read_keys`."""
+    found = [
+        KeyView(id=each.id, tenant=each.tenant, roles=each.roles, created=each.created, note=each.note, revocable=True)
+        for each in read_keys(settings.key_file)
+    ]
+    for key in settings.keys:
+        short = f"; shorter than {SHORT_KEY} characters" if len(key.key) < SHORT_KEY else ""
+        roles = tuple(role for role in ROLES if role in key.roles)
+        id_ = key_id(digest_of(key.key.encode()))
+        note = f"SLUICE_API_KEYS{short}"
+        found.append(KeyView(id=id_, tenant=key.tenant, roles=roles, created=None, note=note, revocable=False))
+    return found
+
+
+def revoke_keys(settings: Settings, ids: Collection[str]) -> list[KeyRecord]:
+    """Remove the keys from the file, and return them.
+
+    Raises:
+        Rejected: a key isn't in the file, so none was revoked. ConfigurationError: the file can't be read or written.
+    """
+    with editing(settings.key_file) as keys:
+        if unknown := [id_ for id_ in ids if id_ not in {key.id for key in keys}]:
+            fixed = {key_id(digest_of(key.key.encode())) for key in settings.keys}
+            why = (
+                "is set in SLUICE_API_KEYS: remove it there and restart the servers"
+                if unknown[0] in fixed
+                else f"is not in {settings.key_file}"
+            )
+            raise Rejected(f"the key {unknown[0]} {why}; no key was revoked", "no_key")
+        gone = [key for key in keys if key.id in ids]
+        keys[:] = [key for key in keys if key.id not in ids]
+    return gone
 
 
 @contextmanager

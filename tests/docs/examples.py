@@ -105,6 +105,8 @@ REQUESTS: Final[Mapping[str, RouteExample]] = {
     "ops_tenants": RouteExample(),
     "ops_tenant": RouteExample(path={"tenant": "default"}),
     "ops_tenants_erase": RouteExample(body={"tenant": "default"}),
+    "ops_keys": RouteExample(),
+    "ops_key_revoke": RouteExample(path={"key_id": "5f0c1d2e3a4b5c6d"}),
     "ops_config": RouteExample(),
     "ops_lag": RouteExample(),
     "ops_groups": RouteExample(),

@@ -134,15 +134,105 @@ def test_a_question_is_asked_of_the_chosen_source_alone(page: Page) -> None:
     expect(page.locator(".answer")).not_to_contain_text("nine hours")
 
 
-def test_a_search_counts_what_its_filters_would_leave_and_takes_them_by_a_click(page: Page) -> None:
+def test_a_search_counts_the_fields_of_its_result_and_filters_by_a_click(page: Page) -> None:
     page.goto("/search?q=lamp")
     sources = page.get_by_role("group", name="Source")
 
-    sources.get_by_role("button", name="manual 1").click()
+    sources.get_by_role("button", name=re.compile("^manual")).click()
 
     expect(page).to_have_url(re.compile(r"source=manual"))
     expect(sources).to_have_count(0)  # one is left, so that there is nothing to choose
     expect(page.locator(".passage").first).to_contain_text("lamp")
+
+
+def test_a_search_that_finds_nothing_relevant_says_so(page: Page) -> None:
+    page.goto("/search?q=zeppelin+quartet+rehearsal")
+
+    expect(page.get_by_text("Nothing relevant was found.")).to_be_visible()
+    expect(page.locator(".meter").first).to_have_text("not relevant")
+    page.goto("/search?q=when+is+the+lamp+on+the+pier+lit")
+    expect(page.locator(".meter").first).to_have_text(re.compile("^(strong|fair)$"))
+    expect(page.get_by_text("Nothing relevant was found.")).to_have_count(0)
+
+
+def test_many_documents_are_chosen_tagged_and_deleted_together(page: Page, house: httpx.Client) -> None:
+    heap = [{"source": "heap", "path": f"{n}.md", "title": f"Leaf {n}", "tags": ["a"], "text": "A"} for n in range(3)]
+    ids = ingested(house, heap)
+    page.goto("/documents?source=heap")
+    page.get_by_label("Choose Leaf 0").check()
+    page.get_by_role("button", name="All shown").click()
+    page.get_by_label("Tag for the chosen documents").fill("red")
+    page.get_by_role("button", name="Add tag").click()
+    expect(page.locator(".notice").first).to_contain_text("3 documents will be tagged.")
+    deadline = time.monotonic() + 60
+    while not all(house.get(f"/rag/documents/{id_}").json()["tags"] == ["a", "red"] for id_ in ids):
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)  # another process
+
+    page.get_by_label("Choose Leaf 0").check()
+    page.get_by_label("Choose Leaf 1").check()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete 2 documents?").click()
+    expect(page.locator(".document")).to_have_count(1, timeout=60_000)
+    expect(page.locator(".document")).to_contain_text("2.md")
+
+
+def test_a_failed_document_says_why_and_is_tried_again(page: Page, house: httpx.Client) -> None:
+    house.post("/rag/ingest/upload", files={"file": ("again.pdf", BROKEN)}, data={"source": "torn"})
+    page.goto("/documents?source=torn")
+
+    expect(page.locator(".document .error")).not_to_be_empty()
+    expect(page.locator("nav .count")).to_have_text(re.compile(r"\d+"))
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".notice").first).to_contain_text("It is processed again.")
+
+
+def test_conversations_stay_in_the_browser_until_it_signs_out(browser: Browser, server: Server) -> None:
+    context = opened(browser, base_url=server.url)
+    page = context.new_page()
+    page.goto("/")
+    page.get_by_label("API key").fill(ADMIN)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_label("Your question").fill("How long does one filling of oil last?")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Copy")).to_be_visible()
+    expect(page.locator(".sources .meter")).to_have_count(0)  # what was cited never looks like a bad passage
+    page.reload()
+    page.get_by_role("button", name="How long does one filling of oil last?").click()
+    expect(page.locator(".answer")).to_contain_text("nine hours")
+    expect(page.locator(".answer .cite").first).to_be_visible()
+
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    assert page.evaluate("localStorage.length") == 0
+    context.close()
+
+
+def test_a_citation_s_link_opens_its_passage_after_the_sign_in(
+    browser: Browser, server: Server, house: httpx.Client
+) -> None:
+    body = {"model": "rag/extractive", "messages": [{"role": "user", "content": "How long does one filling last?"}]}
+    url = house.post("/v1/chat/completions", json=body).json()["citations"][0]
+    context = opened(browser, base_url=server.url)
+    page = context.new_page()
+    page.goto(url)
+    page.get_by_label("API key").fill("key-of-the-reader")
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.locator("h1")).to_have_text("The lamp")
+    expect(page.locator(".chunk.hit")).to_contain_text("One filling lasts nine hours")
+    context.close()
+
+
+def test_settings_show_keys_and_what_is_in_force(page: Page) -> None:
+    page.goto("/nowhere")
+    expect(page.locator("h1")).to_have_text("There is no such page")
+    page.get_by_role("link", name="house").click()
+
+    expect(page.locator("h1")).to_have_text("Settings")
+    expect(page.get_by_text("sluice keys new --tenant house")).to_be_visible()
+    expect(page.locator(".settings .card").first).to_contain_text("attacked")
+    expect(page.locator(".settings .card").last).to_contain_text("SLUICE_CHAT")
 
 
 def test_a_search_marks_words_explains_and_filters_by_a_click(page: Page) -> None:
@@ -418,6 +508,7 @@ def views(ids: list[str]) -> list[str]:
         "/overview",
         "/generations",
         "/dead-letters",
+        "/settings",
     ]
 
 

@@ -44,6 +44,7 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "ops_erase": {"json": {"documentIds": ["secretid"]}},
     "ops_forget": {"json": {"dryRun": True}},
     "ops_tenants_erase": {"json": {"tenant": "secrettenant", "confirm": 0}},
+    "ops_key_revoke": {},
     "ops_generations_start": {"json": BUILD},
     "ops_generations_switch": {"json": {"id": "secretid"}},
     "ops_generations_rollback": {"json": {}},

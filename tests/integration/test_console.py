@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from services.query_api.app import ApiParts
 from services.query_api.http.auth import Keyring
 from shared.runtime import key_file
-from shared.runtime.key_file import digest_of, editing, new_key
+from shared.runtime.key_file import digest_of, editing, key_id, new_key
 from shared.settings import parse_api_keys
 from shared.state.sessions import COLLECTION, SESSION_S, Sessions
 from tests.fakes.store import MemoryStore
@@ -71,6 +71,54 @@ async def test_a_browser_gets_the_page_at_every_address_with_nothing_inline_or_f
     assert "unsafe" not in reply.headers["content-security-policy"]
     assert not re.search(r"\son\w+=|style=|javascript:|https?://", reply.text)
     assert reply.headers["cache-control"] == "no-store"
+
+
+async def test_an_unknown_address_is_a_page_for_people_and_a_problem_for_programs(app: Litestar) -> None:
+    async with a_client(app) as client:
+        page = await client.get("/nowhere/at/all", headers=BROWSER)
+        told = await client.get("/nowhere/at/all")
+        sent = await client.post("/nowhere", headers=BROWSER)
+
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "data-session" in page.text
+    assert "Not found" in page.text
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert problem(told, 404) == "there is no route /nowhere/at/all"
+    problem(sent, 404)
+
+
+async def test_each_menu_has_one_word_for_one_thing(app: Litestar) -> None:
+    async with a_client(app) as client:
+        page = await client.get("/", headers=BROWSER)
+
+    named = re.findall(r"<span>([^<]+)</span></a></li>", page.text)
+    assert named == ["Ask", "Search", "Documents", "Overview", "Generations", "Dead letters"]
+
+
+async def test_keys_are_listed_and_revoked_by_an_admin_of_their_tenant(parts: ApiParts, tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    _, mine = new_key("house", ("query",), "2026-11-20T18:00:00Z", "kitchen")
+    _, theirs = new_key("other", ("query",), "2026-11-20T18:00:00Z")
+    with editing(file) as keys:
+        keys += [mine, theirs]
+    fixed = SecretStr("a-long-key-of-the-house:house:admin,a-long-key-of-another:other:operator")
+    app = an_app(parts, settings=parts.settings.model_copy(update={"api_keys": fixed, "keys_file": file}))
+    async with a_client(app) as admin, a_client(app) as operator:
+        admin.headers["X-API-Key"], operator.headers["X-API-Key"] = "a-long-key-of-the-house", "a-long-key-of-another"
+        seen = (await admin.get("/ops/keys")).json()["items"]
+        everything = (await operator.get("/ops/keys")).json()["items"]
+        foreign = await admin.delete(f"/ops/keys/{theirs.id}")
+        set_elsewhere = await admin.delete(f"/ops/keys/{seen[1]['id']}")
+        gone = await admin.delete(f"/ops/keys/{mine.id}")
+        left = (await admin.get("/ops/keys")).json()["items"]
+
+    assert [(each["note"], each["revocable"]) for each in seen] == [("kitchen", True), ("SLUICE_API_KEYS", False)]
+    assert len(everything) == 4
+    assert "sha256" not in str(everything)
+    problem(foreign, 404)
+    problem(set_elsewhere, 409, "NO_KEY")
+    assert (gone.status_code, gone.json()["id"]) == (200, mine.id)
+    assert [each["id"] for each in left] == [seen[1]["id"]]
 
 
 async def test_the_page_s_files_may_be_kept_for_ever(app: Litestar) -> None:
@@ -161,7 +209,8 @@ async def test_a_browser_signs_in_reads_and_signs_out(app: Litestar) -> None:
     attributes = {part.strip().lower() for part in reply.headers["set-cookie"].split(";")[1:]}
     assert {"httponly", "samesite=strict", "secure", "path=/"} <= attributes
     assert "key-reader" not in str(reply.headers) + reply.text
-    assert reply.json() == {"keys": True, "signedIn": True, "tenant": "reader", "roles": ["query"]}
+    id_ = key_id(digest_of(b"key-reader"))
+    assert reply.json() == {"keys": True, "signedIn": True, "tenant": "reader", "key": id_, "roles": ["query"]}
     assert listed.status_code == 200
     assert "reader" in page.text
     assert problem(stranger, 401)
@@ -255,6 +304,7 @@ async def test_where_no_keys_are_set_everybody_is_signed_in(parts: ApiParts) -> 
         "keys": False,
         "signedIn": True,
         "tenant": "default",
+        "key": "",
         "roles": ["ingest", "query", "admin", "operator"],
     }
     assert problem(refused, 409)

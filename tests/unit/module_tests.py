@@ -40,6 +40,7 @@ TESTED_BY: Final = {
     "services/operator_cli/commands/log_tools.py": "tests/unit/services/operator_cli/actions/test_log_tools.py",
     "services/query_api/http/audit.py": "tests/integration/test_audit.py",
     "services/query_api/ops/tenants.py": "tests/integration/test_erase.py",
+    "services/query_api/ops/keys.py": "tests/integration/test_console.py",
     "services/query_api/ops/audit.py": "tests/integration/test_audit.py",
     "services/query_api/ops/log_state.py": "tests/integration/test_ops.py",
     "shared/log/kafka/groups.py": "tests/contract/test_groups.py",

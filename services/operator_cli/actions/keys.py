@@ -8,8 +8,9 @@ import msgspec
 
 from services.operator_cli.audited import record_keys
 from services.operator_cli.client import Misuse
-from shared.runtime.key_file import KeyRecord, digest_of, editing, key_id, new_key, read_keys
-from shared.settings import ROLES, SHORT_KEY, Settings, load_settings
+from shared.errors import Rejected
+from shared.runtime.key_file import KeyRecord, editing, listed_keys, new_key, revoke_keys
+from shared.settings import ROLES, Settings, load_settings
 
 
 class NewKey(NamedTuple):
@@ -50,18 +51,7 @@ def make(tenant: str, roles: Sequence[str], note: str) -> NewKey:
 
 def listed() -> list[dict[str, Any]]:
     """Return the keys of the file and of the environment. Raises ConfigurationError as `read_keys`."""
-    settings = load_settings()
-    rows = [{"id": each.id, **msgspec.structs.asdict(each)} for each in read_keys(settings.key_file)]
-    for row in rows:
-        del row["sha256"]
-    for key in settings.keys:
-        short = f"; shorter than {SHORT_KEY} characters" if len(key.key) < SHORT_KEY else ""
-        roles = tuple(role for role in ROLES if role in key.roles)
-        id_ = key_id(digest_of(key.key.encode()))
-        rows.append(
-            {"id": id_, "tenant": key.tenant, "roles": roles, "created": None, "note": f"SLUICE_API_KEYS{short}"}
-        )
-    return rows
+    return [msgspec.structs.asdict(each) for each in listed_keys(load_settings())]
 
 
 def revoked(ids: Sequence[str]) -> list[str]:
@@ -71,21 +61,13 @@ def revoked(ids: Sequence[str]) -> list[str]:
         Misuse: a key isn't in the file, so none was revoked. ConfigurationError: the file can't be read or written.
     """
     settings = load_settings()
-    with editing(settings.key_file) as keys:
-        if unknown := [id_ for id_ in ids if id_ not in {key.id for key in keys}]:
-            fixed = {key_id(digest_of(key.key.encode())) for key in settings.keys}
-            why = (
-                "is set in SLUICE_API_KEYS: remove it there and restart the servers"
-                if unknown[0] in fixed
-                else f"is not in {settings.key_file}"
-            )
-            raise Misuse(f"the key {unknown[0]} {why}; no key was revoked")
-        gone = [key for key in keys if key.id in ids]
-        keys[:] = [key for key in keys if key.id not in ids]
-        none_left = not keys and not settings.keys
+    try:
+        gone = revoke_keys(settings, ids)
+    except Rejected as error:
+        raise Misuse(error.sentence) from None
     record_keys(settings, "keys revoke", [(key.tenant, key.id) for key in gone])
     sentences = [f"revoked {key.id} of {key.tenant}" for key in gone]
-    if none_left:
+    if not listed_keys(settings):
         sentences.append("No key is left, so every request is refused; sluice keys new makes one.")
     return sentences
 

@@ -22,13 +22,16 @@ def search(
     """Search for passages."""
     from services.operator_cli.terminal import console, hit_lines, print_json
 
-    reply = client_of(context).search(query, top_k=top_k, filters=filters_of(source, tags), explain=explain)
+    wordy = explain or not as_json
+    reply = client_of(context).search(query, top_k=top_k, filters=filters_of(source, tags), explain=wordy)
     if as_json:
         print_json(reply)
         return
     out = console()
     if not reply["results"]:
         out.print("nothing found")
+    elif all(hit["score"] < reply.get("threshold", 0.0) for hit in reply["results"]):
+        out.print("nothing relevant was found; an answer would use none of these nearest passages:")
     for line in hit_lines(reply["results"]):
         out.print(line)
 

@@ -29,18 +29,17 @@ class View(NamedTuple):
 
     path: str
     name: str
-    short: str  # the label on a phone
     role: str  # the role that may see it
     icon: str  # SVG path in a box of 24 by 24
 
 
 VIEWS: Final = (
-    View("/", "Ask", "Ask", "query", "M4 5h16v11H9l-5 4z"),
-    View("/search", "Search", "Search", "query", "M10.5 4a6.5 6.5 0 1 1 0 13a6.5 6.5 0 0 1 0-13M15.5 15.5L21 21"),
-    View("/documents", "Documents", "Files", "", "M6 3h8l4 4v14H6zM14 3v4h4M9 12h6M9 16h6"),
-    View("/overview", "Overview", "Overview", "query", "M4 20V11M10 20V4M16 20v-7M22 20H2"),
-    View("/generations", "Generations", "Index", "query", "M12 3l9 5-9 5-9-5zM3 13l9 5 9-5"),
-    View("/dead-letters", "Dead letters", "Failed", "admin", "M3 6h18v12H3zM3 7l9 7 9-7"),
+    View("/", "Ask", "query", "M4 5h16v11H9l-5 4z"),
+    View("/search", "Search", "query", "M10.5 4a6.5 6.5 0 1 1 0 13a6.5 6.5 0 0 1 0-13M15.5 15.5L21 21"),
+    View("/documents", "Documents", "", "M6 3h8l4 4v14H6zM14 3v4h4M9 12h6M9 16h6"),
+    View("/overview", "Overview", "query", "M4 20V11M10 20V4M16 20v-7M22 20H2"),
+    View("/generations", "Generations", "query", "M12 3l9 5-9 5-9-5zM3 13l9 5 9-5"),
+    View("/dead-letters", "Dead letters", "admin", "M3 6h18v12H3zM3 7l9 7 9-7"),
 )
 ASSETS: Final = "/console/assets"
 # No content from other sites, no inline scripts. With trusted types, no string of a document can become markup.
@@ -62,6 +61,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     keys: bool
     signed_in: bool
     tenant: str | None
+    key: str  # its id, as the audit trail names it
     roles: list[str]
 
 
@@ -84,17 +84,26 @@ class Console:
 
     async def page(self, request: AnyRequest) -> Response[str]:
         """Return the page. Its script shows the view that the URL names."""
+        view = next((each.name for each in VIEWS if each.path == request.scope["path"]), "Documents")
+        return self._page(await self.session(request), view)
+
+    def missing(self) -> Response[str]:
+        """Return the page of an unknown address, with a 404. Its script finds out who is signed in."""
+        keys = self._keyring.needed
+        return self._page(_session(None if keys else ANYBODY, keys=keys), "Not found", status_code=404)
+
+    def _page(self, session: Session, view: str, status_code: int = 200) -> Response[str]:
         html = self._templates.render_template(
             "page.html",
             assets=f"{ASSETS}/{self._stamp}",
             modules=sorted(name for name in self._assets if name.endswith(".js")),
-            session=msgspec.json.encode(await self.session(request)).decode(),
-            view=next((each.name for each in VIEWS if each.path == request.scope["path"]), "Documents"),
+            session=msgspec.json.encode(session).decode(),
+            view=view,
             version=self._version,
             views=[each._asdict() for each in VIEWS],  # the template reads them by name
         )
         headers = {**_GUARDED, "Cache-Control": "no-store", "Vary": "Accept, Cookie"}
-        return Response(html, media_type=MediaType.HTML, headers=headers)
+        return Response(html, media_type=MediaType.HTML, headers=headers, status_code=status_code)
 
     def plain(self) -> Response[str]:
         """Return the index of routes as text."""
@@ -147,7 +156,8 @@ class Console:
 
 def _session(caller: Caller | None, *, keys: bool) -> Session:
     roles: list[str] = [] if caller is None else [role for role in ROLES if caller.may(role)]
-    return Session(keys=keys, signed_in=caller is not None, tenant=caller.tenant if caller else None, roles=roles)
+    tenant, key = (caller.tenant, caller.key) if caller else (None, "")
+    return Session(keys=keys, signed_in=caller is not None, tenant=tenant, key=key, roles=roles)
 
 
 def _cookie(request: AnyRequest, value: str, max_age_s: int) -> Cookie:
@@ -176,14 +186,20 @@ async def _from_own_page(connection: ASGIConnection, _: BaseRouteHandler) -> Non
 @route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={OPEN: True, PAGE: True}, status_code=200)
 async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[Any]:
     """Return the console to a browser, and the index of routes to other clients, as JSON or text."""
-    wanted = request.accept.best_match(["application/json", "text/html", "text/plain"])
-    if "text/html" in request.headers.get("accept", "") and wanted == "text/html":
+    if shows_pages(request):
         return await console.page(request)
+    wanted = request.accept.best_match(["application/json", "text/plain"])
     return console.plain() if wanted == "text/plain" else console.index()
 
 
+def shows_pages(request: AnyRequest) -> bool:
+    """Return whether a browser asks, which shows its user what it gets."""
+    wanted = request.accept.best_match(["application/json", "text/html", "text/plain"])
+    return "text/html" in request.headers.get("accept", "") and wanted == "text/html"
+
+
 @route(
-    ["/search", "/documents", "/documents/{document_id:str}", "/overview", "/generations", "/dead-letters"],
+    [*(each.path for each in VIEWS[1:]), "/documents/{document_id:str}", "/settings"],
     http_method=["GET", "HEAD"],
     include_in_schema=False,
     opt={OPEN: True, PAGE: True},

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import structlog
 from litestar import Request
 from litestar.handlers import BaseRouteHandler
@@ -33,6 +34,15 @@ def note_change(document_id: str, result: AuditResult = "accepted") -> None:
     visit = _current.get()
     if visit is not None:
         visit.trail.change(visit.call, document_id, result)
+
+
+def note_key(tenant: str, key: str) -> None:
+    """Note that the current request has revoked the key."""
+    visit = _current.get()
+    if visit is not None:
+        visit.trail.add(
+            msgspec.structs.replace(visit.entry("done", None, ()), tenant=tenant, key=key, action="key_revoked")
+        )
 
 
 def note_caller(caller: Caller) -> None:

@@ -319,7 +319,8 @@ def _on_pipeline_error(request: AnyRequest, error: PipelineError) -> Response[by
     return answer(request, problem)
 
 
-def _on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+    """Return the response for an error of the framework's."""
     if isinstance(error, ValidationException):
         return answer(request, _of_validation(error))
     if error.detail == "client disconnected prematurely":
@@ -343,6 +344,6 @@ def _on_bug(request: AnyRequest, error: Exception) -> Response[bytes]:
 HANDLERS: ExceptionHandlersMap = {
     Problem: _on_problem,
     PipelineError: _on_pipeline_error,
-    HTTPException: _on_http_exception,
+    HTTPException: on_http_exception,
     Exception: _on_bug,
 }

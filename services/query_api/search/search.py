@@ -117,6 +117,7 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     warnings: list[str] = []
     query: str | None = None  # what was searched for, with `explain`
     related: list[str] | None = None  # with `explain`: the related questions that were searched
+    threshold: float | None = None  # with `explain`: the score from which answers use a passage (SLUICE_MIN_SCORE)
     timings: Timings | None = None
 
 
@@ -144,6 +145,7 @@ class Searching(NamedTuple):
     retriever: Retriever
     past: PastIndexes
     expander: QueryExpander
+    threshold: float  # the score from which answers use a passage
 
 
 def question_of(value: str, field: str) -> str:
@@ -178,6 +180,7 @@ class CheckedSearch(NamedTuple):
     end: int  # the page ends after so many results or groups
     reach: int  # so many hits are searched: more than are shown if only some of them are
     options: SearchBody
+    threshold: float
 
 
 @post(
@@ -228,7 +231,7 @@ async def _check(options: SearchBody, request: ApiRequest, searching: Searching,
     Raises:
         Problem: 400 or 422, an option is invalid or can't be combined with another; 409, the past index isn't built.
     """
-    of, (retriever, past, expander) = options, searching
+    of, (retriever, past, expander, threshold) = options, searching
     question = question_of(of.query, f"{at}query")
     where = filters_of(of.filters, f"{at}filters")
     if of.as_of is not None:
@@ -251,7 +254,7 @@ async def _check(options: SearchBody, request: ApiRequest, searching: Searching,
     reach = min(MOST, max(2 * DEPTH, WIDER * end)) if picks else end
     turns = [Turn(role=each.role, content=each.content) for each in of.conversation_history]
     query = spelled_out([*turns, Turn(role="user", content=question)])
-    return CheckedSearch(retriever, expander, request.user.tenant, query, where, facets, end, reach, of)
+    return CheckedSearch(retriever, expander, request.user.tenant, query, where, facets, end, reach, of, threshold)
 
 
 async def _reply(search: CheckedSearch) -> SearchReply:
@@ -284,6 +287,7 @@ async def _reply(search: CheckedSearch) -> SearchReply:
         warnings=[*found.warnings, *doubts],
         query=search.query if of.explain else None,
         related=found.related if of.explain and of.expansion is not None else None,
+        threshold=search.threshold if of.explain else None,
         timings=_timings(found) if of.explain else None,
     )
 

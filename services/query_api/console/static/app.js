@@ -9,6 +9,7 @@ import document_ from "./document.js";
 import generations from "./generations.js";
 import overview from "./overview.js";
 import search from "./search.js";
+import settings from "./settings.js";
 
 const root = document.documentElement;
 const main = document.getElementById("view");
@@ -20,6 +21,7 @@ const ROUTES = [
   [/^\/overview$/, "Overview", overview],
   [/^\/generations$/, "Generations", generations],
   [/^\/dead-letters$/, "Dead letters", deadLetters],
+  [/^\/settings$/, "Settings", settings],
 ];
 
 let session = JSON.parse(root.dataset.session);
@@ -65,6 +67,7 @@ function show(moved) {
   }
   root.classList.toggle("locked", !session.signedIn);
   who();
+  if (session.signedIn && app.may("admin")) letters();
   if (!session.signedIn) return signIn();
   const found = pattern.exec(path);
   view(main, { ...app, may: app.may, session, signal: leave.signal, params: new URLSearchParams(location.search), id: found?.[1] ? decodeURIComponent(found[1]) : null });
@@ -74,16 +77,25 @@ function show(moved) {
   }
 }
 
+/** Show how many dead letters there are beside their link. */
+async function letters() {
+  const link = document.querySelector('nav a[href="/dead-letters"]');
+  const found = await get("/ops/dead-letters", { limit: 1 }).catch(() => null);
+  link.querySelector(".count")?.remove();
+  if (found?.total) link.append(h("span", { class: "count", title: `${found.total} dead letters` }, String(found.total)));
+}
+
 function missing() {
   fill(main, h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "/" }, "Ask your documents"), " instead."));
 }
 
 function who() {
   const box = document.getElementById("who");
-  if (!session.keys || !session.signedIn) return fill(box);
+  if (!session.signedIn) return fill(box);
+  if (!session.keys) return fill(box, h("a", { class: "tenant", href: "/settings" }, "Settings"));
   return fill(
     box,
-    h("span", { class: "tenant", title: `May: ${session.roles.join(", ")}` }, session.tenant),
+    h("a", { class: "tenant", href: "/settings", title: `Settings. May: ${session.roles.join(", ")}` }, session.tenant),
     h("button", { type: "button", class: "quiet", "aria-label": "Sign out", title: "Sign out", onclick: signOut }, icon("out")),
   );
 }
@@ -107,7 +119,7 @@ function signIn(problem) {
     try {
       await request("POST", "/console/session", { body: { key: key.value } });
       session = await get("/console/session");
-      if (session.signedIn) show(true);
+      if (session.signedIn) location.reload(); // nothing that another key saw stays on the page
       else signIn("The browser did not keep the session. Open the page by https://.");
     } catch (error) {
       signIn(error.status === 401 ? "This server doesn't know that key." : error.sentence);
@@ -120,8 +132,8 @@ function signIn(problem) {
 
 async function signOut() {
   await request("DELETE", "/console/session").catch(() => {});
-  session = { ...session, signedIn: false, tenant: null, roles: [] };
-  show(true);
+  for (const name of Object.keys(localStorage)) if (name.startsWith("sluice.")) localStorage.removeItem(name);
+  location.reload();
 }
 
 /** Say something in the corner. Returns what takes it away; `stay`: until then. */

@@ -7,8 +7,9 @@ import { prose } from "./prose.js";
 import { Scope } from "./scope.js";
 
 const EARLIER = 10; // turns that are sent along
+const CONVERSATIONS = 20; // that this browser keeps
 
-const kept = { turns: [], scope: null }; // a look at a citation doesn't lose the conversation
+const kept = { id: null, turns: [], scope: null, model: "" }; // a look at a citation doesn't lose the conversation
 
 export default function ask(main, app) {
   const thread = h("div", { class: "thread", "aria-live": "polite" });
@@ -22,14 +23,20 @@ export default function ask(main, app) {
     button.setAttribute("aria-label", is ? "Stop" : "Ask");
     fill(button, icon(is ? "stop" : "send"));
   };
-  const form = h("form", { class: "composer" }, bar, h("div", { class: "field" }, question, button));
+  const form = h("form", { class: "composer" }, h("div", { class: "row apart" }, bar, models()), h("div", { class: "field" }, question, button));
   const heading = h("div", { class: "hero" }, h("h1", {}, "Ask your documents"), h("p", { class: "muted" }, "Answers come from what the documents say now, and each shows the passages it rests on."));
   const fresh = h("button", { type: "button", class: "quiet fresh", onclick: () => restart() }, "New conversation");
   let running = null;
 
-  const restart = () => {
+  const restart = (earlier = { id: null, turns: [] }) => {
     running?.abort();
-    kept.turns = [];
+    kept.id = earlier.id;
+    kept.turns = earlier.turns.map(({ question, answer, list, cited }) => {
+      const turn = begun(question, app);
+      turn.known(list);
+      turn.ended(answer, cited);
+      return turn;
+    });
     render();
     question.focus();
   };
@@ -37,7 +44,7 @@ export default function ask(main, app) {
     const begun = kept.turns.length > 0;
     form.classList.toggle("low", begun);
     fill(thread, kept.turns.map((turn) => turn.element));
-    fill(main, h("section", { class: begun ? "ask begun" : "ask" }, begun ? [h("h1", { class: "hidden" }, "Ask your documents"), fresh] : heading, thread, form, begun ? null : suggestions(app, (text) => submit(text))));
+    fill(main, h("section", { class: begun ? "ask begun" : "ask" }, begun ? [h("h1", { class: "hidden" }, "Ask your documents"), fresh] : heading, thread, form, begun ? null : [suggestions(app, (text) => submit(text)), conversations(app, restart)]));
   };
   const grow = () => {
     question.style.height = "auto";
@@ -47,7 +54,7 @@ export default function ask(main, app) {
     if (!text.trim() || running) return;
     question.value = "";
     const earlier = kept.turns.filter((turn) => turn.answer).slice(-EARLIER).flatMap((turn) => [{ role: "user", content: turn.question }, { role: "assistant", content: turn.answer }]);
-    const turn = begun(text);
+    const turn = begun(text, app);
     kept.turns.push(turn);
     render();
     grow();
@@ -56,7 +63,8 @@ export default function ask(main, app) {
     app.signal.addEventListener("abort", () => running?.abort());
     busy(true);
     try {
-      await answered(turn, { message: text, useRag: true, stream: true, ragFilters: scope.filters ?? undefined, conversationHistory: earlier.length ? earlier : undefined }, running.signal);
+      await answered(turn, { message: text, useRag: true, stream: true, model: kept.model || undefined, ragFilters: scope.filters ?? undefined, conversationHistory: earlier.length ? earlier : undefined }, running.signal);
+      keep(app);
     } catch (error) {
       if (error.name === "AbortError") turn.stopped();
       else turn.failed(error, () => again(turn));
@@ -89,6 +97,53 @@ export default function ask(main, app) {
   if (asked && !kept.turns.length) submit(asked);
 }
 
+/** Return the choice of the model that answers; nothing where there is one. */
+function models() {
+  const choice = h("select", { "aria-label": "Model", hidden: true, onchange: () => (kept.model = choice.value) });
+  get("/v1/models").then(
+    ({ data }) => {
+      const names = data.map(({ id }) => id).filter((id) => id.startsWith("rag/") && !id.endsWith(":inline")).map((id) => id.slice(4));
+      choice.hidden = names.length < 2;
+      fill(choice, names.map((name) => h("option", { value: name }, name)));
+      choice.value = kept.model || names[0];
+    },
+    () => {},
+  );
+  return choice;
+}
+
+/** Where this browser keeps the conversations of a tenant's key; signing out empties it. */
+const place = ({ session }) => `sluice.asked.${session.tenant}.${session.key}`;
+
+function earlier(app) {
+  try {
+    return JSON.parse(localStorage.getItem(place(app))) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+function keep(app) {
+  kept.id ??= Date.now();
+  // The passages are kept without their text: what is erased here must not stay there.
+  const bare = ({ text: _, ...source }) => source;
+  const turns = kept.turns.filter((turn) => turn.answer).map(({ question, answer, list, cited }) => ({ question, answer, list: list.map(bare), cited }));
+  const all = [{ id: kept.id, turns }, ...earlier(app).filter((each) => each.id !== kept.id)];
+  try {
+    localStorage.setItem(place(app), JSON.stringify(all.slice(0, CONVERSATIONS)));
+  } catch {
+    // It is full, or the browser keeps nothing: the conversation itself goes on.
+  }
+}
+
+/** Return the earlier conversations, each opened by a click. */
+function conversations(app, open) {
+  const found = earlier(app);
+  if (!found.length) return null;
+  const box = h("section", { class: "earlier" }, h("div", { class: "row apart" }, h("h2", {}, "Earlier conversations"), h("button", { type: "button", class: "quiet", onclick: () => (localStorage.removeItem(place(app)), box.remove()) }, "Forget them")), h("p", { class: "muted" }, "Kept in this browser alone, until you sign out."), h("ul", {}, found.map((each) => h("li", {}, h("button", { type: "button", class: "link cut", dir: "auto", onclick: () => open(each) }, each.turns[0].question)))));
+  return box;
+}
+
 /** Return three questions to begin with: they come from what is there. */
 function suggestions(app, submit) {
   const box = h("div", { class: "suggestions" });
@@ -96,8 +151,11 @@ function suggestions(app, submit) {
     ({ items }) => {
       if (!items.length)
         fill(box, h("p", { class: "muted" }, "There is nothing to ask about yet. ", h("a", { href: "/documents" }, app.may("ingest") ? "Add your first documents" : "See the documents"), "."));
-      else if (items.some((each) => each.source === "samples"))
-        fill(box, ["When is the tower open in October?", "How long does one winding of the clockwork last?", "What does a ticket for the boat cost?"].map((text) => h("button", { type: "button", class: "suggestion", onclick: () => submit(text) }, text)));
+      else {
+        const samples = ["When is the tower open in October?", "How long does one winding of the clockwork last?", "What does a ticket for the boat cost?"];
+        const own = items.filter((each) => each.title).map((each) => `What does “${each.title.slice(0, 60)}” say?`);
+        fill(box, (items.some((each) => each.source === "samples") ? samples : own).map((text) => h("button", { type: "button", class: "suggestion", dir: "auto", onclick: () => submit(text) }, text)));
+      }
     },
     () => {},
   );
@@ -105,7 +163,7 @@ function suggestions(app, submit) {
 }
 
 /** Return a turn of the conversation, waiting for its answer. */
-function begun(question) {
+function begun(question, app) {
   const body = h("div", { class: "answer" }, h("p", { class: "waiting", role: "status" }, "Looking through the documents…"));
   const sources = h("div", { class: "sources" });
   const element = h("article", { class: "turn" }, h("p", { class: "question", dir: "auto" }, question), body, sources);
@@ -119,7 +177,10 @@ function begun(question) {
     question,
     element,
     answer: "",
+    list: [],
+    cited: [],
     known(list) {
+      turn.list = list;
       passages = list.map(citable);
     },
     shown(text, done) {
@@ -128,15 +189,19 @@ function begun(question) {
     },
     ended(text, cited) {
       turn.shown(text, true);
-      if (!cited.length) return;
-      fill(
+      turn.cited = cited;
+      const copy = navigator.clipboard ? h("button", { type: "button", class: "quiet", onclick: () => navigator.clipboard.writeText(text).then(() => app.say("Copied."), () => app.say("The browser refused to copy it.", { bad: true })) }, "Copy") : null;
+      if (!cited.length) return fill(sources, copy);
+      return fill(
         sources,
+        copy,
         h("h2", {}, cited.length === 1 ? "Source" : "Sources"),
         h("ol", {}, cited.map((number) => h("li", { value: String(number) }, passage(passages[number - 1], { number, words: [] })))),
       );
     },
     stopped() {
-      fill(body, h("p", { class: "muted" }, "Stopped."));
+      body.querySelector(".waiting, .caret")?.remove();
+      body.append(h("p", { class: "muted" }, "Stopped."));
     },
     failed(error, again) {
       const hint = error.code === "GENERATION_FAILED" || error.code === "NO_MODEL" ? " The search still works." : "";
@@ -152,7 +217,6 @@ function citable(source) {
   return {
     title: metadata.title || metadata.path || "Untitled",
     href: `/documents/${id}?chunk=${encodeURIComponent(source.chunkId)}`,
-    score: source.score,
     text: source.text ?? metadata.text ?? "",
     metadata,
   };

@@ -1,7 +1,7 @@
 // Overview: how many documents are in which state, how fast they come, and whether every part works.
 
 import { get } from "./api.js";
-import { bytes, count, failure, fill, h, icon, plural, s, standingCount } from "./dom.js";
+import { bytes, count, failure, fill, h, icon, plural, s, span, standingCount } from "./dom.js";
 
 const AGAIN_MS = 5000;
 const SAMPLES = 60;
@@ -15,13 +15,13 @@ export default function overview(main, app) {
   let timer = 0;
   const load = async () => {
     try {
-      const [stats, ready] = await Promise.all([get("/rag/stats"), health()]);
+      const [stats, ready, served] = await Promise.all([get("/rag/stats"), health(), app.may("operator") ? figures() : null]);
       if (app.signal.aborted) return;
       if (stats.pipeline) {
         unread.push(stats.pipeline.stages.reduce((sum, stage) => sum + (stage.unread ?? 0), 0));
         if (unread.length > SAMPLES) unread.shift();
       }
-      fill(box, tiles(stats), h("div", { class: "grid" }, rate(stats), stats.pipeline ? lag(stats.pipeline, unread) : null, parts(ready), stats.pipeline?.disk ? disk(stats.pipeline.disk) : null, sources(stats)));
+      fill(box, tiles(stats), h("div", { class: "grid" }, rate(stats), stats.pipeline ? lag(stats.pipeline, unread) : null, served ? card("Served", served.map((line) => h("p", { class: "muted" }, line)), h("p", { class: "muted" }, "Since the process that answered was started.")) : null, parts(ready), stats.pipeline?.disk ? disk(stats.pipeline.disk) : null, sources(stats)));
     } catch (error) {
       if (!app.signal.aborted) fill(box, failure(error, load));
     } finally {
@@ -38,6 +38,22 @@ export default function overview(main, app) {
 async function health() {
   const response = await fetch("/readyz", { headers: { Accept: "application/json" } });
   return response.json();
+}
+
+/** Return what the asked process has served since its start, as sentences. */
+async function figures() {
+  const response = await fetch("/metrics").catch(() => null);
+  if (!response?.ok) return null;
+  const samples = [...(await response.text()).matchAll(/^(sluice_(?:requests_total|search_seconds_bucket))\{(.*)\} (\S+)$/gm)].map(([, name, labels, value]) => [name, labels, Number(value)]);
+  const sum = (fits) => samples.filter(fits).reduce((all, [, , value]) => all + value, 0);
+  const requests = sum(([name]) => name === "sluice_requests_total");
+  const errors = sum(([name, labels]) => name === "sluice_requests_total" && /status="5/.test(labels));
+  const upto = (le) => sum(([name, labels]) => name === "sluice_search_seconds_bucket" && labels.includes(`le="${le}"`));
+  const bounds = [...new Set(samples.map(([, labels]) => /le="([\d.]+)"/.exec(labels)?.[1]).filter(Boolean))].sort((a, b) => a - b);
+  const searches = upto("+Inf");
+  const within = (share) => bounds.find((le) => upto(le) >= share * searches);
+  const time = (le) => (le === undefined ? "longer" : `within ${span(1000 * le)}`);
+  return [`${plural(requests, "request")}, ${count(errors)} of them failed`, searches ? `${plural(searches, "search", "searches")}: half ${time(within(0.5))}, 95 % ${time(within(0.95))}` : "No search yet"];
 }
 
 function tiles({ documents, chunks }) {
@@ -82,7 +98,9 @@ function lag({ stages }, seen) {
   const most = Math.max(1, ...seen);
   const [wide, height] = [240, 40];
   const points = seen.map((value, number) => `${((SAMPLES - seen.length + number) * wide) / (SAMPLES - 1)},${height - 1 - ((height - 2) * value) / most}`).join(" ");
-  const about = now ? `${plural(now, "record")} still to be processed` : "Every record is processed";
+  const past = seen.length > 1 ? (seen[0] - now) / (seen.length - 1) : 0; // records a look
+  const left = past > 0 && now ? `, about ${span((AGAIN_MS * now) / past)} left` : "";
+  const about = now ? `${plural(now, "record")} still to be processed${left}` : "Every record is processed";
   return card(
     "Waiting",
     h("p", { class: "muted" }, about),

@@ -25,7 +25,7 @@ export function passage(found, { number = null, words = [], below = [] } = {}) {
         number ? h("span", { class: "number", "aria-hidden": "true" }, String(number)) : null,
         h("a", { href: found.href, dir: "auto", title: found.title }, found.title),
       ),
-      found.score === undefined ? null : meter(found.score),
+      found.score === undefined ? null : meter(found.score, found.threshold),
     ),
     h("p", { class: "where muted" }, where(metadata)),
     found.text ? h("div", { class: "text" }, prose([metadata.tableHeader, found.text].filter(Boolean).join("\n"), { words, markdown: isMarkdown(metadata.documentType) })) : null,
@@ -43,11 +43,13 @@ export function where(metadata) {
   ];
 }
 
-/** Return a score from 0 to 1 as a small bar with its number. */
-export function meter(score) {
-  const value = Math.max(0, Math.min(1, score));
+const WORDS = ["not relevant", "weak", "fair", "strong"];
+
+/** Return a score from 0 to 1 as a word with a small bar; below `threshold`, answers don't use the passage. */
+export function meter(score, threshold = 0) {
+  const step = score < threshold ? 0 : score < 0.1 ? 1 : score < 0.5 ? 2 : 3;
   const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("span", {}));
-  bar.firstChild.style.width = `${Math.round(100 * value)}%`;
-  return h("span", { class: "meter", title: "How well the passage fits, from 0 to 1" }, bar, h("span", { class: "figure" }, h("span", { class: "hidden" }, "score "), value.toFixed(2)));
+  bar.firstChild.style.width = `${Math.round((100 * step) / 3)}%`;
+  return h("span", { class: "meter", title: `Score ${score.toFixed(2)}: how likely the passage answers, from 0 to 1` }, bar, h("span", {}, WORDS[step]));
 }
 

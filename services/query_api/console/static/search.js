@@ -11,6 +11,7 @@ const MODES = [
   ["sparse", "Words", "Passages with the same words"],
 ];
 const STEP = 10;
+const COUNTED = 50; // passages whose fields are counted
 const FACETS = [
   ["source", "Source", "source"],
   ["tags", "Tag", "tag"],
@@ -28,26 +29,14 @@ export default function search(main, app) {
   const filters = h("div", { class: "filters" });
   const results = h("div", { class: "results" });
   const told = h("p", { class: "muted told", role: "status" });
-  const facets = h("div", { class: "facets" });
+  const values = h("div", { class: "facets" });
+  // Folded away on a phone, where the results come first.
+  const facets = h("details", { class: "narrow-down", open: matchMedia("(min-width: 52rem)").matches, hidden: true }, h("summary", { class: "muted" }, "Narrow down"), values);
   let asking = null;
-  let counted = null;
 
   const controls = () => {
     fill(modes, MODES.map(([mode, name, about]) => h("button", { type: "button", title: about, "aria-pressed": String(mode === state.mode), onclick: () => change(() => (state.mode = mode)) }, name)));
     fill(filters, scope.bar(), [...state.tags].map((tag) => h("button", { type: "button", class: "chip", "aria-label": `Leave out the tag ${tag}`, onclick: () => change(() => state.tags.delete(tag)) }, h("span", { class: "cut" }, `#${tag}`), icon("close"))), ["type", "language"].flatMap((kind) => [...state[kind]].map((value) => h("button", { type: "button", class: "chip", "aria-label": `Leave out the ${kind} ${value}`, onclick: () => change(() => state[kind].delete(value)) }, h("span", { class: "cut" }, value), icon("close")))));
-  };
-  // What the filters leave, by field. It doesn't depend on the query, so it is asked for only when the filters change.
-  const count = async (where, q) => {
-    const key = JSON.stringify(where);
-    if (key === counted) return;
-    counted = key;
-    try {
-      const reply = await post("/rag/search", { query: q, topK: 1, mode: "sparse", facets: FACETS.map(([field]) => field), filters: Object.keys(where).length ? where : undefined }, { signal: app.signal });
-      if (key === counted) fill(facets, FACETS.map(([field, name, kind]) => choices(name, kind, reply.facets[field], add)));
-    } catch {
-      counted = null; // the search itself says what is wrong
-      fill(facets);
-    }
   };
   const change = (act) => {
     act();
@@ -61,26 +50,29 @@ export default function search(main, app) {
     asking?.abort();
     if (!q) {
       told.textContent = "";
-      counted = null;
-      fill(facets);
+      facets.hidden = true;
       return fill(results, hint());
     }
     asking = new AbortController();
     const mine = asking;
     results.setAttribute("aria-busy", "true");
     const where = { ...(scope.filters ?? {}), ...(state.tags.size ? { tagsAll: [...state.tags] } : {}), ...(state.type.size ? { documentType: [...state.type] } : {}), ...(state.language.size ? { language: [...state.language] } : {}) };
-    count(where, q);
     try {
-      const reply = await post("/rag/search", { query: q, topK: state.count, mode: state.mode, explain: true, filters: Object.keys(where).length ? where : undefined }, { signal: mine.signal });
+      const reply = await post("/rag/search", { query: q, topK: Math.max(COUNTED, state.count), mode: state.mode, explain: true, filters: Object.keys(where).length ? where : undefined }, { signal: mine.signal });
       const took = reply.timings ? Object.values(reply.timings).reduce((sum, ms) => sum + (Number(ms) || 0), 0) : null;
-      told.textContent = reply.results.length ? `The ${plural(reply.results.length, "best passage")}${took === null ? "" : ` in ${Math.max(1, Math.round(took))} ms`}` : "";
+      const shown = reply.results.slice(0, state.count);
+      const relevant = reply.results.some((each) => each.score >= reply.threshold);
+      fill(values, FACETS.map(([field, name, kind]) => choices(name, kind, tallied(reply.results, field), add)));
+      facets.hidden = !values.children.length;
+      told.textContent = relevant ? `The ${plural(shown.length, "best passage")}${took === null ? "" : ` in ${Math.max(1, Math.round(took))} ms`}` : "";
       if (reply.warnings?.length) told.textContent += ` · ${reply.warnings.join(" · ")}`;
       const words = state.mode === "dense" ? [] : wordsOf(q);
       fill(
         results,
-        reply.results.map((each) => hit(each, words, add)),
+        shown.length && !relevant ? empty("Nothing relevant was found.", "These passages are the nearest; an answer would use none of them.") : null,
+        shown.map((each) => hit(each, words, add, reply.threshold)),
         reply.results.length === 0 ? empty("Nothing was found.", where && Object.keys(where).length ? "Try it without the filters, or in other words." : "Try other words, or add documents that say it.") : null,
-        reply.results.length === state.count && state.count < 100 ? h("button", { type: "button", class: "more", onclick: () => change2() }, "More passages") : null,
+        reply.results.length > state.count || (reply.results.length === state.count && state.count < 100) ? h("button", { type: "button", class: "more", onclick: () => change2() }, "More passages") : null,
       );
     } catch (error) {
       if (error.name !== "AbortError") fill(results, failure(error, ran));
@@ -129,7 +121,7 @@ function hint() {
   return empty("What are you looking for?", "Words and meaning count: “opening hours” also finds “the tower is open from nine to five”.");
 }
 
-function hit(found, words, add) {
+function hit(found, words, add, threshold) {
   const { metadata } = found;
   const chips = h(
     "div",
@@ -143,11 +135,19 @@ function hit(found, words, add) {
       title: metadata.title || metadata.path,
       href: `/documents/${metadata.documentId}?chunk=${encodeURIComponent(metadata.chunkId)}`,
       score: found.score,
+      threshold,
       text: found.text,
       metadata,
     },
     { words, below: chips },
   );
+}
+
+/** Return the values of a field with how many of the passages have it, most frequent first. */
+function tallied(results, field) {
+  const numbers = new Map();
+  for (const { metadata } of results) for (const value of [metadata[field] ?? []].flat()) numbers.set(value, (numbers.get(value) ?? 0) + 1);
+  return [...numbers].sort((a, b) => b[1] - a[1]);
 }
 
 /** Return the most frequent values of a field as filters; nothing if there is no choice. */
@@ -157,7 +157,7 @@ function choices(name, kind, values, add) {
     "div",
     { class: "chips", role: "group", "aria-label": name },
     h("span", { class: "muted" }, name),
-    values.slice(0, SHOWN).map(({ value, documents }) => h("button", { type: "button", class: "chip", title: `Only these ${plural(documents, "document")}`, onclick: () => add(kind, String(value)) }, h("span", { class: "cut" }, String(value)), h("span", { class: "muted" }, String(documents)))),
+    values.slice(0, SHOWN).map(([value, passages]) => h("button", { type: "button", class: "chip", title: `Only these; ${plural(passages, "passage")} here`, onclick: () => add(kind, String(value)) }, h("span", { class: "cut" }, String(value)), h("span", { class: "muted" }, String(passages)))),
   );
 }
 

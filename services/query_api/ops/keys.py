@@ -1,0 +1,70 @@
+"""Routes that list and revoke API keys: all of them for operators, those of its own tenant for an admin."""
+
+import asyncio
+
+import msgspec
+from litestar import delete, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from services.query_api.http.audit import note_key
+from services.query_api.http.auth import needs
+from services.query_api.http.lanes import in_lane
+from services.query_api.http.problems import Problem
+from services.query_api.http.replies import replies
+from services.query_api.http.request import ApiRequest
+from shared.errors import Rejected
+from shared.runtime.key_file import KeyView, listed_keys, revoke_keys
+from shared.settings import Settings
+
+
+class KeyList(msgspec.Struct, frozen=True):
+    """API keys, without the keys themselves."""
+
+    items: list[KeyView]
+
+
+class ApiKeys:
+    """The keys of the settings and of the key file."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    async def seen_by(self, request: ApiRequest) -> list[KeyView]:
+        """Return the keys that the caller may see."""
+        found = await asyncio.to_thread(listed_keys, self.settings)
+        return [each for each in found if request.user.may("operator") or each.tenant == request.user.tenant]
+
+
+@get(
+    "/ops/keys",
+    operation_id="ops_keys",
+    guards=[needs("admin", "operator")],
+    opt=in_lane("ask", "list the API keys; DELETE /ops/keys/{id} revokes one") | replies(needs_parts=False),
+)
+async def ops_keys(request: ApiRequest, api_keys: NamedDependency[ApiKeys]) -> KeyList:
+    """List the API keys by id, without the keys themselves: all for operators, those of its tenant for an admin."""
+    return KeyList(await api_keys.seen_by(request))
+
+
+@delete(
+    "/ops/keys/{key_id:str}",
+    operation_id="ops_key_revoke",
+    guards=[needs("admin", "operator")],
+    opt=in_lane("ask") | replies(404, 409),
+    status_code=200,
+)
+async def ops_key_revoke(key_id: FromPath[str], request: ApiRequest, api_keys: NamedDependency[ApiKeys]) -> KeyView:
+    """Revoke a key of the key file: servers refuse it within a second, and its browser sessions end.
+
+    A key of SLUICE_API_KEYS can't be revoked here: 409.
+    """
+    found = next((each for each in await api_keys.seen_by(request) if each.id == key_id), None)
+    if found is None:
+        raise Problem(404, f"there is no key {key_id[:100]}")
+    try:
+        await asyncio.to_thread(revoke_keys, api_keys.settings, [key_id])
+    except Rejected as error:
+        raise Problem(409, error.sentence, code=error.code.upper()) from None
+    note_key(found.tenant, found.id)
+    return found
