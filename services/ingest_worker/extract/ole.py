@@ -1,48 +1,87 @@
-"""Lists what an OLE file (Office 97–2003) holds at its top, where an embedded document's streams don't stand."""
+"""Finds what an OLE file (Office 97–2003) holds at its top, where an embedded document's streams don't stand."""
 
 import struct
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_ENTRY = struct.Struct("<64sHBxIII48x")  # of the directory: name, its bytes, kind, left and right sibling, first child
+# Of the directory: name, its bytes, kind, left and right sibling, first child, first sector, bytes
+_ENTRY = struct.Struct("<64sHBxIII36xII4x")
+_SMALLEST = 4096  # bytes of a stream with sectors of its own
 _SECTORS = 10_000  # of a directory
 _NONE = 0xFFFF_FFFA  # from here on, a sector's number means an end
 
 
+class _Held(NamedTuple):
+    sector: int
+    size: int
+
+
 def top_names(data: bytes) -> frozenset[str]:
     """Return the names of the root's streams and folders; empty if it isn't an OLE file, or its directory is broken."""
+    return frozenset(_top(data))
+
+
+def stream_places(data: bytes, name: str) -> list[slice]:
+    """Return where the pieces of the root's stream stand; nothing if there is none, or none with sectors of its own."""
+    held = _top(data).get(name, _Held(_NONE, 0))
+    if held.size < _SMALLEST:
+        return []
+    places, left = list[slice](), held.size
+    for sector in _chain(data, held.sector, len(data)):
+        places.append(slice(sector.start, min(sector.stop, sector.start + left)))
+        left -= sector.stop - sector.start
+        if left <= 0:
+            break
+    return places
+
+
+def _top(data: bytes) -> dict[str, _Held]:
     if not data.startswith(OLE) or len(data) < 512:
-        return frozenset()
-    entries = [each for sector in _directory(data) for each in _ENTRY.iter_unpack(sector)]
-    found: set[str] = set()
+        return {}
+    directory = _chain(data, struct.unpack_from("<I", data, 48)[0], _SECTORS)
+    entries = [each for sector in directory for each in _ENTRY.iter_unpack(data[sector])]
+    found: dict[str, _Held] = {}
     seen: set[int] = set()
     ahead = [entries[0][5]] if entries else []
     while ahead:
         at = ahead.pop()
         if at < len(entries) and at not in seen:
             seen.add(at)
-            name, size, _, left, right, _ = entries[at]
-            found.add(name[: max(0, min(size, 64) - 2)].decode("utf-16-le", "replace"))
+            name, size, _, left, right, _, *held = entries[at]
+            found[name[: max(0, min(size, 64) - 2)].decode("utf-16-le", "replace")] = _Held(*held)
             ahead += [left, right]
-    return frozenset(found)
+    return found
 
 
-def _directory(data: bytes) -> Iterator[bytes]:
-    """Yield the directory's sectors."""
+def _chain(data: bytes, sector: int, most: int) -> Iterator[slice]:
+    """Yield where the sector and those that follow it stand, at most `most` of them."""
     shift = struct.unpack_from("<H", data, 30)[0]
     if shift not in (9, 12):
         return
     size = 1 << shift
-    tables = [number for number in struct.unpack_from("<109I", data, 76) if number < _NONE]
-    sector = struct.unpack_from("<I", data, 48)[0]
-    for _ in islice(range(_SECTORS), len(data) // size):
+    tables = _tables(data, size)
+    for _ in islice(range(most), len(data) // size):
         start = size * (sector + 1)
         if sector >= _NONE or start + size > len(data):
             return
-        yield data[start : start + size]
+        yield slice(start, start + size)
         table, at = divmod(sector, size // 4)
         place = size * (tables[table] + 1) + 4 * at if table < len(tables) else len(data)
         if place + 4 > len(data):
             return
         sector = struct.unpack_from("<I", data, place)[0]
+
+
+def _tables(data: bytes, size: int) -> list[int]:
+    """Return the sectors that say which sector follows which: 109 are in the header, the others in sectors."""
+    tables = list(struct.unpack_from("<109I", data, 76))
+    more = struct.unpack_from("<I", data, 68)[0]
+    for _ in range(len(data) // size):
+        start = size * (more + 1)
+        if more >= _NONE or start + size > len(data):
+            break
+        *some, more = struct.unpack_from(f"<{size // 4}I", data, start)
+        tables += some
+    return [number for number in tables if number < _NONE]

@@ -10,6 +10,7 @@ from zipfile import ZIP_STORED, ZipFile
 from services.ingest_worker.extract.archive import opened, part
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.ole import stream_places
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ FAR: Final = re.compile(rb"=\s*+[\"'](?:[A-Za-z]{3}[0-9]|[A-Za-z]{2}[0-9]{5}|[A-
 _SIZE: Final = b"\x94\x01\x10"  # begins the record of a binary sheet's first and last row and column
 _ROW: Final = 0  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
 _CELLS: Final = frozenset({*range(2, 12), 62})  # with a value
+# Kinds of records in a sheet of Excel 97 to 2003 ([MS-XLS] 2.3), and the cells with a value among them
+_SPAN, _MANY, _MERGED, _SHEET, _END = 0x200, 0xBD, 0xE5, 0x85, 0x0A
+_OLD_CELLS: Final = frozenset({0x06, _MANY, 0xD6, 0xFD, 0x203, 0x204, 0x205, 0x27E, 0x406})
 _NAME: Final = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 
 
@@ -107,8 +111,64 @@ def _records(sheet: bytes) -> Iterator[tuple[int, int]]:
         at += length
 
 
-def _integer(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 4], "little")
+def book_moved_together(data: bytes, hints: Hints) -> bytes:
+    """Return the workbook of Excel 97 to 2003 with near cells, as `moved_together` does.
+
+    Raises:
+        Rejected: code `too_large`.
+    """
+    places = stream_places(data, "Workbook")
+    book = bytearray(b"".join(data[place] for place in places))
+    starts = [_integer(book, at) for kind, at, _ in _old_records(book, 0) if kind == _SHEET]
+    moved_sheets = [_moved_old(book, start, f"sheet {number}", hints) for number, start in enumerate(starts, 1)]
+    if not any(moved_sheets):
+        return data
+    moved, at = bytearray(data), 0
+    for place in places:
+        moved[place] = book[at : at + place.stop - place.start]
+        at += place.stop - place.start
+    return bytes(moved)
+
+
+def _moved_old(book: bytearray, start: int, name: str, hints: Hints) -> bool:
+    """Return whether the cells of the sheet that starts there are moved now."""
+    cells: list[tuple[int, int]] = []  # offset of the row, which the first column follows, and of the last column
+    merged: list[int] = []  # offsets of counts
+    for kind, at, size in _old_records(book, start):
+        if kind == _SPAN and _integer(book, at + 4) * _integer(book, at + 10, 2) <= MOST_PLACES:
+            return False
+        if kind in _OLD_CELLS and size >= 6:
+            cells.append((at, at + size - 2 if kind == _MANY else at + 2))
+        elif kind == _MERGED:
+            merged.append(at)
+    rows = {1 + _integer(book, at, 2) for at, _ in cells}
+    spans = {(1 + _integer(book, at + 2, 2), 1 + _integer(book, last, 2)) for at, last in cells}
+    columns = {column for first, last in spans for column in (first, *range(first, last), last)}
+    near = _nearer(rows, columns, name, hints)
+    if near is None:
+        return False
+    for at, last in cells:
+        # Columns of one record follow each other, at their new places, too. A column may stand at `last` alone.
+        changed = {at: near[0], at + 2: near[1], last: near[1]}
+        for place, ranks in changed.items():
+            book[place : place + 2] = (ranks[1 + _integer(book, place, 2)] - 1).to_bytes(2, "little")
+    for at in merged:
+        book[at : at + 2] = b"\0\0"  # they name cells by their former places
+    return True
+
+
+def _old_records(book: bytearray, at: int) -> Iterator[tuple[int, int, int]]:
+    """Yield kind, offset and size of the records from there to the end of their sheet."""
+    while at + 4 <= len(book):
+        kind, size = _integer(book, at, 2), _integer(book, at + 2, 2)
+        if kind == _END:
+            return
+        yield kind, at + 4, size
+        at += 4 + size
+
+
+def _integer(data: bytes | bytearray, at: int, size: int = 4) -> int:
+    return int.from_bytes(data[at : at + size], "little")
 
 
 def _nearer(rows: set[int], columns: set[int], name: str, hints: Hints) -> tuple[dict[int, int], dict[int, int]] | None:

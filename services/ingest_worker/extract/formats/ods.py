@@ -25,6 +25,7 @@ _SIGN = re.compile(
 _SHOWN = re.compile(r"([^\d]{0,20})([\d.,'\s]{1,60}?)([^\d]{0,20})")
 _MOST = 1_000  # repetitions of a cell or row that are looked at
 _MOST_ROWS = 100  # of a row with a number in it
+_ROWS, _COLUMNS = 1_048_576, 16_384  # of the largest sheet
 _GROUPS = ("table-row-group", "table-column-group")
 _NUMBERS = ("float", "percentage", "currency")
 
@@ -50,7 +51,7 @@ def _views(content: bytes) -> dict[str, SheetView]:
 def _view(table: "_Element") -> SheetView:
     hidden_rows: set[int] = set()
     hidden_columns: set[int] = set()
-    formats: list[tuple[int, int, NumberFormat]] = []
+    shown: list[tuple[range, list[tuple[range, NumberFormat]]]] = []
     formulas = at = column = 0
     for each in table.iter(f"{_TABLE}table-column", f"{_TABLE}table-row"):
         parent = each.getparent()
@@ -59,28 +60,37 @@ def _view(table: "_Element") -> SheetView:
         if tag(each) == "table-column":
             count = _count(each, "columns")
             if hidden:
-                hidden_columns.update(range(column, column + min(count, _MOST)))
+                hidden_columns.update(range(column, min(column + min(count, _MOST), _COLUMNS)))
             column += count
             continue
         count = _count(each, "rows")
         if hidden:
-            hidden_rows.update(range(at, at + min(count, _MOST)))
-        for place, cell in _cells(each):
+            hidden_rows.update(range(at, min(at + min(count, _MOST), _ROWS)))
+        shapes: list[tuple[range, NumberFormat]] = []
+        for places, cell in _cells(each):
             if cell.get(f"{_TABLE}formula") is not None and cell.get(_TYPE) is None:
-                formulas += count
+                formulas += count * len(places)
             if (shape := _format(cell)) is not None:
-                formats += ((row, place, shape) for row in range(at, at + min(count, _MOST_ROWS)))
+                shapes.append((places, shape))
+        if shapes:
+            shown.append((range(at, at + min(count, _MOST_ROWS)), shapes))
         at += count
-    return SheetView(Formats(iter(formats)), frozenset(hidden_rows), frozenset(hidden_columns), formulas)
+    return SheetView(Formats(_formats(shown)), frozenset(hidden_rows), frozenset(hidden_columns), formulas)
 
 
-def _cells(row: "_Element") -> Iterator[tuple[int, "_Element"]]:
-    """Yield the row's cells with their columns, a repeated cell once for each column."""
+def _formats(shown: list[tuple[range, list[tuple[range, NumberFormat]]]]) -> Iterator[tuple[int, int, NumberFormat]]:
+    for rows, shapes in shown:
+        for row in rows:
+            yield from ((row, column, shape) for places, shape in shapes for column in places)
+
+
+def _cells(row: "_Element") -> Iterator[tuple[range, "_Element"]]:
+    """Yield the columns of the row's cells; those of a repeated cell together."""
     column = 0
     for cell in row:
         count = _count(cell, "columns")
         if cell.get(_TYPE) is not None or cell.get(f"{_TABLE}formula") is not None:
-            yield from ((column + more, cell) for more in range(min(count, _MOST)))
+            yield range(column, min(column + min(count, _MOST), _COLUMNS)), cell
         column += count
 
 

@@ -3,6 +3,7 @@
 from services.ingest_worker.extract import office, sheets
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.ole import OLE
+from services.ingest_worker.extract.sparse_sheets import book_moved_together
 from shared.errors import Rejected
 
 
@@ -10,11 +11,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """Return a heading per sheet and a paragraph per row.
 
     Raises:
-        Rejected: code `password` or `damaged`.
+        Rejected: code `password`, `damaged` or `too_large`.
     """
     if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
-    return sheets.read_as("xls", data, hints, {})
+    return sheets.read_as("xls", book_moved_together(data, hints), hints, {})
 
 
 FORMAT = Format(

@@ -1,6 +1,7 @@
 """Builders of small files."""
 
 import io
+import struct
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -79,6 +80,29 @@ def a_zip(parts: Mapping[str, bytes | str]) -> bytes:
         for name, content in parts.items():
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
     return out.getvalue()
+
+
+def an_ole(name: str, stream: bytes) -> bytes:
+    """Return an OLE file with one stream, which has at least 4,096 bytes. Sectors: directory, tables, stream."""
+    free, end = 0xFFFF_FFFF, 0xFFFF_FFFE
+    stream += bytes(max(0, 4096 - len(stream)))
+    held = -(-len(stream) // 512)
+    tables = -(-(held + 3) // 126)  # there is room for the few sectors besides the stream's
+    lists = -(-max(0, tables - 109) // 127)
+    first = 1 + tables + lists
+    follow = [end, *[0xFFFF_FFFD] * tables, *[0xFFFF_FFFC] * lists, *range(first + 1, first + held), end]
+    numbers = [*range(1, 1 + tables), *[free] * (109 + 127 * lists - tables)]
+    more = [[*numbers[109 + 127 * at :][:127], 1 + tables + at + 1 if at + 1 < lists else end] for at in range(lists)]
+    head = bytearray(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(512, b"\0"))
+    struct.pack_into("<HHHHH", head, 24, 0x3E, 3, 0xFFFE, 9, 6)
+    struct.pack_into("<IIIIIIII", head, 44, tables, 0, 0, 4096, end, 0, 1 + tables if lists else end, lists)
+    struct.pack_into("<109I", head, 76, *numbers[:109])
+    entry = struct.Struct("<64sHBBIII36xIQ").pack
+    root = entry("Root Entry".encode("utf-16-le"), 22, 5, 1, free, free, 1, end, 0)
+    leaf = entry(name.encode("utf-16-le"), 2 * len(name) + 2, 2, 1, free, free, free, first, len(stream))
+    table = struct.pack(f"<{128 * tables}I", *follow, *[free] * (128 * tables - len(follow)))
+    listed = b"".join(struct.pack("<128I", *each) for each in more)
+    return bytes(head) + (root + leaf).ljust(512, b"\0") + table + listed + stream.ljust(512 * held, b"\0")
 
 
 _OFFICE = "http://schemas.openxmlformats.org"

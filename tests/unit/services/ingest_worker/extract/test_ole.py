@@ -1,7 +1,8 @@
 import struct
 
 from services.ingest_worker.extract import Hints, detect, office
-from services.ingest_worker.extract.ole import OLE, top_names
+from services.ingest_worker.extract.ole import OLE, stream_places, top_names
+from tests.unit.services.ingest_worker.files import an_ole
 
 _FREE, _LAST = 0xFFFF_FFFF, 0xFFFF_FFFE
 
@@ -50,3 +51,12 @@ def test_a_broken_directory_has_no_names() -> None:
     assert top_names(b"text") == frozenset()
     assert top_names(_an_ole(_ROOT, _entry("Ring", 2, right=1))) == {"Ring"}, "a ring of siblings ends"
     assert top_names(_an_ole(_ROOT, _entry("A", 2, right=999))) == {"A"}
+
+
+def test_a_stream_is_found_piece_by_piece() -> None:
+    stream = bytes(range(256)) * 40_000  # its sectors are listed in more tables than the header has room for
+    data = an_ole("Workbook", stream)
+
+    assert b"".join(data[place] for place in stream_places(data, "Workbook")) == stream
+    assert stream_places(data, "Book") == []
+    assert sum(place.stop - place.start for place in stream_places(data[:9_000_000], "Workbook")) < len(stream)

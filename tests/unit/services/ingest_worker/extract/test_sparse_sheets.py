@@ -5,9 +5,9 @@ import zipfile
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
-from services.ingest_worker.extract.sparse_sheets import moved_together
+from services.ingest_worker.extract.sparse_sheets import book_moved_together, moved_together
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_zip, an_xlsx
+from tests.unit.services.ingest_worker.files import a_zip, an_ole, an_xlsx
 
 _HINTS = Hints(filename="book.xlsx")
 
@@ -81,6 +81,57 @@ def test_a_binary_sheet_that_ends_too_early_is_read_or_refused(end: int) -> None
     sheet = zipfile.ZipFile(io.BytesIO(_xlsb([(0, 0, "near"), (1_048_575, 16_383, "far")]))).read(_SHEET)
 
     assert moved_together(_book(sheet[:-end]), [_SHEET], _BINARY) is not None
+
+
+def test_a_far_cell_of_an_old_sheet_is_read_like_any_other() -> None:
+    cells = [(0, 0, "1"), (0, 3, "2"), (30_000, 7, "3"), (30_000, 8, "4"), (65_535, 255, "5")]
+    merged = _old_record(0xE5, struct.pack("<HHHHH", 1, 30_000, 30_000, 7, 8))
+
+    assert extract(_xls(cells, merged), _OLD).text == "# A\n\n1 | 2\n\n3 | 4\n\n5"
+
+
+def test_a_record_of_many_cells_is_moved_whole() -> None:
+    numbers = b"".join(struct.pack("<HI", 0, number << 2 | 2) for number in (7, 8, 9))
+    many = _old_record(0xBD, struct.pack("<HH", 60_000, 200) + numbers + struct.pack("<H", 202))
+
+    assert extract(_xls([(0, 0, "1"), (0, 201, "2"), (65_535, 255, "5")], many), _OLD).text.split("\n\n")[2:] == [
+        "7 | 8 | 9",
+        "5",
+    ]
+
+
+def test_an_old_sheet_that_is_not_far_apart_or_broken_stays_as_it_is() -> None:
+    near = _xls([(0, 0, "1"), (65_535, 70, "2")])
+    broken = [near[:512], near[:3_000], an_ole("Workbook", bytes(5_000)), an_ole("Workbook", b"\x85\0\4\0\1" * 1_000)]
+
+    assert [book_moved_together(data, _OLD) for data in (near, *broken)] == [near, *broken]
+
+
+def test_a_diagonal_of_cells_in_an_old_sheet_is_too_large() -> None:
+    with pytest.raises(Rejected) as refused:
+        extract(_xls([(2 * at, at % 256, "1") for at in range(32_000)]), _OLD)
+
+    assert refused.value.code == "too_large"
+
+
+_OLD = Hints(filename="book.xls")
+
+
+def _xls(cells: list[tuple[int, int, str]], more: bytes = b"") -> bytes:
+    """Return a workbook of Excel 97 whose sheet A has the numbers: row, column and value; then `more` records."""
+    begins = [_old_record(0x809, struct.pack("<HHHHII", 0x600, kind, 0, 1997, 0, 0x600)) for kind in (5, 0x10)]
+    end = _old_record(0x0A)
+    start = len(begins[0]) + 4 + 9 + len(end)
+    listed = _old_record(0x85, struct.pack("<IHBB", start, 0, 1, 0) + b"A")
+    rows, columns = 1 + max(row for row, _, _ in cells), 1 + max(column for _, column, _ in cells)
+    sheet = _old_record(0x200, struct.pack("<IIHHH", 0, rows, 0, columns, 0))
+    values = [_old_record(0x203, struct.pack("<HHHd", row, column, 0, float(value))) for row, column, value in cells]
+    last = values.pop()
+    return an_ole("Workbook", b"".join([begins[0], listed, end, begins[1], sheet, *values, more, last, end]))
+
+
+def _old_record(kind: int, content: bytes = b"") -> bytes:
+    return struct.pack("<HH", kind, len(content)) + content
 
 
 _BINARY = Hints(filename="book.xlsb")

@@ -58,3 +58,16 @@ def test_a_duration_is_shown_in_hours() -> None:
     read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Work">{rows}</table:table>'), "a.ods")
 
     assert read.text == "# Work\n\n30:30 | 00:05:07"
+
+
+def test_repeated_rows_and_cells_keep_their_formats_up_to_a_limit() -> None:
+    about = 'office:value-type="percentage" office:value="0.5"'
+    cell = f"<table:table-cell {about} {{}}><text:p>50 %</text:p></table:table-cell>"
+    row = "<table:table-row table:number-rows-repeated='3'>{}</table:table-row>"
+    far = '<table:table-row table:visibility="collapse" table:number-rows-repeated="99999999"/>'
+    twice = cell.format('table:number-columns-repeated="2"')
+    body = f'<table:table table:name="Ducks">{row.format(cell.format("") + twice)}{far * 20_000}</table:table>'
+
+    read = _read(an_opendocument("spreadsheet", body), "a.ods")
+
+    assert read.text == "# Ducks" + 3 * "\n\n50 % | 50 % | 50 %"
