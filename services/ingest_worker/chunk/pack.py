@@ -10,6 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 import xxhash
@@ -80,6 +81,7 @@ CHUNKER = "4"  # part of a generation's fingerprint: raise it when the same text
 
 _LEAST = 100  # characters; a chunk is shorter only if no more text is left
 _AHEAD = 64  # characters after a border that its hash covers
+_COUNTED = 64  # spans whose tokens are counted at a time; each may have hundreds of units
 _WEIGHED = 8  # most borders whose words are compared; among more, their hashes choose
 
 
@@ -173,12 +175,13 @@ def chunks(
         ValueError: a size is out of its range, or one character exceeds the model's token limit.
     """
     checked_sizes(size, overlap)
-    spans = list(_packed(text, _units(text, pages, structured=structured), size, max(_LEAST, size // 4)))
+    spans = _packed(text, _units(text, pages, structured=structured), size, max(_LEAST, size // 4))
     headers = _Headers(tokens, size)
-    return tuple(
-        _chunk(text, order, span, count, pages, header=headers.of(span))
-        for order, (span, count) in enumerate(_within_limit(text, spans, tokens, headers))
-    )
+    found: list[Chunk] = []
+    while some := list(islice(spans, _COUNTED)):
+        for span, count in _within_limit(text, some, tokens, headers):
+            found.append(_chunk(text, len(found), span, count, pages, header=headers.of(span)))
+    return tuple(found)
 
 
 def context_before(text: str, start: int, overlap: int) -> str:
@@ -305,11 +308,12 @@ def _packed(
 
 def _fitting(text: str, units: Iterable[_Unit], size: int, *, rows: bool) -> Iterator[_Unit]:
     """Yield the units; one that is too large for a chunk is yielded in parts. With `rows`, a larger row stays whole."""
-    pending: list[_Unit] = []  # last one first
-    source = iter(units)
-    while unit := pending.pop() if pending else next(source, None):
-        if unit.end - unit.start > size and not (rows and unit.is_row):
-            pending.extend(reversed(_parts(text, unit, size, size)))
+    pending = [iter(units)]  # within each other; a text's millions of words never exist at once
+    while pending:
+        if (unit := next(pending[-1], None)) is None:
+            pending.pop()
+        elif unit.end - unit.start > size and not (rows and unit.is_row):
+            pending.append(_parts(text, unit, size, size))
         else:
             yield unit
 
@@ -357,45 +361,52 @@ def _hash(text: str, at: int) -> int:
     return xxhash.xxh3_64_intdigest(text[at : at + _AHEAD].encode("utf-8", "surrogatepass"))
 
 
-def _parts(text: str, unit: _Unit, room: int, size: int) -> list[_Unit]:
+def _parts(text: str, unit: _Unit, room: int, size: int) -> Iterator[_Unit]:
     """Return the unit's parts at the next finer grain that has a border in it; at the finest, `room` and the rest."""
     cuts = _CUTS[unit.kind]
     for depth in range(unit.depth, len(cuts)):
-        cut = cuts[depth]
-        parts: list[_Unit] = []
-        start, opens, grain = unit.start, unit.opens, unit.grain
-        for end, following in [
-            *((m.start() + len(m[0].rstrip()), m.end()) for m in cut.border.finditer(text, unit.start, unit.end)),
-            (unit.end, unit.end),
-        ]:
-            if start < end and not text[start:end].isspace():
-                parts.append(_Unit(start, end, unit.kind, unit.section, opens, grain, depth + 1, unit.header))
-                opens, grain = False, max(unit.grain, cut.grain)
-            start = following
-        if len(parts) > 1:
-            return _headed(text, unit, parts, size)
+        parts = _cut(text, unit, cuts[depth], depth + 1)
+        first = tuple(islice(parts, 3))
+        if len(first) > 1:
+            return _headed(text, unit, first, parts, size)
     middle = _between_graphemes(text, unit.start, unit.start + room)
-    return [
-        unit._replace(end=middle, depth=len(cuts)),
-        unit._replace(start=middle, opens=False, grain=_TORN, depth=len(cuts)),
-    ]
+    return iter(
+        (
+            unit._replace(end=middle, depth=len(cuts)),
+            unit._replace(start=middle, opens=False, grain=_TORN, depth=len(cuts)),
+        )
+    )
 
 
-def _headed(text: str, unit: _Unit, parts: list[_Unit], size: int) -> list[_Unit]:
-    """Return the parts of a table or row with what each keeps above it; a header stays with a first row that fits."""
-    first, second, header = parts[0], parts[1], unit.header
+def _cut(text: str, unit: _Unit, cut: _Cut, depth: int) -> Iterator[_Unit]:
+    start, opens, grain = unit.start, unit.opens, unit.grain
+    borders = ((m.start() + len(m[0].rstrip()), m.end()) for m in cut.border.finditer(text, unit.start, unit.end))
+    for end, following in chain(borders, [(unit.end, unit.end)]):
+        if start < end and not text[start:end].isspace():
+            yield _Unit(start, end, unit.kind, unit.section, opens, grain, depth, unit.header)
+            opens, grain = False, max(unit.grain, cut.grain)
+        start = following
+
+
+def _headed(text: str, unit: _Unit, few: Sequence[_Unit], others: Iterator[_Unit], size: int) -> Iterator[_Unit]:
+    """Return the parts of a table or row with what each keeps above it; a header stays with a first row that fits.
+
+    `few` are the first two or three parts.
+    """
+    first, second, header = few[0], few[1], unit.header
     if unit.kind == "table" and unit.depth == 0:
         if not _DELIMITERS.match(text, second.start, second.end):
-            return parts
+            return chain(few, others)
         header = text[first.start : second.end]
-        end = 3 if len(parts) > 2 and parts[2].end - first.start <= size else 2
-        parts = [first._replace(end=parts[end - 1].end), *parts[end:]]
+        end = 3 if len(few) > 2 and few[2].end - first.start <= size else 2
+        few = [first._replace(end=few[end - 1].end), *few[end:]]
     elif unit.kind == "record" and unit.depth == 0 and first.end - first.start <= _LONGEST_LABEL:
         label = text[first.start : first.end].rstrip(" ;|")
         header = f"{label};" if _NAME.match(label) else f"{label} |"
     elif unit.kind == "record" and unit.depth == 1 and (name := _NAME.match(text, unit.start, unit.end)):
         header = f"{header or ''} {name[0]}…".lstrip()
-    return [parts[0], *(part._replace(header=header) for part in parts[1:])] if header else parts
+    rest = chain(few[1:], others)
+    return chain(few[:1], (part._replace(header=header) for part in rest) if header else rest)
 
 
 def _between_graphemes(text: str, start: int, at: int) -> int:

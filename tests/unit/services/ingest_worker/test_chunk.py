@@ -1,4 +1,5 @@
 import random
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -352,3 +353,17 @@ def test_rows_are_not_torn_for_the_sake_of_a_full_chunk() -> None:
     found = chunks(f"{'Liste. ' * 20}\n\n" + "\n\n".join(rows), tokens=Characters(10_000))
 
     assert [chunk.text for chunk in found[1:]] == rows
+
+
+@CI_ONLY
+def test_the_words_of_a_large_paragraph_are_never_in_memory_at_once() -> None:
+    text = " a" * 150_000
+    tracemalloc.start()
+    try:
+        made = _chunks(text)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(made) > 300
+    assert most < 12_000_000  # all of them take 37 MB
