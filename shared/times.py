@@ -1,6 +1,24 @@
-"""Timestamps as text."""
+"""Timestamps as text, and the time that one task may hold the event loop."""
 
+import asyncio
+import time
 from datetime import UTC, datetime
+from typing import Final
+
+HELD_S: Final = 0.005  # how long a loop over many items may hold the event loop
+
+
+class LoopTurns:
+    """Gives the event loop back every few milliseconds."""
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def give(self) -> None:
+        """Let others run if this has held the event loop for `HELD_S`."""
+        if time.perf_counter() - self._since > HELD_S:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()
 
 
 def parse_iso(text: str) -> int:
@@ -9,8 +27,8 @@ def parse_iso(text: str) -> int:
     Raises:
         ValueError: the text isn't a time.
     """
-    time = datetime.fromisoformat(text)
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    at = datetime.fromisoformat(text)
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def iso(ms: int) -> str:

@@ -49,6 +49,7 @@ SHAPES: dict[str, Shape] = {
     "lines": _text(b"\\n"),
     "brackets": _text(b"[[(<"),
     "quotes": _text(b'\\"'),
+    "commas in a text": _text(b"ab,"),
     "backslashes": _text(b"\\\\"),
     "marks": _text("a\u0327\u0301\u0316".encode()),
     "escapes": _text(b"\\u0301"),
@@ -157,6 +158,8 @@ def _largest(route: str, field: str, **rest: Any) -> Callable[[int], tuple[str, 
 # The routes that take bodies of the largest size. Each gives its path and bodies of at most so many bytes.
 LARGEST_BODIES: Final = {
     "text": _largest("/rag/ingest", "text", source="s", path="p"),
+    "text alone": _largest("/rag/ingest/text", "text"),
+    "tags": _largest("/rag/ingest", "tags", source="s", path="p", text="t"),
     "chunks": _largest("/rag/ingest", "chunks", source="s", path="p"),
     "metadata": _largest("/rag/ingest", "metadata", source="s", path="p", text="t"),
     "conversation": _largest("/v1/responses", "input", model="rag/extractive"),

@@ -126,6 +126,7 @@ async def test_the_route_takes_what_the_doors_take_and_says_what_it_can_not(pipe
     held = a_document("route", tags=("a", "b"), metadata={"k": [1]})
     await pipeline.send(held)
     item = {"source": "check", "path": "route", "hash": bytes_hash(b"A lantern on the pier."), "metadata": {"k": [1]}}
+    too_long = [{name: "x" * 20_000} for name in ("source", "path", "title", "description", "filename", "mediaType")]
     transport = httpx.ASGITransport(cast("Any", make_api(pipeline.parts)))
 
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
@@ -140,14 +141,20 @@ async def test_the_route_takes_what_the_doors_take_and_says_what_it_can_not(pipe
             (await asked(*most, item)).json()["detail"],
             (await asked({**item, "hash": "sha256:abc"})).json()["detail"],
             (await asked({**item, "metadata": "k=1"})).json()["detail"],
+            *[(await asked(item, {**item, **long})).json()["detail"] for long in too_long],
         }
 
     assert verdicts[0] == {"documentId": held.document_id, "unchanged": True, "chunkCount": 1}
     assert [each["unchanged"] for each in verdicts] == [True, False] * (MOST_ITEMS // 2)
     assert (nothing.status_code, nothing.json()) == (200, {"items": []})
-    assert len(refused) == 3
+    assert len(refused) == 3 + len(too_long)
     assert f"items: has {MOST_ITEMS + 1} items, but at most {MOST_ITEMS} are allowed at once" in refused
-    assert {sentence.partition(":")[0] for sentence in refused} == {"items", "items[0].hash", "items[0].metadata"}
+    assert {sentence.partition(":")[0] for sentence in refused} == {
+        "items",
+        "items[0].hash",
+        "items[0].metadata",
+        *(f"items[1].{name}" for each in too_long for name in each),
+    }
 
 
 async def test_a_body_is_told_by_its_text_its_sha256_or_its_hash(pipeline: Pipeline) -> None:

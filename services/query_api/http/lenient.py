@@ -14,6 +14,7 @@ from services.query_api.http.problems import invalid
 
 _TEXT, _NUMBER, _TEXTS, _LIST, _OBJECT = "text", "number", "texts", "list", "object"
 _OF_AN_OBJECT: Final = "[object Object]"  # what JavaScript makes of an object as a text
+_LONGEST: Final = 2_000  # characters of a text that was never filled in
 
 
 def lenient(value: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[str, str]]:
@@ -28,7 +29,7 @@ def lenient(value: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
         if isinstance(field, str):
             if _unfilled(field):
                 raise invalid(name, f"is {field.strip()[:100]!r}: the workflow sent an expression instead of its value")
-            if not field.strip() and _NUMBER in kind and _TEXT not in kind:
+            if _NUMBER in kind and _TEXT not in kind and not field.strip():
                 del taken[name]
                 doubts[name] = f"{name}: an empty text was taken as not given"
         elif _is_number(field) and _TEXT in kind and _NUMBER not in kind:
@@ -44,6 +45,8 @@ def lenient(value: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
 
 
 def _unfilled(text: str) -> bool:
+    if len(text) > _LONGEST:
+        return False
     text = text.strip()
     whole = text.startswith(("{{", "={{")) and text.endswith("}}") and text.count("{{") == 1 and "$" in text
     return whole or (text.startswith(_OF_AN_OBJECT) and {*text.split(",")} == {_OF_AN_OBJECT})

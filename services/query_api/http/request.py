@@ -4,7 +4,6 @@ Long work for one request, such as parsing, must not hold up the others: `beside
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
@@ -19,7 +18,7 @@ from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.lanes import taken_by
 from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import Problem, invalid, of_contract
-from services.query_api.http.reply_warnings import fields_of, is_ours, warn, warn_of_unknown
+from services.query_api.http.reply_warnings import fields_of, is_ours, unknown_fields, warn
 from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
 from shared.ids import composed
@@ -28,7 +27,6 @@ from shared.inputs.names import LONGEST_TAG, MOST_TAGS, check_described
 
 P = ParamSpec("P")
 T = TypeVar("T")
-HELD_S: Final = 0.005  # how long a loop over many items may hold the event loop
 # One thread: the event loop would wait for the interpreter's lock once for each of several.
 _THREAD: Final = ThreadPoolExecutor(1, "long-work")
 
@@ -40,25 +38,14 @@ async def beside(large: bool, work: Callable[P, T], *args: P.args, **kwargs: P.k
     return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: work(*args, **kwargs))
 
 
-class LoopTurns:
-    """Gives the event loop back every few milliseconds."""
-
-    def __init__(self) -> None:
-        self._since = time.perf_counter()
-
-    async def give(self) -> None:
-        """Let others run if this has held the event loop for `HELD_S`."""
-        if time.perf_counter() - self._since > HELD_S:
-            await asyncio.sleep(0)
-            self._since = time.perf_counter()
-
-
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_FIELDS = 1000
 MOST_FORM_BYTES = 1_000_000  # decoding their escapes costs more than JSON
 MOST_VALUES = 20_000  # of JSON that a field holds as text
 MOST_DEPTH = 64  # levels of lists and objects
 LARGE = 64 << 10  # bytes; a larger body is decoded beside the event loop
+HEAVY = 8 << 10  # bytes of a body that is checked there: its chunks take a while
+_LONGEST_TAGS = 8 * MOST_TAGS * LONGEST_TAG  # characters of a text of them, with escapes and blanks
 DEFAULT_WAIT_S = 30.0
 MOST_WAIT_S = 300.0
 S = TypeVar("S", bound=msgspec.Struct)
@@ -77,18 +64,23 @@ class ApiRequest(Request[Caller, None, State]):
         if kind not in ("", FORM, "application/json") and not kind.endswith("+json"):
             raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
         data = await self.body()
-        value = await beside(len(data) > LARGE, self._decoded, kind, data)
-        declared = getattr(self.route_handler, "parsed_data_field", None)
-        if declared is None or not isinstance(value, dict):
-            return value
-        if (known := fields_of(declared.annotation)) is not None and is_ours(self.scope["path"]):
-            warn_of_unknown(self, value, known)
-        if self.method == "DELETE" or self.scope["path"].removeprefix("/api").startswith("/ops/"):
-            return value  # what deletes must say what it means
-        value, doubts = lenient(value, declared.annotation)
+        value, doubts = await beside(len(data) > LARGE, self._understood, kind, data)
         for name, sentence in doubts.items():
             warn(self, sentence, name)
         return value
+
+    def _understood(self, kind: str, data: bytes) -> tuple[Any, dict[str, str]]:
+        """Return the decoded body, and a sentence for each field that is unknown or was taken otherwise."""
+        value, doubts = self._decoded(kind, data), dict[str, str]()
+        declared = getattr(self.route_handler, "parsed_data_field", None)
+        if declared is None or not isinstance(value, dict):
+            return value, doubts
+        if (known := fields_of(declared.annotation)) is not None and is_ours(self.scope["path"]):
+            doubts = unknown_fields(value, known)
+        if self.method == "DELETE" or self.scope["path"].removeprefix("/api").startswith("/ops/"):
+            return value, doubts  # what deletes must say what it means
+        value, more = lenient(value, declared.annotation)
+        return value, doubts | more
 
     def _decoded(self, kind: str, data: bytes) -> Any:
         data = data.removeprefix(b"\xef\xbb\xbf")
@@ -184,7 +176,10 @@ def form_object(data: bytes) -> dict[str, Any]:
 
 def tags_of(value: list[str] | str | None, field: str = "tags") -> tuple[str, ...]:
     """Return the trimmed, distinct tags in order, from a list or from a text such as `a,b`."""
+    refused = f"at most {MOST_TAGS} tags of at most {LONGEST_TAG} characters each are allowed"
     if isinstance(value, str):
+        if len(value) > _LONGEST_TAGS:
+            raise invalid(field, refused)
         text = value.strip()
         parsed = parse_json(text, field) if text.startswith("[") else text.split(",")
         if not all(isinstance(tag, str) for tag in parsed):
@@ -192,7 +187,7 @@ def tags_of(value: list[str] | str | None, field: str = "tags") -> tuple[str, ..
         value = parsed
     tags = tuple(dict.fromkeys(composed(tag.strip()) for tag in value or () if tag.strip()))
     if len(tags) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in tags):
-        raise invalid(field, f"at most {MOST_TAGS} tags of at most {LONGEST_TAG} characters each are allowed")
+        raise invalid(field, refused)
     return tags
 
 
@@ -218,13 +213,13 @@ def name_of(value: str, field: str, longest: int) -> str:
     return value
 
 
-def described(document: DocumentSubmitted) -> DocumentSubmitted:
-    """Return the submission, or raise the 400 for a field that is too long."""
+def described(document: DocumentSubmitted, within: str = "") -> DocumentSubmitted:
+    """Return the submission, or raise the 400 for a field that is too long, by its name after `within`."""
     try:
         check_described(document)
     except Rejected as error:
         field, _, what = error.sentence.partition(" ")
-        raise invalid(field, what) from None
+        raise invalid(f"{within}{field}", what) from None
     return document
 
 

@@ -25,8 +25,8 @@ from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields, warn
 from services.query_api.http.request import (
     FORM,
+    HEAVY,
     ApiRequest,
-    LoopTurns,
     beside,
     body_of,
     content_type,
@@ -34,19 +34,12 @@ from services.query_api.http.request import (
     wait_of,
 )
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
-from services.query_api.ingest.document import (
-    HEAVY,
-    IngestBody,
-    IngestReply,
-    document_of,
-    hash_doubt,
-    reply_of,
-    under_way,
-)
+from services.query_api.ingest.document import IngestBody, IngestReply, document_of, hash_doubt, reply_of, under_way
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from services.query_api.ingest.unchanged_check import UnchangedChecker
 from shared.contracts import DocumentSubmitted
 from shared.errors import PipelineError, Rejected
+from shared.times import LoopTurns
 
 if TYPE_CHECKING:
     from shared.inputs.prepared_chunks import SkippedChunk

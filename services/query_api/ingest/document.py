@@ -17,6 +17,7 @@ from services.query_api.http.problems import MOST_NAMED, Problem, invalid
 from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import (
+    HEAVY,
     ApiRequest,
     beside,
     described,
@@ -38,7 +39,6 @@ from shared.times import iso
 
 _REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404}  # by error code; other failures are a 422
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
-HEAVY = 8 << 10  # bytes of a body that is checked beside the event loop: its chunks take a while
 LOOK_BACK_S = 1  # seconds after which a client should ask again about a document in progress
 
 
@@ -140,9 +140,14 @@ async def rag_ingest_text(
     data: JSONBody[TextBody], request: ApiRequest, submissions: NamedDependency[Submissions]
 ) -> Response[IngestReply]:
     """Add a text; its title, or its content if it has none, becomes its path."""
+    document = await beside(len(await request.body()) > HEAVY, _text_document, request.user.tenant, data)
+    return await taken(request, submissions, document, wordy=True)
+
+
+def _text_document(tenant: str, data: TextBody) -> DocumentSubmitted:
     text, title = _text_of(data.text), title_of(data.title)
-    document = DocumentSubmitted(
-        tenant=request.user.tenant,
+    return DocumentSubmitted(
+        tenant=tenant,
         source="text",
         path=name_of(title or content_name(text.encode()), "title", LONGEST_PATH),
         text=text,
@@ -155,7 +160,6 @@ async def rag_ingest_text(
         callback_url=callback_of(data.callback_url),
         submitted_at=now_ms(),
     )
-    return await taken(request, submissions, document, wordy=True)
 
 
 def _checked(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...], str | None]:
@@ -195,8 +199,10 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
 
 def hash_doubt(document: DocumentSubmitted) -> str | None:
     """Return a warning if the sender's hash has the form of a SHA-256 but isn't the body's, else None."""
+    if document.hash is None or not _SHA256.fullmatch(document.hash.strip()):
+        return None
     body = document.content if document.text is None else document.text.encode("utf-8", "surrogatepass")
-    if body is None or document.hash is None or not _SHA256.fullmatch(document.hash.strip()):
+    if body is None:
         return None
     digest = hashlib.sha256(body).hexdigest()
     if digest == document.hash.strip().lower():

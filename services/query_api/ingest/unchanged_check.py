@@ -19,15 +19,25 @@ from litestar.params import JSONBody
 from services.query_api.http.auth import needs
 from services.query_api.http.lanes import CHUNKS, READS, in_lane
 from services.query_api.http.problems import invalid
-from services.query_api.http.request import ApiRequest, metadata_of, tags_of
+from services.query_api.http.request import (
+    HEAVY,
+    ApiRequest,
+    beside,
+    described,
+    metadata_of,
+    name_of,
+    tags_of,
+)
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import bytes_hash
+from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
 from shared.log import Log
 from shared.log.publish import partition_of
 from shared.state.index import Index
 from shared.state.ledger import Accepted, Entry, Ledger
 from shared.submission import description_hash
+from shared.times import LoopTurns
 from shared.topics import SUBMITTED, readers
 
 log = structlog.get_logger(__name__)
@@ -110,10 +120,11 @@ class UnchangedChecker:
         ends = await self._log.end_offsets(SUBMITTED)
         unread = await self._unread(ends)
         entries = await self._ledger.entries([document.document_id for document, _ in documents])
-        alike = [
-            _alike(document, hash_, entries) and partition_of(document.document_id.encode(), len(ends)) not in unread
-            for document, hash_ in documents
-        ]
+        alike, turns = list[bool](), LoopTurns()
+        for document, hash_ in documents:
+            read = partition_of(document.document_id.encode(), len(ends)) not in unread
+            alike.append(read and _alike(document, hash_, entries))
+            await turns.give()
         ids = {document.document_id for (document, _), same in zip(documents, alike, strict=True) if same}
         counts = await self._whole([*ids], entries)
         return [
@@ -213,9 +224,12 @@ async def rag_ingest_check(
     """Report which documents are unchanged in the index and needn't be sent again. Nothing is written."""
     if len(data.items) > MOST_ITEMS:
         raise invalid("items", f"has {len(data.items)} items, but at most {MOST_ITEMS} are allowed at once")
-    tenant = request.user.tenant
-    held = [(_document(tenant, item), _hash(item, number)) for number, item in enumerate(data.items)]
+    held = await beside(len(await request.body()) > HEAVY, _held, request.user.tenant, data.items)
     return CheckReply(await checker.check(held))
+
+
+def _held(tenant: str, items: Sequence[HeldDocument]) -> list[tuple[DocumentSubmitted, str]]:
+    return [(_document(tenant, each, f"items[{at}]."), _hash(each, at)) for at, each in enumerate(items)]
 
 
 def _hash(held: HeldDocument, number: int) -> str:
@@ -254,20 +268,21 @@ def _has_body(accepted: Accepted, hash_: str) -> bool:
     return accepted.raw_hash == hash_
 
 
-def _document(tenant: str, held: HeldDocument) -> DocumentSubmitted:
-    return DocumentSubmitted(
+def _document(tenant: str, held: HeldDocument, within: str) -> DocumentSubmitted:
+    document = DocumentSubmitted(
         tenant=tenant,
-        source=held.source,
-        path=held.path,
+        source=name_of(held.source, f"{within}source", LONGEST_SOURCE),
+        path=name_of(held.path, f"{within}path", LONGEST_PATH),
         filename=held.filename,
         media_type=held.media_type,
         title=held.title,
         description=held.description,
-        tags=tags_of(held.tags),
-        metadata=metadata_of(held.metadata),
+        tags=tags_of(held.tags, f"{within}tags"),
+        metadata=metadata_of(held.metadata, f"{within}metadata"),
         chunk_size=held.chunk_size,
         chunk_overlap=held.chunk_overlap,
     )
+    return described(document, within)
 
 
 def _ended_well(entry: Entry) -> bool:

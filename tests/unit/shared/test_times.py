@@ -1,6 +1,10 @@
+import asyncio
+
 import pytest
 
-from shared.times import iso, parse_iso
+from shared.times import LoopTurns, iso, parse_iso
+
+HANG_S = 30.0
 
 
 @pytest.mark.parametrize(
@@ -13,3 +17,13 @@ def test_a_time_without_a_zone_is_utc(text: str) -> None:
 def test_what_is_no_time_is_refused() -> None:
     with pytest.raises(ValueError, match="soon"):
         parse_iso("soon")
+
+
+async def test_a_long_loop_lets_others_run() -> None:
+    done = asyncio.Event()
+    turns = LoopTurns()
+    asyncio.get_running_loop().call_soon(done.set)
+
+    async with asyncio.timeout(HANG_S):
+        while not done.is_set():
+            await turns.give()

@@ -1,4 +1,3 @@
-import asyncio
 import threading
 from typing import Any
 
@@ -6,7 +5,7 @@ import pytest
 from litestar.testing import RequestFactory
 
 from services.query_api.http.problems import Problem
-from services.query_api.http.request import LoopTurns, beside, form_object, metadata_of, parse_json, tags_of, wait_of
+from services.query_api.http.request import beside, form_object, metadata_of, parse_json, tags_of, wait_of
 from shared.inputs.metadata import MOST_DEPTH
 
 
@@ -119,9 +118,6 @@ def test_prefer_says_how_long_to_wait(prefer: str | None, seconds: float, applie
     assert said.get("Preference-Applied") == applied
 
 
-HANG_S = 30.0
-
-
 @pytest.mark.parametrize("large", [False, True])
 async def test_only_large_work_leaves_the_thread_of_the_loop(large: bool) -> None:
     assert (await beside(large, threading.current_thread) is not threading.current_thread()) == large
@@ -130,13 +126,3 @@ async def test_only_large_work_leaves_the_thread_of_the_loop(large: bool) -> Non
 async def test_an_error_of_the_work_reaches_its_caller() -> None:
     with pytest.raises(ValueError, match="wrong"):
         await beside(True, int, "wrong")
-
-
-async def test_a_long_loop_lets_others_run() -> None:
-    done = asyncio.Event()
-    turns = LoopTurns()
-    asyncio.get_running_loop().call_soon(done.set)
-
-    async with asyncio.timeout(HANG_S):
-        while not done.is_set():
-            await turns.give()
