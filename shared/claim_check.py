@@ -1,10 +1,17 @@
 """The claim check: large bodies are stored as blobs, and records carry a reference."""
 
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
 import msgspec
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.contracts import BlobRef, DocumentExtracted, DocumentSubmitted, DocumentVersion, PreparedChunk, encode
 from shared.errors import Rejected
+
+M = TypeVar("M", bound=msgspec.Struct)
+_FEW = 64  # messages that are encoded at once
 
 
 async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
@@ -34,7 +41,22 @@ async def prepared_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[Pr
         return event.chunks
     document = event.document
     data = await blobs.get(document.tenant, document.document_id, event.chunks_blob)
-    return msgspec.json.decode(data, type=tuple[PreparedChunk, ...])
+    return await messages_of(data, PreparedChunk)
+
+
+async def json_of(messages: Sequence[msgspec.Struct]) -> bytes:
+    """Return the messages as a JSON array, made beside the event loop, in steps that yield Python's lock, if many."""
+    if len(messages) <= _FEW:
+        return msgspec.json.encode(messages)
+    return await asyncio.to_thread(lambda: b"[" + b",".join([msgspec.json.encode(each) for each in messages]) + b"]")
+
+
+async def messages_of(data: bytes, kind: type[M]) -> tuple[M, ...]:
+    """Return the messages of a JSON array, decoded as `json_of` encodes them."""
+    one = msgspec.json.Decoder(kind)
+    return await asyncio.to_thread(
+        lambda: tuple([one.decode(each) for each in msgspec.json.decode(data, type=list[msgspec.Raw])])
+    )
 
 
 async def text_of(event: DocumentExtracted, blobs: Blobs) -> str:

@@ -1,6 +1,8 @@
 """Executes the steps of `switch.advance`: points, head, older points, status."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
 from services.embed_worker.switch import SwitchStep, advance
@@ -91,7 +93,9 @@ class Apply:
             sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
             async with self._vectors.of(document.tenant, part) as dense:
                 precision = self._index.generation.vectors
-                points = chunk_points(document, chunks, slice_, dense, sparse, precision=precision)
+                make = partial(chunk_points, document, chunks, slice_, dense, sparse, precision=precision)
+                # Metadata of prepared chunks may take 50 ms.
+                points = await asyncio.to_thread(make) if any(chunk.metadata for chunk in part) else make()
                 await self._index.put(points, attempt)
         if found and await self._index.version_points(document.document_id, document.version) > len(chunks):
             await self._index.delete_from(document.document_id, document.version, len(chunks))

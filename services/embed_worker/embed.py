@@ -6,6 +6,7 @@ import msgspec
 
 from services.embed_worker.apply import Apply
 from shared.blobs import Blobs
+from shared.claim_check import messages_of
 from shared.contracts import Chunk, DocumentChunked, decode
 from shared.errors import Rejected
 from shared.log import Record
@@ -63,4 +64,4 @@ class Embed:
         if event.blob is None:
             return event.chunks
         data = await self._blobs.get(event.document.tenant, event.document.document_id, event.blob)
-        return msgspec.json.decode(data, type=tuple[Chunk, ...])
+        return await messages_of(data, Chunk)

@@ -13,7 +13,7 @@ from services.ingest_worker.parsers import ParserPool
 from services.ingest_worker.past_truth import PastTruth
 from services.ingest_worker.rate_limit import RateLimit
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.claim_check import prepared_chunks_of, text_of
+from shared.claim_check import json_of, prepared_chunks_of, text_of
 from shared.contracts import Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
 from shared.embedder import TokenCounter
 from shared.errors import Rejected
@@ -143,7 +143,7 @@ class Chunking:
 
     async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...], headers: Mapping[str, str]) -> None:
         document = msgspec.structs.replace(document, given=None, reading=None, body=None)  # not needed here
-        many = msgspec.json.encode(chunks)
+        many = await json_of(chunks)
         if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
             blob = await self._blobs.put(document.tenant, document.document_id, many)
             value = encode(DocumentChunked(document=document, blob=blob))

@@ -10,7 +10,8 @@ from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.fetch import Fetch, FetchedPage, sitemap
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
-from shared.contracts import BlobRef, DocumentSubmitted, TextReading, Validators
+from shared.claim_check import json_of, messages_of
+from shared.contracts import BlobRef, DocumentSubmitted, PreparedChunk, TextReading, Validators
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.state.ledger import Accepted
@@ -97,7 +98,7 @@ class ContentReader:
             return None
         chunks: BlobRef | None = None
         if extraction.chunks:
-            data = msgspec.json.encode(extraction.chunks)
+            data = await json_of(extraction.chunks)
             chunks = await self._blobs.put(submitted.tenant, submitted.document_id, data)
         bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=(), notes=(), note_count=0)
         return TextReading(
@@ -136,10 +137,13 @@ class ContentReader:
         tenant, name, ref = submitted.tenant, submitted.document_id, before.reading.chunks
         text = (await self._blobs.get(tenant, name, before.text)).decode()
         chunks = await self._blobs.get(tenant, name, ref) if ref is not None else b"[]"
-        fields = {**before.reading.extracted, "text": text, "chunks": msgspec.json.decode(chunks)}
-        extraction = msgspec.convert(fields, Extraction)
-        notes = before.reading
-        return msgspec.structs.replace(extraction, notes=notes.notes, note_count=notes.note_count)
+        extraction = msgspec.convert({**before.reading.extracted, "text": text}, Extraction)
+        return msgspec.structs.replace(
+            extraction,
+            chunks=await messages_of(chunks, PreparedChunk),
+            notes=before.reading.notes,
+            note_count=before.reading.note_count,
+        )
 
 
 def _typed(page: FetchedPage) -> str:

@@ -9,6 +9,7 @@ import structlog
 from services.ingest_worker.accept import Submission
 from services.ingest_worker.extract import Extraction
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
+from shared.claim_check import json_of
 from shared.contracts import (
     BlobRef,
     DocumentExtracted,
@@ -92,7 +93,7 @@ class VersionPublisher:
         return msgspec.structs.replace(extraction, text=text, pages=()), first
 
     async def _with_chunks(self, event: DocumentExtracted, chunks: tuple[PreparedChunk, ...]) -> DocumentExtracted:
-        data = msgspec.json.encode(chunks)
+        data = await json_of(chunks)
         if len(data) <= CLAIM_CHECK_BYTES // 2:  # the chunks contain the text, so the event needn't repeat it
             return msgspec.structs.replace(event, text=None, chunks=chunks)
         ref = await self._blobs.put(event.document.tenant, event.document.document_id, data)

@@ -1,6 +1,5 @@
 """Text to sparse vectors: BM25's term weights. The store multiplies them with the terms' rarity (IDF)."""
 
-import asyncio
 import functools
 from collections.abc import Sequence
 
@@ -11,9 +10,9 @@ import xxhash
 from shared.settings import ConfigurationError
 from shared.store import Sparse
 from shared.text.words import with_folded
+from shared.times import LoopTurns
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
-_SLICE = 16  # texts per turn of the event loop, about 1 ms
 _UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words, so a tokenizer would need a dictionary
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
 
@@ -52,15 +51,14 @@ class Bm25:
         return _sparse(self._model.embed_query(self._prepared(_encodable(text))))
 
     async def documents(self, texts: Sequence[str]) -> list[Sparse]:
-        """Return `document` of each text, a few at a time: the event loop is blocked for some milliseconds at most.
+        """Return `document` of each text. The event loop is held up for some milliseconds, or by one long text.
 
         The engine keeps Python's lock during a text, so a thread would gain nothing.
         """
-        vectors: list[Sparse] = []
-        for at in range(0, len(texts), _SLICE):
-            if at:
-                await asyncio.sleep(0)  # others get their turn
-            vectors += map(self.document, texts[at : at + _SLICE])
+        vectors, turns = list[Sparse](), LoopTurns()
+        for text in texts:
+            vectors.append(self.document(text))
+            await turns.give()
         return vectors
 
 

@@ -174,19 +174,19 @@ def _flaw(value: Any, depth: int) -> tuple[list[str], str] | None:
     if kind is dict:
         return _flaw_within(value.items(), depth)
     if kind in {list, tuple}:
-        return _flaw_within(((str(number), part) for number, part in enumerate(value)), depth)
+        return _flaw_within(enumerate(value), depth, named=False)
     return [], f"is of type {kind.__name__}, which JSON lacks"
 
 
-def _flaw_within(parts: Any, depth: int) -> tuple[list[str], str] | None:
+def _flaw_within(parts: Any, depth: int, *, named: bool = True) -> tuple[list[str], str] | None:
     if depth >= MAX_DEPTH:
         return [], f"is nested deeper than {MAX_DEPTH} levels"
     for key, part in parts:
-        if type(key) is not str or not _encodable(key):
+        if named and (type(key) is not str or not _encodable(key)):
             return [repr(key)], "is no key that JSON can write"
         flaw = _flaw(part, depth + 1)
         if flaw is not None:
-            flaw[0].append(key)
+            flaw[0].append(str(key))
             return flaw
     return None
 

@@ -41,6 +41,7 @@ from shared.store.checks import (
     check_payload,
     check_points,
 )
+from shared.times import LoopTurns
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -151,10 +152,10 @@ class EdgeStore:
         self, name: str, points: Sequence[Point], *, only_if: Filter | None = None, only_new: bool = False
     ) -> None:
         check_name(name)
-        for number, some in enumerate(_slices(points, _SLICE)):
-            if number:
-                await asyncio.sleep(0)  # checking a large batch takes so long that other tasks get a turn
-            check_points(some)
+        turns = LoopTurns()  # a point's metadata may take milliseconds
+        for point in points:
+            check_points([point])
+            await turns.give()
         for some in _slices(points, _SLICE):
             await self._ask(wire.Upsert(name, list(some), only_if, only_new), _nothing)
 

