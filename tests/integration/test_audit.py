@@ -1,6 +1,8 @@
 """The audit trail: every writing route leaves an entry, and no entry says what a document says."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
@@ -12,6 +14,7 @@ from litestar.routes import HTTPRoute
 from services.query_api.app import ApiParts
 from services.query_api.http.audit import role_of
 from services.query_api.http.lanes import AUDITED, READS
+from services.query_api.ingest.submissions import UNKNOWN
 from shared.contracts import AuditEntry
 from shared.errors import Unavailable
 from shared.ids import document_id
@@ -192,6 +195,19 @@ async def test_a_change_whose_entry_cannot_be_written_is_not_confirmed(parts: Ap
     assert problem(sent, 503, "OUTCOME_UNKNOWN").startswith("the change may have been made, but the audit trail")
     assert begun.status_code == 503
     assert read.status_code == 200
+
+
+async def test_a_refusal_waits_for_no_entry(parts: ApiParts) -> None:
+    async def frozen(topic: str, value: bytes | None, **how: Any) -> Any:
+        if topic == AUDIT:
+            await asyncio.Event().wait()
+        raise Unavailable("documents.submitted gave no answer in 20 s", UNKNOWN)
+
+    app = an_app(replace(parts, publish=frozen), trail=AuditTrail(frozen))
+    async with boss(app) as client, asyncio.timeout(30):
+        sent = await client.post("/rag/ingest", json={"source": "s", "path": "frozen.md", "text": "t"})
+
+    assert problem(sent, 503, "OUTCOME_UNKNOWN").startswith("documents.submitted gave no answer in 20 s")
 
 
 async def test_the_ids_of_letters_that_are_settled_are_entered(parts: ApiParts, app: Litestar) -> None:

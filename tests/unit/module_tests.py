@@ -121,7 +121,6 @@ TESTED_BY: Final = {
     "services/standalone/file_reader.py": "tests/integration/clients/test_open_webui.py",
     "services/standalone/serve.py": "tests/integration/test_pipeline.py",
     "shared/log/follow.py": "tests/integration/test_kafka.py",
-    "shared/log/kafka/producer.py": "tests/contract/test_log.py",
     "shared/log/sqlite/consumer.py": "tests/property/test_log_machine.py",
     "shared/log/sqlite/file.py": "tests/unit/shared/log/test_sqlite.py",
     "shared/log/sqlite/producer.py": "tests/property/test_log_machine.py",

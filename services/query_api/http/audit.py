@@ -158,7 +158,8 @@ class _Visit:
             self.trail.add(self.entry(result, status, ()))
         elif self._counts(result):
             self.trail.count(self.entry(result, status, ()))
-        if whole or self.call.changes:
+        # A reply of 500 and above confirms nothing: with the log frozen it would wait for the log a second time.
+        if whole or (self.call.changes and status < 500):
             try:
                 await self.trail.written()
             except Unavailable as error:

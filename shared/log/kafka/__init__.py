@@ -419,7 +419,9 @@ class KafkaLog:
             except (KafkaError, OSError) as error:  # TimeoutError is an OSError
                 retriable = isinstance(error, OSError) or error.retriable
                 if not retriable or asyncio.get_running_loop().time() >= deadline:
-                    raise LogUnavailable(f"{self._address!r} doesn't answer: {error!r}", "log_unavailable") from error
+                    raise LogUnavailable(
+                        f"{self._address!r} doesn't answer: {str(error) or 'it hangs'}", "log_unavailable"
+                    ) from error
             await asyncio.sleep(0.2)
 
     @staticmethod

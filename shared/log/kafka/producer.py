@@ -128,7 +128,8 @@ class Producer:
                 except BaseException as error:
                     await producer.stop()
                     if isinstance(error, KafkaError | OSError):
-                        raise LogUnavailable(f"Kafka can't be written to: {error}", "log_unavailable") from error
+                        why = str(error) or f"no broker answered in {_START_S:g} s"  # a TimeoutError says nothing
+                        raise LogUnavailable(f"Kafka can't be written to: {why}", "log_unavailable") from error
                     raise
                 self._current = producer
             return self._current
