@@ -31,7 +31,7 @@ from shared.log import LocalLog, Log, Record, deleting
 from shared.log.dead_letters import body_owner
 from shared.log.read import reading
 from shared.state.ledger import Entry, Ledger
-from shared.store import Filter, Ids, Point, Store
+from shared.store import Filter, Ids, Point, Store, pages
 from shared.submission import submission_of
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, Topic, chunks_topic
 
@@ -133,14 +133,11 @@ class BlobCollector:
         """
         if MARKS not in await self._store.collections():
             return 0
-        now, due, after = await self._time(0), 0, None
-        while True:
-            page = await self._store.scroll(MARKS, limit=_BATCH, after=after)
-            marks = [msgspec.convert(point.payload, Mark) for point in page.points if point.id != _LAST_LOOK]
+        now, due = await self._time(0), 0
+        async for page in pages(self._store, MARKS):
+            marks = [msgspec.convert(point.payload, Mark) for point in page if point.id != _LAST_LOOK]
             due += sum(mark.size for mark in marks if now >= mark.since + GRACE_MS)
-            if page.after is None:
-                return due
-            after = page.after
+        return due
 
     async def _time(self, newest: int) -> int:
         return await self._log.age_ms() if isinstance(self._log, LocalLog) else newest
@@ -252,10 +249,8 @@ class BlobCollector:
         unowned = {_mark_id(blob): blob for blobs in candidates.values() for blob in blobs}
         await self._store.create_collection(MARKS, size=None, sparse=False, indexes={})
         removed, left, gone = list[StoredBlob](), dict(unowned), list[str]()
-        after: str | None = None
-        while True:
-            page = await self._store.scroll(MARKS, limit=_BATCH, after=after)
-            for point in page.points:
+        async for page in pages(self._store, MARKS):
+            for point in page:
                 if point.id == _LAST_LOOK:
                     continue
                 mark = msgspec.convert(point.payload, Mark)
@@ -267,9 +262,6 @@ class BlobCollector:
                         removed.append(blob)
                     left.pop(point.id)
                     gone.append(point.id)
-            if page.after is None:
-                break
-            after = page.after
         await self._write_marks(unowned, gone, now)
         return removed, list(left.values())
 

@@ -4,15 +4,14 @@ Documents that were erased since are left out: before the first version is chunk
 that generation, and the head keeps older versions from being written. docs/adr/0013-generations.md
 """
 
-from shared.contracts import ERASED, DocumentExtracted, DocumentVersion, decode
-from shared.errors import Rejected
+from contextlib import aclosing
+
+from services.ingest_worker.rebuild.history import erased
 from shared.log import Log, Record
-from shared.log.read import reading
+from shared.log.read import records_now
 from shared.state.generations import AsOf, Registered
 from shared.state.index import Index, deletion_head
 from shared.topics import EXTRACTED
-
-_MARK = ERASED.encode()  # in the record of every erasure
 
 
 class PastTruth:
@@ -25,15 +24,14 @@ class PastTruth:
 
     async def read(self, log: Log) -> None:
         """Read the whole topic: which versions had been replaced by then, and what was erased since."""
-        for tp, end in (await log.end_offsets(EXTRACTED)).items():
-            async with reading(log, tp) as reader:
-                async for record in reader.between(0, end):
-                    if not self._as_of.covers(record.partition, record.offset):
-                        await self._apply_erasure(record)
-                    elif record.value is None:
-                        self._replaced.add(record.key or b"")
-                    else:  # published again, by a repair or a redrive
-                        self._replaced.discard(record.key or b"")
+        async with aclosing(records_now(log, EXTRACTED)) as records:
+            async for record in records:
+                if not self._as_of.covers(record.partition, record.offset):
+                    await self._apply_erasure(record)
+                elif record.value is None:
+                    self._replaced.add(record.key or b"")
+                else:  # published again, by a repair or a redrive
+                    self._replaced.discard(record.key or b"")
 
     async def shows(self, record: Record) -> bool:
         """Return whether the document may have had this version at that moment; documents erased since had none."""
@@ -43,7 +41,7 @@ class PastTruth:
         return record.key not in self._replaced
 
     async def _apply_erasure(self, record: Record) -> None:
-        document = _erased(record)
+        document = erased(record)
         if document is not None:
             name, version = document.document_id, document.version
             await self._index.switch(deletion_head(name, version, document.tenant))
@@ -57,14 +55,3 @@ async def past_truth_of(registered: Registered, index: Index, log: Log) -> PastT
     past = PastTruth(registered.as_of, index)
     await past.read(log)
     return past
-
-
-def _erased(record: Record) -> DocumentVersion | None:
-    """Return the version that erases a document; None if the record is another one, or can't be decoded."""
-    if record.value is None or _MARK not in record.value:
-        return None
-    try:
-        document = decode(record.value, DocumentExtracted).document
-    except Rejected:
-        return None
-    return document if document.raw_hash == ERASED else None

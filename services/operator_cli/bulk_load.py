@@ -7,13 +7,16 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from services.operator_cli.client import Misuse, RequestRefused, ServerAway
+from services.operator_cli.errors import Misuse, RequestRefused, ServerAway
 from services.operator_cli.local_files import FoundFile
 from shared.ids import file_hash
+
+if TYPE_CHECKING:
+    from services.operator_cli.client import Client
 
 AT_ONCE: Final = 16  # enough to keep the server's stages busy, and few enough to have so many files in memory
 COMPARED_AT_ONCE: Final = 500
@@ -23,46 +26,6 @@ RENAMES_LOOKED_FOR: Final = 1000  # missing documents that are looked up one by 
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class Uploads(Protocol):
-    """The requests for loading, as `Client` has them. They raise RequestRefused for one file, ServerAway for all."""
-
-    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str]) -> dict[str, Any]:
-        """Send one file and return its outcome."""
-        ...
-
-    def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
-        """Return for each file, given with its path and hash, whether sending it would change nothing."""
-        ...
-
-
-class Removals(Protocol):
-    """The requests for removing documents, as `Client` has them."""
-
-    def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
-        """Return `{items[]}`."""
-        ...
-
-    def delete(self, document_id: str) -> dict[str, Any]:
-        """Delete the document and return its outcome."""
-        ...
-
-
-class Lookups(Protocol):
-    """The requests for recognising documents, as `Client` has them."""
-
-    def document(self, document_id: str) -> dict[str, Any]:
-        """Return the document's fields."""
-        ...
-
-
-class Rereading(Protocol):
-    """The request for reading documents again, as `Client` has it."""
-
-    def reread(self, document_id: str) -> dict[str, Any]:
-        """Let the document be read again and return its outcome."""
-        ...
 
 
 class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -84,7 +47,7 @@ Done = Callable[[LoadOutcome], None]
 
 
 def to_send(
-    files: Sequence[FoundFile], server: Uploads, *, source: str, tags: Sequence[str], done: Done
+    files: Sequence[FoundFile], server: "Client", *, source: str, tags: Sequence[str], done: Done
 ) -> list[FoundFile]:
     """Return the files that the server lacks or has otherwise; `done` is called for the others.
 
@@ -107,7 +70,7 @@ def to_send(
     return changed
 
 
-def load(files: Iterable[FoundFile], server: Uploads, *, source: str, tags: Sequence[str] = (), done: Done) -> None:
+def load(files: Iterable[FoundFile], server: "Client", *, source: str, tags: Sequence[str] = (), done: Done) -> None:
     """Send every file; `done` is called for each when it ends, on the caller's thread.
 
     Raises:
@@ -123,7 +86,7 @@ class MissingFiles(msgspec.Struct, frozen=True):
     total: int  # documents of the source, these included
 
 
-def missing(names: Iterable[str], server: Removals, *, source: str, chosen: Callable[[str], bool]) -> MissingFiles:
+def missing(names: Iterable[str], server: "Client", *, source: str, chosen: Callable[[str], bool]) -> MissingFiles:
     """Return the source's documents without a file among these; `chosen` says which documents are compared."""
     there = set(names)
     listed = server.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
@@ -142,7 +105,7 @@ def check_share(count: int, total: int, confirmed: int | None) -> None:
         )
 
 
-def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: Lookups) -> dict[str, str]:
+def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: "Client") -> dict[str, str]:
     """Return the new path of each missing document, given as path and id, whose content was created elsewhere."""
     if not created or len(gone) > RENAMES_LOOKED_FOR:
         return {}
@@ -156,7 +119,7 @@ def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: Lookup
 
 
 def remove(
-    documents: Mapping[str, str], server: Removals, *, done: Done, renamed: Mapping[str, str] = MappingProxyType({})
+    documents: Mapping[str, str], server: "Client", *, done: Done, renamed: Mapping[str, str] = MappingProxyType({})
 ) -> None:
     """Delete the documents, given as path and id; `done` is called for each. Raises ServerAway as `load` does."""
 
@@ -167,7 +130,7 @@ def remove(
     _each(documents.items(), removed, done)
 
 
-def reread_each(documents: Iterable[tuple[str, str]], server: Rereading, *, done: Done) -> None:
+def reread_each(documents: Iterable[tuple[str, str]], server: "Client", *, done: Done) -> None:
     """Let the documents, given as path and id, be read again; `done` is called for each. Raises ServerAway."""
 
     def read(item: tuple[str, str]) -> LoadOutcome:
@@ -198,7 +161,7 @@ def _next(pool: Executor, act: Callable[[T], R], waiting: Iterator[T]) -> set[Fu
 
 
 def _unchanged(
-    server: Uploads, held: Sequence[tuple[FoundFile, str]], source: str, tags: Sequence[str]
+    server: "Client", held: Sequence[tuple[FoundFile, str]], source: str, tags: Sequence[str]
 ) -> frozenset[str]:
     if not held:
         return frozenset()
@@ -219,7 +182,7 @@ def _hash(found: FoundFile) -> str | None:
         return None
 
 
-def _loaded(found: FoundFile, server: Uploads, source: str, tags: Sequence[str]) -> LoadOutcome:
+def _loaded(found: FoundFile, server: "Client", source: str, tags: Sequence[str]) -> LoadOutcome:
     try:
         return outcome(found.name, lambda: server.upload(found.file, source=source, path=found.name, tags=tags))
     except UnicodeEncodeError:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
-from shared.errors import masked
+from services.operator_cli.errors import Forbidden, Misuse, RequestRefused, ServerAway
 from shared.settings import ConfigurationError, load_settings
 from shared.version import VERSION
 
@@ -20,42 +20,10 @@ WAIT_S: Final = 300  # seconds; the longest wait for a submission's end that the
 FORGET_S: Final = 3600.0  # rewriting files of many gigabytes takes long
 TRIES: Final = 4  # of a request that the server answers with one of these statuses
 _FOR_NOW: Final = frozenset({httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS})
+DOCUMENTS_A_PAGE: Final = 1000
 DEAD_LETTERS_A_PAGE: Final = 100
 RETRY_CAP_S: Final = 10.0  # longest pause, even if the server asks for a longer one
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses to replace, not to bind
-
-
-class CommandError(Exception):
-    """A command failed: one sentence for the terminal, and the exit code."""
-
-    exit_code = 1
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(masked(sentence))
-
-
-class RequestRefused(CommandError):  # noqa: N818 - reads as what happened to the request
-    """The server refused one request; others may succeed. Sentence and code are the server's, if it sent them."""
-
-    def __init__(self, sentence: str, code: str = "") -> None:
-        super().__init__(sentence)
-        self.code = code
-
-
-class Forbidden(RequestRefused):
-    """The key may not send this request."""
-
-
-class ServerAway(CommandError):  # noqa: N818 - reads as where the server is
-    """No Sluice answered at the address."""
-
-    exit_code = 2
-
-
-class Misuse(CommandError):  # noqa: N818 - as above
-    """The command's options contradict each other or are incomplete."""
-
-    exit_code = 2
 
 
 def address(url: str | None = None) -> str:
@@ -172,16 +140,9 @@ class Client:
 
     def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
         """Return `{items[], nextCursor}`, at most `limit` items, newest first, over as many pages as needed."""
-        items: list[Any] = []
-        cursor: str | None = None
-        while True:
-            known = {"source": source, "status": status, "cursor": cursor, "tags": list(tags) or None}
-            params: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
-            page = self._object("GET", "/rag/documents", params={**params, "limit": min(1000, limit - len(items))})
-            items += page["items"]
-            cursor = page["nextCursor"]
-            if cursor is None or len(items) >= limit:
-                return {"items": items, "nextCursor": cursor}
+        chosen = {"source": source, "status": status, "tags": list(tags) or None}
+        page = self._listed("/rag/documents", chosen, limit, DOCUMENTS_A_PAGE)
+        return {"items": page["items"], "nextCursor": page["nextCursor"]}
 
     def document(self, document_id: str) -> dict[str, Any]:
         """Return the document's status and fields."""
@@ -267,12 +228,14 @@ class Client:
 
     def dead_letters(self, *, limit: int, **filters: str | None) -> dict[str, Any]:
         """Return `{items[], total, nextCursor}`, at most `limit` items, newest first, over as many pages as needed."""
+        return self._listed("/ops/dead-letters", filters, limit, DEAD_LETTERS_A_PAGE)
+
+    def _listed(self, path: str, filters: Mapping[str, Any], limit: int, a_page: int) -> dict[str, Any]:
         items: list[Any] = []
         cursor: str | None = None
         while True:
-            known = {**filters, "cursor": cursor, "limit": str(min(DEAD_LETTERS_A_PAGE, limit - len(items)))}
-            params = {name: value for name, value in known.items() if value is not None}
-            page = self._object("GET", "/ops/dead-letters", params=params)
+            known = {**filters, "cursor": cursor, "limit": min(a_page, limit - len(items))}
+            page = self._object("GET", path, params={name: value for name, value in known.items() if value is not None})
             items += page["items"]
             cursor = page["nextCursor"]
             if cursor is None or len(items) >= limit:
@@ -288,15 +251,8 @@ class Client:
 
     def settle_dead_letters(self, how: str, chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Settle the chosen letters by `redrive` or `drop`; yield how each was settled, with one request per page."""
-        cursor: str | None = None
-        while True:
-            body = {**chosen, "cursor": cursor}
-            timeout = httpx.Timeout(WAIT_S, connect=5)
-            page = self._object("POST", f"/ops/dead-letters/{how}", json=body, timeout=timeout)
+        for page in self._pages("POST", f"/ops/dead-letters/{how}", chosen):
             yield from page["items"]
-            cursor = page["nextCursor"]
-            if cursor is None:
-                return
 
     def generations(self) -> dict[str, Any]:
         """Return the generations of the index."""

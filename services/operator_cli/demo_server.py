@@ -14,7 +14,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from services.operator_cli.client import Client, CommandError, ServerAway
+from services.operator_cli.client import Client
+from services.operator_cli.errors import CommandError, ServerAway
 from shared.settings import load_settings
 
 T = TypeVar("T")

@@ -13,19 +13,20 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from services.operator_cli.commands.data import backup, migrate, optimize, restore, verify
-from services.operator_cli.commands.dlq import dlq
-from services.operator_cli.commands.documents import documents, erase
-from services.operator_cli.commands.ingest import ingest, reread
-from services.operator_cli.commands.ingest import inspect as inspect_file
-from services.operator_cli.commands.log_tools import groups, lag, replay
-from services.operator_cli.commands.operate import audit, stats, tenants
-from services.operator_cli.commands.processes import embed_worker, ingest_worker, query_api, serve, store
-from services.operator_cli.commands.reindex import reindex
-from services.operator_cli.commands.set_up import config, demo, doctor, init, keys, version
-from services.operator_cli.commands.use import ask, evaluate, mcp, open_page, search
+from services.operator_cli.data import backup, migrate, optimize, restore, verify
+from services.operator_cli.dlq import dlq
+from services.operator_cli.documents import documents, erase
+from services.operator_cli.errors import CommandError, fail
 from services.operator_cli.examples import example
-from services.operator_cli.options import HEADER, Url, fail
+from services.operator_cli.ingest import ingest, reread
+from services.operator_cli.ingest import inspect as inspect_file
+from services.operator_cli.log_tools import groups, lag, replay
+from services.operator_cli.operate import audit, stats, tenants
+from services.operator_cli.options import HEADER, Url
+from services.operator_cli.processes import embed_worker, ingest_worker, query_api, serve, store
+from services.operator_cli.reindex import reindex
+from services.operator_cli.set_up import config, demo, doctor, init, keys, version
+from services.operator_cli.use import ask, evaluate, mcp, open_page, search
 from shared.version import VERSION
 
 app = typer.Typer(
@@ -87,11 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # The reader, such as `head`, has closed the pipe.
         sys.stderr.close()
         sys.exit(0)
-    except Exception as error:
-        from services.operator_cli.client import CommandError
-
-        if not isinstance(error, CommandError):
-            raise
+    except CommandError as error:
         fail(str(error), error.exit_code)
     sys.exit(0)
 

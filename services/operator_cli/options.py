@@ -1,11 +1,13 @@
-"""Shared by the commands: options, the client, and the exit with an error."""
+"""Shared by the commands: options, the client, and the question whether to go on."""
 
 import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from services.operator_cli.errors import Misuse
 
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
@@ -45,12 +47,10 @@ def filters_of(source: str | None, tags: Sequence[str] | None) -> dict[str, Any]
     return {name: value for name, value in given.items() if value is not None}
 
 
-def remark(sentence: str) -> None:
-    """Print the sentence to stderr."""
-    print(f"sluice: {sentence}", file=sys.stderr)
-
-
-def fail(sentence: str, code: int) -> NoReturn:
-    """Print the sentence to stderr and exit with the code."""
-    print(f"sluice: {sentence}", file=sys.stderr)
-    sys.exit(code)
+def confirm(question: str, *, yes: bool, as_json: bool = False, otherwise: str) -> None:
+    """Ask the user. Raises Misuse with the sentence `otherwise` if nobody can be asked, and Abort after a no."""
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise Misuse(otherwise)
+    typer.confirm(question, abort=True)

@@ -2,9 +2,9 @@
 
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from rich.console import Console
@@ -14,6 +14,8 @@ from rich.text import Text
 
 from services.operator_cli.options import HEADER
 from shared.contracts import with_header
+
+T = TypeVar("T")
 
 SNIPPET: Final = 240  # characters of a passage
 _WHOLE: Final = frozenset({"id", "documentId", "key", "request", "documents", "GROUP", "TOPIC"})  # to be copied
@@ -29,12 +31,12 @@ def console(*, stderr: bool = False) -> Console:
 
 def print_json(value: Any) -> None:
     """Print the value as one JSON document."""
-    print(json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=2))  # noqa: T201 - the command's output
+    print(json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=2))
 
 
 def print_line(value: Any) -> None:
     """Print the value as JSON on one line, at once."""
-    print(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), flush=True)  # noqa: T201 - the command's output
+    print(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), flush=True)
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, right: Sequence[str] = ()) -> None:
@@ -45,7 +47,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, rig
         console(stderr=True).print("nothing to list")
     elif not out.is_terminal:
         for line in ([list(columns)] if HEADER.get() else []) + cells:
-            print("\t".join(line))  # noqa: T201 - the command's output
+            print("\t".join(line))
     else:
         table = Table(box=None, pad_edge=False, header_style="bold", show_header=HEADER.get())
         width = 0
@@ -96,16 +98,46 @@ def snippet(text: str) -> str:
     return textwrap.shorten(text, SNIPPET, placeholder=" …")
 
 
+class CommandProgress:
+    """Receives how far a command is; this one shows it to nobody."""
+
+    def begin(self, what: str, total: int) -> None:
+        """Begin a step of `total` items; 0 if the number is unknown."""
+
+    def step(self, count: int = 1, name: str = "") -> None:
+        """Report `count` more items as done, and the name of the last."""
+
+
 @contextmanager
-def progress(total: int, what: str) -> Iterator[Callable[[str], None]]:
-    """Yield a function that advances a bar on stderr, and shows the item's name; in a pipe, nothing is drawn."""
+def progress() -> Iterator[CommandProgress]:
+    """Yield a progress that draws a bar on stderr; in a pipe, nothing is drawn."""
     err = console(stderr=True)
     if not err.is_terminal:
-        yield lambda name: None  # noqa: ARG005 - named as below
+        yield CommandProgress()
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # slow to import
+    from rich import progress as bars  # slow to import
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[name]}", markup=False))
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(what, total=total, name="")
-        yield lambda name: bar.update(task, advance=1, name=name)
+    shown = ("{task.description}", bars.BarColumn(), bars.MofNCompleteColumn(), "{task.fields[name]}")
+    columns = (bars.TextColumn(each, markup=False) if isinstance(each, str) else each for each in shown)
+    with bars.Progress(*columns, console=err, transient=True) as bar:
+
+        class Bar(CommandProgress):
+            def begin(self, what: str, total: int) -> None:
+                for task in bar.task_ids:
+                    bar.remove_task(task)
+                bar.add_task(what, total=total or None, name="")
+
+            def step(self, count: int = 1, name: str = "") -> None:
+                for task in bar.task_ids:
+                    bar.update(task, advance=count, name=name)
+
+        yield Bar()
+
+
+def shown(done: T, lines: Callable[[T], Iterable[str]], *, as_json: bool) -> None:
+    """Print the result as JSON, or as lines."""
+    if as_json:
+        print_json(done)
+        return
+    for line in lines(done):
+        console().print(line, markup=False, soft_wrap=True)

@@ -1,19 +1,41 @@
-"""Reads one partition between two offsets, without a group or commits."""
+"""Reads partitions between two offsets, without a group or commits."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from shared.errors import Unavailable
 from shared.log import Log, Record
 
+Span = tuple[int, int]  # first offset, and the one after the last
 PATIENCE_S = 30.0  # longest wait for a record
 _POLL_MS = 500
 _NEAR = 20  # offsets; reading over a gap this small costs less than seeking
+
+
+async def records(log: Log, spans: Mapping[TopicPartition, Span]) -> AsyncGenerator[Record]:
+    """Yield the records of these spans that still exist, one partition after the other.
+
+    Raises:
+        Unavailable: the log is away, or no record arrived for PATIENCE_S.
+    """
+    for tp, (start, end) in spans.items():
+        if start < end:
+            async with reading(log, tp) as reader, aclosing(reader.between(start, end)) as found:
+                async for record in found:
+                    yield record
+
+
+async def records_now(log: Log, topic: str) -> AsyncGenerator[Record]:
+    """Yield the records that the topic has at the call. Raises Unavailable as `records`."""
+    ends = await log.end_offsets(topic)
+    async with aclosing(records(log, {tp: (0, end) for tp, end in sorted(ends.items())})) as found:
+        async for record in found:
+            yield record
 
 
 @asynccontextmanager
@@ -62,7 +84,12 @@ class Reader:
         self._consumer.seek(tp, start)
         deadline = loop.time() + PATIENCE_S
         while await self._consumer.position(tp) < end:
-            records = (await self._consumer.getmany(tp, timeout_ms=_POLL_MS)).get(tp, ())
+            try:
+                records = (await self._consumer.getmany(tp, timeout_ms=_POLL_MS)).get(tp, ())
+            except OffsetOutOfRangeError:  # retention has deleted these records meanwhile
+                records = ()
+                if await self._consumer.position(tp) < (begin := (await self.bounds())[0]):
+                    self._consumer.seek(tp, begin)
             for record in records:
                 if record.offset >= end:
                     return

@@ -18,7 +18,7 @@ import msgspec
 from shared.contracts import LogPosition, Message, Status
 from shared.log.headers import position_header
 from shared.state.ledger import older
-from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Range, Store
+from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Range, Store, pages
 
 COLLECTION: Final = "callbacks"
 INDEXES: Final[dict[str, IndexKind]] = {
@@ -153,16 +153,8 @@ class Callbacks:
 
     async def of_document(self, document_id: str) -> list[Callback]:
         """Return the callbacks of a document, the newest submission first."""
-        found: list[Callback] = []
-        after: str | None = None
-        while True:
-            page = await self._store.scroll(
-                COLLECTION, Filter(must=(Match("documentId", (document_id,)),)), after=after
-            )
-            found += map(_read, page.points)
-            if page.after is None:
-                break
-            after = page.after
+        where = Filter(must=(Match("documentId", (document_id,)),))
+        found = [_read(point) async for page in pages(self._store, COLLECTION, where) for point in page]
         return sorted(found, key=lambda each: (each.place.time, each.place.offset), reverse=True)
 
 

@@ -16,7 +16,7 @@ from shared.contracts import Message
 from shared.errors import Rejected, Unavailable
 from shared.settings import ConfigurationError
 from shared.state.index import GENERATIONS, Generation
-from shared.store import Filter, IndexKind, Match, Point, Store
+from shared.store import Filter, IndexKind, Match, Point, Store, retrieved
 from shared.times import iso
 
 FORMAT: Final = 1  # of an index: raise it when its points, heads or registry mean something else
@@ -246,12 +246,7 @@ async def registry_of(store: Store) -> Registry | None:
     Raises:
         Unavailable: the store is away. ConfigurationError: another release has written it, and it can't be read.
     """
-    try:
-        found = await store.retrieve(GENERATIONS, [REGISTRY_POINT])
-    except Unavailable as error:
-        if error.code == "no_collection":
-            return None
-        raise
+    found = await retrieved(store, GENERATIONS, [REGISTRY_POINT])
     return registry_in(found[0].payload) if found else None
 
 

@@ -9,16 +9,15 @@ from typing import Final
 from uuid import uuid4
 
 import msgspec
-from aiokafka import TopicPartition
 
 from shared.contracts import Message, decode, encode
 from shared.errors import Rejected, Unavailable
-from shared.log import Log, Publish
-from shared.log.read import reading
+from shared.log import Log, Publish, Record
+from shared.log.read import records_now
 from shared.settings import ConfigurationError, Settings
 from shared.state.rebuild_gate import COLLECTION, PAIRING_POINT
-from shared.store import Filter, IndexKind, Match, Point, Range, Store
-from shared.topics import EXTRACTED, PAIRING, moved_topic
+from shared.store import Filter, IndexKind, Match, Point, Range, Store, retrieved
+from shared.topics import EXTRACTED, PAIRING, Topic, moved_topic
 
 _INDEXES: Final[dict[str, IndexKind]] = {"storeId": "keyword", "checkpoint": "integer", "rev": "integer"}
 KEY: Final = b"store"  # of the log's copy
@@ -210,16 +209,24 @@ def beside(settings: Settings) -> bool:
 async def on_log(log: Log) -> Pairing | None:
     """Return the log's copy, None where it has none. Raises Unavailable when the log is away."""
     found: list[Pairing] = []
-    async with reading(log, TopicPartition(PAIRING, 0)) as reader:
-        _, end = await reader.bounds()
-        async for record in reader.between(0, end):
-            if record.key == KEY and record.value is not None:
-                try:
-                    found.append(decode(record.value, Pairing))
-                except Rejected as error:
-                    raise ConfigurationError(f"{PAIRING}@{record.offset} can't be read: {error}") from None
+    for record in await copies(log, KEY):
+        try:
+            found.append(decode(record.value, Pairing))
+        except Rejected as error:
+            raise ConfigurationError(f"{PAIRING}@{record.offset} can't be read: {error}") from None
     # Concurrent writers may write an earlier pairing after a later one.
     return max(reversed(found), key=lambda pairing: pairing.checkpoint, default=None)
+
+
+async def copies(log: Log, key: bytes) -> list[Record]:
+    """Return the records of this key on index.pairing; none where nothing has ever started on the log.
+
+    Raises Unavailable when the log is away.
+    """
+    [found] = await log.inspect_topics([Topic(name=PAIRING)])
+    if found.partitions is None:
+        return []
+    return [each async for each in records_now(log, PAIRING) if each.key == key and each.value is not None]
 
 
 async def tell_log(publish: Publish, pairing: Pairing) -> None:
@@ -232,12 +239,7 @@ async def tell_log(publish: Publish, pairing: Pairing) -> None:
 
 async def in_store(store: Store) -> Pairing | None:
     """Return the store's copy, None if it has none. Raises Unavailable when the store is away."""
-    try:
-        found = await store.retrieve(COLLECTION, [PAIRING_POINT])
-    except Unavailable as error:
-        if error.code == "no_collection":
-            return None
-        raise
+    found = await retrieved(store, COLLECTION, [PAIRING_POINT])
     return msgspec.convert(found[0].payload, Pairing) if found else None
 
 

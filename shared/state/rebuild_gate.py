@@ -13,7 +13,7 @@ import msgspec
 
 from shared.contracts import Message
 from shared.errors import Unavailable
-from shared.store import Filter, Match, Point, Store
+from shared.store import Filter, Match, Point, Store, retrieved
 
 COLLECTION: Final = "pairing"  # beside the store's copy of the pairing
 PAIRING_POINT: Final = "00000000-0000-5000-8000-000000000001"
@@ -134,14 +134,8 @@ class RebuildGate:
     async def look(self) -> None:
         """Read the rebuild from the store. Raises Unavailable when it is away; the last view is then kept."""
         began = self._clock()
-        try:
-            found = {
-                point.id: point.payload for point in await self._store.retrieve(COLLECTION, [PAIRING_POINT, _POINT])
-            }
-        except Unavailable as error:
-            if error.code != "no_collection":
-                raise
-            found = {}
+        points = await retrieved(self._store, COLLECTION, [PAIRING_POINT, _POINT])
+        found = {point.id: point.payload for point in points}
         self._looked = began
         self.rebuild = msgspec.convert(found[_POINT], Rebuild) if _POINT in found else None
         pairing = found.get(PAIRING_POINT)
@@ -156,12 +150,7 @@ class RebuildGate:
 
 async def last_rebuild(store: Store) -> Rebuild | None:
     """Return the last rebuild, None if there was none. Raises Unavailable when the store is away."""
-    try:
-        found = await store.retrieve(COLLECTION, [_POINT])
-    except Unavailable as error:
-        if error.code == "no_collection":
-            return None
-        raise
+    found = await retrieved(store, COLLECTION, [_POINT])
     return msgspec.convert(found[0].payload, Rebuild) if found else None
 
 

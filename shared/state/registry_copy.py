@@ -7,14 +7,13 @@ one; this copy follows it within seconds.
 from typing import Final
 
 import msgspec
-from aiokafka import TopicPartition
 
 from shared.contracts import encode
 from shared.log import Log, Publish
-from shared.log.read import reading
 from shared.state.generations import FORMAT, Registry, only_serving, registry_in, registry_of
+from shared.state.pairing import copies
 from shared.store import Store
-from shared.topics import PAIRING, Topic
+from shared.topics import PAIRING
 
 KEY: Final = b"generations"
 
@@ -56,16 +55,6 @@ async def on_log(log: Log) -> Registry | None:
     Raises:
         Unavailable: the log is away. ConfigurationError: another release's can't be read.
     """
-    [found] = await log.inspect_topics([Topic(name=PAIRING)])
-    if found.partitions is None:  # nothing has ever started on this log
-        return None
-    newest: Registry | None = None
-    async with reading(log, TopicPartition(PAIRING, 0)) as reader:
-        _, end = await reader.bounds()
-        async for record in reader.between(0, end):
-            if record.key != KEY or record.value is None:
-                continue
-            copy = registry_in(msgspec.json.decode(record.value))
-            # Processes write side by side, so an earlier registry may stand after a later one.
-            newest = copy if newest is None or copy.rev >= newest.rev else newest
-    return newest
+    found = [registry_in(msgspec.json.decode(record.value)) for record in await copies(log, KEY)]
+    # Processes write side by side, so an earlier registry may stand after a later one.
+    return max(reversed(found), key=lambda copy: copy.rev, default=None)

@@ -3,8 +3,7 @@
 import msgspec
 
 from shared.contracts import Message
-from shared.errors import Unavailable
-from shared.store import Point, Store
+from shared.store import Point, Store, retrieved
 
 COLLECTION = "verdict"
 _POINT = "00000000-0000-5000-8000-000000000000"  # there is only one
@@ -33,13 +32,8 @@ async def trouble(store: Store) -> str | None:
     Raises:
         Unavailable: the store is away.
     """
-    try:
-        found = await store.retrieve(COLLECTION, [_POINT])
-    except Unavailable as error:
-        if error.code == "no_collection":  # nobody has run a verification yet
-            return None
-        raise
-    if not found:
+    found = await retrieved(store, COLLECTION, [_POINT])
+    if not found:  # nobody has run a verification yet
         return None
     verdict = msgspec.convert(found[0].payload, Verdict)
     if not verdict.differences:

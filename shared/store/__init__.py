@@ -4,13 +4,16 @@ It has two adapters: `edge` (Qdrant's engine in a child process) and `qdrant` (a
 defined in `shared.state.index` and `shared.state.ledger`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.errors import Unavailable
+
+NO_COLLECTION: Final = "no_collection"  # code of Unavailable
 Vector = NDArray[np.float32]
 Scalar = str | int | bool
 # tenant: a keyword that the engine groups its data by; lookup: one whose values have few points each
@@ -276,3 +279,24 @@ class LocalStore(Protocol):
         Reads and writes go on meanwhile. Raises Unavailable; then the old files stay, and it can be called again.
         """
         ...
+
+
+async def pages(store: Store, name: str, where: Filter = EVERYTHING, **how: Any) -> AsyncGenerator[Sequence[Point]]:
+    """Yield the matching points in id order, page by page; `how` is as in `Store.scroll`. Raises Unavailable."""
+    after: str | None = None
+    while True:
+        page = await store.scroll(name, where, after=after, **how)
+        yield page.points
+        if page.after is None:
+            return
+        after = page.after
+
+
+async def retrieved(store: Store, name: str, ids: Sequence[str]) -> list[Point]:
+    """Return those of the points that are there; none if there is no such collection. Raises Unavailable."""
+    try:
+        return await store.retrieve(name, ids)
+    except Unavailable as error:
+        if error.code == NO_COLLECTION:
+            return []
+        raise

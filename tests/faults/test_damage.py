@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from services.operator_cli.verify.verifier import VerifierParts
@@ -87,16 +88,6 @@ HARMS: tuple[Callable[[Harm], Awaitable[set[str]]], ...] = (
 )
 
 
-class Unwatched:
-    """A watch that nobody looks at."""
-
-    def begin(self, what: str, total: int) -> None:
-        """Do nothing."""
-
-    def step(self, count: int) -> None:
-        """Do nothing."""
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_given_a_load_when_the_store_is_harmed_then_it_is_named_and_healed_meanwhile(tmp_path: Path) -> None:
@@ -115,7 +106,7 @@ async def test_given_a_load_when_the_store_is_harmed_then_it_is_named_and_healed
                     load.start(writers=2, readers=int(do is not Harm.store_emptied), rest_s=0.2)
                     harmed = await do(harm)
                     outcome = await command.verify(
-                        parts, Unwatched(), repair=True, dry_run=False, sample=0, patience_s=PATIENCE_S
+                        parts, CommandProgress(), repair=True, dry_run=False, sample=0, patience_s=PATIENCE_S
                     )
                     await asyncio.to_thread(load.stop)
                     assert outcome.found is not None, do.__name__
@@ -124,7 +115,7 @@ async def test_given_a_load_when_the_store_is_harmed_then_it_is_named_and_healed
                     assert outcome.report.first == {}, do.__name__
                 await asyncio.to_thread(load.settle)
                 at_last = await command.verify(
-                    parts, Unwatched(), repair=False, dry_run=False, sample=0, patience_s=PATIENCE_S
+                    parts, CommandProgress(), repair=False, dry_run=False, sample=0, patience_s=PATIENCE_S
                 )
             wrong = await differences(settings.data / "store", expected | load.expected)
         finally:

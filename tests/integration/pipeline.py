@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify.command import opened
 from services.query_api.app import ApiParts
 from services.standalone.serve import start
@@ -40,14 +41,8 @@ async def records_of(log: Log, topic: str) -> list[Record]:
     return found
 
 
-class Quiet:
-    """A watch of the verifier's that nobody looks at."""
-
-    def begin(self, what: str, total: int) -> None:
-        """Do nothing."""
-
-    def step(self, count: int) -> None:
-        """Do nothing."""
+class Quiet(CommandProgress):
+    """A progress that nobody looks at."""
 
 
 class Pipeline:

@@ -1,15 +1,18 @@
 """A backup of a folder and what is restored from it are the same, and nothing else is taken for one."""
 
 import os
+import shutil
+import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from services.operator_cli.client import CommandError
+from services.operator_cli.errors import CommandError
 from services.operator_cli.moving import manifest
-from services.operator_cli.moving.backup import BackedUp, backup
-from services.operator_cli.moving.restore import Restored, restore
+from services.operator_cli.moving.backup import PARTIAL, BackedUp, backup, backup_lines
+from services.operator_cli.moving.restore import STAGING, Restored, restore, restore_lines
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from shared.contracts import DocumentSubmitted
@@ -104,7 +107,7 @@ async def test_nothing_is_written_over_what_is_there(pipeline: Pipeline, tmp_pat
         await copied(pipeline, tmp_path / "copy")
     with pytest.raises(CommandError, match="isn't empty"):
         await restored(tmp_path / "copy", tmp_path / "data")
-    (tmp_path / "mine.partial").mkdir()
+    (tmp_path / "mine.partial" / "mine").mkdir(parents=True)
     with pytest.raises(CommandError, match="isn't an interrupted backup"):
         await copied(pipeline, tmp_path / "mine")
 
@@ -125,9 +128,134 @@ async def test_a_log_of_a_backup_beside_a_newer_store_is_refused(pipeline: Pipel
             pass
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@CI_ONLY
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        *(("copy", at) for at in ("mkdir", "sync", "unlink", "rename")),
+        *(("copy.tar", at) for at in ("sync", "add", "rename")),
+    ],
+)
+async def test_a_backup_that_was_killed_is_made_anew_or_is_whole(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: str
+) -> None:
+    owner: Any = {"sync": os, "add": tarfile.TarFile}.get(at, Path)
+    real = getattr(owner, at)
+
+    def killed(*given: Any, **how: Any) -> Any:
+        done = real(*given, **how)
+        if at in ("sync", "add") or PARTIAL in str(given[0]):
+            raise Killed
+        return done
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)  # nothing cleans up after a kill
+        patched.setattr(owner, at, killed)
+        with pytest.raises(Killed):
+            await copied(pipeline, tmp_path / name)
+    if not (tmp_path / name).exists():
+        await copied(pipeline, tmp_path / name)
+
+    assert (await restored(tmp_path / name, tmp_path / "new")).documents == 2
+    assert not (tmp_path / f"{name}{PARTIAL}.tar").exists()
+
+
+async def test_a_restore_that_was_killed_is_made_anew(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for name in (STAGING, manifest.STORE, manifest.BLOBS):
+        (data / name).mkdir(parents=True)
+    (data / manifest.KEYS).touch()
+    with pytest.raises(ConfigurationError, match=r"it has no manifest\.json"):
+        await restored(tmp_path, data)
+    assert not [path.name for path in data.iterdir() if path.name in (manifest.STORE, manifest.BLOBS, manifest.KEYS)]
+
+    (data / STAGING).mkdir()
+    (data / manifest.LOG).touch()
+    with pytest.raises(CommandError, match="isn't empty"):
+        await restored(tmp_path, data)
+
+
+async def test_what_is_no_backup_is_refused_before_it_does_harm(tmp_path: Path) -> None:
+    """A pipe has no end, a name with a NUL no file, and an archive may be far larger than the disk."""
+    pipe, folder, huge = tmp_path / "pipe", tmp_path / "folder", tmp_path / "huge.tar"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    os.mkfifo(folder / manifest.NAME)
+    member = tarfile.TarInfo("copy/log.sqlite")
+    member.size = 1 << 42
+    with huge.open("wb") as file:
+        file.write(member.tobuf())
+        file.truncate(512 + member.size + 1024)
+    nul = tarfile.TarInfo("copy/a\0b/c")
+    with tarfile.open(tmp_path / "nul.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        nul.pax_headers = {"path": nul.name}
+        archive.addfile(nul)
+
+    for source, why in (
+        (pipe, "neither a folder nor a file"),
+        (folder, "damaged"),
+        (tmp_path / "nul.tar", "can.t be read"),
+    ):
+        with pytest.raises(ConfigurationError, match=why):
+            await restored(source, tmp_path / "new")
+    with pytest.raises(CommandError, match="the restore needs about"):
+        await restored(huge, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 @CI_ONLY
 async def test_only_folders_are_backed_up(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, log="kafka://broker:9092")
 
     with pytest.raises(ConfigurationError, match=r"SLUICE_LOG names a server.*sluice migrate"):
         await backup(settings, tmp_path / "copy", Quiet(), dry_run=True, patience_s=0)
+
+
+def a_backup(*, dry_run: bool) -> BackedUp:
+    return BackedUp(
+        path="/b",
+        dry_run=dry_run,
+        log_bytes=2_000_000,
+        store_bytes=3_000_000,
+        blob_bytes=500_000,
+        documents=7,
+        points=40,
+        blobs=9,
+        seconds=1.25,
+    )
+
+
+def a_restored(**fields: object) -> Restored:
+    given: dict[str, object] = {
+        "path": "/d",
+        "dry_run": False,
+        "created": "2026-11-22T19:00:00Z",
+        "sluice": "0.1.0",
+        "documents": 7,
+        "points": 40,
+        "blobs": 9,
+        "settings": {},
+    }
+    return Restored(**(given | fields))  # type: ignore[arg-type]  # by name
+
+
+def test_a_backup_says_what_it_holds() -> None:
+    assert list(backup_lines(a_backup(dry_run=False))) == [
+        "Backed up 7 documents, 40 points, 9 blobs to /b in 1.2 s",
+        "5.5 MB: log 2.0 MB, index 3.0 MB, blobs 0.5 MB",
+    ]
+    assert next(backup_lines(a_backup(dry_run=True))).startswith("Would back up 7 documents")
+
+
+def test_a_restore_says_what_is_next() -> None:
+    lines = list(restore_lines(a_restored(settings={"chunk_size": "400"})))
+
+    assert lines[-2:] == [
+        "It was made with SLUICE_CHUNK_SIZE=400",
+        "Start it with SLUICE_DATA=/d sluice serve, then compare it with its log: sluice verify",
+    ]
+    assert list(restore_lines(a_restored(dry_run=True)))[-1] == "Would restore it into /d"

@@ -15,9 +15,9 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from services.operator_cli.actions.log_tools import replay_on
-from services.operator_cli.actions.migrate import migrate_lines, migrate_log
-from services.operator_cli.client import CommandError
+from services.operator_cli.errors import CommandError
+from services.operator_cli.log_access import replay_on
+from services.operator_cli.moving.migrate import migrate_lines, migrate_log
 from services.operator_cli.moving.move_log import MovedLog
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened

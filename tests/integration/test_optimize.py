@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from services.operator_cli.actions.optimize import OptimizedPart, dead_bytes, optimize, optimized_lines
+from services.operator_cli.optimize import OptimizedPart, dead_bytes, optimize, optimized_lines
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from shared.contracts import DocumentSubmitted

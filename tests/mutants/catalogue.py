@@ -594,10 +594,26 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a rebuild forgets which submissions failed",
-        "services/ingest_worker/rebuild/fold.py",
+        "services/ingest_worker/rebuild/history.py",
         "        return _failed(entry, failed.place, failed)\n",
         "        return entry\n",
-        "tests/unit/services/ingest_worker/rebuild/test_fold.py",
+        "tests/unit/services/ingest_worker/rebuild/test_history.py",
+    ),
+    *(
+        _mutant(
+            f"history: {name}",
+            "services/ingest_worker/rebuild/history.py",
+            was,
+            now,
+            "tests/unit/services/ingest_worker/rebuild/test_history.py",
+        )
+        for name, was, now in (
+            ("a version published again stays set aside", "if each[1].time >= at.time)", ")"),
+            ("a letter of another generation counts", "if letter.generation in (None, self._generation):", "if True:"),
+            ("an older submission is the newest", "if seen is None or older(seen.place, place):", "if True:"),
+            ("what was replaced still stands", "            versions.pop(int(number), None)\n", "            pass\n"),
+            ("what was erased stands at a past moment", "if erased(record) is not None:", "if False:"),
+        )
     ),
     _mutant(
         "a batch is compared beside unread records",

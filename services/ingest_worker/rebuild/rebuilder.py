@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from aiokafka import TopicPartition
 
-from services.ingest_worker.rebuild.fold import (
+from services.ingest_worker.rebuild.history import (
     FoldedLetters,
     FoldedSubmissions,
     FoldedVersions,
@@ -29,7 +29,7 @@ from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
 from shared.log.headers import check_intact
 from shared.log.publish import partition_of
-from shared.log.read import reading
+from shared.log.read import records
 from shared.settings import ConfigurationError
 from shared.state.index import Head, Index
 from shared.state.ledger import COLLECTION as LEDGER
@@ -327,9 +327,7 @@ class Rebuilder:
 
     async def _records(self, tp: TopicPartition, start: int, end: int) -> AsyncGenerator[Record]:
         """Yield the records left between two offsets; reading also shows that the rebuild is alive."""
-        if start >= end:
-            return
-        async with reading(self._log, tp) as reader, aclosing(reader.between(start, end)) as found:
+        async with aclosing(records(self._log, {tp: (start, end)})) as found:
             async for record in found:
                 yield record
                 if self._clock() - self._saved > SAVE_S:

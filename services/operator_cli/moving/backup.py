@@ -8,6 +8,7 @@ import asyncio
 import os
 import shutil
 import tarfile
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +16,11 @@ from typing import Final
 
 import xxhash
 
-from services.operator_cli.audited import audited
-from services.operator_cli.client import CommandError
-from services.operator_cli.existing_log import existing_log
+from services.operator_cli.errors import CommandError
+from services.operator_cli.installation import audited, existing_log, opened_store
 from services.operator_cli.moving import collections, manifest
 from services.operator_cli.moving.manifest import BackedUpFile, Manifest
-from services.operator_cli.verify.command import opened_store
-from services.operator_cli.verify.verifier import VerifyProgress
+from services.operator_cli.terminal import CommandProgress
 from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef, Message
@@ -30,7 +29,7 @@ from shared.log import LocalLog, Log
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.store import LocalStore, Store, wire
+from shared.store import LocalStore, Store, pages, wire
 from shared.version import VERSION
 
 PARTIAL: Final = ".partial"  # suffix of an unfinished backup
@@ -59,7 +58,7 @@ class BackedUp(Message, frozen=True, kw_only=True):
 
 
 async def backup(
-    settings: Settings, target: Path, watch: VerifyProgress, *, dry_run: bool, patience_s: float
+    settings: Settings, target: Path, watch: CommandProgress, *, dry_run: bool, patience_s: float
 ) -> BackedUp:
     """Return what was written to `target`: a folder, or one file if its name ends with `.tar`.
 
@@ -148,13 +147,13 @@ def _check_room(target: Path, plan: BackedUp) -> None:
         raise CommandError(f"{there} has {free / 1e6:.0f} MB free, and the backup needs up to {needed / 1e6:.0f} MB")
 
 
-async def _made(settings: Settings, log: Log, store: Store, target: Path, watch: VerifyProgress) -> Manifest:
+async def _made(settings: Settings, log: Log, store: Store, target: Path, watch: CommandProgress) -> Manifest:
     folder = _begun(target)
     try:
         made = await _filled(settings, log, store, folder, watch)
-        (folder / _MARK).unlink()
         await asyncio.to_thread(_finish, folder, target)
     except BaseException:
+        _packed(folder).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return made
@@ -164,8 +163,10 @@ def _begun(target: Path) -> Path:
     """Return a new folder beside the target; one that an interrupted backup left is deleted."""
     folder = target.with_name(target.name + PARTIAL)
     if folder.exists():
-        if not (folder / _MARK).exists():
+        left = {path.name for path in folder.iterdir()}
+        if left and not left & {_MARK, manifest.NAME}:
             raise CommandError(f"{folder} exists, and isn't an interrupted backup: delete it, or choose another name")
+        _packed(folder).unlink(missing_ok=True)
         shutil.rmtree(folder)
     folder.mkdir(parents=True, mode=0o700)
     (folder / _MARK).touch()
@@ -176,18 +177,22 @@ def _finish(folder: Path, target: Path) -> None:
     """Give the backup its name, once all of it is on the disk."""
     os.sync()  # one call for all files; syncing each of many small ones takes far longer
     if target.suffix == TAR:
-        packed = folder.with_name(folder.name + TAR)
-        with tarfile.open(packed, "w") as archive:
-            archive.add(folder, arcname=target.stem)
+        with tarfile.open(_packed(folder), "w") as archive:
+            archive.add(folder, target.stem, filter=lambda each: None if Path(each.name).name == _MARK else each)
         os.sync()
-        packed.rename(target)
+        _packed(folder).rename(target)
         shutil.rmtree(folder)
     else:
+        (folder / _MARK).unlink()
         folder.rename(target)
     os.sync()
 
 
-async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watch: VerifyProgress) -> Manifest:
+def _packed(folder: Path) -> Path:
+    return folder.with_name(folder.name + TAR)
+
+
+async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watch: CommandProgress) -> Manifest:
     assert isinstance(log, LocalLog)
     registry = await collections.settled(store)
     commits = await log.commits()
@@ -208,9 +213,7 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
     ends = await pairing.extracted_ends(log)
     await log.copy_to(folder / manifest.LOG, commits)
     files.append(await asyncio.to_thread(_hashed, folder, manifest.LOG))
-    paired = await collections.log_pairing(
-        log
-    )  # read after the copy, so that the restored store's checkpoint is never below the log's
+    paired = await pairing.on_log(log)  # after the copy: the restored store's checkpoint is never below the log's
     blobs = await _blobs(open_blobs(settings.blobs, settings.data), folder, watch)
     if settings.key_file.exists():
         _copy_private(settings.key_file, folder / manifest.KEYS)
@@ -235,12 +238,12 @@ async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watc
     return made
 
 
-async def _collection(store: Store, name: str, folder: Path, watch: VerifyProgress) -> tuple[BackedUpFile, int]:
+async def _collection(store: Store, name: str, folder: Path, watch: CommandProgress) -> tuple[BackedUpFile, int]:
     """Write the collection's points into a file; return the file and the number of points."""
     path, count = f"{manifest.STORE}/{name}", 0
     digest, size = xxhash.xxh3_128(), 0
     with (folder / path).open("xb") as file:
-        async for points in collections.pages(store, name):
+        async for points in pages(store, name, vectors=True):
             frame = wire.done_frame(count, points)
             file.write(frame)
             digest.update(frame)
@@ -250,7 +253,7 @@ async def _collection(store: Store, name: str, folder: Path, watch: VerifyProgre
     return BackedUpFile(path=path, size=size, xxh3=digest.hexdigest()), count
 
 
-async def _blobs(blobs: Blobs, folder: Path, watch: VerifyProgress) -> list[BackedUpFile]:
+async def _blobs(blobs: Blobs, folder: Path, watch: CommandProgress) -> list[BackedUpFile]:
     found = [blob async for some in blobs.stored() for blob in some]
     watch.begin("blobs", len(found))
     files = []
@@ -281,3 +284,19 @@ def _copy_private(source: Path, target: Path) -> None:
 
 def _hashed(folder: Path, path: str) -> BackedUpFile:
     return BackedUpFile(path=path, size=(folder / path).stat().st_size, xxh3=manifest.file_hash(folder / path))
+
+
+def backup_lines(done: BackedUp) -> Iterator[str]:
+    """Yield the lines to print without `--json`."""
+    what = f"{done.documents} documents, {done.points} points, {done.blobs} blobs"
+    parts = f"log {_mb(done.log_bytes)}, index {_mb(done.store_bytes)}, blobs {_mb(done.blob_bytes)}"
+    if done.dry_run:
+        yield f"Would back up {what} to {done.path}"
+        yield f"At most {_mb(done.size)}: {parts}"
+    else:
+        yield f"Backed up {what} to {done.path} in {done.seconds:.1f} s"
+        yield f"{_mb(done.size)}: {parts}"
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

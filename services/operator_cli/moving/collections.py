@@ -1,23 +1,16 @@
 """Reads and fills whole collections of a store, whatever the store is."""
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Final
+from collections.abc import Iterable
 
 from shared.errors import Unavailable
-from shared.log import Log
 from shared.state.generations import Registry, registry_of
 from shared.state.index import GENERATIONS, Index
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
-from shared.state.pairing import Pairing, on_log
 from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.state.rebuild_gate import COLLECTION as PAIRING
 from shared.state.sessions import COLLECTION as SESSIONS
-from shared.store import Point, Store
-from shared.topics import PAIRING as PAIRING_TOPIC
-from shared.topics import Topic
-
-_PAGE: Final = 256
+from shared.store import Store
 
 
 def in_reading_order(names: Iterable[str]) -> list[str]:
@@ -51,24 +44,6 @@ async def settled(store: Store) -> Registry | None:
     if registry is not None and registry.switching is not None:
         raise Unavailable(f"a switch to generation {registry.switching.target} is under way", "generation")
     return registry
-
-
-async def log_pairing(log: Log) -> Pairing | None:
-    """Return the log's pairing with its store, None if an early release made it. Raises Unavailable."""
-    [topic] = await log.inspect_topics([Topic(name=PAIRING_TOPIC)])
-    return None if topic.partitions is None else await on_log(log)
-
-
-async def pages(store: Store, name: str) -> AsyncIterator[list[Point]]:
-    """Yield all points of the collection with their vectors. Raises Unavailable."""
-    after: str | None = None
-    while True:
-        page = await store.scroll(name, limit=_PAGE, after=after, vectors=True)
-        if page.points:
-            yield page.points
-        if page.after is None:
-            return
-        after = page.after
 
 
 async def create(store: Store, name: str, registry: Registry | None) -> None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 import xxhash
@@ -67,7 +67,8 @@ def read(folder: Path) -> Manifest:
         ConfigurationError: the backup isn't complete, or has another format.
     """
     try:
-        raw = (folder / NAME).read_bytes()
+        with opened(folder / NAME) as file:
+            raw = file.read()
         known = msgspec.json.decode(raw, type=_Format).format
         if known != FORMAT:
             raise ConfigurationError(
@@ -106,7 +107,7 @@ def place(folder: Path, path: str) -> Path:
         ConfigurationError: it leads out of the folder.
     """
     parts = PurePosixPath(path).parts
-    if not parts or ".." in parts or PurePosixPath(path).is_absolute():
+    if not parts or ".." in parts or "\0" in path or PurePosixPath(path).is_absolute():
         raise ConfigurationError(f"{folder / NAME} names the file {path!r}, which isn't in the backup")
     return folder.joinpath(*parts)
 
@@ -114,10 +115,15 @@ def place(folder: Path, path: str) -> Path:
 def file_hash(path: Path) -> str:
     """Return 32 hex digits, xxh3_128 of the file's bytes. Raises OSError."""
     digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
+    with opened(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def opened(path: Path) -> BinaryIO:
+    """Return the file, open for reading: of a pipe, it has nothing, and doesn't wait. Raises OSError."""
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
 
 
 class _Format(msgspec.Struct, frozen=True):

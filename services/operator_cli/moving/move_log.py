@@ -17,7 +17,7 @@ import xxhash
 from aiokafka import TopicPartition
 
 from services.operator_cli.moving import collections
-from services.operator_cli.verify.verifier import VerifyProgress
+from services.operator_cli.terminal import CommandProgress
 from shared.contracts import DeadLetter, LogPosition, Message, decode, encode
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
@@ -34,7 +34,7 @@ from shared.log.headers import (
     text_headers,
 )
 from shared.log.publish import partition_of
-from shared.log.read import reading
+from shared.log.read import records, records_now
 from shared.state import pairing
 from shared.state.generations import Registry, change, on_another_log
 from shared.state.ledger import Entry, Ledger, older
@@ -96,7 +96,7 @@ class LogMove(NamedTuple):
     store: Store
     publish: Publish  # on the target
     topics: Sequence[Topic]  # of the target, with the tenants' own
-    watch: VerifyProgress
+    watch: CommandProgress
     to: str  # address of the target, as shown to operators
     address: str  # of the store, as the target's pairing will have it
     step: Callable[[str], None] = lambda _: None  # called before each step; for tests
@@ -111,8 +111,8 @@ async def move_log(move: LogMove, *, dry_run: bool) -> MovedLog:
         Rejected: the source isn't the store's log, or isn't read to its end; or the target has records.
         Unavailable: a part is away, or the index is being rebuilt, built or switched.
     """
-    on_source, in_store = await collections.log_pairing(move.source), await pairing.in_store(move.store)
-    on_target = await collections.log_pairing(move.target)
+    on_source, in_store = await pairing.on_log(move.source), await pairing.in_store(move.store)
+    on_target = await pairing.on_log(move.target)
     moves = move.source.moves + 1
     if on_target is not None and in_store is not None and on_target.log_id == in_store.log_id:
         if not dry_run:
@@ -190,11 +190,9 @@ async def _check_target(target: Log, moves: int, on_source: pairing.Pairing) -> 
 
 
 async def _mark(target: Log, moves: int) -> MoveMark | None:
-    found: MoveMark | None = None
-    async for record in _records(target, TopicPartition(moved_topic(moves).name, 0)):
-        if record.key == _MARK_KEY:
-            found = found or decode(record.value, MoveMark)
-    return found
+    async with aclosing(records_now(target, moved_topic(moves).name)) as found:
+        marks = [decode(record.value, MoveMark) async for record in found if record.key == _MARK_KEY]
+    return marks[0] if marks else None
 
 
 class _Copied:
@@ -260,12 +258,7 @@ class _Move:
     # The steps
 
     async def planned(self) -> MovedLog:
-        topics = {}
-        for topic in COPIED:
-            topics[topic] = 0
-            for tp in await _partitions(self._move.source, topic):
-                async for _ in self._chosen(tp):
-                    topics[topic] += 1
+        topics = {topic: len([None async for _ in self._chosen(topic)]) for topic in COPIED}
         return MovedLog(to=self._move.to, dry_run=True, topics=topics, written=0, left_out=len(self._left_out))
 
     async def run(
@@ -360,18 +353,17 @@ class _Move:
         """Point the ledger at the copies of the submitted bodies. Only originals need this (ADR 0008)."""
         self._move.step("originals")
         batch: dict[str, dict[tuple[int, int], LogPosition]] = {}
-        for tp in await _partitions(self._move.target, SUBMITTED):
-            async for record in _records(self._move.target, tp):
-                name = None if header(record, MOVED_HEADER) is None else document_id_of(record)
-                if name is None:
-                    continue
-                partition, offset = self._origin(record)
-                batch.setdefault(name, {})[partition_number(partition, self._moves - 1), offset] = LogPosition(
-                    partition=partition_number(tp.partition, self._moves), offset=record.offset, time=record.timestamp
-                )
-                if len(batch) == _BATCH:
-                    await self._find_bodies(batch)
-                    batch = {}
+        async for record in records_now(self._move.target, SUBMITTED):
+            name = None if header(record, MOVED_HEADER) is None else document_id_of(record)
+            if name is None:
+                continue
+            partition, offset = self._origin(record)
+            batch.setdefault(name, {})[partition_number(partition, self._moves - 1), offset] = LogPosition(
+                partition=partition_number(record.partition, self._moves), offset=record.offset, time=record.timestamp
+            )
+            if len(batch) == _BATCH:
+                await self._find_bodies(batch)
+                batch = {}
         await self._find_bodies(batch)
         await self._move.store.flush()
 
@@ -389,32 +381,27 @@ class _Move:
             await self._locate_letters()
         there = await self._there(topic)
         partitions = len(await self._move.target.end_offsets(topic))
-        ends = await self._move.source.end_offsets(topic)
-        self._move.watch.begin(f"copy {topic}", sum(ends.values()))
-        written = 0
-        for tp in sorted(ends):
-            known = there.get(tp.partition, _Copied().seal())
-            window: list[_Copy] = []
-            async with aclosing(self._copies(tp)) as copies:
-                async for copy in copies:
-                    self._move.watch.step(1)
-                    if copy.origin[1] in known:
-                        continue
-                    window.append(copy)
-                    written += 1
-                    if len(window) == _WINDOW:
-                        await self._send(topic, window, partitions)
-                        window = []
-            await self._send(topic, window, partitions)
+        self._move.watch.begin(f"copy {topic}", sum((await self._move.source.end_offsets(topic)).values()))
+        written, window = 0, list[_Copy]()
+        async with aclosing(self._chosen(topic)) as chosen:
+            async for copy in chosen:
+                self._move.watch.step(1)
+                if copy.origin[0] in there and copy.origin[1] in there[copy.origin[0]]:
+                    continue
+                window.append(copy)
+                written += 1
+                if len(window) == _WINDOW:
+                    await self._send(topic, window, partitions)
+                    window = []
+        await self._send(topic, window, partitions)
         return written
 
     async def _there(self, topic: str) -> dict[int, _Copied]:
         """Return which records of the topic the target has, by partition of the source."""
         there: dict[int, _Copied] = {}
-        for tp in await _partitions(self._move.target, topic):
-            async for record in _records(self._move.target, tp):
-                number, offset = self._origin(record)
-                there.setdefault(number, _Copied()).add(offset)
+        async for record in records_now(self._move.target, topic):
+            number, offset = self._origin(record)
+            there.setdefault(number, _Copied()).add(offset)
         return {number: copied.seal() for number, copied in there.items()}
 
     def _origin(self, record: Record) -> tuple[int, int]:
@@ -445,25 +432,21 @@ class _Move:
     async def _compare(self, topic: str) -> int:
         """Check that the target has every record once, with its position, key and value; return how many."""
         wanted, found = _Digest(), _Digest()
-        partitions = await _partitions(self._move.source, topic)
         self._move.watch.begin(f"compare {topic}", 0)
         # Records that the source's retention has deleted meanwhile needn't be on the target.
         starts = await self._move.source.offsets_since(topic, 0)
-        for tp in partitions:
-            async with aclosing(self._copies(tp)) as copies:
-                async for copy in copies:
-                    wanted.add(copy.origin, copy.headers.get(PLACE_HEADER, ""), copy.key, copy.value)
+        async for copy in self._chosen(topic):
+            wanted.add(copy.origin, copy.headers.get(PLACE_HEADER, ""), copy.key, copy.value)
         last: dict[tuple[int, int], int] = {}
-        for tp in await _partitions(self._move.target, topic):
-            async for record in _records(self._move.target, tp):
-                origin = self._origin(record)
-                if origin[1] < starts.get(TopicPartition(topic, origin[0]), 0):
-                    continue
-                if last.get((origin[0], tp.partition), -1) >= origin[1]:
-                    raise Rejected(f"{topic}/{tp.partition}@{record.offset} of the target is out of order", CODE)
-                last[origin[0], tp.partition] = origin[1]
-                place = header(record, PLACE_HEADER) or "" if topic in _PLACED else ""
-                found.add(origin, place, record.key or b"", record.value)
+        async for record in records_now(self._move.target, topic):
+            origin = self._origin(record)
+            if origin[1] < starts.get(TopicPartition(topic, origin[0]), 0):
+                continue
+            if last.get((origin[0], record.partition), -1) >= origin[1]:
+                raise Rejected(f"{topic}/{record.partition}@{record.offset} of the target is out of order", CODE)
+            last[origin[0], record.partition] = origin[1]
+            place = header(record, PLACE_HEADER) or "" if topic in _PLACED else ""
+            found.add(origin, place, record.key or b"", record.value)
         if wanted != found:
             raise Rejected(
                 f"{topic} has {found.count} records on the target, and should have {wanted.count}, or they differ: "
@@ -471,11 +454,6 @@ class _Move:
                 CODE,
             )
         return found.count
-
-    async def _copies(self, tp: TopicPartition) -> AsyncGenerator[_Copy]:
-        async with aclosing(self._chosen(tp)) as records:
-            async for record in records:
-                yield self._copy_of(record)
 
     def _copy_of(self, record: Record) -> _Copy:
         key, value, headers = record.key or b"", record.value, text_headers(record)
@@ -489,31 +467,33 @@ class _Move:
         route = key.partition(b"/")[0] if record.topic == EXTRACTED else key
         return _Copy(key, route, value, headers, (record.partition, record.offset))
 
-    async def _chosen(self, tp: TopicPartition) -> AsyncGenerator[Record]:
-        """Yield the records to copy.
+    async def _chosen(self, topic: str) -> AsyncGenerator[_Copy]:
+        """Yield what to copy, one partition after the other.
 
         Of a compacted topic, that is the newest record of each key, without tombstones. Submissions of erased documents
         are left out, because the new log would keep them longer than the old one.
         """
-        chosen = await self._newest_of_keys(tp) if tp.topic in _COMPACTED else None
-        batch: list[Record] = []
-        async with aclosing(_records(self._move.source, tp)) as records:
-            async for record in records:
-                self._newest = max(self._newest, record.timestamp)
-                if chosen is not None and record.offset not in chosen:
-                    continue
-                batch.append(record)
-                if len(batch) == _BATCH:
-                    for each in await self._kept(batch):
-                        yield each
-                    batch = []
-        for each in await self._kept(batch):
-            yield each
+        source = self._move.source
+        for tp, end in sorted((await source.end_offsets(topic)).items()):
+            chosen = await self._newest_of_keys(tp, end) if topic in _COMPACTED else None
+            batch: list[Record] = []
+            async with aclosing(records(source, {tp: (0, end)})) as found:
+                async for record in found:
+                    self._newest = max(self._newest, record.timestamp)
+                    if chosen is not None and record.offset not in chosen:
+                        continue
+                    batch.append(record)
+                    if len(batch) == _BATCH:
+                        for each in await self._kept(batch):
+                            yield self._copy_of(each)
+                        batch = []
+            for each in await self._kept(batch):
+                yield self._copy_of(each)
 
-    async def _newest_of_keys(self, tp: TopicPartition) -> frozenset[int]:
+    async def _newest_of_keys(self, tp: TopicPartition, end: int) -> frozenset[int]:
         """Return the offsets of the newest record of each key, without tombstones."""
         newest: dict[bytes, int] = {}
-        async for record in _records(self._move.source, tp):
+        async for record in records(self._move.source, {tp: (0, end)}):
             if record.value is None:
                 newest.pop(record.key or b"", None)
             else:
@@ -544,17 +524,15 @@ class _Move:
     async def _locate_letters(self) -> None:
         """Find the copies of those records of documents.extracted that open letters name."""
         named = set[tuple[int, int]]()
-        for tp in await _partitions(self._move.source, DEAD_LETTERS):
-            async for record in self._chosen(tp):
-                letter = _letter_of(record.value)
-                if letter is not None and letter.topic == EXTRACTED:
-                    named.add((letter.partition, letter.offset))
+        async for record in records_now(self._move.source, DEAD_LETTERS):
+            letter = _letter_of(record.value)
+            if letter is not None and letter.topic == EXTRACTED:
+                named.add((letter.partition, letter.offset))
         if not named:
             return
-        for tp in await _partitions(self._move.target, EXTRACTED):
-            async for record in _records(self._move.target, tp):
-                if (origin := self._origin(record)) in named:
-                    self._letters[origin] = tp.partition, record.offset
+        async for record in records_now(self._move.target, EXTRACTED):
+            if (origin := self._origin(record)) in named:
+                self._letters[origin] = record.partition, record.offset
 
     def _letter(self, value: bytes | None) -> bytes | None:
         """Return the letter with the new position of its record, None if the letter doesn't change."""
@@ -580,16 +558,3 @@ def _letter_of(value: bytes | None) -> DeadLetter | None:
         return decode(value, DeadLetter)
     except Rejected:
         return None
-
-
-async def _partitions(log: Log, topic: str) -> list[TopicPartition]:
-    return sorted(await log.end_offsets(topic))
-
-
-async def _records(log: Log, tp: TopicPartition) -> AsyncGenerator[Record]:
-    """Yield the records that the partition has now."""
-    async with reading(log, tp) as reader:
-        _, end = await reader.bounds()
-        async with aclosing(reader.between(0, end)) as records:
-            async for record in records:
-                yield record

@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 
 from services.operator_cli.moving import collections
-from services.operator_cli.verify.verifier import VerifyProgress
+from services.operator_cli.terminal import CommandProgress
 from shared.contracts import Message
 from shared.errors import Rejected
 from shared.log import Log, Publish
@@ -21,7 +21,7 @@ from shared.state.index import GENERATIONS
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.rebuild_gate import COLLECTION as PAIRING
 from shared.state.rebuild_gate import PAIRING_POINT
-from shared.store import Filter, Ids, Point, Store
+from shared.store import Filter, Ids, Point, Store, pages
 
 MARK: Final = "moving"  # collection that marks a target as incomplete
 _MARK_POINT: Final = "00000000-0000-5000-8000-000000000003"
@@ -40,7 +40,7 @@ class Moved(Message, frozen=True, kw_only=True):
 
 
 async def move_store(
-    source: Store, target: Store, log: Log, publish: Publish, watch: VerifyProgress, *, address: str, dry_run: bool
+    source: Store, target: Store, log: Log, publish: Publish, watch: CommandProgress, *, address: str, dry_run: bool
 ) -> Moved:
     """Return what was copied from `source` to `target`, which is the log's store afterwards.
 
@@ -51,7 +51,7 @@ async def move_store(
         Unavailable: a part is away, or the index is being rebuilt or switched.
     """
     on_log, in_source, in_target = (
-        await collections.log_pairing(log),
+        await pairing.on_log(log),
         await pairing.in_store(source),
         await pairing.in_store(target),
     )
@@ -112,10 +112,10 @@ async def _check_target(target: Store, in_source: pairing.Pairing) -> None:
         raise Rejected(f"the target has a collection {found[0]} already: empty it, or choose another prefix", CODE)
 
 
-async def _copied(source: Store, target: Store, name: str, watch: VerifyProgress) -> int:
+async def _copied(source: Store, target: Store, name: str, watch: CommandProgress) -> int:
     """Copy the points that the target lacks or has with other content; return how many."""
     count = 0
-    async for page in collections.pages(source, name):
+    async for page in pages(source, name, vectors=True):
         points = [point for point in page if (name, point.id) != (PAIRING, PAIRING_POINT)]
         there = {each.id: each for each in await target.retrieve(name, [point.id for point in points], vectors=True)}
         lacking = [point for point in points if point.id not in there or not same(point, there[point.id])]
@@ -130,7 +130,7 @@ async def _delete_surplus(source: Store, target: Store, name: str) -> None:
     """Delete the target's points that the source no longer has: it may have been used since an interrupted run."""
     if await _surplus(source, target, name) == 0:
         return
-    async for page in collections.pages(target, name):
+    async for page in pages(target, name, fields=()):
         ids = [point.id for point in page]
         known = {point.id for point in await source.retrieve(name, ids, fields=())}
         if gone := tuple(id_ for id_ in ids if id_ not in known):

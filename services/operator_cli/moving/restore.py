@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from services.operator_cli.client import CommandError
+from services.operator_cli.errors import CommandError
 from services.operator_cli.moving import collections, manifest
 from services.operator_cli.moving.manifest import Manifest
-from services.operator_cli.verify.verifier import VerifyProgress
+from services.operator_cli.terminal import CommandProgress
 from shared.contracts import Message
 from shared.runtime.data_lock import lock_data_folder
 from shared.settings import ConfigurationError
@@ -44,7 +44,7 @@ class Restored(Message, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-async def restore(source: Path, data: Path, watch: VerifyProgress, *, dry_run: bool) -> Restored:
+async def restore(source: Path, data: Path, watch: CommandProgress, *, dry_run: bool) -> Restored:
     """Return what was restored from `source` into the data folder, which must be empty or absent.
 
     All hashes are checked first. The log is moved to its place last, so a folder with a log is complete.
@@ -59,7 +59,7 @@ async def restore(source: Path, data: Path, watch: VerifyProgress, *, dry_run: b
     with _new_folder(source, data) as staging:
         folder = await asyncio.to_thread(_unpacked, source, staging)
         made = manifest.read(folder)
-        _check_room(data, made)
+        _check_room(staging, int(_ROOM * made.size))
         watch.begin("check", made.size)
         await asyncio.to_thread(_check, folder, made, watch)
         if not dry_run:
@@ -81,7 +81,10 @@ async def restore(source: Path, data: Path, watch: VerifyProgress, *, dry_run: b
 @contextmanager
 def _new_folder(source: Path, data: Path) -> Iterator[Path]:
     """Give a folder to build in, within the locked data folder. If the restore fails, the new folders are deleted."""
-    if data.exists() and (others := sorted({path.name for path in data.iterdir()} - _NOBODYS)):
+    there = {path.name for path in data.iterdir()} if data.exists() else set()
+    # The log is moved last. Without it, what is beside the staging folder was left by a restore that was killed.
+    left = there & {manifest.STORE, manifest.BLOBS, manifest.KEYS} if STAGING in there else set()
+    if others := sorted(there - _NOBODYS - left):
         raise CommandError(f"{data} isn't empty, it has {others[0]}: restore into another folder")
     if not source.exists():
         raise ConfigurationError(f"there is no backup {source}")
@@ -90,6 +93,9 @@ def _new_folder(source: Path, data: Path) -> Iterator[Path]:
     staging = data / STAGING
     try:
         with lock_data_folder(data):
+            for name in left - {manifest.KEYS}:
+                shutil.rmtree(data / name)
+            (data / manifest.KEYS).unlink(missing_ok=True)
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(mode=0o700)
             try:
@@ -105,11 +111,15 @@ def _unpacked(source: Path, staging: Path) -> Path:
     """Return the folder of the backup, unpacked if it is a file. Raises ConfigurationError when it isn't a backup."""
     if source.is_dir():
         return source
+    if not source.is_file():
+        raise ConfigurationError(f"the backup {source} is neither a folder nor a file")
     folder = staging / "backup"
     try:
-        with tarfile.open(source) as archive:
-            archive.extractall(folder, filter="data")
-    except (OSError, tarfile.TarError) as error:
+        with tarfile.open(source, "r:") as archive:
+            members = archive.getmembers()
+            _check_room(staging, sum(each.size for each in members))
+            archive.extractall(folder, members, filter="data")
+    except (OSError, ValueError, tarfile.TarError) as error:  # a name with a NUL is a ValueError
         raise ConfigurationError(f"the backup {source} can't be read: {error}") from None
     found = [path for path in folder.iterdir() if path.is_dir()]
     if len(found) != 1:
@@ -117,18 +127,20 @@ def _unpacked(source: Path, staging: Path) -> Path:
     return found[0]
 
 
-def _check_room(data: Path, made: Manifest) -> None:
-    free, needed = shutil.disk_usage(data).free, int(_ROOM * made.size)
+def _check_room(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
     if free < needed:
-        raise CommandError(f"{data} has {free / 1e6:.0f} MB free, and the restore needs about {needed / 1e6:.0f} MB")
+        raise CommandError(
+            f"{folder.parent} has {free / 1e6:.0f} MB free, and the restore needs about {needed / 1e6:.0f} MB"
+        )
 
 
-def _check(folder: Path, made: Manifest, watch: VerifyProgress) -> None:
+def _check(folder: Path, made: Manifest, watch: CommandProgress) -> None:
     for file in manifest.check(folder, made):
         watch.step(file.size)
 
 
-async def _stage(folder: Path, made: Manifest, staging: Path, watch: VerifyProgress) -> None:
+async def _stage(folder: Path, made: Manifest, staging: Path, watch: CommandProgress) -> None:
     """Build store, blobs, log and keys in the staging folder."""
     store = EdgeStore(staging / manifest.STORE)
     try:
@@ -145,7 +157,7 @@ async def _stage(folder: Path, made: Manifest, staging: Path, watch: VerifyProgr
     await asyncio.to_thread(_copy, folder, staging, rest, watch)
 
 
-async def _fill(store: Store, folder: Path, made: Manifest, watch: VerifyProgress) -> None:
+async def _fill(store: Store, folder: Path, made: Manifest, watch: CommandProgress) -> None:
     names = [
         file.path.removeprefix(f"{manifest.STORE}/") for file in made.files if file.path.startswith(manifest.STORE)
     ]
@@ -176,7 +188,7 @@ async def _agree(store: Store, made: Manifest) -> None:
         await pairing.tell_store(store, wanted, known=known)
 
 
-def _copy(folder: Path, staging: Path, paths: list[str], watch: VerifyProgress) -> None:
+def _copy(folder: Path, staging: Path, paths: list[str], watch: CommandProgress) -> None:
     for path in paths:
         target = manifest.place(staging, path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -192,3 +204,16 @@ def _settle(staging: Path, data: Path) -> None:
         if (staging / name).exists():
             (staging / name).rename(data / name)
     os.sync()
+
+
+def restore_lines(done: Restored) -> Iterator[str]:
+    """Yield the lines to print without `--json`."""
+    what = f"{done.documents} documents, {done.points} points, {done.blobs} blobs"
+    yield f"The backup of {done.created}, made by Sluice {done.sluice}, is whole: {what}"
+    if done.dry_run:
+        yield f"Would restore it into {done.path}"
+        return
+    yield f"Restored into {done.path} in {done.seconds:.1f} s"
+    if done.settings:
+        yield "It was made with " + ", ".join(f"SLUICE_{name.upper()}={value}" for name, value in done.settings.items())
+    yield f"Start it with SLUICE_DATA={done.path} sluice serve, then compare it with its log: sluice verify"

@@ -3,31 +3,26 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.audited import record
-from services.operator_cli.existing_log import check_log_exists
-from services.operator_cli.terminal import console
+from services.operator_cli.installation import existing_log, opened_store, record, run
+from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
 from services.operator_cli.verify.repair import Repair, Repaired
-from services.operator_cli.verify.verifier import Verifier, VerifierParts, VerifyProgress
+from services.operator_cli.verify.verifier import Verifier, VerifierParts
 from shared.blobs.open import open_blobs
 from shared.contracts import Message
 from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
-from shared.log.open import open_log
-from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.generation_stages import model_of
 from shared.runtime.in_force import COMMAND as REINDEX
 from shared.runtime.in_force import model_in_force
-from shared.runtime.logging_setup import configure_logging
 from shared.runtime.resources import wanted_generation
-from shared.settings import ConfigurationError, Settings, load_settings
+from shared.settings import ConfigurationError, Settings
 from shared.state import verdict
 from shared.state.as_of import overtaken
 from shared.state.generations import AsOf, Registered, registry_of
@@ -35,7 +30,6 @@ from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.state.registry_copy import registered
 from shared.store import Store
 from shared.store.bm25 import bm25_of
-from shared.store.open import open_store
 
 _LOOK_S = 0.25  # seconds between two checks whether a rebuild has ended
 
@@ -63,27 +57,22 @@ def verify_here(
         ConfigurationError: the settings can't work, or there is no log yet.
         Unavailable: a part is away.
     """
-    settings = load_settings()
-    configure_logging(settings.log_format, "warning", secrets=[key.key for key in settings.keys])
 
-    async def run() -> VerifyOutcome:
+    async def work(settings: Settings, watch: CommandProgress) -> VerifyOutcome:
         async with opened(settings, generation) as parts:
             if repair and not dry_run:
                 await record(parts.log, settings, "verify --repair", "begun")
-            with progress() as watch:
-                outcome = await verify(
-                    parts, watch, repair=repair, dry_run=dry_run, sample=sample, patience_s=patience_s
-                )
+            outcome = await verify(parts, watch, repair=repair, dry_run=dry_run, sample=sample, patience_s=patience_s)
             if repair and not dry_run:
                 await record(parts.log, settings, "verify --repair", "done")
             return outcome
 
-    return asyncio.run(run())
+    return run(work, level="warning")
 
 
 async def verify(
     parts: VerifierParts,
-    watch: VerifyProgress,
+    watch: CommandProgress,
     *,
     repair: bool,
     dry_run: bool,
@@ -161,12 +150,9 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         ConfigurationError: there is no log, or no such generation.
         Unavailable: a part is away.
     """
-    check_log_exists(settings)
-    async with AsyncExitStack() as stack:
-        log, embedders = open_log(settings.log, settings.data), EmbedderPool(settings.openai_api_key)
+    async with existing_log(settings) as log, AsyncExitStack() as stack:
+        embedders = EmbedderPool(settings.openai_api_key)
         stack.push_async_callback(embedders.close)
-        await log.start()
-        stack.push_async_callback(log.stop)
         store = await opened_store(settings, stack)
         registry = await registered(store, log)
         chosen: Registered | None = None
@@ -192,51 +178,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         )
 
 
-async def opened_store(settings: Settings, stack: AsyncExitStack) -> Store:
-    """Return the running server's store, or our own embedded one if no server runs; `stack` closes it.
-
-    Raises:
-        ConfigurationError: the data folder is in use, and its store doesn't answer. Unavailable: the store is away.
-    """
-    store = open_store(settings, attach=True)
-    try:
-        await store.start()
-    except Unavailable:
-        await store.close()
-        if not settings.embeds_store:
-            raise
-        stack.enter_context(lock_data_folder(settings.data))
-        store = open_store(settings)
-        await store.start()
-    stack.push_async_callback(store.close)
-    return store
-
-
 # Words
-
-
-@contextmanager
-def progress() -> Iterator[VerifyProgress]:
-    """Yield a progress that draws a bar on stderr; in a pipe, nothing is drawn."""
-    err = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        yield _Bar(bar)
-
-
-class _Bar:
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._task: TaskID | None = None
-
-    def begin(self, what: str, total: int) -> None:
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(what, total=total or None)
-
-    def step(self, count: int) -> None:
-        if self._task is not None:
-            self._bar.advance(self._task, count)
 
 
 def as_dict(outcome: VerifyOutcome) -> dict[str, Any]:

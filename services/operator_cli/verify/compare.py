@@ -6,16 +6,29 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from services.ingest_worker.rebuild.history import FoldedLetter, NewestVersion, accepted_of, entry_of
 from services.operator_cli.verify.expected_points import Expected
 from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
-from services.operator_cli.verify.log_replay import TRANSIENT, LoggedLetter
-from shared.contracts import ERASED, REFUSED, TERMINAL, BlobRef, DocumentVersion, LogPosition
+from shared.contracts import ERASED, REFUSED, TERMINAL, DocumentVersion, LogPosition
 from shared.ids import document_id
 from shared.state.index import EMBEDDED, Head, vector_hash
-from shared.state.ledger import Accepted, Entry, Last, older
+from shared.state.ledger import Entry, Last, older
 from shared.store import Filter, Ids, Match, Payload, Point, Sparse
 
 _CHARACTERS: Final = 60  # characters of a value in a sentence
+# The codes of outages. A record with a dead letter of such a code was given up too early.
+TRANSIENT: Final = frozenset(
+    {
+        "unavailable",
+        "log_unavailable",
+        "log_timeout",
+        "log_closed",
+        "busy",
+        "rebalance",
+        "no_collection",
+        "store_failed",
+    }
+)
 
 
 def index_judged(name: str, expected: Expected | None, head: Payload | None, points: Sequence[Point]) -> JudgedDocument:
@@ -200,7 +213,7 @@ def ledger_judged(
     name: str,
     newest: DocumentVersion | None,
     *,
-    failure: LoggedLetter | None,
+    failure: FoldedLetter | None,
     submitted: LogPosition | None,
     payload: Payload | None,
     lettered: bool,
@@ -228,7 +241,13 @@ def ledger_judged(
         tuple(findings.all),
         Remedy(
             drop_entry=_only(name, "rev", payload) if payload is not None and entry is None else None,
-            entry=rebuilt(newest, failure, published),
+            entry=entry_of(
+                NewestVersion(newest, failure, tuple(sorted(published))),
+                submitted=None,
+                failed=None,
+                settled=False,
+                head=None,
+            ),
             entry_rev=entry.rev if entry else None,
             publish=failure is None,
             resubmit=again,
@@ -241,7 +260,7 @@ def _judge_entry(
     entry: Entry,
     newest: DocumentVersion,
     *,
-    failure: LoggedLetter | None,
+    failure: FoldedLetter | None,
     submitted: LogPosition | None,
     lettered: bool,
 ) -> None:
@@ -255,7 +274,7 @@ def _judge_entry(
     if accepted.version != newest.version and not without_event:
         findings.add("I3", f"the ledger accepted version {accepted.version}, the log's newest is {newest.version}")
     elif not without_event:
-        wanted = _accepted(newest, accepted.place)
+        wanted = msgspec.structs.replace(accepted_of(newest), place=accepted.place)
         if not newest.deleted:
             # A later fetch of the same bytes may have brought other validators, and a later reader that gave the same
             # text another fingerprint. An unchanged submission may have sent the body again.
@@ -293,7 +312,7 @@ def _named_alike(entry: Entry, newest: DocumentVersion) -> bool:
 
 
 def _judge_end(
-    findings: _Findings, entry: Entry, newest: DocumentVersion, failure: LoggedLetter | None, *, lettered: bool
+    findings: _Findings, entry: Entry, newest: DocumentVersion, failure: FoldedLetter | None, *, lettered: bool
 ) -> None:
     last = entry.last
     if last.code in REFUSED or last.moved_to is not None:
@@ -346,50 +365,7 @@ def last_of(payload: Payload | None) -> Last | None:
         return None
 
 
-def rebuilt(newest: DocumentVersion, failure: LoggedLetter | None, published: Iterable[int] = ()) -> Entry:
-    """Return the entry as reconstructed from the log alone. A version that didn't fail counts as unfinished."""
-    return Entry(
-        document_id=newest.document_id,
-        tenant=newest.tenant,
-        source=newest.source,
-        path=newest.path,
-        rev=0,
-        writer="",
-        accepted=_accepted(newest, newest.place),
-        last=Last(
-            version=newest.version,
-            place=newest.place,
-            status="accepted" if failure is None else "failed",
-            at=newest.updated_at if failure is None else failure.last_seen,
-            error=failure.sentence if failure else None,
-            code=failure.code if failure else None,
-        ),
-        created_at=newest.created_at,
-        updated_at=newest.updated_at,
-        title=newest.title,
-        url=newest.url,
-        tags=newest.tags,
-        published=tuple(sorted(published)),
-    )
-
-
-def _accepted(document: DocumentVersion, place: LogPosition) -> Accepted:
-    return Accepted(
-        version=document.version,
-        place=place,
-        raw_hash=document.raw_hash,
-        metadata_hash=document.metadata_hash,
-        extractor=document.extractor,
-        outcome=document.outcome,
-        validators=document.validators,
-        text=None if document.deleted else BlobRef(sha256=document.text_sha256 or "", size=document.text_size),
-        reading=document.reading,
-        given=document.given,
-        body=document.body,
-    )
-
-
-def outage(letter: LoggedLetter) -> str | None:
+def outage(letter: FoldedLetter) -> str | None:
     """Return the fault of a dead letter that was caused by an outage, else None."""
     if letter.code in TRANSIENT:
         return f"dead-lettered in {letter.stage} because of an outage: {letter.code}: {_short(letter.sentence)}"

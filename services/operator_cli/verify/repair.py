@@ -15,12 +15,12 @@ import msgspec
 from aiokafka import TopicPartition
 
 from services.operator_cli.verify.findings import Remedy, VerifyReport
-from services.operator_cli.verify.log_reader import records
 from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, SeenDocument, Verifier, VerifierParts
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
 from shared.log import Publish, Record
 from shared.log.headers import PLACE_HEADER, partition_here, position_header, position_of, text_headers
 from shared.log.publish import publish
+from shared.log.read import Span, records
 from shared.settings import ConfigurationError
 from shared.state import ledger
 from shared.state.generations import first_registry, serving
@@ -65,7 +65,7 @@ class Repair:
         """
         if not report.differences:
             return Repaired()
-        if not any(logged.versions for logged in self._verifier.truth.documents.values()):
+        if not self._verifier.truth.versions.documents:
             raise ConfigurationError(
                 "the log has no version of any document, so it can't say what the store should hold: is SLUICE_LOG the "
                 "right one? Nothing was repaired"
@@ -207,7 +207,7 @@ class _Doing:
     async def resubmit(self) -> None:
         """Publish submissions again, each with the log position where it first entered the log."""
         log = self._parts.log
-        spans: dict[TopicPartition, tuple[int, int]] = {}
+        spans: dict[TopicPartition, Span] = {}
         for place in self._places:
             partition = partition_here(place, log.moves)
             if partition is None:  # of an earlier log: only the copy's header has this position

@@ -6,49 +6,37 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import xxhash
 from aiokafka import TopicPartition
 
 from services.ingest_worker.chunk import CHUNKER, from_prepared, version_chunks
+from services.ingest_worker.rebuild.history import FoldedLetter, History
+from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify import compare
 from services.operator_cli.verify.expected_points import Expected, expected, misnamed, texts
 from services.operator_cli.verify.findings import IndexDifference, JudgedDocument, Remedy, Tally, VerifyReport
-from services.operator_cli.verify.log_reader import Cut, cut, records
-from services.operator_cli.verify.log_replay import LoggedDocument, LoggedLetter, LogReplay
 from shared.blobs import Blobs
 from shared.claim_check import blob_of_text, prepared_chunks_of, text_of
-from shared.contracts import Chunk, DocumentExtracted, decode
+from shared.contracts import Chunk, DocumentExtracted, LogPosition, decode
 from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Record
 from shared.log.headers import check_intact
+from shared.log.read import Span, records
 from shared.state import ledger
 from shared.state.generations import AsOf, registry_of
 from shared.state.index import Generation, embedded_text
 from shared.state.ledger import Last
-from shared.store import Filter, Match, Payload, Point, Store
+from shared.store import NO_COLLECTION, Filter, Match, Payload, Point, Store, pages, retrieved
 from shared.store.bm25 import Bm25
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
+from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
 
 BATCH_DOCUMENTS, BATCH_BYTES = 32, 4 << 20  # most documents, and most bytes of their records, per batch
-PAGE: Final = 256  # points per read
 SAME: Final = 0.9999  # least cosine of equal vectors, because machines and batch sizes round differently
 _FIRST_REST_S, _LONGEST_REST_S = 0.25, 5.0
-
-
-class VerifyProgress(Protocol):
-    """Receives the progress."""
-
-    def begin(self, what: str, total: int) -> None:
-        """Begin a step of `total` items; 0 if the number is unknown."""
-        ...
-
-    def step(self, count: int) -> None:
-        """Report `count` more items as done."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +53,39 @@ class VerifierParts:
     as_of: AsOf | None = None  # the past moment that the generation shows; None: the present
 
 
+class Cut(NamedTuple):
+    """The state of the log at one moment. Committed offsets are read first, so that they are below the ends."""
+
+    committed: dict[TopicPartition, int]  # by the stage that reads the topic; 0 if it never began
+    ends: dict[TopicPartition, int]
+
+    def lag(self) -> dict[str, int]:
+        """Return the number of unfinished records of each topic that a stage reads."""
+        lag: dict[str, int] = {}
+        for tp, committed in self.committed.items():
+            lag[tp.topic] = lag.get(tp.topic, 0) + max(0, self.ends[tp] - committed)
+        return lag
+
+
+async def cut(log: Log, groups: Mapping[str, str], more: Iterable[str] = ()) -> Cut:
+    """Return the log's state. `groups` maps topics to the groups that read them; of `more` topics, only ends are read.
+
+    Raises:
+        Unavailable: the log is away, or has no such topic.
+    """
+    committed = {
+        tp: offset or 0 for topic, group in groups.items() for tp, offset in (await log.committed(group, topic)).items()
+    }
+    ends = {tp: end for topic in (*groups, *more) for tp, end in (await log.end_offsets(topic)).items()}
+    return Cut(committed={tp: committed.get(tp, 0) for tp in ends if tp.topic in groups}, ends=ends)
+
+
 class _Decided(NamedTuple):
     """The version of a document that must answer, and why the newest one doesn't."""
 
     newest: int | None
     answers: int | None
-    failure: LoggedLetter | None
+    failure: FoldedLetter | None
     lettered: bool  # whether the last submission's dead letter, if any, would still be on the log
 
 
@@ -103,7 +118,7 @@ class Verifier:
     def __init__(
         self,
         parts: VerifierParts,
-        watch: VerifyProgress,
+        watch: CommandProgress,
         *,
         sample: int | None = 32,
         patience_s: float = 30.0,
@@ -114,7 +129,7 @@ class Verifier:
         self._patience_s = patience_s
         generation = parts.generation
         self._groups = readers(generation.id)
-        self.truth = LogReplay(generation.id, parts.as_of)
+        self.truth = History(generation.id, parts.as_of)
         self.cut = Cut(committed={}, ends={})
         self._tail: list[tuple[TopicPartition, int, str]] = []  # unfinished records and their documents
         self._rate = 2**64
@@ -135,13 +150,13 @@ class Verifier:
         tally = Tally()
         self._points = self._embedded = 0
         await self.read_on()
-        if self.truth.documents and await registry_of(self._parts.store) is None:
-            sentence = f"the store has no generation, and the log has {len(self.truth.documents)} documents"
+        on_log = self.truth.documents
+        if on_log and await registry_of(self._parts.store) is None:
+            sentence = f"the store has no generation, and the log has {len(on_log)} documents"
             tally.add(IndexDifference(invariant="I1", sentence=sentence))
-        orphans = await self._orphans(tally)
+        in_store = await self._in_store(tally)
         self._rate = await self._sampling()
-        documents = len(self.truth.documents)
-        unsettled = await self._compare({*self.truth.documents, *orphans}, "comparing", tally)
+        unsettled = await self._compare(on_log | in_store, "comparing", tally)
         points, deadline, rest_s = self._points, time.monotonic() + self._patience_s, _FIRST_REST_S
         while unsettled and time.monotonic() < deadline:
             await asyncio.sleep(rest_s)
@@ -150,7 +165,7 @@ class Verifier:
             unsettled = await self._compare(unsettled, "checking again", tally)
         self._judge_log(tally)
         return VerifyReport(
-            documents=documents,
+            documents=len(on_log),
             points=points,
             embedded=self._embedded,
             counts={name: count for name, count in tally.counts.items() if count},
@@ -209,14 +224,14 @@ class Verifier:
         return {name for _, _, name in self._tail}
 
     def _judge_log(self, tally: Tally) -> None:
-        for sentence in self.truth.oddities:
+        for sentence in (*self.truth.letters.oddities, *self.truth.versions.oddities):
             tally.add(IndexDifference(invariant="I4", sentence=sentence))
-        for (partition, offset), place in self.truth.unread.items():
+        for (partition, offset), place in self.truth.submissions.unreadable.items():
             tp = TopicPartition(SUBMITTED, partition)
-            if offset < self.cut.committed.get(tp, 0) and not self.truth.lettered(place, place.time, _now()):
+            if offset < self.cut.committed.get(tp, 0) and not self._lettered(place, place.time):
                 sentence = f"{SUBMITTED}/{partition}@{offset} can't be read, and is not in the dead letters"
                 tally.add(IndexDifference(invariant="I4", sentence=sentence))
-        for letter in self.truth.open.values():
+        for letter in self.truth.letters.open.values():
             if (sentence_ := compare.outage(letter)) is not None:
                 tally.add(IndexDifference(invariant="I4", sentence=sentence_))
         for tp, committed in self.cut.committed.items():
@@ -224,10 +239,18 @@ class Verifier:
                 sentence = f"{tp.topic}/{tp.partition} ends at {self.cut.ends[tp]}, and {committed} is committed"
                 tally.add(IndexDifference(invariant="I5", sentence=sentence))
 
+    def _lettered(self, place: LogPosition, since: int) -> bool:
+        """Return whether a stage dead-lettered the submission at `place`, or may have; `since` is the failure's time.
+
+        A settled letter leaves a null record, which compaction removes after a day, so after that an absent letter
+        proves nothing.
+        """
+        return self.truth.letters.lettered(place) or int(time.time() * 1000) - since > DAY
+
     # The store
 
-    async def _orphans(self, tally: Tally) -> set[str]:
-        """Return the documents that only the store knows; report points that name no document."""
+    async def _in_store(self, tally: Tally) -> set[str]:
+        """Return the documents that the store knows; report points that name no document."""
         names = set[str]()
         generation = self._parts.generation
         self._watch.begin("listing", 0)
@@ -244,30 +267,19 @@ class Verifier:
                 tally.strays.append(point.id)
             else:
                 names.add(name)
-        return names - self.truth.documents.keys()
+        return names
 
     async def _scroll(self, collection: str, where: Filter = Filter(), **how: Any) -> AsyncGenerator[Point]:  # noqa: B008 - frozen
-        after: str | None = None
-        while True:
-            try:
-                page = await self._parts.store.scroll(collection, where, limit=PAGE, after=after, **how)
-            except Unavailable as error:
-                if error.code == "no_collection":  # an emptied store has no points
-                    return
+        try:
+            async for page in pages(self._parts.store, collection, where, **how):
+                for point in page:
+                    yield point
+        except Unavailable as error:
+            if error.code != NO_COLLECTION:  # an emptied store has no points
                 raise
-            for point in page.points:
-                yield point
-            after = page.after
-            if after is None:
-                return
 
     async def _payloads(self, collection: str, names: Sequence[str]) -> dict[str, Payload]:
-        try:
-            return {point.id: point.payload for point in await self._parts.store.retrieve(collection, names)}
-        except Unavailable as error:
-            if error.code == "no_collection":
-                return {}
-            raise
+        return {point.id: point.payload for point in await retrieved(self._parts.store, collection, names)}
 
     async def _sampling(self) -> int:
         """Return the 64-bit bound: points whose number is below it are embedded again."""
@@ -276,7 +288,7 @@ class Verifier:
         try:
             points = await self._parts.store.count(self._parts.generation.chunks)
         except Unavailable as error:
-            if error.code != "no_collection":
+            if error.code != NO_COLLECTION:
                 raise
             points = 0
         return 2**64 * self._sample // max(points, self._sample, 1)
@@ -308,12 +320,11 @@ class Verifier:
     async def _subjects(self, names: set[str]) -> AsyncGenerator[_Subject]:
         waiting: dict[tuple[int, int], tuple[_Subject, int]] = {}
         without: list[_Subject] = []
-        spans: dict[TopicPartition, tuple[int, int]] = {}
+        spans: dict[TopicPartition, Span] = {}
         for name in sorted(names):
-            logged = self.truth.documents.setdefault(name, LoggedDocument())
-            subject = _Subject(name=name, wanted=tuple(self.truth.candidates(name)))
+            subject = _Subject(name=name, wanted=tuple(self.truth.versions.candidates(name, settled=True)))
             for version in subject.wanted:
-                at = logged.versions[version]
+                at = self.truth.versions.documents[name][version]
                 waiting[at.partition, at.offset] = subject, version
                 tp = TopicPartition(EXTRACTED, at.partition)
                 low, high = spans.get(tp, (at.offset, at.offset + 1))
@@ -367,14 +378,15 @@ class Verifier:
         decided = self._decide(name, events, head, entry, points)
         in_ledger = JudgedDocument()
         if self._parts.as_of is None:
+            submission = self.truth.submissions.newest.get(name)
             in_ledger = compare.ledger_judged(
                 name,
                 None if decided.newest is None else events[decided.newest].document,
                 failure=decided.failure,
-                submitted=self.truth.documents[name].submitted,
+                submitted=None if submission is None else submission.place,
                 payload=entry,
                 lettered=decided.lettered,
-                published=self.truth.documents[name].versions,
+                published=self.truth.versions.documents.get(name, ()),
             )
         answering = None if decided.answers is None else events[decided.answers]
         try:
@@ -404,7 +416,7 @@ class Verifier:
                 event = decode(record.value, DocumentExtracted)
             except Rejected as error:
                 # An unreadable record is dead-lettered, and a dead-lettered version can't answer.
-                if self.truth.set_aside(name, version) is None:
+                if self.truth.versions.failure(name, version, settled=True) is None:
                     sentence = f"version {version}: {error}"
                     faults.append(IndexDifference(invariant="I4", sentence=sentence, document_id=name))
                 continue
@@ -428,7 +440,7 @@ class Verifier:
     ) -> _Decided:
         """Return which version must answer: the newest one that didn't fail."""
         last = compare.last_of(entry)
-        lettered = last is None or self.truth.lettered(last.place, last.at, _now())
+        lettered = last is None or self._lettered(last.place, last.at)
         newest = max(events, default=None)
         failure = None if newest is None else self._failure(name, newest, head, last, lettered=lettered)
         retried = last is not None and last.version == newest and last.status in {"created", "updated", "deleted"}
@@ -436,20 +448,31 @@ class Verifier:
         if failure is None or retried or on:  # a retry ended well, or it failed after its switch
             answers = newest
         else:
-            older = (v for v in sorted(events, reverse=True) if v != newest and self.truth.set_aside(name, v) is None)
+            failed = self.truth.versions.failure
+            older = (v for v in sorted(events, reverse=True) if v != newest and failed(name, v, settled=True) is None)
             answers = next(older, None)
         return _Decided(newest, answers, None if retried else failure, lettered)
 
     def _failure(
         self, name: str, version: int, head: Payload | None, last: Last | None, *, lettered: bool
-    ) -> LoggedLetter | None:
+    ) -> FoldedLetter | None:
         """Return why a version can't answer: from its dead letter, or from the ledger if that was settled since."""
-        failure = self.truth.set_aside(name, version)
+        failure = self.truth.versions.failure(name, version, settled=True)
         if failure is not None or last is None or not lettered or (head or {}).get("version") == version:
             return failure
         if (last.version, last.status) != (version, "failed"):
             return None
-        return LoggedLetter("", last.code or "", last.error or "", last.at, last.at)
+        return FoldedLetter(
+            stage="",
+            code=last.code or "",
+            sentence=last.error or "",
+            topic="",
+            partition=last.place.partition,
+            offset=last.place.offset,
+            time=last.at,
+            place=last.place,
+            last_seen=last.at,
+        )
 
     async def _expected(self, event: DocumentExtracted) -> Expected:
         document = event.document
@@ -527,10 +550,6 @@ def _document(point: Point) -> str | None:
 def _version(point: Point) -> int | None:
     metadata = point.payload.get("metadata")
     return metadata.get("version") if isinstance(metadata, dict) else None
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
 
 
 def _dense(point: Point) -> np.ndarray[Any, np.dtype[np.float32]]:

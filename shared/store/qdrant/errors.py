@@ -10,6 +10,7 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from shared.errors import PipelineError, Rejected, Unavailable
+from shared.store import NO_COLLECTION
 
 VENDOR: Final = (
     ApiException,
@@ -20,7 +21,6 @@ VENDOR: Final = (
     json.JSONDecodeError,
     UnicodeDecodeError,
 )
-NO_COLLECTION: Final = "no_collection"
 NO_ACCESS: Final = "store_access"
 LIMIT: Final = "store_limit"
 _LONGEST: Final = 500  # characters of the server's message

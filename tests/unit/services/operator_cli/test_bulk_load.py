@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from services.operator_cli.bulk_load import AT_ONCE, COMPARED_AT_ONCE, LoadOutcome, load, missing, remove, to_send
-from services.operator_cli.client import RequestRefused, ServerAway
+from services.operator_cli.client import Client
+from services.operator_cli.errors import RequestRefused, ServerAway
 from services.operator_cli.local_files import FoundFile
 from shared.ids import bytes_hash
 
@@ -18,7 +19,7 @@ def files(count: int) -> list[FoundFile]:
     return [FoundFile(f"{number:03}.txt", Path(f"/{number:03}.txt")) for number in range(count)]
 
 
-class Server:
+class Server(Client):
     """Takes files; refuses those named, and can hold them until it has as many as asked for. It has those of `has`."""
 
     def __init__(
@@ -36,7 +37,7 @@ class Server:
         self._barrier = threading.Barrier(together)
         self._lock = threading.Lock()
 
-    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str]) -> dict[str, Any]:
+    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
         self._barrier.wait(PATIENCE_S)
         with self._lock:
             if self._gone_after is not None and len(self.taken) >= self._gone_after:
@@ -97,7 +98,7 @@ def test_a_server_that_goes_away_ends_it_all() -> None:
 
 
 class Strict(Server):
-    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str]) -> dict[str, Any]:
+    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
         path.encode()
         return super().upload(file, source=source, path=path, tags=tags)
 

@@ -3,7 +3,7 @@
 import runpy
 from pathlib import Path
 
-from services.operator_cli.actions import demo
+from services.operator_cli import demo
 
 ROOT = Path(__file__).resolve().parents[4]
 SAMPLES = ROOT / "deploy" / "samples"

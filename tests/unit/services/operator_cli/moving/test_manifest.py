@@ -61,6 +61,6 @@ def test_other_content_and_places_outside_are_refused(tmp_path: Path, file: Back
     (tmp_path / "store" / "ledger").write_bytes(b"Frames")
     with pytest.raises(ConfigurationError, match="ledger is damaged"):
         list(manifest.check(tmp_path, of(file)))
-    for path in ("../elsewhere", "/etc/passwd", ""):
+    for path in ("../elsewhere", "/etc/passwd", "", "a\0b"):
         with pytest.raises(ConfigurationError, match="isn't in the backup"):
             list(manifest.check(tmp_path, of(BackedUpFile(path=path, size=0, xxh3=""))))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.ingest_worker.rebuild.history import FoldedLetter
 from services.operator_cli.verify.compare import index_judged, last_of, ledger_judged, outage
 from services.operator_cli.verify.expected_points import expected
 from services.operator_cli.verify.findings import JudgedDocument, Remedy
-from services.operator_cli.verify.log_replay import LoggedLetter
 from shared.contracts import ERASED, DocumentVersion, Given, LogPosition, TextReading
 from shared.store import Filter, Ids, Match, Point, Sparse
 from tests.unit.services.operator_cli.verify.builders import (
@@ -29,7 +29,17 @@ WANTED = an_expectation("first", "second", "first")
 HEAD = payload_of(WANTED.head)
 ENTRY = payload_of(right_entry(WANTED.document))
 LATER = LogPosition(partition=3, offset=9, time=PLACE.time + 5)
-LETTER = LoggedLetter("chunk", "empty", "gives no chunk", 7, 8)
+LETTER = FoldedLetter(
+    stage="chunk",
+    code="empty",
+    sentence="gives no chunk",
+    topic="documents.extracted",
+    partition=0,
+    offset=0,
+    time=7,
+    place=PLACE,
+    last_seen=8,
+)
 
 
 def entry(judged_as: str = "created", **fields: Any) -> dict[str, Any]:
@@ -280,4 +290,4 @@ def test_an_unreadable_entry_says_nothing() -> None:
 
 def test_a_letter_for_an_outage_is_named() -> None:
     assert outage(LETTER) is None
-    assert "log_unavailable" in (outage(LETTER._replace(code="log_unavailable")) or "")
+    assert "log_unavailable" in (outage(msgspec.structs.replace(LETTER, code="log_unavailable")) or "")

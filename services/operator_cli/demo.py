@@ -1,0 +1,144 @@
+"""`sluice demo`: loads, searches, asks, changes and deletes documents, on a temporary folder and free ports.
+
+Every claim is checked. The first one that doesn't hold ends the demo with exit code 1 and the last lines of the logs.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from services.operator_cli.bulk_load import LoadOutcome, load
+from services.operator_cli.client import Client
+from services.operator_cli.demo_server import DemoServer, one_process, separate_processes
+from services.operator_cli.errors import CommandError
+from services.operator_cli.local_files import FoundFile, files_at
+from services.operator_cli.terminal import console, hit_lines, source_lines
+from services.standalone.samples import NOT_LOADED, SAMPLES
+
+SOURCE: Final = "demo"
+LOG_LINES: Final = 15
+
+SEARCH: Final = "price of a family ticket"  # the passages after these two score far less, on every CPU
+HITS: Final = 2
+CHANGED: Final = "keepers-handbook.md"
+BEFORE: Final = "One winding lasts three hours and ten minutes."
+AFTER: Final = "Since the new rope, one winding lasts exactly five hours."
+WINDING: Final = "How long does one winding of the clockwork last?"
+DELETED: Final = "lens.md"
+LENS: Final = "Who made the Fresnel lens of the lighthouse?"
+
+
+class DemoFailed(CommandError):  # noqa: N818 - reads as what happened to the demo
+    """A claim of the demo doesn't hold."""
+
+
+def run(*, processes: bool = False) -> None:
+    """Run the demo with one process or with separate ones, and print the transcript.
+
+    Raises:
+        CommandError: a claim didn't hold; the last lines of the logs have been printed.
+    """
+    out = console()
+    with tempfile.TemporaryDirectory(prefix="sluice-demo-") as name:
+        folder = Path(name)
+        try:
+            _tell(out, folder, separate_processes if processes else one_process)
+        except (CommandError, KeyboardInterrupt):
+            for log in sorted(folder.glob("*.log")):
+                for line in log.read_text(errors="replace").splitlines()[-LOG_LINES:]:
+                    console(stderr=True).print(f"  {log.stem}: {line}", markup=False, style="dim")
+            raise
+
+
+def _tell(out: Console, folder: Path, staged: Callable[[Path], AbstractContextManager[DemoServer]]) -> None:
+    library = folder / "library"
+    shutil.copytree(SAMPLES, library)
+    began = time.monotonic()
+    with staged(folder) as stage, Client(stage.url) as client:
+        _heading(out, "Start", f"{stage.what}: ready in {time.monotonic() - began:.1f} s")
+
+        files = files_at([library], exclude=sorted(NOT_LOADED))
+        outcomes, embedded, seconds = _loaded(stage, client, files)
+        chunks = sum(each.chunk_count or 0 for each in outcomes)
+        _check(all(each.status == "created" for each in outcomes), f"not every document was created: {outcomes}")
+        _check(embedded == chunks, f"{chunks} chunks were stored, but {embedded} texts embedded")
+        _heading(out, "Load", f"{len(files)} documents -> {chunks} chunks, {embedded} embedded, in {seconds:.1f} s")
+        out.print("  " + ", ".join(each.name for each in files), markup=False, style="dim")
+
+        outcomes, embedded, seconds = _loaded(stage, client, files)
+        _check(all(each.status == "unchanged" for each in outcomes), f"not every document is unchanged: {outcomes}")
+        _check(embedded == 0, f"{embedded} texts were embedded though nothing changed")
+        _heading(out, "Load again", f"nothing changed -> 0 embedded, in {seconds:.1f} s")
+
+        _heading(out, "Search", SEARCH)
+        hits = client.search(SEARCH, top_k=HITS, filters={"source": SOURCE})["results"]
+        _check(len(hits) == HITS, f"{HITS} passages were asked for, {len(hits)} came")
+        for line in hit_lines(hits):
+            out.print("  ", line)
+
+        _heading(out, "Ask", WINDING)
+        _check("three hours and ten minutes" in _answer(out, client, WINDING), f"the answer misses {CHANGED}")
+
+        _change(library / CHANGED)
+        _outcomes, embedded, _ = _loaded(stage, client, [each for each in files if each.name == CHANGED])
+        _check(_outcomes[0].status == "updated", f"{CHANGED} is {_outcomes[0].status} after its change")
+        _check(embedded in (1, 2), f"one paragraph changed, but {embedded} chunks were embedded")
+        of = _outcomes[0].chunk_count
+        _heading(out, "Change one paragraph", f"{CHANGED}: {embedded} of {of} chunks embedded, the rest reused")
+        out.print(f"  - {BEFORE}\n  + {AFTER}", markup=False, style="dim")
+        answer = _answer(out, client, WINDING)
+        _check("exactly five hours" in answer, "the answer misses the change")
+        _check("three hours and ten minutes" not in answer, "the answer holds the text from before the change")
+
+        _heading(out, "Ask", LENS)
+        _check("Barbier" in _answer(out, client, LENS), f"the answer misses {DELETED}")
+        gone = next(each.document_id for each in _loaded(stage, client, files)[0] if each.path == DELETED)
+        _check(gone is not None, f"{DELETED} has no id")
+        status = client.delete(str(gone))["status"]
+        left = client.search(LENS, top_k=1000, filters={})["results"]
+        _check(status == "deleted", f"{DELETED} is {status} after it was deleted")
+        _check(all(each["metadata"]["documentId"] != gone for each in left), f"{DELETED} still answers")
+        _heading(out, "Delete a document", f"{DELETED}: not one of the {len(left)} passages left is from it")
+        _check("Barbier" not in _answer(out, client, LENS), f"{DELETED} still answers")
+    out.print("\nAll of it held. Now yours: `make run`, then `.venv/bin/sluice ingest FOLDER`.", markup=False)
+
+
+def _heading(out: Console, title: str, text: str) -> None:
+    out.print(f"\n[bold cyan]{title}[/]", end="  ")
+    out.print(text, markup=False)
+
+
+def _answer(out: Console, client: Client, question: str) -> str:
+    reply: dict[str, Any] = client.ask(question, top_k=3, filters={"source": SOURCE})
+    text = str(reply["response"])
+    for line in text.splitlines():
+        out.print(f"  {line}", markup=False)
+    for line in source_lines(reply):
+        out.print(f"    {line}", markup=False, style="dim")
+    return text
+
+
+def _change(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    _check(text.count(BEFORE) == 1, f"{file.name} doesn't hold the sentence that is to change")
+    file.write_text(text.replace(BEFORE, AFTER), encoding="utf-8")
+
+
+def _loaded(stage: DemoServer, client: Client, files: list[FoundFile]) -> tuple[list[LoadOutcome], int, float]:
+    """Return the outcomes, how many texts were embedded for them, and the seconds it took."""
+    before, began = stage.metric("sluice_embedded_texts_total"), time.monotonic()
+    outcomes: list[LoadOutcome] = []
+    load(files, client, source=SOURCE, done=outcomes.append)
+    embedded = stage.metric("sluice_embedded_texts_total") - before
+    return outcomes, round(embedded), time.monotonic() - began
+
+
+def _check(held: bool, otherwise: str) -> None:
+    if not held:
+        raise DemoFailed(otherwise)

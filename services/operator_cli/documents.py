@@ -1,0 +1,379 @@
+"""`sluice documents` and `sluice erase`: list, show, remove and erase documents.
+
+What is removed or erased is counted first; after the confirmation, it goes page by page.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from services.operator_cli.errors import Forbidden, Misuse, RequestRefused, fail
+from services.operator_cli.examples import example
+from services.operator_cli.options import Json, Source, Tags, client_of, confirm, filters_of
+from services.operator_cli.terminal import console, note_line, print_json, print_rows, progress
+
+if TYPE_CHECKING:
+    from services.operator_cli.client import Client
+
+LISTED: Final = 100
+IDS: Final = 100  # ids per request
+PROOFS: Final = 1000  # proofs per request
+LOOK_EVERY_S = 30.0  # between two questions whether the files were rewritten
+Requests = Callable[[int | None], Iterable[dict[str, Any]]]  # takes the count that was confirmed
+_NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
+
+documents = typer.Typer(name="documents", help="List, show and remove documents.", no_args_is_help=True)
+
+
+@documents.command("ls", epilog=example("documents_ls"))
+def documents_ls(
+    context: typer.Context,
+    *,
+    source: Source = None,
+    status: Annotated[str | None, typer.Option(help="Only documents with this status, such as failed.")] = None,
+    tags: Tags = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number to list.")] = LISTED,
+    as_json: Json = False,
+) -> None:
+    """List documents, most recently changed first. In a pipe, print tab-separated lines."""
+    page = client_of(context).documents(source=source, status=status, tags=tags or (), limit=limit)
+    if as_json:
+        print_json(page)
+        return
+    columns = (
+        "documentId",
+        "status",
+        "chunkCount",
+        "source",
+        "path",
+        "state",
+        "noteCount",
+    )  # new columns are added at the end
+    print_rows(page["items"], columns, right=("chunkCount", "noteCount"))
+    if page["nextCursor"]:
+        console(stderr=True).print(f"there are more than {limit}: raise --limit")
+
+
+@documents.command("show", epilog=example("documents_show"))
+def documents_show(
+    context: typer.Context,
+    named: Annotated[str, typer.Argument(metavar="DOCUMENT", help="A document's id, path or address.")],
+    text: Annotated[bool, typer.Option("--text", help="Print the extracted text instead.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a document's state, or its extracted text."""
+    client = client_of(context)
+    document = client.found(named)
+    if text:
+        shown = client.text(document["documentId"])
+        if as_json:
+            print_json({"documentId": document["documentId"], "text": shown})
+        else:
+            print(shown)
+        return
+    if as_json:
+        print_json(document)
+        return
+    stages, notes = document.pop("stages", ()), document.pop("notes", ())
+    rows = [{"field": name, "value": value} for name, value in document.items() if value not in (None, [], {}, "")]
+    rows += [{"field": each["stage"], "value": _passed(each)} for each in stages]
+    rows += [{"field": "note", "value": note_line(each)} for each in notes]
+    print_rows(rows, ("field", "value"))
+
+
+def _passed(stage: Mapping[str, Any]) -> str:
+    seconds = stage.get("seconds")
+    return str(stage.get("at", "passed")) + ("" if seconds is None else f"  (after {seconds:g} s)")
+
+
+@documents.command("rm", epilog=example("documents_rm"))
+def documents_rm(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[DOCUMENT]...", help="Ids, paths or addresses.")] = None,
+    *,
+    source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
+    tags: Tags = None,
+    filters: Annotated[
+        list[str] | None, typer.Option("--filter", help="Only documents with this metadata, as name=value; repeatable.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All documents.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be deleted.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete documents by id, by filters, or all of them."""
+    wanted = {**filters_of(source, tags), **metadata_filters(filters or ())}
+    if [bool(ids), bool(wanted), everything].count(True) != 1:
+        fail("give either document ids, or filters (--source, --tags, --filter), or --all", 2)
+    client = client_of(context)
+    if not ids:
+        chosen_by: dict[str, Any] = {"all": True} if everything else {"filters": wanted}
+        raise typer.Exit(_remove_chosen(client, chosen_by, yes=yes, dry_run=dry_run, as_json=as_json))
+    raise typer.Exit(_remove(client, ids, yes=yes, dry_run=dry_run, as_json=as_json))
+
+
+def _remove(client: "Client", ids: Sequence[str], *, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Delete the documents and return the exit code: 1 if one was not deleted."""
+    chosen = [client.found(each) for each in dict.fromkeys(ids)]
+    if as_json and dry_run:
+        print_json({"dryRun": True, "items": chosen})
+    elif not as_json:
+        print_rows(chosen, ("documentId", "source", "path"))
+    if dry_run:
+        if not as_json:
+            console(stderr=True).print(f"would remove {len(chosen)}")
+        return 0
+    otherwise = f"add --yes to delete {len(chosen)} documents without being asked"
+    confirm(f"Remove {len(chosen)}?", yes=yes, as_json=as_json, otherwise=otherwise)
+    removed = [_removed(client, each) for each in chosen]
+    failed = [each for each in removed if each["status"] == "failed"]
+    if as_json:
+        print_json({"items": removed})
+    else:
+        for each in failed:
+            console(stderr=True).print(f"{each['documentId']}: {each['error']}", markup=False)
+        console().print(f"{len(removed) - len(failed)} of {len(removed)} removed")
+    return 1 if failed else 0
+
+
+def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
+
+    try:
+        return client.delete(document["documentId"])
+    except RequestRefused as error:
+        return {"status": "failed", "documentId": document["documentId"], "error": str(error)}
+
+
+def erase(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(help="Document ids.")] = None,
+    *,
+    source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Rewrite the data files now and search them for leftovers. Needs the role operator."
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be erased.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Erase documents for good: text, names, vectors, dead letters. Needs the role admin."""
+    if bool(ids) == bool(source):
+        raise Misuse("give either document ids or a --source")
+    run = ErasureOptions(yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
+    raise typer.Exit(_erase(client_of(context), lambda confirmed: _pages(ids or (), source, confirmed), run))
+
+
+def metadata_of(given: Sequence[str]) -> dict[str, Any]:
+    """Return `name=value` pairs and JSON objects merged into one object; values are typed as in `metadata_filters`.
+
+    Raises:
+        Misuse: an item is neither.
+    """
+    metadata: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if each.lstrip().startswith("{"):
+            try:
+                metadata |= json.loads(each)
+            except ValueError as error:
+                raise Misuse(f"--metadata {each} is not valid JSON: {error}") from None
+        elif name and equals:
+            metadata[name] = _typed(value)
+        else:
+            raise Misuse(f"--metadata {each} must be name=value or a JSON object")
+    return metadata
+
+
+def metadata_filters(given: Sequence[str]) -> dict[str, Any]:
+    """Return `name=value` pairs as filters; a repeated name matches any of its values.
+
+    An unquoted integer, true or false is not taken as text: year=2020, but code="007".
+
+    Raises:
+        Misuse: an item isn't a pair.
+    """
+    filters: dict[str, list[Any]] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise Misuse(f"--filter {pair} must have the form name=value")
+        filters.setdefault(name, []).append(_typed(value))
+    return dict(filters)
+
+
+def _typed(value: str) -> Any:
+    if value in ("true", "false"):
+        return value == "true"
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return value[1:-1]
+    return int(value) if value.removeprefix("-").isascii() and value.removeprefix("-").isdigit() else value
+
+
+def _remove_chosen(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Delete the matching documents and return the exit code: 1 if one was not deleted."""
+    matched = client.count_doomed(chosen)
+    if dry_run or not matched:
+        if as_json:
+            print_json({"dryRun": dry_run, "matched": matched, "counts": {}, "failed": []})
+        else:
+            console().print(f"{_documents(matched)} would be removed" if dry_run else "no document matches")
+        return 0
+    confirm_count("removed", "Remove", matched, yes=yes, as_json=as_json)
+    counts, failed = Counter[str](), list[dict[str, Any]]()
+    with progress() as watch:
+        watch.begin("removing", matched)
+        for item in client.remove_doomed(chosen, matched):
+            counts[item["status"]] += 1
+            watch.step(name=item["documentId"])
+            if item["status"] in _NOT_DONE:
+                failed.append(item)
+    if as_json:
+        print_json({"dryRun": False, "matched": matched, "counts": dict(sorted(counts.items())), "failed": failed})
+    else:
+        _complain(failed, "status")
+        console().print(f"{counts['deleted']} of {matched} removed")
+    return 1 if failed else 0
+
+
+def erase_tenant(client: "Client", tenant: str, *, yes: bool, dry_run: bool, wait: bool, as_json: bool) -> int:
+    """Erase everything of a tenant and return the exit code: as `erase`, and 1 if documents came meanwhile."""
+    before = client.tenant(tenant)
+    run = ErasureOptions(yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
+    code = _erase(client, lambda confirm: [{"tenant": tenant} | ({} if confirm is None else {"confirm": confirm})], run)
+    if dry_run:
+        return code
+    if before["letters"] and not before["documents"] + before["deleted"]:
+        confirm_count(
+            "erased for good", "Erase for good", before["letters"], yes=yes, as_json=as_json, what="dead letter"
+        )
+        [*client.erase([{"tenant": tenant, "confirm": 0}], dry_run=False)]
+    after = {each["tenant"]: each for each in client.tenants()["items"]}.get(tenant)
+    left = 0 if after is None else after["documents"] + after["deleted"]
+    if left:
+        sentence = f"{_documents(left)} of {tenant} came meanwhile: revoke its keys, then run the command again"
+        console(stderr=True).print(sentence, markup=False)
+    if after is not None and after["keys"]:
+        sentence = f"{tenant} still has {after['keys']} keys: sluice keys ls lists them, sluice keys revoke ends them"
+        console(stderr=True).print(sentence, markup=False)
+    return 1 if left else code
+
+
+class ErasureOptions(NamedTuple):
+    """How an erasure is run."""
+
+    yes: bool
+    dry_run: bool
+    wait: bool
+    as_json: bool
+
+
+def _erase(client: "Client", requests: Requests, options: ErasureOptions) -> int:
+
+    yes, dry_run, wait, as_json = options
+    pages = [*client.erase(requests(None), dry_run=True)]
+    looked = [item for page in pages for item in page["items"]]
+    unknown = [each for each in looked if each["outcome"] == "unknown"]
+    matched = len(looked) - len(unknown)
+    if dry_run or not looked:
+        if as_json:
+            print_json({"dryRun": dry_run, "matched": matched, "unknown": unknown})
+        else:
+            _complain(unknown, "outcome")
+            console().print(f"{_documents(matched)} would be erased" if dry_run else "no document matches")
+        return 1 if unknown else 0
+    if matched:
+        confirm_count("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
+    words = [word for each in looked for word in each.get("canaries", ())]
+    proofs = [page["proof"] for page in pages if page["proof"]][:PROOFS]
+    # If the server refuses this, nothing was erased yet.
+    before = _searched(client, proofs) if wait else None
+    items, receipt = list[dict[str, Any]](), None
+    with progress() as watch:
+        watch.begin("erasing", len(looked))
+        for page in client.erase(requests(matched), dry_run=False):
+            receipt = page.get("receipt") or receipt
+            for item in page["items"]:
+                items.append(item)
+                watch.step(name=item["documentId"])
+    proof = None if before is None else client.forget(proofs, dry_run=False)
+    waited = _rewritten(client, receipt) if wait and before is None and receipt is not None else None
+    failed = [each for each in items if each["outcome"] != "erased"]
+    if as_json:
+        after = waited if proof is None else proof
+        print_json({"dryRun": False, "items": items, "words": len(words), "before": before, "after": after})
+    else:
+        _complain(failed, "outcome")
+        console().print(f"{len(items) - len(failed)} of {len(items)} erased")
+        for line in _proof(before, proof, len(words)) if waited is None else _parts(waited):
+            console().print(line, markup=False)
+    return 1 if failed or (proof is not None and proof["found"]) else 0
+
+
+def _searched(client: "Client", proofs: Sequence[str]) -> dict[str, Any] | None:
+    """Return where the words are now; None if the key may not search and rewrite the files of all tenants."""
+    try:
+        return client.forget(proofs, dry_run=True)
+    except Forbidden:
+        return None
+
+
+def _rewritten(client: "Client", receipt: str) -> dict[str, Any]:
+    """Return `{done, parts[]}` when our files were rewritten since the erasure."""
+    found = client.erasure_forgotten(receipt)
+    if not found["done"]:
+        sentence = "erased; waiting until the hourly upkeep has rewritten the data files (Ctrl-C ends the waiting only)"
+        console(stderr=True).print(sentence, markup=False)
+    while not found["done"]:
+        time.sleep(LOOK_EVERY_S)  # polling, because the server has no event for it
+        found = client.erasure_forgotten(receipt)
+    return found
+
+
+def _pages(ids: Sequence[str], source: str | None, confirm: int | None = None) -> Iterator[dict[str, Any]]:
+    if source is not None:
+        yield {"source": source, **({} if confirm is None else {"confirm": confirm})}
+    distinct = list(dict.fromkeys(ids))
+    for start in range(0, len(distinct), IDS):
+        yield {"documentIds": distinct[start : start + IDS]}
+
+
+def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: int) -> Iterator[str]:
+    if before is None or after is None:
+        yield "the data files keep the text for a while (docs/erasure.md says how long); --wait rewrites them now"
+        return
+    yield from _parts(after)
+    if not words:
+        yield "all phrases of these documents also occur in others, so there was nothing to search for"
+        return
+    then, now = (sum(each["files"] for each in told["found"]) for told in (before, after))
+    yield f"{words} phrases were in {then} files before, and are in {now} of {after['files']} now"
+    for each in after["found"]:
+        yield f"still there: {each['part']} ({each['canaries']})"
+
+
+def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
+
+    for each in items:
+        outcome = each.get("error") or each[what]
+        console(stderr=True).print(f"{each['documentId']}: {outcome}", markup=False)
+
+
+def _parts(rewritten: dict[str, Any]) -> Iterator[str]:
+    yield from (f"{part['name']}: {part['sentence']}" for part in rewritten["parts"])
+
+
+def confirm_count(done: str, question: str, count: int, *, yes: bool, as_json: bool, what: str = "document") -> None:
+    """Ask the user to confirm. Raises Misuse if nobody can be asked, and Abort if the user declines."""
+    otherwise = f"add --yes to confirm that {count} will be {done}"
+    confirm(f"{question} {_documents(count, what)}?", yes=yes, as_json=as_json, otherwise=otherwise)
+
+
+def _documents(count: int, what: str = "document") -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

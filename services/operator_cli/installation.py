@@ -1,0 +1,159 @@
+"""The installation of the settings, for commands that work on it instead of through the API.
+
+They open its log and its store, and leave an entry in the audit trail.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Final, Literal, TypeVar
+
+from services.operator_cli.errors import remark
+from services.operator_cli.terminal import CommandProgress, progress
+from shared.contracts import AuditEntry, AuditResult
+from shared.errors import PipelineError, Unavailable
+from shared.log import Log
+from shared.log.audit_trail import AuditTrail
+from shared.log.open import open_log
+from shared.log.publish import publish
+from shared.runtime.data_lock import lock_data_folder
+from shared.runtime.logging_setup import configure_logging
+from shared.settings import ConfigurationError, Settings, load_settings
+from shared.store import Store
+from shared.store.open import open_store
+from shared.topics import audit_topic
+
+T = TypeVar("T")
+
+PATIENCE_S: Final = 20.0
+
+
+def run(
+    work: Callable[[Settings, CommandProgress], Awaitable[T]], *, level: Literal["warning", "error"] = "error"
+) -> T:
+    """Return the result of `work` on the environment's settings; meanwhile only events of this level are logged.
+
+    Raises:
+        ConfigurationError: a setting can't work. Also whatever `work` raises.
+    """
+    settings = load_settings()
+    configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys])
+
+    async def working(watch: CommandProgress) -> T:
+        return await work(settings, watch)
+
+    with progress() as watch:
+        return asyncio.run(working(watch))
+
+
+def check_log_exists(settings: Settings) -> None:
+    """Check that opening the log won't create it.
+
+    Raises:
+        ConfigurationError: the data folder has no log.
+    """
+    if settings.log == "sqlite:" and not (settings.data / "log.sqlite").exists():
+        raise ConfigurationError(f"SLUICE_DATA={settings.data} has no log.sqlite: no document was ever sent to it")
+
+
+@asynccontextmanager
+async def existing_log(settings: Settings) -> AsyncIterator[Log]:
+    """Yield the log, started.
+
+    Raises:
+        ConfigurationError: there is no log yet. Unavailable: it is away.
+    """
+    check_log_exists(settings)
+    log = open_log(settings.log, settings.data)
+    try:
+        await log.start()
+        yield log
+    finally:
+        await log.stop()
+
+
+async def opened_store(settings: Settings, stack: AsyncExitStack) -> Store:
+    """Return the running server's store, or our own embedded one if no server runs; `stack` closes it.
+
+    Raises:
+        ConfigurationError: the data folder is in use, and its store doesn't answer. Unavailable: the store is away.
+    """
+    store = open_store(settings, attach=True)
+    try:
+        await store.start()
+    except Unavailable:
+        await store.close()
+        if not settings.embeds_store:
+            raise
+        stack.enter_context(lock_data_folder(settings.data))
+        store = open_store(settings)
+        await store.start()
+    stack.push_async_callback(store.close)
+    return store
+
+
+# The audit trail
+
+
+async def record(
+    log: Log, settings: Settings, action: str, result: AuditResult, *, of: Sequence[tuple[str, str]] = (("", ""),)
+) -> None:
+    """Add an entry for each tenant and key id that the command concerns; return when the log has them.
+
+    Raises:
+        Unavailable: the log is away.
+    """
+    await log.ensure_topics([audit_topic(settings.audit_retention_ms, replication=settings.replication or None)])
+    broker = log.broker("audit")
+    await broker.start()
+    try:
+        trail = AuditTrail(partial(publish, broker))
+        for tenant, key in of:
+            trail.add(
+                AuditEntry(time=trail.now_ms, action=action, result=result, tenant=tenant, key=key, door="command")
+            )
+        await trail.written()
+    finally:
+        await broker.stop()
+
+
+@asynccontextmanager
+async def audited(log: Log, settings: Settings, action: str) -> AsyncIterator[None]:
+    """Record the command before and after the block.
+
+    Raises:
+        Unavailable: the log is away. If it was away before the block, nothing was done.
+    """
+    await record(log, settings, action, "begun")
+    try:
+        yield
+    except PipelineError:
+        await record(log, settings, action, "failed")
+        raise
+    await record(log, settings, action, "done")
+
+
+def record_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) -> None:
+    """Record the tenants and ids of keys that were made or revoked. If the log is away, print a warning instead.
+
+    Revoking a key must work while the log is away.
+    """
+
+    async def run() -> None:
+        settings.data.mkdir(parents=True, exist_ok=True)
+        log = open_log(settings.log, settings.data)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await log.start()
+                await record(log, settings, action, "done", of=of)
+        finally:
+            await log.stop()
+
+    try:
+        asyncio.run(run())
+    except TimeoutError:
+        remark(f"this command is not in the audit trail: the log gave no answer in {PATIENCE_S:g} s")
+    except (Unavailable, ConfigurationError) as error:
+        sentence = error.sentence if isinstance(error, Unavailable) else str(error)
+        remark(f"this command is not in the audit trail: {sentence}")

@@ -1,0 +1,129 @@
+"""The work of `sluice lag`, `groups` and `replay`. They use the log directly, so no server needs to run."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from aiokafka import TopicPartition
+
+from services.operator_cli.errors import CommandError, Misuse
+from services.operator_cli.installation import audited, existing_log, run
+from services.operator_cli.terminal import CommandProgress
+from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, replay
+from shared.errors import Rejected
+from shared.log import Log
+from shared.log.groups import (
+    GroupLag,
+    NewOffset,
+    PartitionLag,
+    ResetTo,
+    described,
+    lag_of,
+    new_offsets,
+    our_groups,
+)
+from shared.log.publish import publish
+from shared.settings import Settings, load_settings
+from shared.times import parse_iso
+from shared.topics import topic_of
+
+T = TypeVar("T")
+
+
+def on_log(work: Callable[[Log], Awaitable[T]]) -> T:
+    """Return the result of `work` on the log that the settings name.
+
+    Raises:
+        CommandError: the log refused the request.
+        ConfigurationError: the settings can't work, or there is no log yet. Unavailable: the log is away.
+    """
+
+    async def working(settings: Settings, _: CommandProgress) -> T:
+        async with existing_log(settings) as log:
+            return await work(log)
+
+    try:
+        return run(working)
+    except Rejected as error:
+        raise CommandError(error.sentence) from error
+
+
+async def lags(log: Log) -> list[GroupLag]:
+    """Return the lag of each of the pipeline's groups."""
+    return [await lag_of(log, group, topic) for group, topic in (await our_groups(log)).items()]
+
+
+async def descriptions(log: Log, group: str | None) -> list[PartitionLag]:
+    """Return a row per partition of the group, or of all groups.
+
+    Raises:
+        Rejected: there is no such group.
+    """
+    known = await our_groups(log)
+    if group is not None and group not in known:
+        raise Rejected(f"there is no group {group}; there are {', '.join(known) or 'none'}", "no_group")
+    chosen = known if group is None else {group: known[group]}
+    return [row for name, topic in chosen.items() for row in await described(log, name, topic)]
+
+
+async def planned_reset(log: Log, group: str, to: ResetTo, partitions: Sequence[int]) -> list[NewOffset]:
+    """Return the offsets to which the reset would move the group.
+
+    Raises:
+        Rejected: the group doesn't belong to the pipeline, or has live members.
+    """
+    topic = topic_of(group)
+    if topic is None:
+        known = ", ".join(await our_groups(log)) or "none"
+        raise Rejected(f"{group} is not a group of the pipeline; there are {known}", "no_group")
+    if members := await log.members(group):
+        raise Rejected(
+            f"group {group} has {len(members)} members: stop `sluice serve` or the workers first", "group_busy"
+        )
+    return await new_offsets(log, group, topic, to, frozenset(partitions) or None)
+
+
+async def reset(log: Log, plan: Sequence[NewOffset]) -> None:
+    """Commit the planned offsets. Raises Rejected if the group has members by now."""
+    offsets = {TopicPartition(each.topic, each.partition): each.new_offset for each in plan}
+    async with audited(log, load_settings(), "groups reset"):
+        await log.reset_offsets(plan[0].group, offsets)
+
+
+async def replay_on(log: Log, order: ReplayOrder, *, dry_run: bool) -> Replayed:
+    """Replay the records; return what was sent. Raises as `replay` does."""
+    broker = log.broker("replay")
+    await broker.start()
+    try:
+        if dry_run:
+            return await replay(log, partial(publish, broker), order, dry_run=True)
+        async with audited(log, load_settings(), "replay"):
+            return await replay(log, partial(publish, broker), order)
+    finally:
+        await broker.stop()
+
+
+def bound_of(text: str, option: str) -> ReplayBound:
+    """Parse where a replay begins or ends: `beginning`, `end`, an offset, or an ISO 8601 time.
+
+    Raises:
+        Misuse: the text is none of these.
+    """
+    if text in ("beginning", "end"):
+        return ReplayBound()
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return ReplayBound(offset=int(text))
+    return ReplayBound(time=time_of(text, option))
+
+
+def time_of(text: str, option: str) -> int:
+    """Return the time in ms since 1970; without a zone it is UTC.
+
+    Raises:
+        Misuse: the text isn't a time.
+    """
+    try:
+        return parse_iso(text)
+    except ValueError:
+        raise Misuse(f"{option} {text} must be an offset or a time such as 2026-11-20T18:00:00Z") from None

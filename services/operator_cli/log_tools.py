@@ -1,0 +1,185 @@
+"""`sluice lag`, `groups` and `replay`. `groups` has the options and columns of Kafka's kafka-consumer-groups.sh."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from services.operator_cli.errors import Misuse, fail
+from services.operator_cli.examples import example
+from services.operator_cli.options import DryRun, Json, Yes, client_of, confirm
+from services.operator_cli.terminal import print_json, print_rows
+
+if TYPE_CHECKING:
+    from shared.log.groups import ResetTo
+
+
+def lag(context: typer.Context, *, as_json: Json = False) -> None:
+    """Show how many records each stage has yet to read, and since when. Works while Sluice is stopped.
+
+    With --url or SLUICE_URL, that server is asked, which needs the role operator.
+    """
+    import msgspec
+
+    from services.operator_cli.log_access import lags, on_log
+
+    if context.obj or os.environ.get("SLUICE_URL"):
+        pipeline = client_of(context).stats().get("pipeline")
+        if pipeline is None:
+            fail("only a key with the role operator may see the lag of a server", 1)
+        found = [{"group": each["stage"], "topic": each["topic"], "lag": each["unread"]} for each in pipeline["stages"]]
+    else:
+        found = msgspec.to_builtins(on_log(lags))
+    if as_json:
+        print_json(found)
+        return
+    names = {"group": "GROUP", "topic": "TOPIC", "lag": "LAG", "members": "MEMBERS", "oldestUnread": "OLDEST-UNREAD"}
+    rows = [{names[name]: value for name, value in each.items()} for each in found]
+    print_rows(rows, tuple(names.values()), right=("LAG", "MEMBERS"))
+
+
+groups = typer.Typer(name="groups", help="Describe and reset consumer groups.", no_args_is_help=True)
+
+_DESCRIBED: Final = {
+    "group": "GROUP",
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "currentOffset": "CURRENT-OFFSET",
+    "logEndOffset": "LOG-END-OFFSET",
+    "lag": "LAG",
+    "consumerId": "CONSUMER-ID",
+    "host": "HOST",
+    "clientId": "CLIENT-ID",
+}
+_RESET: Final = {"group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "newOffset": "NEW-OFFSET"}
+_NUMBERS: Final = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "NEW-OFFSET")
+
+
+@groups.command("list", epilog=example("groups_list"))
+def list_(*, as_json: Json = False) -> None:
+    """List the groups of the pipeline."""
+    from services.operator_cli.log_access import on_log
+    from shared.log.groups import our_groups
+
+    names = [*on_log(our_groups)]
+    if as_json:
+        print_json(names)
+        return
+    for name in names:
+        print(name)
+
+
+@groups.command("describe", epilog=example("groups_describe"))
+def describe(
+    *,
+    group: Annotated[str | None, typer.Option(help="Only this group; all of them by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show offsets, lag and members of each partition."""
+    from services.operator_cli.log_access import descriptions, on_log
+
+    _print(on_log(lambda log: descriptions(log, group)), _DESCRIBED, as_json=as_json)
+
+
+@groups.command("reset", epilog=example("groups_reset"))
+def reset_offsets(
+    *,
+    group: Annotated[str, typer.Option(help="Name of the group, such as ingest.")],
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="After the newest record.")] = False,
+    to_offset: Annotated[int | None, typer.Option(min=0, help="To this offset.")] = None,
+    to_datetime: Annotated[str | None, typer.Option(help="To a time, such as 2026-11-20T18:00:00Z.")] = None,
+    shift_by: Annotated[int | None, typer.Option(help="By this number of records; negative numbers move back.")] = None,
+    partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; repeatable.")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Move a group to other offsets. This is refused while the group has members.
+
+    Records read again change no submission that has ended. Skipped records stay out of the index until a replay.
+    Exit code 1: it was refused.
+    """
+    from services.operator_cli.log_access import on_log, planned_reset, reset
+
+    to = _target(
+        to_earliest=to_earliest, to_latest=to_latest, to_offset=to_offset, to_datetime=to_datetime, shift_by=shift_by
+    )
+    plan = on_log(lambda log: planned_reset(log, group, to, partition or ()))
+    if not dry_run:
+        otherwise = f"add --yes to reset {group} without being asked, or --dry-run to see where it would go"
+        confirm(f"Reset {group} in {len(plan)} partitions?", yes=yes, as_json=as_json, otherwise=otherwise)
+        on_log(lambda log: reset(log, plan))
+    _print(plan, _RESET, as_json=as_json)
+
+
+def _target(
+    *, to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
+) -> "ResetTo":
+    """Return the target of the reset. Raises Misuse unless exactly one option names it."""
+    from services.operator_cli.log_access import time_of
+    from shared.log.groups import ResetTo
+
+    given: list[ResetTo] = [
+        *([ResetTo("earliest")] if to_earliest else ()),
+        *([ResetTo("latest")] if to_latest else ()),
+        *([] if to_offset is None else [ResetTo("offset", to_offset)]),
+        *([] if to_datetime is None else [ResetTo("datetime", time_of(to_datetime, "--to-datetime"))]),
+        *([] if shift_by is None else [ResetTo("shift-by", shift_by)]),
+    ]
+    if len(given) != 1:
+        raise Misuse("give one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by")
+    return given[0]
+
+
+def _print(found: Sequence[Any], columns: Mapping[str, str], *, as_json: bool) -> None:
+    import msgspec
+
+    if as_json:
+        print_json(found)
+        return
+    rows = [msgspec.to_builtins(each) for each in found]
+    shown = [{title: "-" if row[name] is None else row[name] for name, title in columns.items()} for row in rows]
+    print_rows(shown, tuple(columns.values()), right=_NUMBERS)
+
+
+def replay(
+    *,
+    topic: Annotated[str, typer.Option(help="documents.submitted, documents.extracted or chunks.<generation>.")],
+    since: Annotated[str, typer.Option("--from", help="beginning, an offset, or a time such as 2026-11-20T18:00:00Z.")],
+    until: Annotated[str, typer.Option(help="Where to stop: end, an offset, or a time; exclusive.")] = "end",
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only records with this key, or of this document.")] = None,
+    source: Annotated[str | None, typer.Option("--source", "-s", help="Only documents of this source.")] = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Process records again while Sluice runs. Ended submissions are passed over; missing parts are made again.
+
+    Every record keeps the position at which it first entered the log, so nothing old replaces anything new. Exit code
+    1: some records couldn't be read and were left out.
+    """
+    from services.operator_cli.log_access import bound_of, on_log, replay_on
+    from services.query_api.ops.replay import ReplayOrder
+
+    order = ReplayOrder(
+        topic=topic,
+        since=bound_of(since, "--from"),
+        until=bound_of(until, "--until"),
+        partition=partition,
+        key=key,
+        source=source,
+    )
+    done = on_log(lambda log: replay_on(log, order, dry_run=dry_run))
+    if as_json:
+        print_json(done)
+    else:
+        columns = ("TOPIC", "PARTITION", "FROM", "UNTIL", "READ", "SENT", "UNREADABLE")
+        rows = [
+            dict(zip(columns, (topic, p.partition, p.since, p.until, p.read, p.sent, p.unreadable), strict=True))
+            for p in done.partitions
+        ]
+        print_rows(rows, columns, right=columns[1:])
+        print(f"{done.sent} records {'would be sent' if dry_run else 'sent'} again")
+    raise typer.Exit(1 if done.unreadable else 0)

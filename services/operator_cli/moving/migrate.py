@@ -1,0 +1,182 @@
+"""Runs `sluice migrate` and prints its result."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from services.operator_cli.errors import CommandError
+from services.operator_cli.installation import audited, check_log_exists, existing_log, record
+from services.operator_cli.moving.move_log import LogMove, MovedLog, move_log
+from services.operator_cli.moving.move_store import Moved, move_store
+from services.operator_cli.terminal import CommandProgress
+from shared.errors import Rejected
+from shared.log import Log
+from shared.log.groups import our_groups
+from shared.log.open import open_log
+from shared.log.publish import publish
+from shared.runtime.data_lock import lock_data_folder
+from shared.runtime.resources import wanted_topics
+from shared.settings import ConfigurationError, Settings
+from shared.state.generations import registry_of
+from shared.state.pairing import store_address
+from shared.store.open import open_store
+
+
+async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_run: bool) -> Moved | MovedLog:
+    """Return what was moved to `to`: the index if it is an address as in SLUICE_STORE, the log if as in SLUICE_LOG.
+
+    Raises:
+        CommandError: something runs; the target has documents; or log and store don't belong together.
+        ConfigurationError: `to` is no address, or that of the settings; or there is no log yet.
+        Unavailable: a part is away.
+    """
+    if to.partition(":")[0] in ("kafka", "sqlite"):
+        return await migrate_log(settings, to, watch, dry_run=dry_run)
+    target_settings = settings.model_copy(update={"store": to})
+    if store_address(target_settings) == store_address(settings):
+        raise ConfigurationError(f"--to {to} is the store of SLUICE_STORE")
+    async with AsyncExitStack() as stack:
+        locks = settings.keeps_data or target_settings.embeds_store
+        log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
+        source, target = open_store(settings), open_store(target_settings)
+        for store in (source, target):
+            stack.push_async_callback(store.close)
+            await store.start()
+        broker = log.broker("migrate")
+        stack.push_async_callback(broker.stop)
+        await broker.start()
+        if not dry_run:
+            await stack.enter_async_context(audited(log, settings, "migrate"))
+        try:
+            return await move_store(
+                source,
+                target,
+                log,
+                partial(publish, broker),
+                watch,
+                address=store_address(target_settings),
+                dry_run=dry_run,
+            )
+        except Rejected as error:
+            raise CommandError(error.sentence) from error
+
+
+async def migrate_log(
+    settings: Settings,
+    to: str,
+    watch: CommandProgress,
+    *,
+    dry_run: bool,
+    step: Callable[[str], None] = lambda _: None,
+) -> MovedLog:
+    """Return what was moved from the log of the settings to `to`, an address as in SLUICE_LOG; `step` is for tests.
+
+    Raises:
+        CommandError: something runs; the source has unread records; the target has others; or log and store don't
+            belong together.
+        ConfigurationError: `to` is no log's address, or the log of the settings; or there is no log yet.
+        Unavailable: a part is away.
+    """
+    target_settings = settings.model_copy(update={"log": to})
+    if to == settings.log:
+        raise ConfigurationError(f"--to {to} is the log of SLUICE_LOG")
+    async with AsyncExitStack() as stack:
+        locks = settings.keeps_data or target_settings.keeps_data
+        log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
+        store = open_store(settings)
+        stack.push_async_callback(store.close)
+        await store.start()
+        if dry_run and _is_new(to, settings):
+            target = open_log("sqlite:", Path(stack.enter_context(TemporaryDirectory())))
+        else:
+            target = open_log(to, settings.data)
+        stack.push_async_callback(target.stop)
+        await target.start()
+        await _check_stopped(target)
+        broker = target.broker("migrate")
+        stack.push_async_callback(broker.stop)
+        await broker.start()
+        registry = await registry_of(store)
+        if registry is None:
+            raise CommandError("the store has no generation yet, so there is nothing to move")
+        move = LogMove(
+            source=log,
+            target=target,
+            store=store,
+            publish=partial(publish, broker),
+            topics=wanted_topics(target_settings, registry.current.generation),
+            watch=watch,
+            to=target_settings.shown("log"),
+            address=store_address(target_settings),
+            step=step,
+        )
+        try:
+            if dry_run:
+                return await move_log(move, dry_run=True)
+            await record(log, settings, "migrate", "begun")
+            done = await move_log(move, dry_run=False)
+        except Rejected as error:
+            raise CommandError(error.sentence) from error
+        await record(target, target_settings, "migrate", "done")
+        return done
+
+
+def _is_new(to: str, settings: Settings) -> bool:
+    """Return whether the log is a file that doesn't exist yet."""
+    path = to.removeprefix("sqlite:")
+    return to.startswith("sqlite:") and not (Path(path) if path else settings.data / "log.sqlite").exists()
+
+
+@asynccontextmanager
+async def _stopped_log(settings: Settings, *, locks: bool) -> AsyncIterator[Log]:
+    """Yield the log of the settings, which nothing else reads; `locks` keeps the data folder to this process.
+
+    Raises:
+        CommandError: something runs.
+        ConfigurationError: there is no log yet.
+    """
+    check_log_exists(settings)
+    with ExitStack() as stack:
+        if locks:
+            settings.data.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_data_folder(settings.data))
+        async with existing_log(settings) as log:
+            await _check_stopped(log)
+            yield log
+
+
+async def _check_stopped(log: Log) -> None:
+    for group in await our_groups(log):
+        if members := await log.members(group):
+            raise CommandError(f"group {group} has {len(members)} members: stop everything that runs on this log first")
+
+
+def migrate_lines(done: Moved | MovedLog) -> Iterator[str]:
+    """Yield the lines to print without `--json`."""
+    if isinstance(done, MovedLog):
+        yield from _log_lines(done)
+        return
+    for name, count in done.collections.items():
+        yield f"{count:9}  {name}"
+    total = sum(done.collections.values())
+    if done.dry_run:
+        yield f"Would copy {total} points to {done.to}, and embed nothing"
+        return
+    yield f"{total} points are at {done.to}, compared one by one; {done.written} were copied now, and none embedded"
+    yield "Start Sluice with the new SLUICE_STORE; the old store is refused from now on, and may be deleted"
+
+
+def _log_lines(done: MovedLog) -> Iterator[str]:
+    for name, count in done.topics.items():
+        yield f"{count:9}  {name}"
+    total = sum(done.topics.values())
+    if done.left_out:
+        yield f"{done.left_out} submissions are too large for the new log, so their originals can't be downloaded there"
+    if done.dry_run:
+        yield f"Would copy {total} records to {done.to}, and embed nothing"
+        return
+    yield f"{total} records are at {done.to}, and compared; {done.written} were copied now, and nothing was embedded"
+    yield f"Start Sluice with SLUICE_LOG={done.to}; the old log is refused from now on, and may be deleted"
+    yield "Cursors of GET /rag/changes are invalid now (410): take a new one, list the documents, then follow it"

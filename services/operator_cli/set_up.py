@@ -1,0 +1,161 @@
+"""`sluice init`, `doctor`, `demo`, `config`, `keys` and `version`."""
+
+from typing import Annotated
+
+import typer
+
+from services.operator_cli.errors import RequestRefused, ServerAway
+from services.operator_cli.examples import example
+from services.operator_cli.options import Json, client_of
+from services.operator_cli.terminal import console, print_json, print_rows
+from shared.version import VERSION, commit
+
+keys = typer.Typer(name="keys", help="Make, list and revoke API keys.", no_args_is_help=True)
+
+
+@keys.command("new")
+def new(
+    *,
+    tenant: Annotated[str, typer.Option("--tenant", "-t", help="The tenant whose documents the key may use.")],
+    roles: Annotated[list[str], typer.Option("--role", "-r", help="ingest, query, admin or operator; repeatable.")],
+    note: Annotated[str, typer.Option(help="What the key is for, shown by ls.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Make a key and print it. It is not stored, so it can't be shown again. Running servers accept it at once."""
+    from services.operator_cli.keys import make
+
+    made = make(tenant, roles, note)
+    if as_json:
+        print_json({"key": made.key, "id": made.record.id, "tenant": tenant, "roles": made.record.roles})
+        return
+    for sentence in made.remarks:
+        console(stderr=True).print(sentence, markup=False)
+    print(made.key)
+
+
+@keys.command("ls")
+def ls(*, as_json: Json = False) -> None:
+    """List the keys of the file and of SLUICE_API_KEYS, without the keys themselves."""
+    from services.operator_cli.keys import listed
+
+    rows = listed()
+    if as_json:
+        print_json(rows)
+    else:
+        shown = [{**row, "roles": "+".join(row["roles"])} for row in rows]
+        print_rows(shown, ("id", "tenant", "roles", "created", "note"))
+
+
+@keys.command("revoke")
+def revoke(ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, as ls shows them.")]) -> None:
+    """Revoke keys. Running servers refuse them, and the sessions of browsers that used them, at once."""
+    from services.operator_cli.keys import revoked
+
+    for sentence in revoked(ids):
+        console().print(sentence, markup=False)
+
+
+config = typer.Typer(name="config", help="Show the settings.", no_args_is_help=True)
+
+
+@config.command("show", epilog=example("config_show"))
+def show(
+    context: typer.Context,
+    *,
+    changed: Annotated[bool, typer.Option("--changed", help="Only settings that were set somewhere.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show every setting's value and where it comes from; secrets are ***. Exit code 1: a name is unknown.
+
+    The environment wins over `sluice.toml`, and both win over the default. A running server is asked which of its
+    settings its index wasn't built with: they aren't in force.
+    """
+    import msgspec
+
+    from shared.runtime.settings_report import settings_report, without_effect
+    from shared.settings import load_settings, read_given
+
+    given = read_given()
+    report = settings_report(load_settings(), given)
+    if changed:
+        chosen = [each for each in report.settings if each.source != "default"]
+        report = msgspec.structs.replace(report, settings=chosen)
+    waiting = _not_in_force(context)
+    if as_json:
+        print_json({**msgspec.to_builtins(report), "notInForce": waiting})
+    else:
+        print_rows([msgspec.to_builtins(each) for each in report.settings], ("name", "value", "source"))
+        for sentence in without_effect(given):
+            console(stderr=True).print(sentence, markup=False)
+        if waiting is not None:
+            console(stderr=True).print(waiting, markup=False, soft_wrap=True)
+    raise typer.Exit(1 if report.unknown else 0)
+
+
+def _not_in_force(context: typer.Context) -> str | None:
+    """Return the server's sentences about settings that its index wasn't built with; None if no server answers."""
+    try:
+        details: dict[str, str] = client_of(context).readiness().get("details") or {}
+    except (RequestRefused, ServerAway):
+        return None
+    return details.get("settings")
+
+
+def init(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be created.")] = False,
+    pair: Annotated[
+        bool, typer.Option("--pair", help="Pair this log with this store, even if either was paired with another.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Create missing topics and collections; report how existing ones differ. Exit code 1: one can't be used."""
+    from services.operator_cli.init_parts import initialise, lines
+    from services.operator_cli.installation import run
+
+    parts = run(lambda settings, _: initialise(settings, dry_run=dry_run, pair=pair))
+    if as_json:
+        print_json({"dryRun": dry_run, "parts": parts})
+    else:
+        for line in lines(parts, dry_run=dry_run):
+            console().print(line, markup=False, soft_wrap=True)  # a command to paste must not be broken into two lines
+    raise typer.Exit(1 if any(part.state == "unfit" for part in parts) else 0)
+
+
+def doctor(as_json: Json = False) -> None:
+    """Check everything that Sluice needs here, and say how to fix what is missing."""
+    from services.operator_cli.doctor import Check, examine
+
+    out, checks, colour = console(), list[Check](), {"ok": "green", "warning": "yellow", "failed": "red"}
+    for check in examine():
+        checks.append(check)
+        if as_json:
+            continue
+        out.print(f"{check.verdict:8}", style=colour[check.verdict], end="")
+        out.print(f"{check.name:10}{check.found}", markup=False)
+        if check.fix:
+            out.print(f"{'':18}fix: {check.fix}", markup=False)
+    if as_json:
+        print_json({"version": VERSION, "checks": checks})
+    raise typer.Exit(1 if any(check.verdict == "failed" for check in checks) else 0)
+
+
+def demo(
+    processes: Annotated[
+        bool,
+        typer.Option("--processes", help="Run separate processes on the configured servers."),
+    ] = False,
+) -> None:
+    """Load, search, ask, edit and delete sample documents in a temporary folder."""
+    from services.operator_cli.demo import run
+
+    run(processes=processes)
+
+
+def version(as_json: Json = False) -> None:
+    """Print the version, and the commit from which it was made, if that is known."""
+    made_from = commit()
+    if as_json:
+        print_json({"version": VERSION, "commit": made_from or None})
+    else:
+        print(f"sluice {VERSION}{f' ({made_from[:12]})' if made_from else ''}")
