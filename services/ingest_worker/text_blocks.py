@@ -166,6 +166,8 @@ def _after_list(text: str, stop: int, end: int) -> int:
         fence = _fence(text, opening, line_end)
         if not indented and (opening["hashes"] or fence or (blank and not opening["bullet"])):
             break
+        if opening["bar"] and _DELIMITER_ROW.match(text, line_end + 1, end):  # a table within the list
+            break
         stop = _after_fence(text, opening, line_end, end) if fence else line_end
     return stop
 

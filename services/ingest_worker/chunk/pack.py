@@ -77,7 +77,7 @@ def _letters(text: str) -> str:
     return letters
 
 
-CHUNKER = "4"  # part of a generation's fingerprint: raise it when the same text gives different chunks
+CHUNKER = "5"  # part of a generation's fingerprint: raise it when the same text gives different chunks
 
 _LEAST = 100  # characters; a chunk is shorter only if no more text is left
 _AHEAD = 64  # characters after a border that its hash covers

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from typing import Final
 
 import msgspec
@@ -16,11 +17,14 @@ from shared.errors import Rejected
 
 __all__ = ["FORMATS", "READERS", "Extraction", "Format", "Hints", "detect", "extract"]
 
+_LOADED = [
+    importlib.import_module(f"{formats.__name__}.{module.name}") for module in pkgutil.iter_modules(formats.__path__)
+]
 FORMATS: tuple[Format, ...] = tuple(
-    importlib.import_module(f"{formats.__name__}.{module.name}").FORMAT
-    for module in pkgutil.iter_modules(formats.__path__)
+    form for each in _LOADED for form in getattr(each, "FORMATS", None) or (each.FORMAT,)
 )
 _TEXT = next(form for form in FORMATS if form.document_type == "txt")
+_TABLE = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<(?:table|div|meta|style|font)[\s>]", re.IGNORECASE)
 _PANIC = "PanicException"  # PyO3 raises it for a Rust library's bug; it is not a subclass of Exception
 _LONGEST_PLACE: Final = 200  # characters
 _LONGEST_MESSAGE: Final = 300
@@ -55,8 +59,9 @@ def _plain(data: bytes, declared: Format) -> Format:
         decoded(data, Hints())
     except Rejected:
         return declared
-    spread = declared.document_type == "xls"  # what programs export as a workbook is often a table with tabs
-    return next(form for form in FORMATS if form.document_type == "csv") if spread else _TEXT
+    # What programs export as a workbook is often a table with tabs, or of HTML.
+    kind = "html" if _TABLE.match(data) else "csv" if declared.document_type in ("xls", "xlsx") else "txt"
+    return next(form for form in FORMATS if form.document_type == kind)
 
 
 def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Extraction:

@@ -8,7 +8,9 @@ from services.ingest_worker.extract.clean import cleaned
 
 NUMBER = "\0"  # placeholder in a header or footer for the page number or the repeated heading
 CHANGES = re.compile(r"\s*(?:PAGE|NUMPAGES|SECTIONPAGES|STYLEREF)\b", re.IGNORECASE)  # fields with those values
+LINK = re.compile(r'\s{0,9}HYPERLINK\s{1,9}"((?:https?|mailto):[^"\s()]{1,2000})"', re.IGNORECASE)
 _BARE = 6  # characters: at most a page number that was typed as text
+RAISED = re.compile(r"[-−+]?\d{1,4}")
 _WORD = re.compile(r"[^\W\d_]+")
 # fmt: off
 _ABOUT_PAGES = frozenset({
@@ -39,6 +41,12 @@ def joined(blocks: Iterable[MarkdownBlock]) -> str:
             parts.append(("\n" if kind == before == "list" else "\n\n") + text)
         before = kind
     return "".join(parts)
+
+
+def raised(text: str, before: str) -> str:
+    """Return a raised number so that it stays apart from what is before it: 10^5. Other raised text stays as it is."""
+    number = text.strip()
+    return f"^{number}" if RAISED.fullmatch(number) and before[-1:].isalnum() else text
 
 
 def framed(heads: Iterable[str], text: str, feet: Iterable[str]) -> str:

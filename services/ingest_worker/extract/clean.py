@@ -29,6 +29,7 @@ _SAMPLE = 64 * 1024  # bytes; the cost of guessing an encoding grows with them
 _BASE64 = re.compile(
     r"\s*+(?:data:[\w/+.;=-]{1,100},)?(?:(?:[A-Za-z0-9+/]{60,}+\s*+){3,}+|[A-Za-z0-9+/]{200,}+)[A-Za-z0-9+/=\s]*+"
 )
+_PICTURE = re.compile(r"data:[\w/+.;=-]{1,100};base64,[A-Za-z0-9+/=\s%]*+")  # as the target of a Markdown link
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _ESCAPE_SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*+[ -/]*+[@-~]|\\][^\x07\x1b]{0,1000}+(?:\x07|\x1b\\\\))")
 # Control characters, soft hyphens, bidirectional overrides, byte order marks, surrogates, non-characters.
@@ -47,7 +48,12 @@ _ASCII = {code: None for code in range(0x80) if _DROPPED.match(chr(code))} | dic
 
 
 def cleaned(text: str) -> str:
-    """Return the text in NFC, with line feeds as line ends, without control characters and surrounding white space."""
+    """Return the text in NFC, with line feeds as line ends, without control characters and surrounding white space.
+
+    Pictures within the text go, too.
+    """
+    if ";base64," in text:
+        text = _PICTURE.sub("", text)
     if text.isascii() and "\x1b" not in text:
         return text.replace("\r\n", "\n").translate(_ASCII).strip()
     text = _LINE_ENDS.sub("\n", text)
@@ -161,4 +167,6 @@ def _narrow(data: bytes, charsets: list[str]) -> str | None:
     if sum(character > "\x7f" for character in sample) > 10 * sample.count("\ufffd"):
         return data.decode("utf-8", "replace")
     guess = _known(chardet.detect(data[:_SAMPLE])["encoding"])
+    if guess in ("mac-roman", "mac-turkish"):  # hardly anybody has them: a guess from few characters
+        guess = max("cp1252", guess, key=lambda name: sum(map(str.isalpha, data[:_SAMPLE].decode(name, "ignore"))))
     return None if guess is None else data.decode(guess, "replace")

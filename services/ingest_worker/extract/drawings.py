@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from services.ingest_worker.extract.blocks import raised
+from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.markup import parsed, reference, tag, words
 from services.ingest_worker.extract.rows import Cell, number, spread, table
 
@@ -36,7 +38,7 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
     while ahead:
         element = ahead.pop()
         name = tag(element)
-        if name == "Fallback":
+        if name == "Fallback" or (name in _SHAPES and any(_is_hidden(each) for each in element.iterfind("*/{*}cNvPr"))):
             continue
         if name == "tbl":
             yield table(spread(map(_cells, element.iter("{*}tr")))), False
@@ -48,7 +50,11 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
                 title = titles and kind in _TITLES
                 yield ("# " + " ".join(lines) if title else "\n".join(lines)), title
         else:
-            ahead.extend(reversed(_in_reading_order([child for child in element if tag(child)])))
+            ahead.extend(reversed(in_reading_order([child for child in element if tag(child)], _box)))
+
+
+def _is_hidden(properties: "_Element") -> bool:
+    return properties.get("hidden") in _ON
 
 
 def _cells(row: "_Element") -> Iterator[Cell]:
@@ -62,33 +68,33 @@ def _count(text: str | None) -> int:
     return int(text) if text is not None and text.isdecimal() and len(text) < 4 else 1
 
 
-def _in_reading_order(elements: "list[_Element]") -> "list[_Element]":
+def in_reading_order(elements: "list[_Element]", box: "Callable[[_Element], Box | None]") -> "list[_Element]":
     """Return a slide's shapes from top to bottom, and side by side from left to right; others in their order.
 
     A shape without a position of its own has its layout's, such as the main text: it keeps its place before the others.
     """
-    boxes = [(_box(element), element) for element in elements]
-    placed = sorted(((box, element) for box, element in boxes if box is not None), key=lambda each: each[0])
-    rows: list[list[tuple[_Box, _Element]]] = []
-    for box, element in placed:
+    boxes = [(box(element), element) for element in elements]
+    placed = sorted(((at, element) for at, element in boxes if at is not None), key=lambda each: each[0])
+    rows: list[list[tuple[Box, _Element]]] = []
+    for at, element in placed:
         first = rows[-1][0][0] if rows else None
-        if first is not None and first.top + first.height - box.top > min(first.height, box.height) / 2:
-            rows[-1].append((box, element))
+        if first is not None and first.top + first.height - at.top > min(first.height, at.height) / 2:
+            rows[-1].append((at, element))
         else:
-            rows.append([(box, element)])
+            rows.append([(at, element)])
     beside = (element for row in rows for _, element in sorted(row, key=lambda each: each[0].left))
-    return [*(element for box, element in boxes if box is None), *beside]
+    return [*(element for at, element in boxes if at is None), *beside]
 
 
-class _Box(NamedTuple):
-    """Where a shape is, in English metric units."""
+class Box(NamedTuple):
+    """Where a shape is, in any unit."""
 
-    top: int
-    left: int
-    height: int
+    top: float
+    left: float
+    height: float
 
 
-def _box(element: "_Element") -> _Box | None:
+def _box(element: "_Element") -> Box | None:
     """Return where a shape is; None for an element that isn't a shape, or that its layout places."""
     if tag(element) not in _SHAPES:
         return None
@@ -98,7 +104,7 @@ def _box(element: "_Element") -> _Box | None:
         return (
             None
             if offset is None
-            else _Box(
+            else Box(
                 int(offset.get("y", "")), int(offset.get("x", "")), 0 if extent is None else int(extent.get("cy", ""))
             )
         )
@@ -122,13 +128,30 @@ def _place(body: "_Element") -> str:
 
 def _paragraphs(body: "_Element") -> Iterator[str]:
     for paragraph in body.iter("{*}p"):
-        pieces = paragraph.iter("{*}t", "{*}br", "{*}tab")
-        line = " ".join("".join(" " if tag(piece) in ("br", "tab") else piece.text or "" for piece in pieces).split())
+        text = ""
+        for piece in paragraph.iter("{*}t", "{*}br", "{*}tab", "{*}oMath"):
+            text += _shown(piece, text)
+        line = " ".join(text.split())
         if line:
             says = next(iter(paragraph.iterfind("{*}pPr")), None)
             level = "0" if says is None else says.get("lvl", "0")
             depth = int(level) if level.isdecimal() and len(level) < 3 else 0
             yield f"{'  ' * min(depth, 8)}- {line}" if depth else line
+
+
+def _shown(piece: "_Element", before: str) -> str:
+    name, run = tag(piece), piece.getparent()
+    if name != "t":
+        return equation(piece) if name == "oMath" else " "
+    if "/math}" in str(piece.tag):  # within an equation
+        return ""
+    says = None if run is None else run.find("{*}rPr")
+    text = piece.text or ""
+    if says is None or not text.strip():
+        return text
+    if says.get("strike", "noStrike") != "noStrike":
+        return f"~~{text}~~"
+    return raised(text, before) if says.get("baseline", "0").strip("0%").isdecimal() else text
 
 
 def referred(element: "_Element", part: Part) -> str:

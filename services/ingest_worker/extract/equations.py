@@ -1,4 +1,4 @@
-"""Renders the equations of Office files (OMML, ECMA-376 part 1, section 22.1) as linear TeX."""
+"""Renders equations as linear TeX: of Office files (OMML, ECMA-376 part 1, section 22.1), and MathML."""
 
 import re
 from collections.abc import Callable
@@ -11,6 +11,20 @@ if TYPE_CHECKING:
 
 _DEPTH: Final = 40  # an equation that is nested deeper is shown as its characters
 _ATOM: Final = re.compile(r"\w*+|[^\w\s]|\([^()]*+\)|\\[a-z]++\{[^{}]*+\}")
+# Elements of MathML, whose children have a role by their place: https://www.w3.org/TR/mathml-core/
+_PLACES: Final = {
+    "mfrac": ("f", "num", "den"),
+    "msup": ("sSup", "e", "sup"),
+    "msub": ("sSub", "e", "sub"),
+    "msubsup": ("sSubSup", "e", "sub", "sup"),
+    "munderover": ("sSubSup", "e", "sub", "sup"),
+    "munder": ("sSub", "e", "sub"),
+    "mover": ("sSup", "e", "sup"),
+    "mroot": ("rad", "e", "deg"),
+}
+_SAYS: Final = re.compile(r"Pr$|^annotation")  # elements that are about the others
+_LEAVES: Final = frozenset({"mi", "mn", "mo", "mtext", "ms", "t"})
+_SILENT: Final = str.maketrans(dict.fromkeys("\u2061\u2062\u2063\u2064"))  # MathML's signs for "applied to", "times"
 _SIGNS: Final = {"∑": "\\sum", "∏": "\\prod", "∫": "\\int", "⋃": "\\bigcup", "⋂": "\\bigcap"}
 
 
@@ -18,15 +32,13 @@ def equation(element: "_Element", depth: int = 0) -> str:
     r"""Return an equation, or a part of one: `(a+b)/c`, `10^5`, `x_i`, `\sqrt[3]{x}`, `\sum_{i=1}^n i`."""
     if depth > _DEPTH:
         return "".join(each.text or "" for each in element.iter("{*}t"))
-    return "".join(_part(child, depth + 1) for child in element)
+    return "".join(_part(child, depth + 1) for child in element if not _SAYS.search(tag(child)))
 
 
 def _part(element: "_Element", depth: int) -> str:
     name = tag(element)
-    if name == "t":
-        return element.text or ""
-    if name.endswith("Pr"):
-        return ""
+    if name in _LEAVES:
+        return (element.text or "") if name == "t" else (element.text or "").strip().translate(_SILENT)
 
     def of(child: str) -> str:
         found = element.find(f"{{*}}{child}")
@@ -34,16 +46,26 @@ def _part(element: "_Element", depth: int) -> str:
 
     if name in _FORMS:
         return _FORMS[name](of)
+    if name in _PLACES:
+        form, *roles = _PLACES[name]
+        parts = dict(zip(roles, filter(tag, element), strict=False))
+        return _FORMS[form](lambda role: _part(parts[role], depth).strip() if role in parts else "")
+    if name == "msqrt":
+        return f"\\sqrt{{{equation(element, depth)}}}"
     if name == "nary":
         sign = _property(element, "chr", "∫")
         return f"{_SIGNS.get(sign, sign)}{_scripts(of)} {of('e')}"
-    if name == "d":
-        parts = _property(element, "sepChr", "|").join(_all(element, "e", depth))
-        return _property(element, "begChr", "(") + parts + _property(element, "endChr", ")")
-    if name == "m":
-        rows = (" & ".join(_all(row, "e", depth)) for row in element.iterfind("{*}mr"))
+    if name in ("d", "mfenced"):
+        parts = _property(element, "sepChr", "|" if name == "d" else ",").join(_parts(element, depth))
+        return (
+            _property(element, "begChr", element.get("open", "("))
+            + parts
+            + _property(element, "endChr", element.get("close", ")"))
+        )
+    if name in ("m", "mtable"):
+        rows = (" & ".join(_parts(row, depth)) for row in element if tag(row) in ("mr", "mtr"))
         return "\\begin{matrix} " + " \\\\ ".join(rows) + " \\end{matrix}"
-    return " \\\\ ".join(_all(element, "e", depth)) if name == "eqArr" else equation(element, depth)
+    return " \\\\ ".join(_parts(element, depth)) if name == "eqArr" else equation(element, depth)
 
 
 _Of = Callable[[str], str]
@@ -75,8 +97,8 @@ _FORMS: Final[dict[str, Callable[[_Of], str]]] = {
 }
 
 
-def _all(element: "_Element", name: str, depth: int) -> list[str]:
-    return [equation(each, depth).strip() for each in element.iterfind(f"{{*}}{name}")]
+def _parts(element: "_Element", depth: int) -> list[str]:
+    return [_part(each, depth).strip() for each in element if not _SAYS.search(tag(each))]
 
 
 def _property(element: "_Element", name: str, default: str) -> str:

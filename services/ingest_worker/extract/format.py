@@ -68,7 +68,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """How to recognise and read one format. Each module in `formats/` has one, named `FORMAT`."""
+    """How to recognise and read one format. Each module in `formats/` has one, named `FORMAT`, or `FORMATS`."""
 
     document_type: str
     text_format: TextFormat  # of the text that `read` returns: plain, in sections, or Markdown

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from services.ingest_worker.extract.rows import table
+from services.ingest_worker.extract.rows import Cell, spread, table
 
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
@@ -22,7 +22,8 @@ _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
 _ADOC_SETEXT = "=-~^+"
 _ADOC_SOURCE = re.compile(r"\[(?:source|listing)[%\w]*+(?:,[ \t]*+([\w+-]++))?[^\]]*+\][ \t]*+\Z")
 _ADOC_COLUMNS = re.compile(r"\[[^\]]*cols=\"?([^\"\]]{1,500})")
-_ADOC_CELL = re.compile(r"(?<!\\)(?:[\d.+*<>^]{0,9}[a-z]?)?\|")
+_ADOC_TIMES = re.compile(r"\s*(\d{1,2})\*")
+_ADOC_CELL = re.compile(r"(?<!\\)(?:(?:(\d{1,3})?(?:\.(\d{1,4}))?\+)?[\d.*<>^]{0,9}[a-z]?)?\|")
 _ORG_HEADING = re.compile(r"(\*{1,50})[ \t]+([^\n]{1,500})\Z")
 _ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:(?:[\w@#%]*+:)++[ \t]*+\Z")
 _ORG_BLOCK = re.compile(
@@ -106,16 +107,22 @@ def _rst_table(lines: Sequence[str], at: int) -> tuple[str, int] | None:
 def _columns(
     lines: Sequence[str], columns: Sequence[tuple[int, int | None]], *, by_line: bool = False
 ) -> list[list[str]]:
-    """Return the rows: what is between two rules or, `by_line`, on each line that has something in its first column."""
+    """Return the rows: what is between two rules or, `by_line`, on each line that has something in its first column.
+
+    A cell without a rule below it is in the next row, too.
+    """
     rows: list[list[list[str]]] = []
     begins = True
+    ruled = [True] * len(columns)
     for line in lines:
-        if line[:1] == "+" or _SIMPLE.match(line.rstrip()):
-            begins = True
+        rules = [set(line[start:stop].rstrip()) in ({"-"}, {"="}) for start, stop in columns]
+        if any(rules) if not by_line else _SIMPLE.match(line.rstrip()):
+            begins, ruled = True, rules
             continue
         cells = [line[start:stop].strip(" |") for start, stop in columns]
         if begins or (by_line and cells[0]):
-            rows.append([[] for _ in columns])
+            goes_on = not by_line and bool(rows)
+            rows.append([rows[-1][at] if goes_on and not ruled[at] else [] for at in range(len(columns))])
         for parts, cell in zip(rows[-1], cells, strict=True):
             if cell:
                 parts.append(cell)
@@ -191,7 +198,7 @@ def _adoc(lines: Sequence[str]) -> Iterator[str]:
             language = source[1] or ""
             continue
         if named := _ADOC_COLUMNS.match(line):
-            columns = named[1].count(",") + 1
+            columns = sum(int(times[1]) if (times := _ADOC_TIMES.match(each)) else 1 for each in named[1].split(","))
             continue
         if (rule := line[:4]) in ("----", "....", "////", "```") and line == line[0] * len(line):
             end = next((there for there in range(at, len(lines)) if lines[there].rstrip() == line), len(lines))
@@ -228,14 +235,31 @@ def _adoc_underline(line: str, below: str) -> bool:
 
 
 def _adoc_table(lines: Sequence[str], columns: int) -> str:
-    cells: list[str] = []
+    cells: list[Cell] = []
     for line in lines:
         first, *others = _ADOC_CELL.split(line)
         if cells and first.strip():
-            cells[-1] = f"{cells[-1]} {first.strip()}"
-        cells += [cell.strip() for cell in others]
-        columns = columns or len(others)
-    return table([cells[start : start + columns] for start in range(0, len(cells), columns)]) if columns else ""
+            cells[-1] = cells[-1]._replace(text=f"{cells[-1].text} {first.strip()}")
+        found = [
+            Cell(text.strip(), int(across or 1), int(down or 1))
+            for across, down, text in zip(*[iter(others)] * 3, strict=True)
+        ]
+        columns = columns or sum(cell.across for cell in found)
+        cells += found
+    rows: list[list[Cell]] = []
+    covered, at = [0] * columns, columns  # rows that a cell above covers, by column
+    for cell in cells if columns else ():
+        while at >= columns or covered[at]:
+            if at < columns:
+                at += 1
+                continue
+            rows.append([])
+            covered, at = [max(count - 1, 0) for count in covered], 0
+        rows[-1].append(cell)
+        end = min(at + max(cell.across, 1), columns)
+        covered[at:end] = [cell.down] * (end - at)
+        at = end
+    return table(spread(rows))
 
 
 def of_org(text: str) -> str:

@@ -1,13 +1,21 @@
 """Reads OpenDocument texts and presentations as Markdown."""
 
+import math
+import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
+from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import ADDRESS, Properties, named, names, opened, part
+from services.ingest_worker.extract.blocks import raised
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
+from services.ingest_worker.extract.drawings import Box, in_reading_order
+from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
 from services.ingest_worker.extract.markup import parsed, tag
+from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -28,7 +36,12 @@ _PROPERTIES = {
     "creator": "modifiedBy",
     "keyword": "keywords",
 }
-_HREF = "{http://www.w3.org/1999/xlink}href"
+_OBJECTS = 200  # embedded charts and equations that are read
+_LENGTH = re.compile(r"(-?\d{1,9}(?:\.\d{0,9})?)(cm|mm|in|pt|px)")
+_POINTS = {"cm": 28.35, "mm": 2.835, "in": 72.0, "pt": 1.0, "px": 0.75}
+_SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
+_SPAN = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}span"
+HREF = "{http://www.w3.org/1999/xlink}href"
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; a larger count is an attack
 _COLUMNS = 50  # columns that a cell may cover or be repeated in
@@ -66,6 +79,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     says = described(data, hints)
     with opened(data, hints) as archive:
         root = parsed(part(archive, _CONTENT, hints))
+        notes = [] if root is None else [*_with_objects(root, archive, hints), *pictures(pictured(archive))]
     body = None if root is None else root.find("{*}body")
     if body is None:
         raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
@@ -79,17 +93,53 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
         text=text,
         document_type=document_type,
         pages=pages if slides else (),
-        notes=tuple(
-            Note(code="hidden", place=f"slide {number}", message=f"the hidden slide {number} was left out")
-            for number in unseen
+        notes=(
+            *(
+                Note(code="hidden", place=f"slide {number}", message=f"the hidden slide {number} was left out")
+                for number in unseen
+            ),
+            *notes,
         ),
         **declared(says, text),
     )
 
 
+def pictured(archive: ZipFile) -> int:
+    """Return the number of pictures in the file."""
+    return sum(name.startswith("Pictures/") for name in archive.namelist())
+
+
+def _with_objects(root: "_Element", archive: ZipFile, hints: Hints) -> Iterator[Note]:
+    """Put embedded equations and the tables of charts in their places; yield notes about other objects."""
+    listed = frozenset(archive.namelist())
+    for drawn in list(islice(root.iter("{*}object", "{*}object-ole"), _OBJECTS)):
+        path, frame = drawn.get(HREF, "").removeprefix("./"), drawn.getparent()
+        content = f"{path}/{_CONTENT}"
+        inner = parsed(part(archive, content, hints)) if content in listed else None
+        if frame is None or inner is None:
+            yield Note(code="object", place=path, message=f"the embedded object {path} could not be read")
+        elif tag(inner) == "math":
+            text, tail = equation(inner), frame.tail
+            frame.clear()
+            frame.tag, frame.text, frame.tail = _SPAN, text, tail
+        else:
+            drawn.extend(inner.iterfind("{*}body/*"))
+
+
+def _box(element: "_Element") -> Box | None:
+    """Return where a shape is; a slide's notes come last, and what has no place first."""
+    if tag(element) == "notes":
+        return Box(math.inf, 0, 0)
+    if tag(element) == "g":
+        return min(filter(None, map(_box, element)), default=None)
+    found = [_LENGTH.match(element.get(f"{_SVG}{name}", "")) for name in ("y", "x", "height")]
+    top, left, height = (float(each[1]) * _POINTS[each[2]] if each else None for each in found)
+    return None if top is None or left is None else Box(top, left, height or 0.0)
+
+
 def _restyled(root: "_Element") -> frozenset[str]:
-    """Take hidden text away, mark struck text with tildes, and return the names of the hidden styles."""
-    hidden, struck = set[str](), set[str]()
+    """Take hidden text away, mark struck and raised text, and return the names of the hidden styles."""
+    hidden, struck, high = set[str](), set[str](), set[str]()
     for style in root.iterfind("{*}automatic-styles/{*}style"):
         name = next((value for key, value in style.attrib.items() if str(key).endswith("}name")), "")
         says = {str(key).rpartition("}")[2]: value for each in style for key, value in each.attrib.items()}
@@ -97,10 +147,16 @@ def _restyled(root: "_Element") -> frozenset[str]:
             hidden.add(str(name))
         elif says.get("text-line-through-style", "none") != "none":
             struck.add(str(name))
-    for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck else ():
+        elif says.get("text-position", "").startswith("super"):
+            high.add(str(name))
+    for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck or high else ():
         if _style(element) in hidden:
             element[:] = []
             element.text = None
+        elif _style(element) in high and tag(element) == "span" and element.text:
+            before, parent = element.getprevious(), element.getparent()
+            ahead = (parent.text if parent is not None else "") if before is None else before.tail
+            element.text = raised(element.text, ahead or "")
         elif _style(element) in struck and any(text.strip() for text in map(str, element.itertext())):
             element.text = f"~~{element.text or ''}"
             if len(element):
@@ -115,7 +171,7 @@ def _style(element: "_Element") -> str:
 
 
 def _blocks(element: "_Element") -> Iterator[str]:
-    for child in element:
+    for child in in_reading_order(list(element), _box) if tag(element) == "page" else element:
         match tag(child):
             case "h" | "p":
                 yield _mark(child) + _line(child)
@@ -212,7 +268,7 @@ def _gather(element: "_Element", parts: list[str]) -> None:
                 parts.append(" ")
             case "annotation" | "note" | "frame" | "custom-shape" | "":
                 pass
-            case "a" if ADDRESS.fullmatch(address := child.get(_HREF, "").strip()):
+            case "a" if ADDRESS.fullmatch(address := child.get(HREF, "").strip()):
                 own: list[str] = []
                 _gather(child, own)
                 parts.append(f"[{''.join(own)}]({address})" if "".join(own).strip() else "")

@@ -16,7 +16,7 @@ _HEAD = 1024  # bytes in which a page declares its encoding
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w.:-]++)", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 _UNSEEN = frozenset(
-    {"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select", "button", "form"}
+    {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
 )
 _NUMBERED = re.compile(r"^([ \t]*+)(?:-|\d++\.) (\d++)\\?\. ", re.MULTILINE)
 _ESCAPED = re.compile(r"\\\[(\d{1,4})\\\]")

@@ -5,6 +5,7 @@ words that stand below each other with empty space between them.
 """
 
 import math
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +15,11 @@ from typing import Final, NamedTuple
 
 from services.ingest_worker.extract.clean import one_line
 from services.ingest_worker.extract.rows import REPEATED, named_rows
-from services.ingest_worker.extract.table_header import Covered, find_header, is_figure, own
+from services.ingest_worker.extract.table_header import Covered, find_header, is_figure, is_value, own
 
 TABLE: Final = "\1"  # a control character, which cleaning removes
 _NEAR: Final = 3.0  # points between lines that are meant to be one
+_SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
 _MOST_EDGES: Final = 600  # of a page; more are a drawing
 _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
@@ -283,8 +285,14 @@ def _is_prose(pieces: Sequence[_Piece]) -> bool:
     if len(pieces) < 3:
         return False
     texts = [piece.text for piece in pieces]
-    figures = sum(map(is_figure, texts))
-    return sum(map(len, texts)) >= 20 * len(texts) and 5 * figures < len(texts)
+    if 5 * sum(map(is_figure, texts)) >= len(texts):
+        return False
+    if sum(map(len, texts)) >= 20 * len(texts):
+        return True
+    # Lines of narrow columns are pieces of sentences; cells of a table are not.
+    goes_on = sum(text[:1].islower() for text in texts)
+    words = sum(len(text.split()) for text in texts)
+    return 3 * goes_on >= len(texts) and 2 * words >= 5 * len(texts) and any(map(_SENTENCE_END.search, texts))
 
 
 # ---- tables by lines
@@ -669,8 +677,8 @@ def _header(table: _Table) -> tuple[int, int]:
         below = [own(each)[1:] for each in rows[at + count + 1 :]]
         figures = sum(is_figure(cell) for cells in below for cell in cells)
         looks = style is not None and bool(body) and style != body[0][0]
-        lacks = 3 * figures >= sum(map(len, below)) > 0 and not any(map(_is_value, names))
-        if not names or not (looks or lacks) or any(map(_is_value, names)):
+        lacks = 3 * figures >= sum(map(len, below)) > 0 and not any(map(is_value, names))
+        if not names or not (looks or lacks) or any(map(is_value, names)):
             break
         count += 1
     found = None if count else find_header(rows)
@@ -689,8 +697,3 @@ def _header(table: _Table) -> tuple[int, int]:
     ):
         return at, int(max(map(len, first)) <= REPEATED)
     return at, count
-
-
-def _is_value(cell: str) -> bool:
-    """Return whether the cell is a figure that isn't a year."""
-    return is_figure(cell) and not (len(cell.strip(" *()")) == 4 and cell.strip(" *()")[:2] in ("19", "20"))

@@ -4,30 +4,42 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from services.ingest_worker.extract.rows import ACROSS, Cell, spread
+from services.ingest_worker.extract.blocks import RAISED
+from services.ingest_worker.extract.equations import equation
+from services.ingest_worker.extract.rows import Cell, spread
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
 _MOST: Final = 5_000  # list items, cells or forms of one page that are rewritten
-_COVERED: Final = 5_000  # cells that the merged cells of one table may cover; with more, none is repeated
 _NOTE: Final = re.compile(
     r"\b(?:note|warning|tip|caution|danger|important|admonition|callout|info|hint)\b", re.IGNORECASE
 )
 _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
+_MAIN: Final = frozenset({"html", "body", "main", "article"})
 _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
 
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
+    for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
+        if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
+            hidden.drop_tree()
+    _write_equations(tree)
     _unwrap_forms(tree)
     _keep_asides(tree)
+    for group in list(islice(tree.iter("thead", "tbody", "tfoot"), _MOST)):
+        group.drop_tag()  # trafilatura would drop a header with its text
     for table in list(islice(tree.iter("table"), _MOST)):
         if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
             _flatten_lists(table)
             _spread(table)
+            first = next(table.iter("tr"), None)
+            if first is not None and len(first) > 1 and next(table.iter("th"), None) is None:
+                for cell in first.iterchildren("td"):  # trafilatura writes no header without them
+                    cell.tag = "th"
     for span in list(islice(tree.iterfind(".//pre//span[@class]"), _MOST)):
         if _GUTTER.search(span.get("class") or ""):
             span.drop_tree()
@@ -37,6 +49,20 @@ def reshape(tree: "HtmlElement") -> None:
 
 def _words(element: "HtmlElement") -> str:
     return " ".join("".join(map(str, element.itertext())).split())
+
+
+def _write_equations(tree: "HtmlElement") -> None:
+    """Write MathML as text, without the pictures of it that stand beside it."""
+    for math in list(islice(tree.iter("math"), _MOST)):
+        tail, text = math.tail, equation(math)
+        math.clear()
+        math.tag, math.text, math.tail = "span", text, tail
+        parent = math.getparent()
+        if parent is not None and parent.attrib.pop("style", None):  # hidden, beside a picture
+            parent.tag = "span"
+        for drawn in list(islice(parent.itersiblings(), 2)) if parent is not None else ():
+            if drawn.get("aria-hidden") == "true":
+                drawn.drop_tree()
 
 
 def _unwrap_forms(tree: "HtmlElement") -> None:
@@ -98,10 +124,11 @@ def _spread(table: "HtmlElement") -> None:
     if not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
         return
     merged = [[Cell(_words(cell), _count(cell, "colspan"), _count(cell, "rowspan")) for cell in row] for row in cells]
-    covered = (min(max(cell.across, 1), ACROSS) * min(max(cell.down, 1), len(rows)) for row in merged for cell in row)
-    if sum(count for count in covered if count > 1) > _COVERED:
-        merged = [[Cell(cell.text) for cell in row] for row in merged]  # a small file would make a huge table
-    for row, own, shown in zip(rows, cells, spread(merged), strict=True):
+    texts = spread(merged)
+    if len(texts) < len(rows):  # the header's second row is part of its first
+        rows.pop(1).drop_tree()
+        cells.pop(1)
+    for row, own, shown in zip(rows, cells, texts, strict=True):
         kind = "th" if own and all(cell.tag == "th" for cell in own) else "td"
         for cell in own:
             row.remove(cell)
@@ -134,13 +161,14 @@ def _mark_raised(tree: "HtmlElement") -> None:
         before, parent, number = raised.getprevious(), raised.getparent(), _words(raised)
         if parent is None or (raised.tag == "a" and not _REFERENCE.search(" ".join(map(str, raised.values())))):
             continue  # it was within a raised number, or is an ordinary link
-        if raised.tag == "sub" or not number.isdigit() or len(number) > 4:
+        ahead = (parent.text if before is None else before.tail) or ""
+        refers = raised.tag == "a" or parent.tag == "a" or next(raised.iterdescendants("a"), None) is not None
+        is_note = refers or (not ahead[-1:].isalnum() and number.isdigit()) or (not ahead.strip() and before is None)
+        if raised.tag == "sub" or not (RAISED.fullmatch(number) or (is_note and number.isalnum() and len(number) < 3)):
             raised.drop_tag()
             continue
-        ahead = (parent.text if before is None else before.tail) or ""
-        inner = next(raised.iterdescendants("a"), None)
-        is_note = raised.tag == "a" or inner is not None or not ahead[-1:].isalnum()
         text = f"[{number}]" if is_note else f"^{number}"
+        text += " " * (is_note and (raised.tail or "")[:1].isalnum())
         if before is None:
             parent.text = ahead + text
         else:

@@ -1,16 +1,20 @@
 """Extracts the files within a file: attachments of mails, members of archives."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import cast, get_args
+from zipfile import ZipFile
 
 import msgspec
 
 from services.ingest_worker.extract import limits
+from services.ingest_worker.extract.archive import part
 from services.ingest_worker.extract.format import Hints
 from shared.contracts import LeftOutCode, Note, NoteCode, UnreadCode
 from shared.errors import Rejected
 
 _CODES = frozenset((*get_args(UnreadCode), *get_args(LeftOutCode)))
+_EMBEDDED = frozenset({"package", "oleObject", "image"})  # kinds of relations
 _DEPTH = 3  # for example, a mail in a mail in an archive
 
 
@@ -47,6 +51,27 @@ def part_texts(parts: Iterable[tuple[str, Callable[[], bytes]]], hints: Hints) -
         texts.append(f"# {' '.join(name.split())}\n\n{inner.text}" if name else inner.text)
         unread += within(name, inner.notes)
     return texts, unread
+
+
+def embedded(archive: ZipFile, targets: Iterable[tuple[str, str]], hints: Hints) -> tuple[list[str], list[Note]]:
+    """Return the texts of the files that parts of an Office file embed, and notes about files and pictures not read.
+
+    `targets` are kinds and paths of what the parts refer to.
+    """
+    listed = frozenset(archive.namelist())
+    found = {path: kind for kind, path in targets if kind in _EMBEDDED and path in listed}
+    files = [(path.rpartition("/")[2], partial(part, archive, path, hints)) for path in found if found[path] != "image"]
+    try:
+        texts, unread = part_texts(files, hints) if files else ([], [])
+    except Rejected as error:  # nested too deeply
+        texts, unread = [], [refused(error, "")]
+    return texts, [*unread, *pictures(len(found) - len(files))]
+
+
+def pictures(count: int) -> list[Note]:
+    """Return the note about so many pictures, which no reader of the format looks at."""
+    which = "1 picture was" if count == 1 else f"{count} pictures were"
+    return [Note(code="picture", place="", message=f"{which} not read")] if count else []
 
 
 def refused(error: Rejected, place: str) -> Note:

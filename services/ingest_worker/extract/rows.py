@@ -4,14 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, Figure, find_header, own
+from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, Figure, find_header, of_two_rows, own
 
 REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
 _COLUMNS = 256
 _NAME = 200  # characters of a column's name that are repeated before each of its values
 _PARAGRAPH = 600  # characters; a longer row doesn't fit a chunk, so each of its values is a paragraph with its names
 _PADDED = 64  # columns up to which a table's short rows get empty cells
-ACROSS = 50  # columns that a merged cell may cover
+_ACROSS = 50  # columns that a merged cell may cover
+_COVERED = 20_000  # cells of a table that merged ones may cover: a small file could make a huge table
 _WHOLE = 1e15
 
 
@@ -110,16 +111,20 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
     """Return the rows' texts by column; a merged cell's text stands in each cell that it covers.
 
     So each row can be read on its own. Only its first cell has it if it is long, or alone in its row, as a title is.
+    A header of two rows becomes one.
     """
     found: list[list[str]] = []
+    room = _COVERED
     above: dict[int, tuple[int, str]] = {}  # column -> rows that are still covered, and the text
     for row in rows:
         cells = list(row)
         texts: list[str] = []
 
         def covered(texts: list[str] = texts) -> bool:
-            left, text = above.get(len(texts), (0, ""))
+            nonlocal room
+            left, text = above.get(len(texts), (0, "")) if room > 0 else (0, "")
             if left:
+                room -= 1
                 above[len(texts)] = (left - 1, text)
                 texts.append(text)
             return left > 0
@@ -129,15 +134,26 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
             while covered():
                 pass
             short = cell.text if len(cell.text) <= REPEATED else ""
-            for number in range(min(max(cell.across, 1), ACROSS)):
-                text = short if number and not alone else "" if number else cell.text
+            across = min(max(cell.across, 1), _ACROSS if room > 0 else 1)
+            room -= across - 1
+            for number in range(across):
+                text = Covered(short if not alone else "") if number else cell.text
                 if cell.down > 1:
-                    above[len(texts)] = (cell.down - 1, short if text else "")
+                    above[len(texts)] = (cell.down - 1, Covered(short if text else ""))
                 texts.append(text)
         while covered():
             pass
         found.append(texts)
-    return found
+    names = of_two_rows(*found[:2]) if len(found) > 2 and _is_grouped(*found[:2]) else None
+    return [names, *found[2:]] if names else found
+
+
+def _is_grouped(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Return whether each name in the upper row covers columns, or has no other below it."""
+    groups = [isinstance(name, Covered) for name in (*above, "")]
+    return any(groups) and all(
+        not name or groups[at] or groups[at + 1] or not own(below[at : at + 1]) for at, name in enumerate(above)
+    )
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -1,17 +1,20 @@
 """Finds in an Excel sheet what the library that reads its values leaves out: formats, hidden rows and columns."""
 
 import re
-from collections.abc import Iterator, Mapping
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 from zipfile import ZipFile
 
-from services.ingest_worker.extract.archive import part, related
+from services.ingest_worker.extract.archive import ADDRESS, addresses, part, related
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
 from services.ingest_worker.extract.number_formats import BUILT_IN, NumberFormat, number_format
+from services.ingest_worker.extract.sparse_sheets import ROW, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"
-_HIDDEN = rb"\shidden=[\"'](?:1|true)"
+_HIDDEN = rb"\s(?:hidden=[\"'](?:1|true)|(?:ht|width)=[\"']0[\"'])"
 _ROW = re.compile(_PREFIX + rb"row\s[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
 _COLUMN = re.compile(_PREFIX + rb"col\s[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
 _ATTRIBUTE = re.compile(rb"\s(r|min|max|outlineLevel|ref)=[\"']([^\"']{1,40})")
@@ -28,8 +31,17 @@ _FORMULA = re.compile(
     + _PREFIX
     + rb"v></(?:\w{1,20}:)?v>)?\s{0,99}</(?:\w{1,20}:)?c>"
 )
+_LINKED = re.compile(_PREFIX + rb"hyperlink\s[^<>]{1,2000}>")
+_ID = re.compile(rb":id=[\"']([^\"']{1,200})")
+_LINKING = re.compile(
+    rb"r=[\"']([A-Z]{1,3})([0-9]{1,7})[\"'][^<>]{0,200}>\s{0,9}"
+    + _PREFIX
+    + rb"f>HYPERLINK\((?:\"|&quot;)([^\"&<>\s]{1,2000})"
+)
+_PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _OF_TEXT = re.compile(rb"[^>]{0,500}\st=[\"']str")
 _COLUMNS = 16_384
+_COLUMNS_RECORD, _FILTER_RECORD = 60, 161  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
 
 
 class SheetView(NamedTuple):
@@ -39,6 +51,7 @@ class SheetView(NamedTuple):
     hidden_rows: frozenset[int] = frozenset()
     hidden_columns: frozenset[int] = frozenset()
     formulas: int = 0  # without a stored value
+    links: Mapping[int, Mapping[int, str]] = MappingProxyType({})  # addresses by row and column
 
 
 class Formats:
@@ -87,7 +100,7 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
         Rejected: as `part`.
     """
     sheet = part(archive, path, hints)
-    hidden = b"hidden=" in sheet
+    hidden = b"hidden=" in sheet or b'="0"' in sheet
     formulas = (
         sum(_OF_TEXT.match(each[0]) is None for each in _FORMULA.finditer(sheet))
         if b"<f" in sheet or b":f" in sheet
@@ -98,7 +111,52 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
         hidden_rows=frozenset(_hidden_rows(archive, path, sheet, hints)) if hidden else frozenset(),
         hidden_columns=frozenset(_hidden_columns(sheet)) if hidden else frozenset(),
         formulas=formulas,
+        links=_links(sheet, addresses(archive, path, hints)),
     )
+
+
+def binary_view(sheet: bytes) -> SheetView:
+    """Return the view of a sheet in the binary format (.xlsb)."""
+    rows: list[tuple[int, bool, int]] = []
+    columns: list[tuple[int, int, bool, int]] = []
+    filtered = False
+    for kind, at in records(sheet):
+        if kind == ROW:
+            rows.append((int.from_bytes(sheet[at : at + 4], "little"), bool(sheet[at + 11] & 0x10), sheet[at + 11] & 7))
+        elif kind == _COLUMNS_RECORD:
+            first, last, width, _, flags = struct.unpack_from("<4IH", sheet, at)
+            columns.append((first, last, bool(flags & 1) or not width, flags >> 8 & 7))
+        filtered = filtered or kind == _FILTER_RECORD
+    return hidden_parts(rows, columns, filtered=filtered)
+
+
+def hidden_parts(
+    rows: Iterable[tuple[int, bool, int]], columns: Iterable[tuple[int, int, bool, int]], *, filtered: bool
+) -> SheetView:
+    """Return the view of a sheet by what its file says of rows, and of columns from one to another.
+
+    That is whether each is hidden, and its level in groups. Of a `filtered` sheet, all rows count as shown.
+    """
+    return SheetView(
+        hidden_rows=frozenset(row for row, hidden, level in rows if hidden and not level and not filtered),
+        hidden_columns=frozenset(
+            column
+            for first, last, hidden, level in columns
+            for column in (range(first, min(last + 1, _COLUMNS)) if hidden and not level else ())
+        ),
+    )
+
+
+def _links(sheet: bytes, targets: Mapping[str, str]) -> dict[int, dict[int, str]]:
+    found: dict[int, dict[int, str]] = {}
+    for each in _LINKED.finditer(sheet) if targets else ():
+        of, place = _ID.search(each[0]), _PLACE.match(_attributes(each[0]).get(b"ref", b"").decode("latin-1"))
+        if of and place and (address := targets.get(of[1].decode("utf-8", "replace"))):
+            found.setdefault(int(place[2]) - 1, {})[_column(place[1].encode())] = address
+    for letters, row, address in _LINKING.findall(sheet) if b"HYPERLINK(" in sheet else ():
+        if ADDRESS.fullmatch(text := address.decode("utf-8", "replace")):
+            found.setdefault(int(row) - 1, {})[_column(letters)] = text
+    return found
 
 
 def _formatted(sheet: bytes, styles: Mapping[int, NumberFormat]) -> Iterator[tuple[int, int, NumberFormat]]:

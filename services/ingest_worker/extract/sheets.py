@@ -12,7 +12,6 @@ from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
-from services.ingest_worker.extract.number_formats import NumberFormat
 from services.ingest_worker.extract.rows import REPEATED, labelled, number
 from services.ingest_worker.extract.sheet_views import SheetView
 from services.ingest_worker.extract.table_header import Covered, Figure
@@ -51,6 +50,9 @@ def read_as(
             name = sheet.name
             if sheet.visible != calamine.SheetVisibleEnum.Visible:
                 notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
+                continue
+            if sheet.typ == calamine.SheetTypeEnum.MacroSheet:
+                notes.append(Note(code="macro", place=name, message=f"the macro sheet {name} was left out"))
                 continue
             beside, view = drawn.get(name, ""), views.get(name, SheetView())
             left_out = _LeftOut()
@@ -116,7 +118,7 @@ def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list
             merged[first].append((last, begin - left, end - left))
     down: dict[int, tuple[int, str]] = {}  # column -> last covered row, and the value
     for at, row in enumerate(sheet.iter_rows()):
-        cells = _cells(row, view.formats.of(at), left) if view.formats else list(map(_shown, row))
+        cells = _cells(row, view, at, left)
         own = sum(map(bool, cells))
         for last, begin, end in merged.get(at, ()):
             value = cells[begin] if begin < len(cells) else ""
@@ -133,11 +135,17 @@ def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list
         yield cells
 
 
-def _cells(row: Sequence[object], formats: Mapping[int, NumberFormat], left: int) -> list[str]:
-    return [
+def _cells(row: Sequence[object], view: SheetView, at: int, left: int) -> list[str]:
+    formats, links = view.formats.of(at) if view.formats else {}, view.links.get(at)
+    cells = [
         Figure(formats[column].shown(value)) if isinstance(value, float) and column in formats else _shown(value)
         for column, value in enumerate(row, left)
     ]
+    return [_linked(cell, links.get(column, "")) for column, cell in enumerate(cells, left)] if links else cells
+
+
+def _linked(cell: str, address: str) -> str:
+    return cell if address in cell else f"[{cell}]({address})" if cell else address
 
 
 def _shown(value: object) -> str:

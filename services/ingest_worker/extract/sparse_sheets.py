@@ -20,11 +20,12 @@ MOST_PLACES: Final = 5_000_000  # of a sheet, used or not: each takes 32 bytes
 # Cells that can span so many places from the first one. Most sheets have none, and aren't looked at more closely.
 FAR: Final = re.compile(rb"=\s*+[\"'](?:[A-Za-z]{3}[0-9]|[A-Za-z]{2}[0-9]{5}|[A-Za-z][0-9]{6})")
 _SIZE: Final = b"\x94\x01\x10"  # begins the record of a binary sheet's first and last row and column
-_ROW: Final = 0  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
+ROW: Final = 0  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
 _CELLS: Final = frozenset({*range(2, 12), 62})  # with a value
 # Kinds of records in a sheet of Excel 97 to 2003 ([MS-XLS] 2.3), and the cells with a value among them
 _SPAN, _MANY, _MERGED, _SHEET, _END = 0x200, 0xBD, 0xE5, 0x85, 0x0A
 _OLD_CELLS: Final = frozenset({0x06, _MANY, 0xD6, 0xFD, 0x203, 0x204, 0x205, 0x27E, 0x406})
+_LEAST: Final = 12  # bytes of a row's record
 _NAME: Final = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 
 
@@ -73,25 +74,25 @@ def _moved_binary(sheet: bytes, name: str, hints: Hints) -> bytes | None:
     if (1 + _integer(sheet, at + 4)) * (1 + _integer(sheet, at + 12)) <= MOST_PLACES:
         return None
     rows, columns, row = set[int](), set[int](), 1
-    for kind, at in _records(sheet):
-        if kind == _ROW:
+    for kind, at in records(sheet):
+        if kind == ROW:
             row = 1 + _integer(sheet, at)
-        else:
+        elif kind in _CELLS:
             rows.add(row)
             columns.add(1 + _integer(sheet, at))
     ranks = _nearer(rows, columns, name, hints)
     if ranks is None:
         return None
     moved = bytearray(sheet)
-    for kind, at in _records(sheet):
-        place = ranks[kind != _ROW].get(1 + _integer(sheet, at))
+    for kind, at in records(sheet):
+        place = ranks[kind != ROW].get(1 + _integer(sheet, at)) if kind == ROW or kind in _CELLS else None
         if place is not None:  # a row with a cell
             moved[at : at + 4] = (place - 1).to_bytes(4, "little")
     return bytes(moved)
 
 
-def _records(sheet: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the kind of each row and cell, and where its content begins: with its row or column, 4 bytes, from 0."""
+def records(sheet: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the kind of each record with a content, and where that begins; rows and cells with their place in it."""
     at, size = 0, len(sheet) - 6
     while at < size:
         kind = sheet[at]
@@ -106,7 +107,7 @@ def _records(sheet: bytes) -> Iterator[tuple[int, int]]:
             at += 1
             if not sheet[at - 1] & 128:
                 break
-        if length >= 4 and (kind == _ROW or kind in _CELLS):
+        if length >= (_LEAST if kind == ROW else 4) and at + length <= len(sheet):
             yield kind, at
         at += length
 
@@ -119,7 +120,7 @@ def book_moved_together(data: bytes, hints: Hints) -> bytes:
     """
     places = stream_places(data, "Workbook")
     book = bytearray(b"".join(data[place] for place in places))
-    starts = [_integer(book, at) for kind, at, _ in _old_records(book, 0) if kind == _SHEET]
+    starts = [_integer(book, at) for kind, at, _ in old_records(book, 0) if kind == _SHEET]
     moved_sheets = [_moved_old(book, start, f"sheet {number}", hints) for number, start in enumerate(starts, 1)]
     if not any(moved_sheets):
         return data
@@ -134,7 +135,7 @@ def _moved_old(book: bytearray, start: int, name: str, hints: Hints) -> bool:
     """Return whether the cells of the sheet that starts there are moved now."""
     cells: list[tuple[int, int]] = []  # offset of the row, which the first column follows, and of the last column
     merged: list[int] = []  # offsets of counts
-    for kind, at, size in _old_records(book, start):
+    for kind, at, size in old_records(book, start):
         if kind == _SPAN and _integer(book, at + 4) * _integer(book, at + 10, 2) <= MOST_PLACES:
             return False
         if kind in _OLD_CELLS and size >= 6:
@@ -157,11 +158,11 @@ def _moved_old(book: bytearray, start: int, name: str, hints: Hints) -> bool:
     return True
 
 
-def _old_records(book: bytearray, at: int) -> Iterator[tuple[int, int, int]]:
+def old_records(book: bytearray, at: int) -> Iterator[tuple[int, int, int]]:
     """Yield kind, offset and size of the records from there to the end of their sheet."""
     while at + 4 <= len(book):
         kind, size = _integer(book, at, 2), _integer(book, at + 2, 2)
-        if kind == _END:
+        if kind == _END or at + 4 + size > len(book):
             return
         yield kind, at + 4, size
         at += 4 + size

@@ -54,6 +54,11 @@ def is_figure(cell: str) -> bool:
     return isinstance(cell, Figure) or _FIGURE.fullmatch(cell) is not None
 
 
+def is_value(cell: str) -> bool:
+    """Return whether the cell is a figure that isn't a year."""
+    return is_figure(cell) and not (len(cell.strip(" *()")) == 4 and cell.strip(" *()")[:2] in ("19", "20"))
+
+
 def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
     """Return the header of the table at the start of `rows`, none of which is blank; None if none is likely.
 
@@ -65,7 +70,7 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
     for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]):
         width = len(own(cells))
         if width >= 2 and width > widest:
-            names = _of_two_rows(cells, rows[at + 1])
+            names = of_two_rows(cells, rows[at + 1])
             if names is not None and len(rows) > at + 2 and _likely(names, rows[at + 2 :]):
                 return Header(at, 2, names)
             if _likely(cells, rows[at + 1 :]):
@@ -171,10 +176,10 @@ def _mostly_count(rows: Sequence[Sequence[str]]) -> bool:
     return 2 * counting > len(rows)
 
 
-def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | None:
+def of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | None:
     """Return the joined names of a two-row header, whose upper row groups the names of the lower; None if it isn't."""
     below = own(following)
-    if len(below) < 2 or any(map(is_figure, below)):
+    if len(below) < 2 or any(map(is_value, below)):
         return None
     width = max(len(cells), len(following))
     above, under = ([*row, *[""] * (width - len(row))] for row in (cells, following))

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.rows import labelled
 
 _SAMPLE = 16 * 1024  # characters that decide about the separator
+_SAID = re.compile(r"\s*+sep=(\S|\t)\r?\n", re.IGNORECASE)  # what Excel is told by some programs
 _SEPARATORS = "\t;,|"  # where several divide the rows alike, the first counts: commas also divide numbers
 
 
@@ -21,8 +23,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     text = decoded(data, hints).replace("\0", "")
     csv.field_size_limit(max(len(text), csv.field_size_limit()))  # per process, so it is never lowered
+    said = _SAID.match(text)
+    text = text[said.end() :] if said else text
     try:
-        rows = labelled(_parsed(text, _separator(text.lstrip()[:_SAMPLE])))
+        rows = labelled(_parsed(text, said[1] if said else _separator(text.lstrip()[:_SAMPLE])))
     except csv.Error:
         rows = text
     return Extraction(text=cleaned(rows), document_type="csv")

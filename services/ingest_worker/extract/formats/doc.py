@@ -1,4 +1,4 @@
-"""Reads Word files of the versions 97 to 2003."""
+"""Reads Word, PowerPoint and Outlook files of the versions 97 to 2003."""
 
 from functools import partial
 
@@ -6,16 +6,28 @@ from services.ingest_worker.extract import office
 from services.ingest_worker.extract.format import Format
 from services.ingest_worker.extract.ole import OLE
 
-_TYPE = "application/msword"
+_MESSAGE = "__properties_version1.0"  # a message may have another file's streams, too
 
-FORMAT = Format(
-    document_type="doc",
-    text_format="markdown",
-    media_types=frozenset({_TYPE}),
-    begins=OLE,
-    suffixes=frozenset({".doc", ".dot"}),
-    sniff=lambda data: office.is_ole(data, "WordDocument") and not office.is_ole(data, "__properties_version1.0"),
-    read=partial(office.read_as, "doc", _TYPE),
-    libraries=("kreuzberg",),
-    extra="office",
+
+def _holds(stream: str, data: bytes) -> bool:
+    return office.is_ole(data, stream) and (stream == _MESSAGE or not office.is_ole(data, _MESSAGE))
+
+
+FORMATS = tuple(
+    Format(
+        document_type=kind,
+        text_format="markdown",
+        media_types=frozenset({media_type}),
+        begins=OLE,
+        suffixes=frozenset(suffixes),
+        sniff=partial(_holds, stream),
+        read=partial(office.read_as, kind, media_type),
+        libraries=("kreuzberg",),
+        extra="office",
+    )
+    for kind, media_type, suffixes, stream in (
+        ("doc", "application/msword", (".doc", ".dot"), "WordDocument"),
+        ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE),
+        ("ppt", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "PowerPoint Document"),
+    )
 )

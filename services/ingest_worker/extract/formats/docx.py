@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 from services.ingest_worker.extract import limits, office
 from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
-from services.ingest_worker.extract.blocks import CHANGES, NUMBER, MarkdownBlock, framed, joined
+from services.ingest_worker.extract.blocks import CHANGES, LINK, NUMBER, MarkdownBlock, framed, joined, raised
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import referred
@@ -16,7 +16,7 @@ from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.part_names import declares, main_part
-from services.ingest_worker.extract.parts import part_texts
+from services.ingest_worker.extract.parts import embedded, part_texts
 from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.symbols import shown
 from shared.contracts import Note
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _MAIN = re.compile(rb"(?:wordprocessingml|ms-word)\.[\w.]{1,60}\.main\+xml")
 _DOCUMENT = "word/document.xml"
-_LINK = re.compile(r'\s{0,9}HYPERLINK\s{1,9}"((?:https?|mailto):[^"\s()]{1,2000})"', re.IGNORECASE)
 _NOTES = {"footnoteReference": "footnotes", "endnoteReference": "endnotes"}
 _FRAMES = ("headerReference", "footerReference")
 _TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -89,13 +88,15 @@ def read(data: bytes, hints: Hints) -> Extraction:
                 break
             blocks.append(block)
         heads, feet = (list(document.frames(body, kind)) for kind in _FRAMES)
+        texts, unread = embedded(archive, related(archive, path, hints).values(), hints)
+        blocks += map(MarkdownBlock, texts)
     if notes and not blocks:
         raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
     text = cleaned(joined(blocks))
     return Extraction(
         text=framed(heads, text, feet),
         document_type="docx",
-        notes=notes,
+        notes=(*notes, *unread),
         **declared(says, text),
     )
 
@@ -224,6 +225,8 @@ class _Document:
         text = "".join(own)
         if text.strip() and any(_is_on(element.find(f"{{*}}rPr/{{*}}{name}")) for name in ("strike", "dstrike")):
             text = f"~~{text}~~"
+        if _value(element.find("{*}rPr/{*}vertAlign")) == "superscript":
+            text = raised(text, words[-1] if words else "")
         address = self._addresses.get(_value(element, "id"), "") if tag(element) == "hyperlink" else ""
         words.append(f"[{text}]({address})" if address and text.strip() else text)
 
@@ -234,7 +237,7 @@ class _Document:
         if self._in_frame and CHANGES.match(asks):
             words.append(NUMBER)
             self._in_number = name == "instrText"
-        elif name == "instrText" and (link := _LINK.match(asks)):
+        elif name == "instrText" and (link := LINK.match(asks)):
             self._address = link[1]
         elif name == "fldChar":
             words.append(_entered(element))
@@ -471,6 +474,7 @@ FORMAT = Format(
     suffixes=frozenset({".docx", ".docm", ".dotx", ".dotm"}),
     sniff=lambda data: _DOCUMENT in names(data) or declares(data, _MAIN),
     read=read,
+    begins=b"PK",
     warm=imports("lxml.etree"),
     libraries=("lxml",),
 )

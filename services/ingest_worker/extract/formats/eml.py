@@ -10,6 +10,7 @@ from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.formats.text import unfolded
 from services.ingest_worker.extract.page import page_text, tree_of
 from services.ingest_worker.extract.parts import part_texts
 from shared.contracts import Note
@@ -17,7 +18,8 @@ from shared.errors import Rejected
 
 _HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _MESSAGE = re.compile(
-    rb"(?:(?:Return-Path|Received|Delivered-To|MIME-Version|From|To|Subject|Date|Message-ID|X-[\w-]+): [^\n]*+\n"
+    rb"(?:(?:Return-Path|Received|Delivered-To|MIME-Version|From|To|Subject|Date|Message-ID|Content-Type|X-[\w-]+): "
+    rb"[^\n]*+\n"
     rb"(?:[ \t][^\n]*+\n)*+){2}",
     re.IGNORECASE,
 )
@@ -29,6 +31,8 @@ _BOUNDARY = re.compile(rb"(?i)boundary\s*+=\s*+\"?([^\"\r\n;]{1,200})")
 _BORDER = re.compile(rb"^--([^\r\n]{1,202})", re.MULTILINE)
 _LONG = re.compile(rb"(?im)^(content-[\w-]++:(?:[^\n]|\n[ \t]){0,1000}+)(?:[^\n]|\n[ \t])++")  # parameters: n³
 _MAIL = re.compile(rb"(?im)^content-type:\s*+message/")
+_SEALED = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
+_CONTENT = bytes.fromhex("06092a864886f70d010701")  # the id of what a signed message holds (RFC 5652, section 5.2)
 _SIGNATURES = frozenset({"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"})
 _FORMS = frozenset({"text/x-amp-html", "text/watch-html"})  # of a message that is there as HTML, too
 _BODIES = frozenset({"text/plain", "text/html", "text/calendar"})
@@ -131,6 +135,8 @@ class _Mail:
                 yield from self.texts(each)
         elif (kind in _BODIES and not _is_file(part)) or kind.startswith("multipart/"):  # an empty or broken container
             yield _body(part, self._hints)
+        elif kind in _SEALED and (inside := _signed(_bytes(part))):
+            yield from self.texts(message_of(inside, self._hints)[0])
         elif kind not in _SIGNATURES | _FORMS:
             self.attached.append((_name(part, kind, len(self.attached) + 1), partial(_bytes, part)))
 
@@ -191,7 +197,7 @@ def _body(part: MIMEPart, hints: Hints) -> str:
         case "html":
             return page_text(tree_of(text.encode("utf-8", "replace"))[0], links=True)
         case "calendar":
-            return re.sub(r"\r?\n[ \t]", "", text)  # a long line goes on after a line end and a blank
+            return unfolded(text)
         case _:
             return text
 
@@ -201,6 +207,20 @@ def _bytes(part: MIMEPart) -> bytes:
         return b"\n".join(inner.as_bytes() for inner in part.iter_parts())
     payload = part.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
+
+
+def _signed(data: bytes) -> bytes:
+    """Return the mail within a signature that is one file (opaque S/MIME); b"" if it is encrypted or none."""
+    at = data.find(_CONTENT) + len(_CONTENT)
+    found: list[bytes] = []
+    while len(_CONTENT) <= at < len(data) - 2 and data[at] in (0xA0, 0x24, 0x04):
+        tag, size, at = data[at], data[at + 1], at + 2
+        if size > 0x80:
+            at, size = at + size - 0x80, int.from_bytes(data[at : at + size - 0x80])
+        if tag == 0x04:  # the others hold more of these
+            found.append(data[at : at + size])
+            at += size
+    return b"".join(found)
 
 
 def _name(part: MIMEPart, kind: str, number: int) -> str:

@@ -1,10 +1,13 @@
 """Reads HTML: the main text as trafilatura finds it, or the whole page if trafilatura finds next to nothing."""
 
+import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from services.ingest_worker.extract import limits
+from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
@@ -31,6 +34,8 @@ _ABOUT = {
 }
 _MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
+_LINK = re.compile(r"⦗([^⦗⦘\n]{0,500})⦘(\d{1,9})⦘|⦘(?:\d{1,9}⦘)?|⦗")
+_NEAR = 50  # elements beside a link that tell whether it is within a text
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
 
@@ -53,6 +58,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     links = _links(tree) if hints.links else ()  # before trafilatura prunes the tree
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
     about = {name: list(dict.fromkeys(_all(tree, path))) for name, path in _ABOUT.items()}  # often repeated
+    about["author"] = about["author"] or _authors(tree)
     robots = [content[:_ROBOTS_CHARACTERS] for content in dict.fromkeys(_all(tree, _ROBOTS))]
     text = _text(source, tree)
     if cut:  # the tree ends where the parser gave up; the flat text does not
@@ -71,6 +77,22 @@ def read(data: bytes, hints: Hints) -> Extraction:
         links=links,
         robots=tuple(robots[:_MOST_ROBOTS]),
     )
+
+
+def _authors(tree: "HtmlElement") -> list[str]:
+    """Return the authors that the page names for search engines, as JSON (schema.org)."""
+    for source in islice(_all(tree, "//script[@type='application/ld+json']/text()"), _MOST_ROBOTS):
+        try:
+            ahead = [json.loads(source)]
+        except (ValueError, RecursionError):
+            continue
+        for each in ahead:  # grows
+            inner = each.get("@graph") if isinstance(each, dict) else each
+            ahead += inner if isinstance(inner, list) else []
+        found = next((each["author"] for each in ahead if isinstance(each, dict) and each.get("author")), None)
+        if found:
+            return found if isinstance(found, list) else [found]
+    return []
 
 
 def _first(tree: "HtmlElement", path: str) -> str | None:
@@ -111,7 +133,7 @@ def _text(source: bytes, tree: "HtmlElement") -> str:
     main = main if len(main) >= _SHARE * len(second) else second
     if len(main) >= _SHORT:
         return main
-    page = cleaned(page_text(tree_of(source)[0]))
+    page = cleaned(page_text(tree_of(source)[0], links=True))
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
     return page if len(page) < _SHORT_PAGE or len(page) > 3 * len(main) or not main else main
 
@@ -120,6 +142,8 @@ def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
     """Return the main text as Markdown. Trafilatura changes the tree."""
     import trafilatura  # imported here, because only parser processes should load it
 
+    # With its own links, trafilatura keeps other parts of a page: marks in the text change nothing.
+    targets = [] if tree is None else _mark_links(tree)
     try:
         text = trafilatura.extract(
             tree,
@@ -130,7 +154,29 @@ def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
         )
     except Exception:  # noqa: BLE001 - RecursionError on deep pages, and others: the whole page is used instead
         return ""
-    return numbered(cleaned(text or ""))
+    text = numbered(cleaned(text or ""))
+
+    def shown(link: re.Match[str]) -> str:
+        number = int(link[2] or len(targets))
+        return f"[{link[1]}]({targets[number]})" if number < len(targets) else ""
+
+    return _LINK.sub(shown, text) if targets else text
+
+
+def _has_tail(element: "HtmlElement") -> bool:
+    return bool((element.tail or "").strip())
+
+
+def _mark_links(tree: "HtmlElement") -> list[str]:
+    """Put marks around each link within a text, and return the addresses by the numbers in the marks."""
+    found: list[str] = []
+    for link in list(islice(tree.iter("a"), limits.MOST_LINKS)):
+        address, block = (link.get("href") or "").strip(), link.getparent()
+        within = block is not None and ((block.text or "").strip() or any(map(_has_tail, islice(block, _NEAR))))
+        if within and ADDRESS.fullmatch(address) and address not in (link.text or ""):
+            link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"
+            found.append(address)
+    return found
 
 
 FORMAT = Format(

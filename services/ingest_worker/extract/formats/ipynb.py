@@ -27,6 +27,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         text=text or cleaned(source),
         document_type="ipynb",
         title=one_line(first_heading(text)),
+        file={"author": _list(_map(_map(book).get("metadata")).get("authors"))},
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -17,6 +18,10 @@ _FRONT_MATTER_VALUES = 1_000  # PyYAML takes 40 µs for each
 _TOML_CHARACTERS = 3 * 1024  # tomllib's time grows with the square of a dotted key's length
 _READ = frozenset({"title", "description", "summary", "tags", "lang", "language"})
 _FENCED = re.compile(r"(---|\+\+\+)[ \t]*\n(.*?)(?<=\n)\1[ \t]*(?:\n|$)", re.DOTALL)
+
+
+_COMPONENT = re.compile(r"</?(?:[A-Z][\w.]{0,60}(?:\s[^<>]{0,2000})?/?)?>")
+_LABEL = re.compile(r"\b(?:title|label|summary|heading)=[\"']([^\"'<>\n]{1,200})")
 
 
 class _Refused(Exception):  # noqa: N818 - says what happens to the front matter
@@ -47,6 +52,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
+    if hints.suffix == ".mdx":
+        text = "".join(_without_code(text)).removesuffix("```\n").strip()
     notes: tuple[Note, ...] = ()
     try:
         front, body = _front_matter(text)
@@ -85,6 +92,27 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(front, dict):
         return {}, text
     return front, text[match.end() :].strip()
+
+
+def _without_code(text: str) -> Iterator[str]:
+    """Yield an MDX text without imports, exports and the tags of components; what the tags show stays."""
+    shown: list[str] = []
+    fenced = script = False
+    for line in (*text.split("\n"), "```"):
+        fence = line.lstrip().startswith(("```", "~~~"))
+        script = not fenced and bool(line.strip()) and (script or line.startswith(("import ", "export ")))
+        if fence and not fenced:
+            yield _COMPONENT.sub(_labels, "".join(shown))
+            shown = []
+        if fence or fenced:
+            yield f"{line}\n"
+        elif not script:
+            shown.append(f"{line}\n")
+        fenced ^= fence
+
+
+def _labels(tag: re.Match[str]) -> str:
+    return " ".join(_LABEL.findall(tag[0]))
 
 
 def _scalar(value: Any) -> str:

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from services.ingest_worker.extract import sheets
-from services.ingest_worker.extract.archive import opened, part
+from services.ingest_worker.extract.archive import ADDRESS, opened, part
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag, words
 from services.ingest_worker.extract.number_formats import NumberFormat
-from services.ingest_worker.extract.opendocument import described, holds
+from services.ingest_worker.extract.opendocument import HREF, described, holds, pictured
+from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.sheet_views import Formats, SheetView
 
 if TYPE_CHECKING:
@@ -20,7 +24,7 @@ _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 # What only some files have; the others aren't looked at a second time.
 _SIGN = re.compile(
-    rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula="
+    rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula=|<text:a\s"
 )
 _SHOWN = re.compile(r"([^\d]{0,20})([\d.,'\s]{1,60}?)([^\d]{0,20})")
 _MOST = 1_000  # repetitions of a cell or row that are looked at
@@ -38,8 +42,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     says = described(data, hints)
     with opened(data, hints) as archive:
-        content = part(archive, _CONTENT, hints)
-    return sheets.read_as("ods", data, hints, says, views=_views(content) if _SIGN.search(content) else {})
+        content, unread = part(archive, _CONTENT, hints), pictures(pictured(archive))
+    read = sheets.read_as("ods", data, hints, says, views=_views(content) if _SIGN.search(content) else {})
+    return msgspec.structs.replace(read, notes=(*read.notes, *unread))
 
 
 def _views(content: bytes) -> dict[str, SheetView]:
@@ -52,6 +57,7 @@ def _view(table: "_Element") -> SheetView:
     hidden_rows: set[int] = set()
     hidden_columns: set[int] = set()
     shown: list[tuple[range, list[tuple[range, NumberFormat]]]] = []
+    links: dict[int, dict[int, str]] = {}
     formulas = at = column = 0
     for each in table.iter(f"{_TABLE}table-column", f"{_TABLE}table-row"):
         parent = each.getparent()
@@ -70,12 +76,15 @@ def _view(table: "_Element") -> SheetView:
         for places, cell in _cells(each):
             if cell.get(f"{_TABLE}formula") is not None and cell.get(_TYPE) is None:
                 formulas += count * len(places)
+            for link in islice(cell.iter("{*}a"), 1):
+                if ADDRESS.fullmatch(address := link.get(HREF, "").strip()):
+                    links.setdefault(at, {})[places.start] = address
             if (shape := _format(cell)) is not None:
                 shapes.append((places, shape))
         if shapes:
             shown.append((range(at, at + min(count, _MOST_ROWS)), shapes))
         at += count
-    return SheetView(Formats(_formats(shown)), frozenset(hidden_rows), frozenset(hidden_columns), formulas)
+    return SheetView(Formats(_formats(shown)), frozenset(hidden_rows), frozenset(hidden_columns), formulas, links)
 
 
 def _formats(shown: list[tuple[range, list[tuple[range, NumberFormat]]]]) -> Iterator[tuple[int, int, NumberFormat]]:

@@ -1,17 +1,23 @@
-"""Reads OpenDocument texts."""
+"""Reads OpenDocument texts and presentations."""
 
 from functools import partial
 
 from services.ingest_worker.extract.format import Format, imports
 from services.ingest_worker.extract.opendocument import holds, read_as
 
-FORMAT = Format(
-    document_type="odt",
-    text_format="markdown",
-    media_types=frozenset({"application/vnd.oasis.opendocument.text"}),
-    suffixes=frozenset({".odt", ".ott"}),
-    sniff=lambda data: holds(data, "text"),
-    read=partial(read_as, "odt"),
-    warm=imports("lxml.etree"),
-    libraries=("lxml",),
+FORMATS = tuple(
+    Format(
+        document_type=document_type,
+        text_format="markdown",
+        media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
+        suffixes=frozenset(suffixes),
+        sniff=partial(holds, kind=kind),
+        read=partial(read_as, document_type),
+        warm=imports("lxml.etree"),
+        libraries=("lxml",),
+    )
+    for document_type, kind, suffixes in (
+        ("odt", "text", (".odt", ".ott")),
+        ("odp", "presentation", (".odp", ".otp")),
+    )
 )

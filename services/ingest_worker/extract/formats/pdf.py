@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from services.ingest_worker.extract import limits, ocr
+from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.blocks import NUMBER, framed
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.declared import own_title
@@ -41,6 +42,7 @@ _CODE = re.compile(r"(?=\D*+\d)\S++")  # a title that a machine gave: HHS2022B, 
 _NAME = re.compile(r"[^\W_]++")
 _ATTACHED = 64 << 20  # bytes of embedded files that are read
 _FILES = 200  # embedded files that are read
+_ADDRESS = 2_000  # bytes of a link's address
 _ANNOTATIONS = 200  # of a page that are looked at
 _LINES_IN_TITLE = 4  # running lines that may add to a headline
 _FEW = 600  # characters; of a page with fewer, and an image over a third of it, a part is a scan
@@ -348,7 +350,7 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
     try:
         page = document[number]
         try:
-            added, draws = _annotations(page)
+            added, draws, linked = _annotations(document, page)
             flat = (filled or draws) and (
                 pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS
             )
@@ -363,12 +365,15 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
             text = "" if garbled else text
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, textpage, text)
             arranges = look.arranged
-            positions = _positions(page, textpage, text, added) if arranges or (look.large and not titled) else None
+            links = _links(textpage, text, linked) if linked and text else {}
+            positions = (
+                _positions(page, textpage, text, added, links) if arranges or (look.large and not titled) else None
+            )
             if positions and arranges:
                 arranged, columns = text_of(positions, before)
-                text = text if arranged is None else arranged
-            elif added:
-                text = "\n".join([text, *(each[0] for each in added)])
+                text = _with_links(text, 0, len(text), links) if arranged is None else arranged
+            else:
+                text = "\n".join([_with_links(text, 0, len(text), links), *(each[0] for each in added)])
             shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
         finally:
             page.close()  # closes its text page as well
@@ -386,14 +391,15 @@ def _is_garbled(textpage: Any, text: str) -> bool:
     return 2 * fails > max(len(sample), 9)
 
 
-def _annotations(page: Any) -> tuple[list[tuple[str, Any]], bool]:
-    """Return the texts that only the page's annotations have, with their boxes, and whether others draw text.
+def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, Any]], bool, list[tuple[str, Any]]]:
+    """Return the texts that only the page's annotations have, with their boxes, and whether others draw text; links.
 
     The texts are the states of check boxes, and notes on the page that no program has drawn yet.
     """
     import pypdfium2.raw as pdfium
 
     found: list[tuple[str, Any]] = []
+    links: list[tuple[str, Any]] = []
     draws = False
     for at in range(min(pdfium.FPDFPage_GetAnnotCount(page), _ANNOTATIONS)):
         annotation = pdfium.FPDFPage_GetAnnot(page, at)
@@ -403,13 +409,46 @@ def _annotations(page: Any) -> tuple[list[tuple[str, Any]], bool]:
             text = ("not checked" if state == "Off" else "checked") if state else ""
         elif kind == pdfium.FPDF_ANNOT_FREETEXT and not pdfium.FPDFAnnot_HasKey(annotation, b"AP"):
             text = " ".join(_string(annotation, b"Contents").split())
+        elif kind == pdfium.FPDF_ANNOT_LINK:
+            action = pdfium.FPDFLink_GetAction(pdfium.FPDFAnnot_GetLink(annotation))
+            buffer = ctypes.create_string_buffer(_ADDRESS)
+            if 1 < pdfium.FPDFAction_GetURIPath(document, action, buffer, _ADDRESS) < _ADDRESS:
+                text = buffer.value.decode("utf-8", "replace").strip()
         draws = draws or kind in (pdfium.FPDF_ANNOT_FREETEXT, pdfium.FPDF_ANNOT_STAMP)
         if text:
             box = pdfium.FS_RECTF()
             pdfium.FPDFAnnot_GetRect(annotation, box)
-            found.append((text, box))
+            (links if kind == pdfium.FPDF_ANNOT_LINK else found).append((text, box))
         pdfium.FPDFPage_CloseAnnot(annotation)
-    return found, draws
+    return found, draws, links
+
+
+def _links(textpage: Any, text: str, linked: Iterable[tuple[str, Any]]) -> dict[int, str]:
+    """Return the addresses of links that the text doesn't show, by the offset in it at which the link's words end."""
+    import pypdfium2.raw as pdfium
+
+    if len(text) != pdfium.FPDFText_CountChars(textpage):
+        return {}
+    ends: dict[str, int] = {}
+    last = ""
+    for address, box in linked:
+        middle = (box.top + box.bottom) / 2
+        at = pdfium.FPDFText_GetCharIndexAtPos(textpage, box.right - 2, middle, box.right - box.left, 4)
+        shown = not ADDRESS.fullmatch(address) or address.partition(":")[2].strip("/") in text
+        if at >= 0 and not shown and (address == last or address not in ends):  # a long link has a box on each line
+            word = _NAME.match(text, at)
+            ends[address] = word.end() if word else at + 1
+        last = address
+    return {end: address for address, end in ends.items()}
+
+
+def _with_links(text: str, start: int, end: int, links: Mapping[int, str]) -> str:
+    """Return a piece of the text with the addresses of links behind their words."""
+    parts: list[str] = []
+    for at in sorted(each for each in links if start < each <= end):
+        parts += [text[start:at], f" ({links[at]})"]
+        start = at
+    return "".join([*parts, text[start:end]])
 
 
 def _string(annotation: Any, key: bytes) -> str:
@@ -458,7 +497,9 @@ def _look(page: Any, textpage: Any, text: str) -> _Look:
     return _Look(arranged, large=bool(heights) and max(heights) > _LARGER * median_low(heights))
 
 
-def _positions(page: Any, textpage: Any, text: str, added: Iterable[tuple[str, Any]] = ()) -> Page | None:
+def _positions(
+    page: Any, textpage: Any, text: str, added: Iterable[tuple[str, Any]], links: Mapping[int, str]
+) -> Page | None:
     """Return the page's words and lines with their positions, upright; None if its words can't be told apart.
 
     `added` are texts with their boxes that are no part of `text`.
@@ -491,7 +532,8 @@ def _positions(page: Any, textpage: Any, text: str, added: Iterable[tuple[str, A
             left, right, top, bottom = min(left, right), max(left, right), min(top, bottom), max(top, bottom)
         else:
             top, bottom = -top, -bottom
-        words.append(Word(word[0], left, top, right, bottom, start))
+        shown = _with_links(text, start, end, links) if links else word[0]
+        words.append(Word(shown, left, top, right, bottom, start))
     across: list[Edge] = []
     upright: list[Edge] = []
     for corners in islice(_drawn(page), _PATHS):

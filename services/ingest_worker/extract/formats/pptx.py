@@ -14,7 +14,7 @@ from services.ingest_worker.extract.drawings import feet, shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
 from services.ingest_worker.extract.markup import parsed, reference
 from services.ingest_worker.extract.part_names import declares, main_part
-from services.ingest_worker.extract.parts import refused
+from services.ingest_worker.extract.parts import embedded, refused
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -39,22 +39,24 @@ def read(data: bytes, hints: Hints) -> Extraction:
         says = properties(archive, hints)
         slides: list[str] = []
         footers: list[str] = []
-        notes = []
+        notes, targets = [], list[tuple[str, str]]()
         for number, path in enumerate(_slides(archive, hints), 1):
             try:
                 slide, below = _slide(archive, path, hints)
                 slides.append(slide)
                 footers += below
+                targets += related(archive, path, hints).values()
             except Rejected as error:
                 slides.append("")
                 notes.append(refused(error, f"slide {number}"))
+        texts, unread = embedded(archive, targets, hints)
     text, starts = laid_out(slides)
     return Extraction(
-        text=framed([], text, footers),
+        text="\n\n".join([framed([], text, footers), *texts]),
         document_type="pptx",
         pages=starts,
         **declared(says, text),
-        notes=tuple(notes),
+        notes=(*notes, *unread),
     )
 
 
@@ -85,12 +87,13 @@ def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str]]:
 
 
 def _show_addresses(root: "_Element", addresses: Mapping[str, str]) -> None:
-    """Make the runs that are links Markdown links."""
-    for run in root.iter("{*}r") if addresses else ():
-        click, words = run.find("{*}rPr/{*}hlinkClick"), run.find("{*}t")
-        address = None if click is None else addresses.get(reference(click))
-        if address and words is not None and (words.text or "").strip():
-            words.text = f"[{words.text}]({address})"
+    """Make the runs that are links, and the last words of shapes that are, Markdown links."""
+    for click in root.iter("{*}hlinkClick") if addresses else ():
+        address, says = addresses.get(reference(click)), click.getparent()
+        owner = None if says is None else next(says.iterancestors("{*}r", "{*}sp"), None)
+        shown = [] if owner is None else [each for each in owner.iter("{*}t") if (each.text or "").strip()]
+        if address and shown and not (shown[-1].text or "").startswith("["):
+            shown[-1].text = f"[{shown[-1].text}]({address})"
 
 
 FORMAT = Format(
@@ -101,6 +104,7 @@ FORMAT = Format(
     suffixes=frozenset({".pptx", ".pptm", ".ppsx", ".potx"}),
     sniff=lambda data: _SHOW in names(data) or declares(data, _MAIN),
     read=read,
+    begins=b"PK",
     warm=imports("lxml.etree"),
     libraries=("lxml",),
 )

@@ -4,16 +4,22 @@ import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.blocks import CHANGES, NUMBER, MarkdownBlock, framed, joined
+from services.ingest_worker.extract.blocks import CHANGES, LINK, NUMBER, MarkdownBlock, framed, joined, raised
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
+from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.symbols import shown
 from shared.contracts import Note
 from shared.errors import Rejected
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 _MARK = b"{\\rtf"
 _TOKEN = re.compile(
@@ -50,7 +56,9 @@ _WORDS = {
 }
 _SIGNS = {"~": " ", "_": "-"}
 _ENDS = frozenset({"par", "sect", "page", "column", "cell", "row"})
-_PROPERTIES = frozenset({"uc", "v", "deleted", "strike", "striked", "pard", "intbl", "outlinelevel", "s"})
+_PROPERTIES = frozenset({"uc", "v", "deleted", "strike", "striked", "pard", "intbl", "outlinelevel", "s"}) | {
+    *("super", "nosupersub", "sub")
+}
 _COLUMNS = frozenset({"trowd", "clvmrg", "clmrg", "cellx"})
 _MOST_COLUMNS = 256  # of a row; rows that follow may share them
 _APART_BY = 60  # twips between the borders of two columns, at least: a millimetre
@@ -184,6 +192,9 @@ class _Group:
     skipped: bool = False
     hidden: bool = False
     struck: bool = False
+    raised: bool = False
+    address: str = ""  # of the link that the group is
+    math: "_Element | None" = None  # of the equation that the group is a part of
     codec: str = ""  # the encoding of the current font
     signs: str = ""  # the current font's name if it is a symbol font
     fallback: int = 1  # characters that follow `\u` for programs without Unicode
@@ -206,6 +217,7 @@ class _Rtf:
     feet: list[str] = field(default_factory=list)
     body: _Flow = field(default_factory=_Flow)
     note: Note | None = None
+    pictures: int = 0
 
     def __post_init__(self) -> None:
         found = _CODEPAGE.search(self.source, 0, 4096)
@@ -268,7 +280,7 @@ class _Rtf:
     def _open(self) -> None:
         before = self._at
         self._stack.append(before)
-        self._at = replace(before, kind="", begun=False, starred=False, numbers_pages=False)
+        self._at = replace(before, kind="", begun=False, starred=False, numbers_pages=False, address="")
         if before.kind == "upr":  # the text twice: for readers without Unicode, and in a `\ud` group, which is read
             self._at.skipped = True
 
@@ -276,7 +288,10 @@ class _Rtf:
         if not self._stack:
             return
         group, self._at = self._at, self._stack.pop()
+        if group.math is not None and self._at.math is None:
+            self._put(equation(group.math))
         if group.flow is self._at.flow:
+            self._at.flow.words += [f" ({group.address})"] if group.address else []
             return
         if group.kind in _BESIDE:
             self._at.flow.beside += group.flow.blocks()
@@ -287,6 +302,8 @@ class _Rtf:
         elif group.kind in _POINTS:
             point = " ".join(group.flow.text().split())
             self._at.flow.point = "-" if not any(map(str.isalnum, point)) else point
+        elif group.kind == "fldinst" and (link := LINK.match(group.flow.text())):
+            self._at.address = link[1]
         elif group.kind == "fldinst" and self._at.flow is not self.body and CHANGES.match(group.flow.text()):
             self._at.numbers_pages = True
             self._at.flow.words.append(NUMBER)
@@ -318,6 +335,8 @@ class _Rtf:
                 group.fallback = max(number or 0, 0)
             case "v" | "deleted":
                 group.hidden = number != 0
+            case "super" | "nosupersub" | "sub":
+                group.raised = word == "super" and number != 0
             case "strike" | "striked":
                 group.struck = number != 0
             case "pard":
@@ -331,10 +350,15 @@ class _Rtf:
 
     def _destination(self, word: str, number: int | None) -> None:
         group = self._at
-        if word == "ud":
+        if word == "moMath" or (group.math is not None and word[0] == "m" and not group.begun):
+            self._part(word[1:])
+        elif word == "ud":
             group.skipped = self._stack[-1].skipped if self._stack else False
         elif word == "fldrslt":
             group.skipped = group.skipped or (bool(self._stack) and self._stack[-1].numbers_pages)
+        elif word == "pict" and not group.skipped:
+            group.skipped = True
+            self.pictures += 1
         elif word in _UNSEEN or (group.starred and word not in _SEEN | _APART):
             group.skipped = True
         elif word == "upr":
@@ -346,6 +370,14 @@ class _Rtf:
         elif word in _APART and not group.skipped:
             group.kind, group.flow = word, _Flow()
         group.starred = False
+
+    def _part(self, name: str) -> None:
+        """Begin an equation or a part of one, which RTF names as Office Open XML does."""
+        from lxml import etree  # imported here, because only few files have equations
+
+        outer, self._at.math = self._at.math, etree.Element(name)
+        if outer is not None:
+            outer.append(self._at.math)
 
     def _time(self, word: str, number: int) -> None:
         if word in _TIMES:
@@ -370,7 +402,8 @@ class _Rtf:
         if word in _SETS:
             self._default = self._at.codec = self.page or _SETS[word]
         elif word == "plain":
-            self._at.codec, self._at.signs, self._at.hidden, self._at.struck = self._default, "", False, False
+            self._at.codec, self._at.signs, self._at.hidden = self._default, "", False
+            self._at.struck = self._at.raised = False
         else:
             self._at.codec, self._at.signs = self.fonts.get(number or 0, (self._default, ""))
 
@@ -403,8 +436,18 @@ class _Rtf:
             self._bytes.clear()
 
     def _put(self, text: str) -> None:
-        if not (self._at.skipped or self._at.hidden):
-            self._at.flow.words.append(f"~~{text}~~" if self._at.struck and text.strip() else text)
+        group = self._at
+        if group.skipped or group.hidden:
+            return
+        if group.math is not None:
+            self._part("t")
+            assert self._at.math is not None
+            self._at.math.text, group.math = text, self._at.math.getparent()
+        elif group.struck and text.strip():
+            group.flow.words.append(f"~~{text}~~")
+        else:
+            before = next(reversed(group.flow.words), "")
+            group.flow.words.append(raised(text, before) if group.raised else text)
 
 
 def _codec(page: str) -> str | None:
@@ -432,7 +475,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     return Extraction(
         text=framed(map(_paired, document.heads), text, map(_paired, document.feet)),
         document_type="rtf",
-        notes=() if document.note is None else (document.note,),
+        notes=(*([] if document.note is None else [document.note]), *pictures(document.pictures)),
         **declared({**says, "description": says.get("subject"), "modifiedBy": says.pop("operator", None)}, text),
     )
 

@@ -1,4 +1,4 @@
-"""Reads subtitles, SubRip and WebVTT: cues joined to sentences, each paragraph with the time at which it begins."""
+"""Reads subtitles (SubRip, WebVTT, SubViewer, SubStation): cues joined to sentences, each with its time."""
 
 import re
 from collections.abc import Iterator
@@ -9,8 +9,10 @@ from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 
 _TIME = r"(?:(\d{1,4}):)?(\d\d):(\d\d)[.,]\d{1,3}"
-_TIMING = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}")
-_BEGINS = re.compile(rb"(?:\xef\xbb\xbf)?(?:WEBVTT|\s{0,9}\d{1,9}\s{0,9}\n\d\d:\d\d:\d\d[.,]\d{3} --> )")
+_TIMING = re.compile(rf"(?:Dialogue: ?[\w=]*,)?[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME}(?:(?:,[^,\n]*){{6}},(.*))?")
+_BEGINS = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:WEBVTT|\[Script Info\]|\s{0,9}\d{1,9}\s{0,9}\n\d\d:\d\d:\d\d[.,]\d{3} --> )"
+)
 _SPEAKER = re.compile(r"<v(?:\.[^\s<>]{0,100})?[ \t]([^<>]{1,200})>")
 _TAG = re.compile(r"<[^<>]{0,200}>|\{\\[^{}]{0,200}\}")
 _NAMED = re.compile(r"[A-ZÀ-Þ][\w.'-]{0,40}(?: [\w.'-]{1,40}){0,2}: ")
@@ -63,13 +65,12 @@ def _cues(source: str) -> Iterator[_Cue]:
         if timing := _TIMING.match(line):
             if cue is not None:
                 yield cue
-            hours, minutes, seconds, until_hours, until_minutes, until_seconds = (
-                int(each or 0) for each in timing.groups()
-            )
+            *times, said = timing.groups()
+            hours, minutes, seconds, until_hours, until_minutes, until_seconds = (int(each or 0) for each in times)
             cue = _Cue(
                 3600 * hours + 60 * minutes + seconds,
                 3600 * until_hours + 60 * until_minutes + until_seconds,
-                [],
+                [_plain(said.replace("\\N", " "))] if said else [],
             )
         elif cue is not None and not line.strip():
             yield cue
@@ -92,7 +93,7 @@ FORMAT = Format(
     document_type="srt",
     text_format="plain",
     media_types=frozenset({"application/x-subrip", "text/vtt"}),
-    suffixes=frozenset({".srt", ".vtt"}),
+    suffixes=frozenset({".srt", ".vtt", ".sbv", ".ass", ".ssa"}),
     sniff=lambda data: _BEGINS.match(data) is not None,
     read=read,
     light=True,

@@ -1,11 +1,15 @@
-"""Reads plain text in any usual encoding, including source code and logs."""
+"""Reads plain text in any usual encoding, including source code and logs; reStructuredText, AsciiDoc and Org."""
 
 import re
 from collections.abc import Callable
+from functools import partial
+
+import msgspec
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import records
+from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst
 from shared.errors import Rejected
 
 _MARKUP_FOR_MACHINES = b"%!PS"  # PostScript: a program, with nothing worth retrieving
@@ -23,8 +27,9 @@ _TITLES = {
     ".org": re.compile(r"^#\+title:[ \t]*(?P<title>\S[^\n]*)$", re.MULTILINE | re.IGNORECASE),
     ".tex": re.compile(r"\\title\{(?P<title>[^{}]{1,500})\}"),
 }
-
-
+_ABOUT = 2_000  # characters in which a document says who wrote it
+_FIELD = re.compile(r"^(?::|#\+)(?P<name>[A-Za-z][\w -]{0,40}):[ \t]+(?P<value>\S[^\n]*)$", re.MULTILINE)
+_AUTHOR = re.compile(r"= [^\n]+\n(?P<author>[^\W\d][^\n:<=]{1,100}?)(?: <[^\n>]*>)?\n")
 # The beginning of a line of a log: a time, a level, or the address of a client.
 _ENTRY = re.compile(
     r"^(?:[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.]\w{2,3}[-/.]\d{2,4}|\d\d:\d\d:\d\d"
@@ -43,15 +48,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `unsupported`: the data is not text.
     """
-    return read_as("txt", _apart, data, hints)
+    return _read_as("txt", _apart, data, hints)
 
 
-def read_as(document_type: str, marked: Callable[[str], str], data: bytes, hints: Hints) -> Extraction:
-    """Return the text as `marked` gives it; reStructuredText, AsciiDoc, Org and TeX give the title.
-
-    Raises:
-        Rejected: code `unsupported`: the data is not text.
-    """
+def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hints: Hints) -> Extraction:
+    """Return the text as `marked` gives it; reStructuredText, AsciiDoc, Org and TeX give title, author and more."""
     if data.startswith(_MARKUP_FOR_MACHINES):
         raise Rejected(f"{hints.name} is neither plain text nor in a supported format", "unsupported")
     for kind, sign in _KINDS.items():
@@ -59,14 +60,29 @@ def read_as(document_type: str, marked: Callable[[str], str], data: bytes, hints
             raise Rejected(f"{hints.name} is {kind}, which is not supported", "unsupported")
     text = cleaned(decoded(data, hints))
     named = _TITLES[hints.suffix].search(text, 0, _HEAD) if hints.suffix in _TITLES else None
+    fields = _FIELD.finditer(text, 0, _ABOUT) if marked is not _apart else ()
+    author = _AUTHOR.match(text) if document_type == "adoc" else None
     return Extraction(
-        text=cleaned(marked(text)), document_type=document_type, title=one_line(named["title"]) if named else None
+        text=cleaned(marked(text)),
+        document_type=document_type,
+        title=one_line(named["title"]) if named else None,
+        file={
+            **({"author": author["author"]} if author else {}),
+            **{name: found["value"] for found in fields if (name := found["name"].lower()) != "title"},
+        },
     )
 
 
 def _apart(text: str) -> str:
+    if text.startswith("BEGIN:V"):
+        return unfolded(text)
     # A log of objects has any name.
     return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or _logged(text)
+
+
+def unfolded(text: str) -> str:
+    """Return a calendar or card with each long line, which goes on after a line end and a blank, as one."""
+    return re.sub(r"\r?\n[ \t]", "", text)
 
 
 def _logged(text: str) -> str:
@@ -82,7 +98,7 @@ def _logged(text: str) -> str:
     )
 
 
-FORMAT = Format(
+_TEXT = Format(
     document_type="txt",
     text_format="plain",
     media_types=frozenset({"text/plain"}),
@@ -92,4 +108,23 @@ FORMAT = Format(
     light=True,
     libraries=("chardet",),
     revision=2,
+)
+
+FORMATS = (
+    _TEXT,
+    *(
+        msgspec.structs.replace(
+            _TEXT,
+            document_type=kind,
+            text_format="markdown",
+            media_types=frozenset(types),
+            suffixes=frozenset(suffixes),
+            read=partial(_read_as, kind, marked),
+        )
+        for kind, marked, types, suffixes in (
+            ("rst", of_rst, ("text/x-rst", "text/prs.fallenstein.rst"), (".rst",)),
+            ("adoc", of_adoc, ("text/asciidoc", "text/x-asciidoc"), (".adoc", ".asciidoc")),
+            ("org", of_org, ("text/org", "text/x-org"), (".org",)),
+        )
+    ),
 )

@@ -1,10 +1,17 @@
 """Reads Excel files of the versions 97 to 2003."""
 
+import struct
+
 from services.ingest_worker.extract import office, sheets
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.ole import OLE
-from services.ingest_worker.extract.sparse_sheets import book_moved_together
+from services.ingest_worker.extract.ole import OLE, stream_places
+from services.ingest_worker.extract.sheet_views import SheetView, hidden_parts
+from services.ingest_worker.extract.sparse_sheets import book_moved_together, old_records
 from shared.errors import Rejected
+
+# Kinds of records in a workbook: https://learn.microsoft.com/openspecs/office_file_formats/ms-xls
+_SHEET, _COLUMNS, _ROW, _FILTERED, _LINK = 0x85, 0x7D, 0x208, 0x9B, 0x1B8
+_ADDRESS = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b")  # begins an address within a link
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -15,7 +22,36 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
-    return sheets.read_as("xls", book_moved_together(data, hints), hints, {})
+    near = book_moved_together(data, hints)
+    # Of a book whose cells were moved, the places of other records are not those of the cells.
+    book = bytearray(b"".join(data[place] for place in stream_places(data, "Workbook") if near is data))
+    named = [at for kind, at, size in old_records(book, 0) if kind == _SHEET and size > 8]
+    views = {_name(book, at): _view(book, int.from_bytes(book[at : at + 4], "little")) for at in named}
+    return sheets.read_as("xls", near, hints, {}, views=views)
+
+
+def _name(book: bytearray, at: int) -> str:
+    wide = book[at + 7] & 1
+    return book[at + 8 : at + 8 + book[at + 6] * (1 + wide)].decode("utf-16-le" if wide else "latin-1", "replace")
+
+
+def _view(book: bytearray, start: int) -> SheetView:
+    rows: list[tuple[int, bool, int]] = []
+    columns: list[tuple[int, int, bool, int]] = []
+    links: dict[int, dict[int, str]] = {}
+    filtered = False
+    for kind, at, size in old_records(book, start):
+        if kind == _ROW and size > 13:
+            rows.append((int.from_bytes(book[at : at + 2], "little"), bool(book[at + 12] & 0x20), book[at + 12] & 7))
+        elif kind == _COLUMNS and size > 9:
+            first, last, width, _, flags = struct.unpack_from("<5H", book, at)
+            columns.append((first, last, bool(flags & 1) or not width, flags >> 8 & 7))
+        elif kind == _LINK and (begin := book.find(_ADDRESS, at, at + size)) > 0:
+            row, _, column = struct.unpack_from("<3H", book, at)
+            address = book[begin + len(_ADDRESS) + 4 : at + size].decode("utf-16-le", "ignore").partition("\0")[0]
+            links.setdefault(row, {})[column] = address
+        filtered = filtered or kind == _FILTERED
+    return hidden_parts(rows, columns, filtered=filtered)._replace(links=links)
 
 
 FORMAT = Format(

@@ -3,17 +3,22 @@
 import re
 from zipfile import ZipFile
 
+import msgspec
+
 from services.ingest_worker.extract import office, sheets
 from services.ingest_worker.extract.archive import checked, drawn, names, opened, part, related
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, reference
 from services.ingest_worker.extract.part_names import declares, usually_named
-from services.ingest_worker.extract.sheet_views import SheetView, number_formats, sheet_view
-from services.ingest_worker.extract.sparse_sheets import FAR, moved_together
+from services.ingest_worker.extract.parts import embedded, within
+from services.ingest_worker.extract.sheet_views import SheetView, binary_view, number_formats, sheet_view
+from services.ingest_worker.extract.sparse_sheets import FAR, moved_together, records
+from shared.contracts import Note
 from shared.errors import Rejected
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
+_SHEET = 156  # kind of the records that name the sheets of a binary workbook
 _MAIN = re.compile(rb"(?:spreadsheetml|ms-excel)\.[\w.]{1,60}\.main\+xml")
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _WITH_MACROS = "application/vnd.ms-excel.sheet.macroenabled.12"
@@ -33,28 +38,42 @@ def read(data: bytes, hints: Hints) -> Extraction:
     with opened(data, hints) as archive:
         far += _binary_sheets(archive, hints)
         near = moved_together(data, far, hints) if far else data
-        drawn = _drawn(archive, hints)
-        if near is data:
-            return sheets.read_as("xlsx", data, hints, says, drawn=drawn, views=_views(archive, hints))
+        drawn, notes = _drawn(archive, hints)
     with opened(near, hints) as archive:
-        return sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, hints))
+        read = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, hints))
+    return msgspec.structs.replace(read, notes=(*read.notes, *notes))
 
 
 def _views(archive: ZipFile, hints: Hints) -> dict[str, SheetView]:
     """Return the views of the sheets by name."""
     styles = number_formats(archive, _BOOKS[0], hints)
-    paths = _sheets(archive, hints)
-    return {name: sheet_view(archive, path, styles, hints) for name, path in paths if path.endswith(".xml")}
+    return {
+        name: binary_view(part(archive, path, hints))
+        if path.endswith(".bin")
+        else sheet_view(archive, path, styles, hints)
+        for name, path in _sheets(archive, hints)
+    }
 
 
 def _sheets(archive: ZipFile, hints: Hints) -> list[tuple[str, str]]:
     """Return name and path of each sheet whose part is there."""
     listed = archive.namelist()
-    book = parsed(part(archive, _BOOKS[0], hints)) if _BOOKS[0] in listed else None
-    paths = related(archive, _BOOKS[0], hints)
+    name = _BOOKS[_BOOKS[1] in listed]
+    source, paths = part(archive, name, hints), related(archive, name, hints)
+    book = parsed(source) if name == _BOOKS[0] else None
     sheets = () if book is None else book.iterfind("{*}sheets/{*}sheet")
-    named = ((each.get("name", ""), paths.get(reference(each), ("", ""))[1]) for each in sheets)
-    return [(name, path) for name, path in named if path in listed]
+    named = [(each.get("name", ""), reference(each)) for each in sheets]
+    for kind, at in records(source) if name == _BOOKS[1] else ():
+        if kind == _SHEET:
+            of, behind = _string(source, at + 8)
+            named.append((_string(source, behind)[0], of))
+    return [(name, path) for name, of in named if (path := paths.get(of, ("", ""))[1]) in listed]
+
+
+def _string(source: bytes, at: int) -> tuple[str, int]:
+    """Return a string of a binary part, and where it ends."""
+    end = at + 4 + 2 * int.from_bytes(source[at : at + 4], "little")
+    return source[at + 4 : end].decode("utf-16-le", "replace"), end
 
 
 def _binary_sheets(archive: ZipFile, hints: Hints) -> list[str]:
@@ -62,27 +81,34 @@ def _binary_sheets(archive: ZipFile, hints: Hints) -> list[str]:
     return sorted({path for kind, path in sheets if kind.lower().endswith("sheet") and path in listed})
 
 
-def _drawn(archive: ZipFile, hints: Hints) -> dict[str, str]:
-    """Return the text of the text boxes and charts by the name of their sheet."""
+def _drawn(archive: ZipFile, hints: Hints) -> tuple[dict[str, str], list[Note]]:
+    """Return the text of text boxes, charts and embedded files by their sheet's name; notes about what isn't read."""
     found: dict[str, str] = {}
+    notes: list[Note] = []
     for name, path in _sheets(archive, hints):
         blocks: list[str] = []
-        for kind, drawing in related(archive, path, hints).values():
+        beside = list(related(archive, path, hints).values())
+        for kind, drawing in list(beside):
             if kind == "drawing" and drawing in archive.namelist():
                 root = parsed(part(archive, drawing, hints))
-                parts = drawn(archive, related(archive, drawing, hints), hints)
-                blocks += [] if root is None else shapes(root, parts)
-        found[name] = "\n\n".join(blocks)
-    return found
+                targets = related(archive, drawing, hints)
+                blocks += [] if root is None else shapes(root, drawn(archive, targets, hints))
+                beside += targets.values()
+        texts, unread = embedded(archive, beside, hints)
+        found[name] = "\n\n".join([*blocks, *texts])
+        notes += within(name, unread)
+    return found, notes
 
 
 FORMAT = Format(
     document_type="xlsx",
+    nests=True,
     text_format="sections",
     media_types=frozenset({_TYPE, _WITH_MACROS, _BINARY}),
     suffixes=frozenset({".xlsx", ".xlsm", ".xltx", ".xlsb"}),
     sniff=lambda data: not names(data).isdisjoint(_BOOKS) or declares(data, _MAIN),
     read=read,
+    begins=b"PK",
     warm=imports("python_calamine"),
     libraries=("lxml", "python-calamine"),
     revision=2,

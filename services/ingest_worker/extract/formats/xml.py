@@ -1,7 +1,7 @@
 """Reads XML: its text in blocks, with titles as headings. Declared entities and links are not resolved."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,8 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
         if records and (not len(element) or _is_record(element)):
             yield "; ".join(_fields(element))
         elif tag(element) in ("table", "tgroup") and (rows := list(element.iter("{*}tr", "{*}row"))):
-            yield table(spread([Cell(words(cell)) for cell in row if tag(cell)] for row in rows))
+            places = {each.get("colname"): at for at, each in enumerate(element.iter("{*}colspec"))}
+            yield table(spread([_cell(cell, places) for cell in row if tag(cell)] for row in rows))
         elif not records and ((element.text or "").strip() or any((child.tail or "").strip() for child in element)):
             line = "" if is_base64(element.text or "") else words(element)
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
@@ -75,6 +76,16 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             if records:
                 yield "; ".join(_attributes(element))
             ahead.extend((child, depth + 1) for child in reversed(element) if tag(child))
+
+
+def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
+    """Return a cell as HTML and CALS declare it; `places` are the columns' by name."""
+    first, last = (places.get(cell.get(name), 0) for name in ("namest", "nameend"))
+    across, down, more = (
+        int(found) if (found := cell.get(name, "")).isdecimal() and len(found) < 5 else 0
+        for name in ("colspan", "rowspan", "morerows")
+    )
+    return Cell(words(cell), across or 1 + last - first, down or 1 + more)
 
 
 def _is_prose(root: "_Element") -> bool:
@@ -98,9 +109,15 @@ def _fields(element: "_Element") -> Iterator[str]:
     yield from own
     if text := _value(element.text):
         yield text if own else f"{tag(element)}: {text}"
+    name = ""  # of a property list, in which a key stands before its value
     for child in element:
-        if tag(child) and (text := _value(child.text)):
-            yield f"{tag(child)}: {text}"
+        text = _value(child.text) if tag(child) else ""
+        if tag(child) == "key" and not name:
+            name = text
+        elif tag(child):
+            yield from [f"{name or tag(child)}: {text}"] if text else []
+            name = ""
+    yield from [f"key: {name}"] if name else []
 
 
 def _attributes(element: "_Element") -> list[str]:

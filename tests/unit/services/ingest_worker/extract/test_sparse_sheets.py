@@ -76,6 +76,16 @@ def test_a_diagonal_of_cells_in_a_binary_sheet_is_too_large() -> None:
     assert refused.value.code == "too_large"
 
 
+def test_hidden_rows_and_columns_of_a_binary_sheet_are_left_out() -> None:
+    cells = [(0, 0, "Part"), (0, 1, "SECRET"), (1, 0, "GHOST"), (2, 0, "Boat")]
+    column = _record(60, struct.pack("<4IH", 1, 1, 2000, 0, 1))
+
+    read = extract(_xlsb(cells, hidden=1, before=column), _BINARY)
+
+    assert read.text == "# A\n\nPart\n\nBoat"
+    assert [note.code for note in read.notes] == ["hidden"]
+
+
 @pytest.mark.parametrize("end", [1, 2, 3, 5, 9, 40])
 def test_a_binary_sheet_that_ends_too_early_is_read_or_refused(end: int) -> None:
     sheet = zipfile.ZipFile(io.BytesIO(_xlsb([(0, 0, "near"), (1_048_575, 16_383, "far")]))).read(_SHEET)
@@ -138,15 +148,15 @@ _BINARY = Hints(filename="book.xlsb")
 _SHEET = "xl/worksheets/sheet1.bin"
 
 
-def _xlsb(cells: list[tuple[int, int, str]]) -> bytes:
-    """Return a binary workbook whose sheet A has the cells: row, column and text."""
+def _xlsb(cells: list[tuple[int, int, str]], hidden: int = -1, before: bytes = b"") -> bytes:
+    """Return a binary workbook whose sheet A has the cells: row, column and text; `before` is before them."""
     content, row = b"", -1
     for at, column, text in cells:
-        content += _record(0, struct.pack("<I", at) + bytes(13)) if at != row else b""
+        content += _record(0, struct.pack("<I7xB5x", at, 16 * (at == hidden))) if at != row else b""
         content += _record(6, struct.pack("<II", column, 0) + _text(text))
         row = at
     size = struct.pack("<IIII", 0, max(at for at, _, _ in cells), 0, max(column for _, column, _ in cells))
-    begin = _record(129) + _record(148, size) + _record(145)
+    begin = _record(129) + _record(148, size) + before + _record(145)
     return _book(begin + content + _record(146) + _record(130))
 
 

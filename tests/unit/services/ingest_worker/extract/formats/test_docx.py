@@ -38,7 +38,7 @@ def test_entities_are_not_opened(tmp_path_factory: pytest.TempPathFactory) -> No
 
 
 @pytest.mark.parametrize(
-    "data", [b"no container", a_zip({"a.txt": "x"}), a_docx_of("x" * 999)[:-30], a_zip({"word/document.xml": "<a"})]
+    "data", [b"PK, no container", a_zip({"a.txt": "x"}), a_docx_of("x" * 999)[:-30], a_zip({"word/document.xml": "<a"})]
 )
 def test_a_broken_file_is_damaged(data: bytes) -> None:
     with pytest.raises(Rejected, match=r"^report\.docx is damaged: ") as caught:

@@ -1,8 +1,10 @@
+import struct
+
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_zip, an_xlsx, parts_of
+from tests.unit.services.ingest_worker.files import a_zip, an_ole, an_xlsx, parts_of
 
 
 def _read(data: bytes, filename: str = "book.xlsx") -> Extraction:
@@ -74,3 +76,33 @@ def _changed(data: bytes, part: str, before: str, after: str) -> bytes:
     text = parts[part].decode()
     assert before in text
     return a_zip(parts | {part: text.replace(before, after)})
+
+
+def _biff(kind: int, layout: str = "", *values: int, text: bytes = b"") -> bytes:
+    content = struct.pack(f"<{layout}", *values) + text
+    return struct.pack("<HH", kind, len(content)) + content
+
+
+def test_hidden_rows_and_columns_of_an_old_book_are_left_out_and_its_links_are_kept() -> None:
+    moniker = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b") + struct.pack("<I", 46)
+    address = moniker + "https://a.example/b\0".encode("utf-16-le")
+    cells = [(0, 0, "Part"), (0, 1, "SECRET"), (1, 0, "Crane"), (2, 0, "GHOST"), (3, 0, "Boat")]
+    sheet = b"".join(
+        [
+            _biff(0x809, "8H", 0x600, 0x10, 0, 0, 0, 0, 0, 0),
+            _biff(0x7D, "6H", 1, 1, 2000, 0, 1, 0),
+            _biff(0x200, "IIHHH", 0, 4, 0, 2, 0),
+            *(_biff(0x208, "6HI", row, 0, 2, 255, 0, 0, 0x120 if row == 2 else 0x100) for row in range(4)),
+            *(_biff(0x204, "4HB", row, at, 0, len(text), 0, text=text.encode()) for row, at, text in cells),
+            _biff(0x1B8, "4H", 1, 1, 0, 0, text=bytes(24) + address),
+            _biff(0x0A),
+        ]
+    )
+    begin = _biff(0x809, "8H", 0x600, 5, 0, 0, 0, 0, 0, 0)
+    at = len(begin) + len(_biff(0x85, "IHBB", 0, 0, 1, 0, text=b"A")) + 4
+    book = begin + _biff(0x85, "IHBB", at, 0, 1, 0, text=b"A") + _biff(0x0A) + sheet
+
+    read = _read(an_ole("Workbook", book.ljust(4096, b"\0")), "book.xls")
+
+    assert read.text == "# A\n\nPart\n\n[Crane](https://a.example/b)\n\nBoat"
+    assert [note.code for note in read.notes] == ["hidden"]
