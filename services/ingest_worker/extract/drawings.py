@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from services.ingest_worker.extract.blocks import raised
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.markup import parsed, reference, tag, words
+from services.ingest_worker.extract.markup import parsed, reference, tag, whole, words
 from services.ingest_worker.extract.rows import Cell, number, spread, table
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ _FRAME = frozenset({"sldNum", "dt", "ftr", "hdr"})  # page numbers, dates, heade
 _ON = frozenset({"1", "true"})
 _SHAPES = frozenset({"sp", "grpSp", "graphicFrame", "pic"})
 _FRAMES = ("{*}spPr/{*}xfrm", "{*}grpSpPr/{*}xfrm", "{*}xfrm")
+_PLACE = re.compile(r"-?\d{1,15}")
 _LONG_NUMBER = re.compile(r"-?\d{1,15}\.\d{10,20}")
 _POINTS = 1_000  # points of a chart; a chart with more is a curve, useless as a table
 
@@ -60,12 +61,8 @@ def _is_hidden(properties: "_Element") -> bool:
 def _cells(row: "_Element") -> Iterator[Cell]:
     for cell in row.iterfind("{*}tc"):
         if cell.get("hMerge") not in _ON and cell.get("vMerge") not in _ON:  # else another cell covers it
-            across, down = (_count(cell.get(name)) for name in ("gridSpan", "rowSpan"))
+            across, down = (whole(cell.get(name), 1) for name in ("gridSpan", "rowSpan"))
             yield Cell("\n".join(_paragraphs(cell)), across, down)
-
-
-def _count(text: str | None) -> int:
-    return int(text) if text is not None and text.isdecimal() and len(text) < 4 else 1
 
 
 def in_reading_order(elements: "list[_Element]", box: "Callable[[_Element], Box | None]") -> "list[_Element]":
@@ -96,20 +93,13 @@ class Box(NamedTuple):
 
 def _box(element: "_Element") -> Box | None:
     """Return where a shape is; None for an element that isn't a shape, or that its layout places."""
-    if tag(element) not in _SHAPES:
-        return None
     frame = next((each for path in _FRAMES if (each := element.find(path)) is not None), None)
-    offset, extent = (None, None) if frame is None else (frame.find("{*}off"), frame.find("{*}ext"))
-    try:
-        return (
-            None
-            if offset is None
-            else Box(
-                int(offset.get("y", "")), int(offset.get("x", "")), 0 if extent is None else int(extent.get("cy", ""))
-            )
-        )
-    except ValueError:
+    offset = None if frame is None or tag(element) not in _SHAPES else frame.find("{*}off")
+    if frame is None or offset is None:
         return None
+    extent = frame.find("{*}ext")
+    places = offset.get("y", ""), offset.get("x", ""), "0" if extent is None else extent.get("cy", "")
+    return Box(*map(int, places)) if all(map(_PLACE.fullmatch, places)) else None
 
 
 def feet(root: "_Element") -> Iterator[str]:
@@ -134,8 +124,7 @@ def _paragraphs(body: "_Element") -> Iterator[str]:
         line = " ".join(text.split())
         if line:
             says = next(iter(paragraph.iterfind("{*}pPr")), None)
-            level = "0" if says is None else says.get("lvl", "0")
-            depth = int(level) if level.isdecimal() and len(level) < 3 else 0
+            depth = 0 if says is None else whole(says.get("lvl"))
             yield f"{'  ' * min(depth, 8)}- {line}" if depth else line
 
 
@@ -203,7 +192,5 @@ def _points(*sources: "_Element | None") -> list[str]:
         cache = next(cache.iter("{*}lvl"), cache)
     found: dict[int, str] = {}
     for point in () if cache is None else cache.iterfind("{*}pt"):
-        at = point.get("idx", "")
-        if at.isdecimal() and len(at) < 6:
-            found[int(at)] = _value(words(point))
+        found[whole(point.get("idx"))] = _value(words(point))
     return [found.get(at, "") for at in range(min(max(found, default=-1), _POINTS) + 1)]

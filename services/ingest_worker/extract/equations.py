@@ -48,8 +48,8 @@ def _part(element: "_Element", depth: int) -> str:
         return _FORMS[name](of)
     if name in _PLACES:
         form, *roles = _PLACES[name]
-        parts = dict(zip(roles, filter(tag, element), strict=False))
-        return _FORMS[form](lambda role: _part(parts[role], depth).strip() if role in parts else "")
+        played = dict(zip(roles, filter(tag, element), strict=False))
+        return _FORMS[form](lambda role: _part(played[role], depth).strip() if role in played else "")
     if name == "msqrt":
         return f"\\sqrt{{{equation(element, depth)}}}"
     if name == "nary":

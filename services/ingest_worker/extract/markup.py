@@ -44,6 +44,12 @@ def reference(element: "_Element", name: str = "id") -> str:
     return str(next(found, ""))
 
 
+def whole(text: str | None, default: int = 0) -> int:
+    """Return the number that an attribute has; the default if it has none, or an absurd one."""
+    digits = (text or "").strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 9 else default
+
+
 def words(element: "_Element") -> str:
     """Return all text in the element, with white space collapsed to single spaces."""
     return " ".join("".join(map(str, element.itertext())).split())

@@ -14,7 +14,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import Box, in_reading_order
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
-from services.ingest_worker.extract.markup import parsed, tag
+from services.ingest_worker.extract.markup import parsed, tag, whole
 from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from shared.contracts import Note
@@ -111,11 +111,12 @@ def pictured(archive: ZipFile) -> int:
 
 def _with_objects(root: "_Element", archive: ZipFile, hints: Hints) -> Iterator[Note]:
     """Put embedded equations and the tables of charts in their places; yield notes about other objects."""
-    listed = frozenset(archive.namelist())
+    left = set(archive.namelist())  # each is read once, whatever refers to it
     for drawn in list(islice(root.iter("{*}object", "{*}object-ole"), _OBJECTS)):
         path, frame = drawn.get(HREF, "").removeprefix("./"), drawn.getparent()
         content = f"{path}/{_CONTENT}"
-        inner = parsed(part(archive, content, hints)) if content in listed else None
+        inner = parsed(part(archive, content, hints)) if content in left else None
+        left.discard(content)
         if frame is None or inner is None:
             yield Note(code="object", place=path, message=f"the embedded object {path} could not be read")
         elif tag(inner) == "math":
@@ -147,7 +148,7 @@ def _restyled(root: "_Element") -> frozenset[str]:
             hidden.add(str(name))
         elif says.get("text-line-through-style", "none") != "none":
             struck.add(str(name))
-        elif says.get("text-position", "").startswith("super"):
+        elif str(says.get("text-position", "")).startswith("super"):
             high.add(str(name))
     for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck or high else ():
         if _style(element) in hidden:
@@ -196,8 +197,7 @@ def _blocks(element: "_Element") -> Iterator[str]:
 def _mark(element: "_Element") -> str:
     if tag(element) == "p":
         return ""
-    level = element.get(f"{{{element.nsmap.get(element.prefix)}}}outline-level", "1")
-    return "#" * min(int(level) if level.isdigit() else 1, 6) + " "
+    return "#" * min(whole(element.get(f"{{{element.nsmap.get(element.prefix)}}}outline-level"), 1), 6) + " "
 
 
 def _beside(paragraph: "_Element") -> Iterator[str]:
@@ -246,8 +246,7 @@ def _cells(row: "_Element") -> Iterator[Cell]:
 
 
 def _count(element: "_Element", name: str) -> int:
-    count = element.get(f"{{{element.nsmap.get(element.prefix)}}}{name}", "1")
-    return min(int(count), _COLUMNS) if count.isdecimal() and len(count) < 9 else 1
+    return min(whole(element.get(f"{{{element.nsmap.get(element.prefix)}}}{name}"), 1), _COLUMNS)
 
 
 def _line(element: "_Element") -> str:
@@ -262,8 +261,7 @@ def _gather(element: "_Element", parts: list[str]) -> None:
     for child in element:
         match tag(child):
             case "s":
-                count = child.get(f"{{{child.nsmap.get(child.prefix)}}}c", "1")
-                parts.append(" " * min(int(count) if count.isdigit() else 1, _REPEATED))
+                parts.append(" " * min(whole(child.get(f"{{{child.nsmap.get(child.prefix)}}}c"), 1), _REPEATED))
             case "tab" | "line-break":
                 parts.append(" ")
             case "annotation" | "note" | "frame" | "custom-shape" | "":

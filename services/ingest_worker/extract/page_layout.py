@@ -20,6 +20,7 @@ from services.ingest_worker.extract.table_header import Covered, find_header, is
 TABLE: Final = "\1"  # a control character, which cleaning removes
 _NEAR: Final = 3.0  # points between lines that are meant to be one
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
+_IDEOGRAPH: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af]")  # says as much as three letters
 _MOST_EDGES: Final = 600  # of a page; more are a drawing
 _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
@@ -287,7 +288,7 @@ def _is_prose(pieces: Sequence[_Piece]) -> bool:
     texts = [piece.text for piece in pieces]
     if 5 * sum(map(is_figure, texts)) >= len(texts):
         return False
-    if sum(map(len, texts)) >= 20 * len(texts):
+    if sum(map(len, texts)) + 2 * len(_IDEOGRAPH.findall("".join(texts))) >= 20 * len(texts):
         return True
     # Lines of narrow columns are pieces of sentences; cells of a table are not.
     goes_on = sum(text[:1].islower() for text in texts)
@@ -556,6 +557,7 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
     rows: list[list[str]] = []
     styles: list[object] = []
     begins: list[float] = []  # bottom of the row so far
+    rule = _rule(page, lines, columns)
     for line in lines:
         cells = _filled(line, columns)
         height = line[0].bottom - line[0].top
@@ -565,10 +567,18 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
             continue
         rows.append(cells)
         begins.append(line[0].bottom)
-        styles.append(page.style(line[-1].words[0].at))
+        styles.append((page.style(line[-1].words[0].at), line[0].top < rule))
     if not _is_table(rows):
         return None
     return _Table(lines[0][0].top, tuple(left for left, _ in columns), rows, styles)
+
+
+def _rule(page: Page, lines: Sequence[_Line], columns: Sequence[Sequence[float]]) -> float:
+    """Return where a line, or the end of a coloured row, divides the table; 0 if nothing or much does."""
+    top, bottom, width = lines[0][0].bottom, lines[-1][0].top, columns[-1][1] - columns[0][0]
+    across = (edge.place for edge in page.across if top - _NEAR < edge.place < bottom and edge.end - edge.start > width)
+    found = {round(place / (2 * _NEAR)): place for place in across}
+    return min(found.values()) if 0 < len(found) < 4 else 0.0
 
 
 def _columns(lines: Iterable[_Line]) -> list[list[float]]:
@@ -611,6 +621,8 @@ def _is_table(rows: Sequence[Sequence[str]]) -> bool:
         return False
     if any(_LEADER in cell for row in data for cell in row):  # a table of contents
         return False
+    if 2 * sum(row[0].endswith(":") for row in data) > len(data):  # a form
+        return False
     with_figures = sum(any(map(is_figure, row[1:])) for row in data)
     if 3 * sum(map(is_figure, values)) >= len(values):
         return with_figures > max(1, len(data) // 3)
@@ -636,7 +648,8 @@ def _continues(row: Sequence[str], cells: Sequence[str], close: bool) -> bool:
 
 def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns | None]:
     """Return the paragraphs of a table, and its columns; `before` are those of the table that it may go on with."""
-    at, count = _header(table)
+    known = _continued(before, table) if before is not None else None
+    at, count = _header(table, guess=known is None)
     rows = table.rows
     names = [
         " ".join(dict.fromkeys(row[column] for row in rows[at : at + count] if row[column]))
@@ -644,19 +657,15 @@ def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns 
     ]
     titles = [" | ".join(own(row)) for row in rows[:at]]
     lines = [" | ".join(filter(None, names))] if count else []
-    continued = _continued(before, table, names if count else None) if before is not None else None
-    if continued is not None:
-        names, lines = continued, []
-        if not count:
-            titles, at = [], 0
+    if known is not None and before is not None and (not count or names == before.names):
+        titles, at = (titles, at) if count else ([], 0)
+        names, lines = known, []
     paragraphs = list(named_rows(rows[at + count :], names))
     return [f"{TABLE}{each}\n" for each in (*titles, *lines, *paragraphs) if each], Columns(table.lefts, names)
 
 
-def _continued(before: Columns, table: _Table, names: list[str] | None) -> list[str] | None:
-    """Return the names of the table's columns if it goes on with the one before; `names` are those it has itself."""
-    if names is not None:
-        return names if names == before.names else None
+def _continued(before: Columns, table: _Table) -> list[str] | None:
+    """Return the names of the table's columns if it goes on with the one before."""
     shift = table.lefts[0] - before.lefts[0]  # margins of odd and of even pages differ
     known = {left + shift: name for left, name in zip(before.lefts, before.names, strict=True)}
     met = [next((left for left in known if abs(left - place) < _SAME), None) for place in table.lefts]
@@ -666,8 +675,11 @@ def _continued(before: Columns, table: _Table, names: list[str] | None) -> list[
     return found if any(found) else None
 
 
-def _header(table: _Table) -> tuple[int, int]:
-    """Return how many rows are above the header, and how many the header has; 0 if there is none."""
+def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
+    """Return how many rows are above the header, and how many the header has; 0 if there is none.
+
+    With `guess`, a table of words with lines around its cells has one.
+    """
     rows, styles = table.rows, table.styles
     at = next((at for at, row in enumerate(rows) if len(own(row)) > 1 or (own(row) and not row[0])), 0)
     body = Counter(styles[at + 1 :]).most_common(1)
@@ -686,14 +698,14 @@ def _header(table: _Table) -> tuple[int, int]:
         return found.at, found.rows
     if count and not table.ruled and any(len(cell) > 2 * REPEATED for row in rows[at : at + count] for cell in row):
         return at, 0
-    # A printed table of words with lines around its cells has a header.
     first = rows[at]
     if (
         not count
+        and guess
         and table.ruled
         and len(set(first)) == len(first) > 2
         and all(first)
-        and not any(map(is_figure, first))
+        and not any(map(str.isdigit, "".join(first)))
     ):
         return at, int(max(map(len, first)) <= REPEATED)
     return at, count

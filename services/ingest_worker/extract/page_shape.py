@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from services.ingest_worker.extract.blocks import RAISED
 from services.ingest_worker.extract.equations import equation
+from services.ingest_worker.extract.markup import whole, words
 from services.ingest_worker.extract.rows import Cell, spread
 
 if TYPE_CHECKING:
@@ -47,10 +48,6 @@ def reshape(tree: "HtmlElement") -> None:
     _mark_raised(tree)
 
 
-def _words(element: "HtmlElement") -> str:
-    return " ".join("".join(map(str, element.itertext())).split())
-
-
 def _write_equations(tree: "HtmlElement") -> None:
     """Write MathML as text, without the pictures of it that stand beside it."""
     for math in list(islice(tree.iter("math"), _MOST)):
@@ -68,9 +65,9 @@ def _write_equations(tree: "HtmlElement") -> None:
 def _unwrap_forms(tree: "HtmlElement") -> None:
     """Make a form that holds most of the page a plain block: some systems put each page into one."""
     forms = list(islice(tree.iter("form"), 20))
-    whole = len(_words(tree)) if forms else 0
+    whole = len(words(tree)) if forms else 0
     for form in forms:
-        if 2 * len(_words(form)) > whole:
+        if 2 * len(words(form)) > whole:
             form.tag = "div"
 
 
@@ -90,7 +87,7 @@ def _become_code(table: "HtmlElement") -> bool:
     if not rows or any(len(row) != 2 for row in rows) or table.find(".//table") is not None:
         return False
     beside = [row[0] for row in rows]
-    numbered = all(_NUMBERS.fullmatch(_words(cell) or cell.get("data-line-number") or "") for cell in beside)
+    numbered = all(_NUMBERS.fullmatch(words(cell) or cell.get("data-line-number") or "") for cell in beside)
     code = all(
         cell.find(".//pre") is not None or cell.find(".//code") is not None or "code" in (cell.get("class") or "")
         for _, cell in rows
@@ -107,8 +104,8 @@ def _become_code(table: "HtmlElement") -> bool:
 def _flatten_lists(table: "HtmlElement") -> None:
     """Put the items of lists in a table's cells on one line."""
     for cell in list(islice(table.iter("td"), _MOST)):
-        items = [_words(item) for item in cell.iter("li")]
-        if items and len(_words(cell)) <= 1_000:
+        items = [words(item) for item in cell.iter("li")]
+        if items and len(words(cell)) <= 1_000:
             before = " ".join((cell.text or "").split())
             tail = cell.tail
             says = dict(cell.attrib)
@@ -123,7 +120,10 @@ def _spread(table: "HtmlElement") -> None:
     cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
     if not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
         return
-    merged = [[Cell(_words(cell), _count(cell, "colspan"), _count(cell, "rowspan")) for cell in row] for row in cells]
+    merged = [
+        [Cell(words(cell), whole(cell.get("colspan"), 1), whole(cell.get("rowspan"), 1)) for cell in row]
+        for row in cells
+    ]
     texts = spread(merged)
     if len(texts) < len(rows):  # the header's second row is part of its first
         rows.pop(1).drop_tree()
@@ -137,18 +137,12 @@ def _spread(table: "HtmlElement") -> None:
             row[-1].text = text
 
 
-def _count(element: "HtmlElement", name: str, default: int = 1) -> int:
-    """Return the attribute's number; the default if it has none, or an absurd one."""
-    count = (element.get(name) or "").strip()
-    return int(count) if count.isascii() and count.isdigit() and len(count) < 6 else default
-
-
 def _number_items(tree: "HtmlElement") -> None:
     """Write the numbers of ordered lists into their items."""
     for listed in list(islice(tree.iter("ol"), _MOST)):
-        number = _count(listed, "start")
+        number = whole(listed.get("start"), 1)
         for item in islice(listed.iterchildren("li"), _MOST):
-            number = _count(item, "value", number)
+            number = whole(item.get("value"), number)
             first = next(iter(item), None)
             within = item if (item.text or "").strip() or first is None or first.tag != "p" else first
             within.text = f"{number}. {(within.text or '').lstrip()}"
@@ -158,7 +152,7 @@ def _number_items(tree: "HtmlElement") -> None:
 def _mark_raised(tree: "HtmlElement") -> None:
     """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note."""
     for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
-        before, parent, number = raised.getprevious(), raised.getparent(), _words(raised)
+        before, parent, number = raised.getprevious(), raised.getparent(), words(raised)
         if parent is None or (raised.tag == "a" and not _REFERENCE.search(" ".join(map(str, raised.values())))):
             continue  # it was within a raised number, or is an ordinary link
         ahead = (parent.text if before is None else before.tail) or ""

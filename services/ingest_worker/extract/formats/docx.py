@@ -14,7 +14,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import referred
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.markup import parsed, tag
+from services.ingest_worker.extract.markup import parsed, tag, whole
 from services.ingest_worker.extract.part_names import declares, main_part
 from services.ingest_worker.extract.parts import embedded, part_texts
 from services.ingest_worker.extract.rows import Cell, spread, table
@@ -39,6 +39,8 @@ _FIELD = frozenset({"instrText", "fldChar", "fldSimple"})
 _UNSEEN = frozenset({"del", "moveFrom", "rPr", "delText", "Fallback", "rt", "pPr", "sectPr", "tblPr"})
 _OFF = frozenset({"0", "false", "off", "none"})
 _OFTEN = 1_000  # paragraphs between two looks at the clock
+_ROMAN = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL", 10: "X"}
+_ROMAN |= {9: "IX", 5: "V", 4: "IV", 1: "I"}
 _LEVELS = 9  # levels that a list can have
 _PATTERN = 100  # characters of a list's mark, which each of its items repeats
 _DEPTH = 20  # styles, each based on the next
@@ -105,10 +107,6 @@ def _value(element: "_Element | None", name: str = "val") -> str:
     """Return the attribute with that local name; '' if it is missing."""
     found = () if element is None else element.attrib.items()
     return next((str(value) for key, value in found if str(key).rpartition("}")[2] == name), "")
-
-
-def _number(text: str, default: int = 0) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else default
 
 
 class _Document:
@@ -317,7 +315,7 @@ def _entered(element: "_Element") -> str:
     if choice is not None:
         entries = [_value(each) for each in choice.iterfind("{*}listEntry")]
         chosen = choice.find("{*}result")
-        at = _number(_value(choice.find("{*}default") if chosen is None else chosen))
+        at = whole(_value(choice.find("{*}default") if chosen is None else chosen))
         return entries[at] if at < len(entries) else ""
     if box is not None:
         checked = box.find("{*}checked")
@@ -350,7 +348,7 @@ def _children(element: "_Element", name: str) -> "Iterator[_Element]":
 
 
 def _across(cell: "_Element") -> int:
-    return _number(_value(cell.find("{*}tcPr/{*}gridSpan")), 1)
+    return whole(_value(cell.find("{*}tcPr/{*}gridSpan")), 1)
 
 
 def _merged(rows: "list[list[_Element]]") -> "list[list[tuple[_Element, int]]]":
@@ -380,14 +378,14 @@ def _own(says: "_Element", style: _Style) -> _Style:
     """Return the style, overridden by the properties of a paragraph or of a style based on it."""
     outline = _value(says.find("{*}outlineLvl"))
     if outline:
-        level = _number(outline, 9)
+        level = whole(outline, 9)
         style = style._replace(heading=min(level + 1, 6) if level < _LEVELS else None)  # 9 is body text
     numbering = says.find("{*}numPr/{*}numId")
     if numbering is not None:
         of = _value(numbering)
         style = style._replace(numbering=None if of == "0" else of)
     level_of = says.find("{*}numPr/{*}ilvl")
-    return style if level_of is None else style._replace(level=_number(_value(level_of)))
+    return style if level_of is None else style._replace(level=whole(_value(level_of)))
 
 
 def _styles(root: "_Element | None") -> dict[str, _Style]:
@@ -403,7 +401,7 @@ def _styles(root: "_Element | None") -> dict[str, _Style]:
         called = _value(element.find("{*}name"))
         heading = _HEADING.fullmatch(called)
         if heading:
-            based = based._replace(heading=min(_number(heading[1] or "1", 1), 6) or 1)
+            based = based._replace(heading=min(whole(heading[1] or "1", 1), 6) or 1)
         based = based._replace(code=based.code or bool(_CODE.search(called)))
         says = element.find("{*}pPr")
         found[name] = based if says is None else _own(says, based)
@@ -425,21 +423,21 @@ def _lists(root: "_Element | None") -> dict[str, dict[int, _Level]]:
     for each in root.iterfind("{*}num"):
         levels = dict(kinds.get(_value(each.find("{*}abstractNumId")), {}))
         for override in each.iterfind("{*}lvlOverride"):
-            at = _number(_value(override, "ilvl"))
+            at = whole(_value(override, "ilvl"))
             start = override.find("{*}startOverride")
             levels.update(_levels(override))
             if start is not None:
-                levels[at] = levels.get(at, _Level())._replace(start=_number(_value(start), 1))
+                levels[at] = levels.get(at, _Level())._replace(start=whole(_value(start), 1))
         found[_value(each, "numId")] = levels
     return found
 
 
 def _levels(element: "_Element") -> dict[int, _Level]:
     return {
-        _number(_value(level, "ilvl")): _Level(
+        whole(_value(level, "ilvl")): _Level(
             _value(level.find("{*}numFmt")) or "decimal",
             _value(level.find("{*}lvlText"))[:_PATTERN],
-            _number(_value(level.find("{*}start")), 1),
+            whole(_value(level.find("{*}start")), 1),
         )
         for level in element.iterfind("{*}lvl")
     }
@@ -456,14 +454,11 @@ def _counted(number: int, kind: str) -> str:
 
 
 def _roman(number: int) -> str:
-    hundreds, tens, ones = number // 100 % 10, number // 10 % 10, number % 10
-    digits = ("", "{0}", "{0}{0}", "{0}{0}{0}", "{0}{1}", "{1}", "{1}{0}", "{1}{0}{0}", "{1}{0}{0}{0}", "{0}{2}")
-    return (
-        "M" * (number // 1000 % 10)
-        + digits[hundreds].format("C", "D", "M")
-        + digits[tens].format("X", "L", "C")
-        + digits[ones].format("I", "V", "X")
-    )
+    shown = ""
+    for value, sign in _ROMAN.items():
+        shown += sign * (number % 10_000 // value)
+        number %= value
+    return shown
 
 
 FORMAT = Format(

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from services.ingest_worker.extract import sheets
 from services.ingest_worker.extract.archive import ADDRESS, opened, part
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.markup import parsed, tag, words
+from services.ingest_worker.extract.markup import parsed, tag, whole, words
 from services.ingest_worker.extract.number_formats import NumberFormat
 from services.ingest_worker.extract.opendocument import HREF, described, holds, pictured
 from services.ingest_worker.extract.parts import pictures
@@ -76,9 +75,8 @@ def _view(table: "_Element") -> SheetView:
         for places, cell in _cells(each):
             if cell.get(f"{_TABLE}formula") is not None and cell.get(_TYPE) is None:
                 formulas += count * len(places)
-            for link in islice(cell.iter("{*}a"), 1):
-                if ADDRESS.fullmatch(address := link.get(HREF, "").strip()):
-                    links.setdefault(at, {})[places.start] = address
+            if address := _address(cell):
+                links.setdefault(at, {})[places.start] = address
             if (shape := _format(cell)) is not None:
                 shapes.append((places, shape))
         if shapes:
@@ -104,8 +102,13 @@ def _cells(row: "_Element") -> Iterator[tuple[range, "_Element"]]:
 
 
 def _count(element: "_Element", what: str) -> int:
-    count = element.get(f"{_TABLE}number-{what}-repeated", "1")
-    return int(count) if count.isdecimal() and len(count) < 9 else 1
+    return whole(element.get(f"{_TABLE}number-{what}-repeated"), 1)
+
+
+def _address(cell: "_Element") -> str:
+    link = next(cell.iter("{*}a"), None)
+    address = "" if link is None else link.get(HREF, "").strip()
+    return address if ADDRESS.fullmatch(address) else ""
 
 
 def _format(cell: "_Element") -> NumberFormat | None:

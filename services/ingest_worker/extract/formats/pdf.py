@@ -42,6 +42,8 @@ _CODE = re.compile(r"(?=\D*+\d)\S++")  # a title that a machine gave: HHS2022B, 
 _NAME = re.compile(r"[^\W_]++")
 _ATTACHED = 64 << 20  # bytes of embedded files that are read
 _FILES = 200  # embedded files that are read
+_NUMBER = re.compile(r"[0-9]++")
+_MOST_MARKS = 200  # of a page
 _ADDRESS = 2_000  # bytes of a link's address
 _ANNOTATIONS = 200  # of a page that are looked at
 _LINES_IN_TITLE = 4  # running lines that may add to a headline
@@ -54,6 +56,7 @@ _LOOKED_AT = 60  # pieces of text of a page that a look takes in, in runs: more 
 _RUN = 10
 _OBJECTS = 20  # of a page that a look takes in
 _LARGER = 1.2  # times the height of most pieces
+_SMALLER = 0.8
 _PATHS = 4_000  # of a page; more are a drawing
 _MOST_CHARACTERS = 100_000  # of a page
 _CORNERS = 64  # of a path; more are a curve
@@ -365,15 +368,16 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
             text = "" if garbled else text
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, textpage, text)
             arranges = look.arranged
-            links = _links(textpage, text, linked) if linked and text else {}
+            inserted = _marks(textpage, text) if arranges or look.small else {}
+            inserted |= _links(textpage, text, linked) if linked and text else {}
             positions = (
-                _positions(page, textpage, text, added, links) if arranges or (look.large and not titled) else None
+                _positions(page, textpage, text, added, inserted) if arranges or (look.large and not titled) else None
             )
             if positions and arranges:
                 arranged, columns = text_of(positions, before)
-                text = _with_links(text, 0, len(text), links) if arranged is None else arranged
+                text = _inserted(text, 0, len(text), inserted) if arranged is None else arranged
             else:
-                text = "\n".join([_with_links(text, 0, len(text), links), *(each[0] for each in added)])
+                text = "\n".join([_inserted(text, 0, len(text), inserted), *(each[0] for each in added)])
             shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
         finally:
             page.close()  # closes its text page as well
@@ -424,7 +428,7 @@ def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, Any]], bool,
 
 
 def _links(textpage: Any, text: str, linked: Iterable[tuple[str, Any]]) -> dict[int, str]:
-    """Return the addresses of links that the text doesn't show, by the offset in it at which the link's words end."""
+    """Return the addresses of links that the text doesn't show, by the offset behind the link's words."""
     import pypdfium2.raw as pdfium
 
     if len(text) != pdfium.FPDFText_CountChars(textpage):
@@ -439,14 +443,38 @@ def _links(textpage: Any, text: str, linked: Iterable[tuple[str, Any]]) -> dict[
             word = _NAME.match(text, at)
             ends[address] = word.end() if word else at + 1
         last = address
-    return {end: address for address, end in ends.items()}
+    return {end: f" ({address})" for address, end in ends.items()}
 
 
-def _with_links(text: str, start: int, end: int, links: Mapping[int, str]) -> str:
-    """Return a piece of the text with the addresses of links behind their words."""
+def _marks(textpage: Any, text: str) -> dict[int, str]:
+    """Return a sign for the offsets at which a smaller number follows a word or number: that of a note, or a power."""
+    import pypdfium2.raw as pdfium
+
+    found: dict[int, str] = {}
+    candidates = list(islice(_NUMBER.finditer(text), _MOST_MARKS))
+    if not candidates or len(text) != pdfium.FPDFText_CountChars(textpage):
+        return found
+    box = pdfium.FS_RECTF()
+
+    def height(at: int) -> float:
+        pdfium.FPDFText_GetLooseCharBox(textpage.raw, at, box)
+        return float(box.top - box.bottom)
+
+    for each in candidates:
+        begin, start = each.start() - text[each.start() - 1 : each.start()].isalpha(), each.end()
+        small = _SMALLER * height(begin) if start - begin > 1 else 0.0
+        while start > begin + 1 and height(start - 1) < small:
+            start -= 1
+        if start < each.end():
+            found[start] = "^"
+    return found
+
+
+def _inserted(text: str, start: int, end: int, found: Mapping[int, str]) -> str:
+    """Return a piece of the text with what was found at offsets in it."""
     parts: list[str] = []
-    for at in sorted(each for each in links if start < each <= end):
-        parts += [text[start:at], f" ({links[at]})"]
+    for at in sorted(each for each in found if start < each <= end):
+        parts += [text[start:at], found[at]]
         start = at
     return "".join([*parts, text[start:end]])
 
@@ -465,6 +493,7 @@ class _Look(NamedTuple):
 
     arranged: bool = False  # it may have tables or columns, or be rotated
     large: bool = False  # some of its letters are larger than others
+    small: bool = False  # some are smaller, as marks and texts of notes are
 
 
 def _look(page: Any, textpage: Any, text: str) -> _Look:
@@ -494,11 +523,14 @@ def _look(page: Any, textpage: Any, text: str) -> _Look:
     step = max(1, objects // _OBJECTS) if objects > count + 1 else objects + 1  # else it has little but text
     kinds = [pdfium.FPDFPageObj_GetType(pdfium.FPDFPage_GetObject(page, at)) for at in range(0, objects, step)]
     arranged = kinds.count(pdfium.FPDF_PAGEOBJ_PATH) > 1 or 2 * tall > len(heights) or text.count("   ") > 2
-    return _Look(arranged, large=bool(heights) and max(heights) > _LARGER * median_low(heights))
+    usual = median_low(heights) if heights else 0.0
+    return _Look(
+        arranged, bool(heights) and max(heights) > _LARGER * usual, min(heights, default=0.0) < _SMALLER * usual
+    )
 
 
 def _positions(
-    page: Any, textpage: Any, text: str, added: Iterable[tuple[str, Any]], links: Mapping[int, str]
+    page: Any, textpage: Any, text: str, added: Iterable[tuple[str, Any]], inserted: Mapping[int, str]
 ) -> Page | None:
     """Return the page's words and lines with their positions, upright; None if its words can't be told apart.
 
@@ -532,7 +564,7 @@ def _positions(
             left, right, top, bottom = min(left, right), max(left, right), min(top, bottom), max(top, bottom)
         else:
             top, bottom = -top, -bottom
-        shown = _with_links(text, start, end, links) if links else word[0]
+        shown = _inserted(text, start, end, inserted) if inserted else word[0]
         words.append(Word(shown, left, top, right, bottom, start))
     across: list[Edge] = []
     upright: list[Edge] = []

@@ -85,6 +85,7 @@ def _drawn(archive: ZipFile, hints: Hints) -> tuple[dict[str, str], list[Note]]:
     """Return the text of text boxes, charts and embedded files by their sheet's name; notes about what isn't read."""
     found: dict[str, str] = {}
     notes: list[Note] = []
+    seen: set[tuple[str, str]] = set()
     for name, path in _sheets(archive, hints):
         blocks: list[str] = []
         beside = list(related(archive, path, hints).values())
@@ -94,7 +95,8 @@ def _drawn(archive: ZipFile, hints: Hints) -> tuple[dict[str, str], list[Note]]:
                 targets = related(archive, drawing, hints)
                 blocks += [] if root is None else shapes(root, drawn(archive, targets, hints))
                 beside += targets.values()
-        texts, unread = embedded(archive, beside, hints)
+        texts, unread = embedded(archive, [each for each in beside if each not in seen], hints)
+        seen.update(beside)
         found[name] = "\n\n".join([*blocks, *texts])
         notes += within(name, unread)
     return found, notes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.markup import parsed, tag, words
+from services.ingest_worker.extract.markup import parsed, tag, whole, words
 from services.ingest_worker.extract.rows import Cell, spread, table
 from shared.errors import Rejected
 
@@ -81,10 +81,7 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
 def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
     """Return a cell as HTML and CALS declare it; `places` are the columns' by name."""
     first, last = (places.get(cell.get(name), 0) for name in ("namest", "nameend"))
-    across, down, more = (
-        int(found) if (found := cell.get(name, "")).isdecimal() and len(found) < 5 else 0
-        for name in ("colspan", "rowspan", "morerows")
-    )
+    across, down, more = (whole(cell.get(name)) for name in ("colspan", "rowspan", "morerows"))
     return Cell(words(cell), across or 1 + last - first, down or 1 + more)
 
 

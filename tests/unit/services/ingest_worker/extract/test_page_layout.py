@@ -248,3 +248,50 @@ def test_a_long_text_over_all_columns_gets_no_name() -> None:
     text, _ = text_of(page._replace(upright=upright))
 
     assert _rows(text)[-1] == analysis.strip()
+
+
+_PIERS = """
+Pier      Warden        Crane
+North     Petry         heavy
+South     Holm          light
+West      Brandt        heavy
+"""
+
+
+def test_a_line_below_the_first_row_makes_it_the_header() -> None:
+    below = [Edge(_HIGH - 1.0, 0.0, 40.0 * _WIDE)]
+
+    assert _rows(text_of(_page(_PIERS, below))[0])[1:2] == ["Pier: North; Warden: Petry; Crane: heavy"]
+    assert _rows(text_of(_page(_PIERS))[0])[0] == "Pier; Warden; Crane"
+
+
+def test_rows_of_the_next_page_are_no_header() -> None:
+    lines = _grid((0, 10, 24, 34), (0, 1, 2, 3, 4))
+    _, columns = text_of(_page(_PIERS, *lines))
+
+    text, _ = text_of(_page(_PIERS.replace("Pier   ", "East   "), *lines), columns)
+
+    assert _rows(text)[0] == "Pier: East; Warden: Warden; Crane: Crane"
+
+
+def test_labels_of_a_form_are_no_column() -> None:
+    form = "Name:       Olaf Holm      4\nDeck:       Upper          5\nCabin:      Inside         6"
+
+    assert text_of(_page(form)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("Fares were raised|in March by two|euros for adults.", "New benches were|put on the pier|by the council."),
+        (
+            "港は兄弟によって千八百|六十年に建てられ、桟橋|れている。",
+            "渡し船の切符は九ユーロ|で、五歳までの子どもは|である。",
+        ),
+    ],
+)
+def test_narrow_columns_are_read_one_after_the_other(columns: tuple[str, str]) -> None:
+    left, right = (each.split("|") for each in columns)
+    page = _page("\n".join(f"{one:24}{other}" for one, other in zip(left, right, strict=True)))
+
+    assert (text_of(page)[0] or "").split("\n") == [*left, *right]
