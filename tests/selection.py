@@ -5,7 +5,7 @@ There are three kinds of run: a developer's (`make test`), CI's (`CI=true make t
 developer's leaves these to CI:
 
 - the folders of `FOLDERS`, whose tests start processes and kill them,
-- `server`, unless SLUICE_TEST_KAFKA, SLUICE_TEST_OLLAMA or SLUICE_TEST_QDRANT names one,
+- `server`, unless SLUICE_TEST_KAFKA, SLUICE_TEST_OLLAMA or SLUICE_TEST_QDRANT_URL names one,
 - `CI_ONLY`: whatever else takes more than a second of CPU time with its processes, or shows nearly what a cheaper
   one shows.
 
@@ -22,7 +22,8 @@ import pytest
 IN_CI = bool(os.environ.get("CI"))
 LONG = bool(os.environ.get("SLUICE_TEST_COUNT"))
 
-NAMED = any(os.environ.get(f"SLUICE_TEST_{server}") for server in ("KAFKA", "OLLAMA", "QDRANT"))
+SERVERS = ("SLUICE_TEST_KAFKA", "SLUICE_TEST_OLLAMA", "SLUICE_TEST_QDRANT_URL")
+NAMED = any(map(os.environ.get, SERVERS))
 
 FOLDERS = ("tests/e2e/", "tests/faults/", "tests/golden/")
 STORY = pytest.mark.story

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.selection import CI_ONLY, COLLECTED, FOLDERS, LONG_RUN_ONLY, STORY, Run, every_other_day
+from tests.selection import CI_ONLY, COLLECTED, FOLDERS, LONG_RUN_ONLY, SERVERS, STORY, Run, every_other_day
+from tests.servers import qdrant
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Run(ci=False)
@@ -96,3 +97,7 @@ def test_each_file_with_tests_is_one_that_pytest_reads() -> None:
     ]
 
     assert unread == []
+
+
+def test_a_server_that_is_named_is_named_where_the_tests_look_for_it() -> None:
+    assert qdrant.URL in SERVERS
