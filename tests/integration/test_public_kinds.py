@@ -288,6 +288,31 @@ _CASES: Final = [
         ),
         f"[form]({_ADDRESS})",
     ),
+    Case(
+        "K3 days as names: csv",
+        "Shift;Mo;Di;Mi\nEarly;Ines;Olaf;Ann\nLate;Olaf;Ann;Ines\n",
+        "Shift: Late; Mo: Olaf; Di: Ann",
+    ),
+    Case("K12 lists that count down: html", _page("<ol reversed><li>Ready</li><li>Set</li></ol>"), "2. Ready\n1. Set"),
+    Case(
+        "K17 targets: xml",
+        "<?xml version='1.0'?><feed><title>Quay</title><entry><title>Ferry</title>"
+        f"<link href='{_ADDRESS}'/><summary>It is called Skua.</summary></entry></feed>",
+        _ADDRESS,
+    ),
+    Case(
+        "K24 links in a table: html",
+        _page(
+            f"<table><tr><th>What</th><th>Where</th></tr>"
+            f"<tr><td>Leave</td><td><a href='{_ADDRESS}'>form</a></td></tr></table>"
+        ),
+        f"[form]({_ADDRESS})",
+    ),
+    Case(
+        "K24 links below an address: html",
+        _page("<p>Take the <a href='/leave'>form</a>.</p>", "<base href='https://forms.example.org/'>"),
+        f"[form]({_ADDRESS})",
+    ),
     Case("K25 hidden shapes: pptx", a_pptx(_shape("seen") + _shape("SECRET", 'hidden="1"')), "seen", "SECRET"),
     Case(
         "K25 hidden parts: html",

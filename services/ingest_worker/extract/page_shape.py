@@ -140,13 +140,14 @@ def _spread(table: "HtmlElement") -> None:
 def _number_items(tree: "HtmlElement") -> None:
     """Write the numbers of ordered lists into their items."""
     for listed in list(islice(tree.iter("ol"), _MOST)):
-        number = whole(listed.get("start"), 1)
+        step = -1 if listed.get("reversed") is not None else 1
+        number = whole(listed.get("start"), len(listed) if step < 0 else 1)
         for item in islice(listed.iterchildren("li"), _MOST):
             number = whole(item.get("value"), number)
             first = next(iter(item), None)
             within = item if (item.text or "").strip() or first is None or first.tag != "p" else first
             within.text = f"{number}. {(within.text or '').lstrip()}"
-            number += 1
+            number += step
 
 
 def _mark_raised(tree: "HtmlElement") -> None:

@@ -100,7 +100,7 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
         Rejected: as `part`.
     """
     sheet = part(archive, path, hints)
-    hidden = b"hidden=" in sheet or b'="0"' in sheet
+    hidden = any(sign in sheet for sign in (b"hidden=", b'ht="0"', b'width="0"'))
     formulas = (
         sum(_OF_TEXT.match(each[0]) is None for each in _FORMULA.finditer(sheet))
         if b"<f" in sheet or b":f" in sheet
@@ -123,7 +123,7 @@ def binary_view(sheet: bytes) -> SheetView:
     for kind, at in records(sheet):
         if kind == ROW:
             rows.append((int.from_bytes(sheet[at : at + 4], "little"), bool(sheet[at + 11] & 0x10), sheet[at + 11] & 7))
-        elif kind == _COLUMNS_RECORD:
+        elif kind == _COLUMNS_RECORD and at + 18 <= len(sheet):
             first, last, width, _, flags = struct.unpack_from("<4IH", sheet, at)
             columns.append((first, last, bool(flags & 1) or not width, flags >> 8 & 7))
         filtered = filtered or kind == _FILTER_RECORD

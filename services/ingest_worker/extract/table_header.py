@@ -23,6 +23,8 @@ _YEARS: Final = range(1900, 2101)
 # else tells its header from its first row.
 _NAMES: Final = frozenset(files(__package__).joinpath("column_names.txt").read_text("utf-8").split())
 
+_DAYS: Final = frozenset(files(__package__).joinpath("day_names.txt").read_text("utf-8").split())
+
 
 class Header(NamedTuple):
     """The header of a table: the names of its columns, and where it stands among the rows."""
@@ -111,7 +113,7 @@ def _vote(name: str, values: list[str], *, counted: bool) -> float:
         vote -= 2.0
     if len(name) > _LONGEST:
         vote -= 1.0
-    elif _is_name(name):
+    elif _is_name(name) or name.casefold().rstrip(".") in _DAYS:
         vote += 1.5
     if len(values) >= 2 and share >= 0.75:
         vote += 0.5 if _shape(name) != shape else -0.25

@@ -3,7 +3,7 @@
 import json
 import re
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
 from services.ingest_worker.extract import limits
@@ -35,6 +35,7 @@ _ABOUT = {
 _MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
 _LINK = re.compile(r"⦗([^⦗⦘\n]{0,500})⦘(\d{1,9})⦘|⦘(?:\d{1,9}⦘)?|⦗")
+_CANONICAL = "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href"
 _NEAR = 50  # elements beside a link that tell whether it is within a text
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
@@ -51,7 +52,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     if tree is None:
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     title = one_line(tree.findtext(".//title")) or one_line(_first(tree, "//h1//text()"))
-    url = _first(tree, "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href")
+    url = _first(tree, _CANONICAL)
     language = _first(tree, "/html/@lang | /html/@*[local-name() = 'xml:lang']")
     created = _first(tree, "//meta[@property='article:published_time' or @itemprop='datePublished']/@content")
     modified = _first(tree, "//meta[@property='article:modified_time' or @itemprop='dateModified']/@content")
@@ -126,19 +127,34 @@ def _joined(base: str, link: str) -> str:
 
 def _text(source: bytes, tree: "HtmlElement") -> str:
     main = _main_text(tree, favor_precision=True)
-    if len(main) >= _ENOUGH:
-        return main
+    if len(main.text) >= _ENOUGH:
+        return main.with_links()
     # On short pages the first try may drop the main text itself, so a try without that preference is compared with it.
     second = _main_text(tree_of(source)[0], favor_precision=False)
-    main = main if len(main) >= _SHARE * len(second) else second
-    if len(main) >= _SHORT:
-        return main
+    main = main if len(main.text) >= _SHARE * len(second.text) else second
+    if len(main.text) >= _SHORT:
+        return main.with_links()
     page = cleaned(page_text(tree_of(source)[0], links=True))
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
-    return page if len(page) < _SHORT_PAGE or len(page) > 3 * len(main) or not main else main
+    whole = len(page) < _SHORT_PAGE or len(page) > 3 * len(main.text) or not main.text
+    return page if whole else main.with_links()
 
 
-def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
+class _MainText(NamedTuple):
+    text: str  # with marks around links
+    targets: list[str]
+
+    def with_links(self) -> str:
+        """Return the text with its links in Markdown."""
+
+        def shown(link: re.Match[str]) -> str:
+            number = int(link[2] or len(self.targets))
+            return f"[{link[1]}]({self.targets[number]})" if number < len(self.targets) else ""
+
+        return _LINK.sub(shown, self.text) if self.targets else self.text
+
+
+def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> _MainText:
     """Return the main text as Markdown. Trafilatura changes the tree."""
     import trafilatura  # imported here, because only parser processes should load it
 
@@ -153,14 +169,14 @@ def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
             favor_precision=favor_precision,
         )
     except Exception:  # noqa: BLE001 - RecursionError on deep pages, and others: the whole page is used instead
-        return ""
-    text = numbered(cleaned(text or ""))
+        text = ""
+    return _MainText(numbered(cleaned(text or "")), targets)
 
-    def shown(link: re.Match[str]) -> str:
-        number = int(link[2] or len(targets))
-        return f"[{link[1]}]({targets[number]})" if number < len(targets) else ""
 
-    return _LINK.sub(shown, text) if targets else text
+def _is_value(cell: "HtmlElement") -> bool:
+    """Return whether it is a cell of a table in a row with others that have no links."""
+    beside = cell.itersiblings(preceding=True) if cell.tag in ("td", "dd") else ()
+    return any(each.find(".//a") is None and (each.text or "").strip() for each in islice(beside, _NEAR))
 
 
 def _has_tail(element: "HtmlElement") -> bool:
@@ -170,9 +186,13 @@ def _has_tail(element: "HtmlElement") -> bool:
 def _mark_links(tree: "HtmlElement") -> list[str]:
     """Put marks around each link within a text, and return the addresses by the numbers in the marks."""
     found: list[str] = []
+    base = _first(tree, "//base/@href") or _first(tree, _CANONICAL) or ""
     for link in list(islice(tree.iter("a"), limits.MOST_LINKS)):
-        address, block = (link.get("href") or "").strip(), link.getparent()
-        within = block is not None and ((block.text or "").strip() or any(map(_has_tail, islice(block, _NEAR))))
+        target, block = (link.get("href") or "").strip(), link.getparent()
+        address = target if target.startswith("#") else _joined(base, target)
+        within = block is not None and (
+            _is_value(block) or (block.text or "").strip() or any(map(_has_tail, islice(block, _NEAR)))
+        )
         if within and ADDRESS.fullmatch(address) and address not in (link.text or ""):
             link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"
             found.append(address)

@@ -2,7 +2,7 @@
 
 import struct
 
-from services.ingest_worker.extract import office, sheets
+from services.ingest_worker.extract import limits, office, sheets
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.ole import OLE, stream_places
 from services.ingest_worker.extract.sheet_views import SheetView, hidden_parts
@@ -26,7 +26,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     # Of a book whose cells were moved, the places of other records are not those of the cells.
     book = bytearray(b"".join(data[place] for place in stream_places(data, "Workbook") if near is data))
     named = [at for kind, at, size in old_records(book, 0) if kind == _SHEET and size > 8]
-    views = {_name(book, at): _view(book, int.from_bytes(book[at : at + 4], "little")) for at in named}
+    starts = ((_name(book, at), int.from_bytes(book[at : at + 4], "little")) for at in named)
+    views = {name: _view(book, start) for name, start in starts if not limits.spent()}
     return sheets.read_as("xls", near, hints, {}, views=views)
 
 

@@ -73,7 +73,7 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             line = "" if is_base64(element.text or "") else words(element)
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
         else:
-            if records:
+            if records or (element.get("href") and not len(element)):
                 yield "; ".join(_attributes(element))
             ahead.extend((child, depth + 1) for child in reversed(element) if tag(child))
 
