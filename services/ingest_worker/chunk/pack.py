@@ -82,6 +82,7 @@ CHUNKER = "5"  # part of a generation's fingerprint: raise it when the same text
 _LEAST = 100  # characters; a chunk is shorter only if no more text is left
 _AHEAD = 64  # characters after a border that its hash covers
 _COUNTED = 64  # spans whose tokens are counted at a time; each may have hundreds of units
+_SEARCHED, _GOES_ON = 1 << 18, 1 << 12  # characters searched at a time, and how far a border may reach
 _WEIGHED = 8  # most borders whose words are compared; among more, their hashes choose
 
 
@@ -380,12 +381,33 @@ def _parts(text: str, unit: _Unit, room: int, size: int) -> Iterator[_Unit]:
 
 def _cut(text: str, unit: _Unit, cut: _Cut, depth: int) -> Iterator[_Unit]:
     start, opens, grain = unit.start, unit.opens, unit.grain
-    borders = ((m.start() + len(m[0].rstrip()), m.end()) for m in cut.border.finditer(text, unit.start, unit.end))
+    found = _borders(cut.border, text, unit.start, unit.end)
+    borders = ((m.start() + len(m[0].rstrip()), m.end()) for m in found)
     for end, following in chain(borders, [(unit.end, unit.end)]):
         if start < end and not text[start:end].isspace():
             yield _Unit(start, end, unit.kind, unit.section, opens, grain, depth, unit.header)
             opens, grain = False, max(unit.grain, cut.grain)
         start = following
+
+
+def _borders(border: re.Pattern[str], text: str, at: int, end: int) -> Iterator[re.Match[str]]:
+    """Yield the matches of `finditer`, from searches that keep Python's lock for a millisecond or two."""
+    while at < end:
+        stop = min(end, at + _SEARCHED)
+        for match in border.finditer(text, at, stop):
+            if match.end() > stop - _GOES_ON and stop < end:
+                if match.start() > at:
+                    at = match.start()
+                elif whole := border.match(text, at, end):  # it is longer than what is searched at a time
+                    yield whole
+                    at = whole.end()
+                else:
+                    at += 1
+                break
+            yield match
+            at = match.end()
+        else:
+            at = max(at, stop - _GOES_ON) if stop < end else end
 
 
 def _headed(text: str, unit: _Unit, few: Sequence[_Unit], others: Iterator[_Unit], size: int) -> Iterator[_Unit]:

@@ -367,3 +367,14 @@ def test_the_words_of_a_large_paragraph_are_never_in_memory_at_once() -> None:
 
     assert len(made) > 300
     assert most < 12_000_000  # all of them take 37 MB
+
+
+@CI_ONLY
+def test_a_paragraph_of_megabytes_is_cut_at_its_borders_alone() -> None:
+    sentences = _chunks("The lantern on the pier is lit at six. " * 15_000)
+    words = _chunks("a" * 99 + (" " + "b" * 99) * 6_000)
+    apart = _chunks("one." + " " * 600_000 + "two.\nthree" + " " * 5_000 + "four")
+
+    assert {chunk.text[-4:] for chunk in sentences} == {"six."}
+    assert {len(chunk.text) % 100 for chunk in words} == {99}
+    assert [chunk.text for chunk in apart] == ["one.", "two.\nthree", "four"]
