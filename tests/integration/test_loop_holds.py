@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 from litestar import Litestar
 
-from services.query_api.app import make_api
+from services.query_api.app import ApiParts, make_api
 from services.query_api.http.openapi import described
 from services.standalone.serve import start
 from shared.settings import Settings
-from tests.integration.api import publish_nothing
+from tests.integration.api import an_app, publish_nothing
 from tests.loop_holds import loop_holds
 from tests.request_shapes import LARGEST_BODIES, SHAPES, ShapedBody, limit_of, shaped
 from tests.selection import CI_ONLY
@@ -38,11 +38,15 @@ def a_client(app: Litestar) -> httpx.AsyncClient:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Litestar]:
+async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiParts]:
     folder = tmp_path_factory.mktemp("shapes")
     async with AsyncExitStack() as stack:
-        parts = await start(Settings(data=folder, samples="off", chat="extractive:"), stack)
-        yield make_api(replace(parts, publish=publish_nothing))
+        yield await start(Settings(data=folder, samples="off", chat="extractive:"), stack)
+
+
+@pytest.fixture(scope="module")
+def app(parts: ApiParts) -> Litestar:
+    return make_api(replace(parts, publish=publish_nothing))
 
 
 async def held(client: httpx.AsyncClient, method: str, path: str, bodies: list[ShapedBody]) -> list[str]:
@@ -106,6 +110,29 @@ async def test_a_batch_of_nothing_but_mistakes_is_answered_in_turns(app: Litesta
 
     entries = reply.json()["details"]["items"]
     assert max(len(str(entry)) for entry in entries) <= 300
+
+
+ONES = [1] * 19_000  # nearly as many values as metadata may have
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "metadata of a document": {"text": "The lantern is lit at six.\n\n" * 1500, "metadata": {"a": ONES}},
+    "metadata of chunks": {"chunks": [{"text": f"Lantern {n}.", "metadata": {"a": ONES}} for n in range(10)]},
+    "long chunks": {"chunks": [{"text": "e\u0327\u0301a " * 3_900 + str(n), "embeddingText": "a"} for n in range(70)]},
+    "many chunks": {"chunks": [{"text": f"Lantern {n}. " + "x" * 900, "embeddingText": "a"} for n in range(9_000)]},
+}
+
+
+@CI_ONLY
+@pytest.mark.parametrize("kind", DOCUMENTS)
+async def test_no_document_on_its_way_to_the_index_holds_the_loop_up(parts: ApiParts, kind: str) -> None:
+    body = {"source": "way", "path": kind, **DOCUMENTS[kind]}
+
+    async with a_client(an_app(parts)) as client:
+        with loop_holds() as holds:
+            reply = await client.post("/rag/ingest", json=body, headers={"Prefer": "wait=240"})
+            seconds, what = holds.look()
+
+    assert reply.json()["status"] == "created", reply.text
+    assert seconds < UP_TO_1_MB_S, what
 
 
 async def test_a_long_name_above_a_list_is_refused_at_once(app: Litestar) -> None:
