@@ -38,7 +38,7 @@ from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
-from services.query_api.http.lanes import in_lane, index_of
+from services.query_api.http.lanes import LANE, index_of
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.openapi import MORE_LINES, DescribedRoutes, openapi
@@ -241,11 +241,12 @@ def make_api(parts: ApiParts) -> Litestar:
     pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES})
     provided["console"] = pages
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
-    under_api = [*(route for route in routes if route is not chat.chat), *_OLLAMA]
+    under_api = [route for route in routes if route is not chat.chat]
     return Litestar(
         route_handlers=[
             Router("/", route_handlers=[*routes, *console.VIEW_HANDLERS]),
             Router("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
+            Router("/api", route_handlers=_OLLAMA),
         ],
         dependencies={
             **{name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},
@@ -360,7 +361,7 @@ def _openapi(version: str) -> OpenAPIConfig:
         ),
         security=[{"bearer": []}, {"key": []}, {}],
         openapi_router=Router(
-            "/openapi.json", route_handlers=[], include_in_schema=False, guards=[needs_key], opt=in_lane("ask")
+            "/openapi.json", route_handlers=[], include_in_schema=False, guards=[needs_key], opt={LANE: "ask"}
         ),
         render_plugins=[DescribedRoutes(path=["/", "/openapi.json"], media_type=MediaType.JSON)],
     )

@@ -99,6 +99,7 @@ TESTED_BY: Final = {
     "services/query_api/http/monitoring.py": "tests/unit/services/query_api/http/test_auth.py",
     "services/query_api/http/query_names.py": _API,
     "services/query_api/http/reply_warnings.py": "tests/integration/test_document_view.py",
+    "services/query_api/http/routes.py": "tests/unit/services/query_api/http/test_openapi.py",
     "services/query_api/ingest/batch.py": "tests/integration/test_doors.py",
     "services/query_api/ingest/batch_framing.py": "tests/property/test_framing.py",
     "services/query_api/ingest/document.py": "tests/integration/test_doors.py",

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
@@ -24,12 +24,11 @@ from services.query_api.answer.turns import (
     objects,
     turns_of,
 )
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import WHOLE, in_lane
+from services.query_api.http.lanes import WHOLE
 from services.query_api.http.problems import invalid
-from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, post
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
 from shared.answers import Passage, Preferences, Turn, Usage
@@ -93,11 +92,11 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 @post(
     "/chat",
-    operation_id="chat",
-    guards=[needs("query")],
-    opt=in_lane("ask", "chat: message, useRag", takes=WHOLE)
-    | replies(422, 501, ok={JSON: ChatReply, EVENT_STREAM: StreamEvent}),
-    status_code=200,
+    role="query",
+    line="chat: message, useRag",
+    takes=WHOLE,
+    refuses=(422, 501),
+    ok={JSON: ChatReply, EVENT_STREAM: StreamEvent},
 )
 async def chat(
     data: JSONBody[ChatBody], request: ApiRequest, answering: NamedDependency[Answering]

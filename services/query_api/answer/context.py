@@ -3,15 +3,13 @@
 from typing import Any
 
 import msgspec
-from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.answer.answering import Answering, Retrieval
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import FILTERS, in_lane
-from services.query_api.http.replies import replies
+from services.query_api.http.lanes import FILTERS
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import post
 from services.query_api.search.arranging import GateMode
 from services.query_api.search.retrieval import Score, TopK
 from services.query_api.search.search import filters_of, question_of
@@ -46,13 +44,7 @@ class ContextReply(msgspec.Struct, frozen=True, kw_only=True):
     documents: list[ContextDocument]
 
 
-@post(
-    "/rag/context",
-    operation_id="rag_context",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=FILTERS) | replies(422),
-    status_code=200,
-)
+@post("/rag/context", role="query", takes=FILTERS, refuses=(422,))
 async def rag_context(
     data: JSONBody[ContextBody], request: ApiRequest, answering: NamedDependency[Answering]
 ) -> ContextReply:

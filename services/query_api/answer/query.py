@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
@@ -16,12 +16,11 @@ from services.query_api.answer.answering import Answer, Answering, AnswerRequest
 from services.query_api.answer.citing import references
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import TEXTS, in_lane
+from services.query_api.http.lanes import TEXTS
 from services.query_api.http.problems import Problem, invalid, of_pipeline, unavailable
-from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, post
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn
@@ -75,11 +74,11 @@ class QueryReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 @post(
     "/rag/query",
-    operation_id="rag_query",
-    guards=[needs("query")],
-    opt=in_lane("ask", "ask chosen documents: question, documentIds", takes=TEXTS)
-    | replies(404, 409, 422, ok={JSON: QueryReply, EVENT_STREAM: StreamEvent}),
-    status_code=200,
+    role="query",
+    line="ask chosen documents: question, documentIds",
+    takes=TEXTS,
+    refuses=(404, 409, 422),
+    ok={JSON: QueryReply, EVENT_STREAM: StreamEvent},
 )
 async def rag_query(
     data: JSONBody[QueryBody],

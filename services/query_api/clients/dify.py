@@ -3,17 +3,15 @@
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.clients.conditions import FilterConditions
 from services.query_api.clients.reply_types import DifyRecords
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import FILTERS, in_lane
+from services.query_api.http.lanes import FILTERS
 from services.query_api.http.problems import Problem
-from services.query_api.http.replies import JSON, replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import JSON, post
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
@@ -67,14 +65,8 @@ class DifyRetrievalBody(msgspec.Struct, frozen=True, kw_only=True):
     metadata_condition: MetadataCondition | None = None
 
 
-@post(
-    "/retrieval",
-    operation_id="dify_retrieval",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=FILTERS) | replies(422, ok={JSON: DifyRecords}),
-    status_code=200,
-)
-async def retrieval(
+@post("/retrieval", role="query", takes=FILTERS, refuses=(422,), ok={JSON: DifyRecords})
+async def dify_retrieval(
     data: JSONBody[DifyRetrievalBody], request: ApiRequest, retriever: NamedDependency[Retriever]
 ) -> dict[str, Any]:
     """Find passages for Dify. An unknown knowledge id has no results."""

@@ -12,7 +12,7 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
 from services.query_api.clients.agent_tools import AgentTools
-from services.query_api.http.auth import needs
+from services.query_api.http.auth import RoleGuard
 from services.query_api.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class McpEndpoint:
 def mcp_route(endpoint: McpEndpoint) -> ASGIRouteHandler:
     """Return the route of the endpoint."""
 
-    @asgi("/mcp", guards=[needs("query")], copy_scope=True)
+    @asgi("/mcp", guards=[RoleGuard("query")], copy_scope=True)
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
         await endpoint(scope, receive, send)
 

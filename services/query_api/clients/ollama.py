@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
@@ -32,12 +32,11 @@ from services.query_api.clients.reply_types import (
     OllamaModelShown,
     OllamaVersion,
 )
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import CHUNKS, TEXTS, WHOLE, in_lane
+from services.query_api.http.lanes import CHUNKS, TEXTS, WHOLE
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.replies import EVENT_STREAM, JSON, NDJSON, StreamEvent, replies
 from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
 from services.query_api.http.request import ApiRequest, body_of
+from services.query_api.http.routes import EVENT_STREAM, JSON, NDJSON, StreamEvent, get, post
 from shared.answers import Turn
 
 API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send
@@ -98,38 +97,20 @@ class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int | None = None
 
 
-@get(
-    "/version",
-    operation_id="ollama_version",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(ok={JSON: OllamaVersion}, needs_parts=False),
-    include_in_schema=True,
-)
-async def version() -> dict[str, str]:
+@get("/version", role="query", ok={JSON: OllamaVersion}, needs_parts=False)
+async def ollama_version() -> dict[str, str]:
     """Return the version of Ollama's API that this server implements."""
     return {"version": API_VERSION}
 
 
-@get(
-    "/tags",
-    operation_id="ollama_tags",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(ok={JSON: OllamaModels}, needs_parts=False),
-    include_in_schema=True,
-)
-async def tags(models: NamedDependency[Models]) -> dict[str, Any]:
+@get("/tags", role="query", ok={JSON: OllamaModels}, needs_parts=False)
+async def ollama_tags(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the models."""
     return {"models": [_listed(name) for name in models.listed()]}
 
 
-@get(
-    "/ps",
-    operation_id="ollama_ps",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(ok={JSON: OllamaModels}, needs_parts=False),
-    include_in_schema=True,
-)
-async def ps(models: NamedDependency[Models]) -> dict[str, Any]:
+@get("/ps", role="query", ok={JSON: OllamaModels}, needs_parts=False)
+async def ollama_ps(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the loaded models. All models are always reported as loaded."""
     loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0}  # Ollama's "never"
     lengths = await models.contexts()
@@ -159,15 +140,8 @@ def _details() -> dict[str, Any]:
     }
 
 
-@post(
-    "/show",
-    operation_id="ollama_show",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(404, ok={JSON: OllamaModelShown}, needs_parts=False),
-    status_code=200,
-    include_in_schema=True,
-)
-async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> dict[str, Any]:
+@post("/show", role="query", refuses=(404,), ok={JSON: OllamaModelShown}, needs_parts=False)
+async def ollama_show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> dict[str, Any]:
     """Show a model."""
     name = data.model or data.name
     if not name:
@@ -191,12 +165,10 @@ async def show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> di
 
 @post(
     "/chat",
-    operation_id="api_chat",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=WHOLE)
-    | replies(404, 422, 501, ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent}),
-    status_code=200,
-    include_in_schema=True,
+    role="query",
+    takes=WHOLE,
+    refuses=(404, 422, 501),
+    ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent},
 )
 async def api_chat(
     data: JSONBody[Any],
@@ -230,15 +202,8 @@ async def api_chat(
     return await _replied(reply, asking.answering, prepared, stream=asked.stream)
 
 
-@post(
-    "/generate",
-    operation_id="ollama_generate",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, 501, ok={JSON: OllamaAnswer, NDJSON: str}),
-    status_code=200,
-    include_in_schema=True,
-)
-async def generate(
+@post("/generate", role="query", takes=WHOLE, refuses=(404, 422, 501), ok={JSON: OllamaAnswer, NDJSON: str})
+async def ollama_generate(
     data: JSONBody[GenerateBody],
     request: ApiRequest,
     asking: NamedDependency[Asking],
@@ -351,15 +316,8 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-@post(
-    "/embed",
-    operation_id="ollama_embed",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=CHUNKS) | replies(404, ok={JSON: OllamaEmbeddings}),
-    status_code=200,
-    include_in_schema=True,
-)
-async def embed(
+@post("/embed", role="query", takes=CHUNKS, refuses=(404,), ok={JSON: OllamaEmbeddings})
+async def ollama_embed(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
 ) -> dict[str, Any]:
     """Embed texts with the model of the index."""
@@ -377,15 +335,8 @@ async def embed(
     }
 
 
-@post(
-    "/embeddings",
-    operation_id="ollama_embeddings",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=TEXTS) | replies(404, ok={JSON: OllamaEmbedding}),
-    status_code=200,
-    include_in_schema=True,
-)
-async def embeddings(
+@post("/embeddings", role="query", takes=TEXTS, refuses=(404,), ok={JSON: OllamaEmbedding})
+async def ollama_embeddings(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
 ) -> dict[str, Any]:
     """Embed one text. Older clients use this route."""

@@ -6,19 +6,17 @@ from typing import Annotated, Any, Final, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 import msgspec
-from litestar import get, post, put
 from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIFormat, OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
 from litestar.params import JSONBody
 
 from services.query_api.clients.links import Links
 from services.query_api.clients.reply_types import ProcessedFile, WebResult
-from services.query_api.http.auth import needs, needs_key
-from services.query_api.http.lanes import READS, WHOLE, in_lane
+from services.query_api.http.lanes import WHOLE
 from services.query_api.http.openapi import described
 from services.query_api.http.problems import Problem
-from services.query_api.http.replies import JSON, replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import JSON, get, post, put
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 
@@ -57,13 +55,7 @@ class WebSearchBody(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
 
 
-@post(
-    "/web-search",
-    operation_id="web_search",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(ok={JSON: list[WebResult]}),
-    status_code=200,
-)
+@post("/web-search", role="query", ok={JSON: list[WebResult]})
 async def web_search(
     data: JSONBody[WebSearchBody],
     request: ApiRequest,
@@ -92,11 +84,13 @@ class FileOperation(Operation):
 
 @put(
     "/process",
-    operation_id="process_file",
+    role="ingest",
+    lane="bring",
+    reads=True,
+    takes=WHOLE,
+    refuses=(422, 501),
+    ok={JSON: ProcessedFile},
     operation_class=FileOperation,
-    guards=[needs("ingest")],
-    opt=in_lane("bring", takes=WHOLE) | {READS: True} | replies(422, 501, ok={JSON: ProcessedFile}),
-    status_code=200,
 )
 async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFile]) -> dict[str, Any]:
     """Extract the text of a file without storing it: Open WebUI's external document loader.
@@ -127,7 +121,7 @@ def _no_parsers() -> Problem:
     return Problem(501, "this API reads no files; `sluice serve` and `sluice query-api` do", code="NO_PARSERS")
 
 
-@get("/tools/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))
+@get("/tools/openapi.json", role=None, in_schema=False)
 async def tools(request: ApiRequest) -> dict[str, Any]:
     """Return the OpenAPI description of the read-only routes, which an assistant can use as tools."""
     schema = described(request.app)

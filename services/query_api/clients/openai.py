@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 import numpy as np
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
@@ -24,11 +24,10 @@ from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
 from services.query_api.clients.reply_types import ChatCompletion, EmbeddingList, OpenAIModel, OpenAIModels
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import CHUNKS, WHOLE, in_lane
+from services.query_api.http.lanes import CHUNKS, WHOLE
 from services.query_api.http.problems import Problem, invalid, openai_error
-from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, get, post
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
 from shared.embedder import Vector
@@ -82,24 +81,19 @@ class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
 
 @get(
     "/v1/models",
-    operation_id="openai_models",
-    guards=[needs("query")],
-    opt=in_lane("ask", "OpenAI's API, with /v1/chat/completions and /v1/embeddings")
-    | replies(ok={JSON: OpenAIModels}, needs_parts=False),
+    role="query",
+    line="OpenAI's API, with /v1/chat/completions and /v1/embeddings",
+    ok={JSON: OpenAIModels},
+    needs_parts=False,
 )
-async def models(models: NamedDependency[Models]) -> dict[str, Any]:
+async def openai_models(models: NamedDependency[Models]) -> dict[str, Any]:
     """List the models."""
     lengths = await models.contexts()
     return {"object": "list", "data": [_card(name, lengths[name]) for name in models.listed()]}
 
 
-@get(
-    "/v1/models/{name:path}",
-    operation_id="openai_model",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(ok={JSON: OpenAIModel}, needs_parts=False),
-)
-async def model(name: FromPath[str], models: NamedDependency[Models]) -> dict[str, Any]:
+@get("/v1/models/{name:path}", role="query", ok={JSON: OpenAIModel}, needs_parts=False)
+async def openai_model(name: FromPath[str], models: NamedDependency[Models]) -> dict[str, Any]:
     """Show a model."""
     wanted = name.removeprefix("/")
     models.check(wanted)
@@ -113,12 +107,12 @@ def _card(name: str, context: int | None) -> dict[str, Any]:
 
 @post(
     "/v1/chat/completions",
-    operation_id="openai_chat_completions",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, 501, ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent}),
-    status_code=200,
+    role="query",
+    takes=WHOLE,
+    refuses=(404, 422, 501),
+    ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent},
 )
-async def chat_completions(
+async def openai_chat_completions(
     data: JSONBody[CompletionBody],
     request: ApiRequest,
     asking: NamedDependency[Asking],
@@ -245,14 +239,8 @@ def _event(data: Mapping[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(data) + b"\n\n"
 
 
-@post(
-    "/v1/embeddings",
-    operation_id="openai_embeddings",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=CHUNKS) | replies(404, ok={JSON: EmbeddingList}),
-    status_code=200,
-)
-async def embeddings(
+@post("/v1/embeddings", role="query", takes=CHUNKS, refuses=(404,), ok={JSON: EmbeddingList})
+async def openai_embeddings(
     data: JSONBody[EmbeddingsBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
 ) -> dict[str, Any]:
     """Embed texts with the model of the index."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import Stream
@@ -28,11 +28,10 @@ from services.query_api.clients.vector_stores import (
     file_of,
 )
 from services.query_api.clients.vector_stores import filters_of as conditions_of
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import WHOLE, in_lane
+from services.query_api.http.lanes import WHOLE
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest, body_of
+from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, post
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
@@ -141,12 +140,12 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
 
 @post(
     "/v1/responses",
-    operation_id="openai_responses",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=WHOLE) | replies(404, 422, 501, ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent}),
-    status_code=200,
+    role="query",
+    takes=WHOLE,
+    refuses=(404, 422, 501),
+    ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent},
 )
-async def responses(
+async def openai_responses(
     data: JSONBody[ResponsesBody],
     request: ApiRequest,
     asking: NamedDependency[Asking],

@@ -4,17 +4,15 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.clients.conditions import OPERATORS, FilterConditions
 from services.query_api.clients.reply_types import VectorStoreCard, VectorStoreList, VectorStoreResults
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import FILTERS, in_lane
+from services.query_api.http.lanes import FILTERS
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.replies import JSON, replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import JSON, get, post
 from services.query_api.search.filters import filter_of
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
@@ -129,38 +127,24 @@ def check_store(id_: str) -> None:
         raise Problem(404, f"there is no vector store {id_!r}; there is {ID!r}", details={"field": "vector_store_id"})
 
 
-@get(
-    "/v1/vector_stores",
-    operation_id="openai_vector_stores",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(ok={JSON: VectorStoreList}),
-)
-async def listed(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
+@get("/v1/vector_stores", role="query", ok={JSON: VectorStoreList})
+async def openai_vector_stores(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
     """List the store."""
     card = await vector_store.card(request.user.tenant)
     return {"object": "list", "data": [card], "first_id": ID, "last_id": ID, "has_more": False}
 
 
-@get(
-    "/v1/vector_stores/{id_:str}",
-    operation_id="openai_vector_store",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(ok={JSON: VectorStoreCard}),
-)
-async def shown(id_: FromPath[str], request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
+@get("/v1/vector_stores/{id_:str}", role="query", ok={JSON: VectorStoreCard})
+async def openai_vector_store(
+    id_: FromPath[str], request: ApiRequest, vector_store: NamedDependency[VectorStore]
+) -> dict[str, Any]:
     """Show the store."""
     check_store(id_)
     return await vector_store.card(request.user.tenant)
 
 
-@post(
-    "/v1/vector_stores/{id_:str}/search",
-    operation_id="openai_vector_store_search",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=FILTERS) | replies(422, ok={JSON: VectorStoreResults}),
-    status_code=200,
-)
-async def search(
+@post("/v1/vector_stores/{id_:str}/search", role="query", takes=FILTERS, refuses=(422,), ok={JSON: VectorStoreResults})
+async def openai_vector_store_search(
     id_: FromPath[str],
     data: JSONBody[VectorStoreSearchBody],
     request: ApiRequest,

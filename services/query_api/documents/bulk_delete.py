@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from litestar import delete
 from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, RequestBody, Schema
 from litestar.openapi.spec import OpenAPIType as _Type
 
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.documents.views import DocumentViews
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import FILTERS, in_lane
+from services.query_api.http.lanes import FILTERS
 from services.query_api.http.problems import Problem, invalid, of_contract
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
+from services.query_api.http.routes import delete
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
@@ -82,12 +80,11 @@ class BulkDeleteOperation(Operation):
 
 @delete(
     "/rag/documents",
-    operation_id="rag_documents_delete",
+    role="ingest",
+    line="delete all documents that fit filters, once their number is confirmed",
+    takes=FILTERS,
+    refuses=(404, 409, 422),
     operation_class=BulkDeleteOperation,
-    guards=[needs("ingest")],
-    opt=in_lane("ask", "delete all documents that fit filters, once their number is confirmed", takes=FILTERS)
-    | replies(404, 409, 422),
-    status_code=200,
 )
 async def rag_documents_delete(
     request: ApiRequest,

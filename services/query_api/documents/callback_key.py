@@ -1,13 +1,10 @@
 """`GET /rag/callback-key`: the key with which a receiver verifies callbacks."""
 
 import msgspec
-from litestar import get
 from litestar.di import NamedDependency
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get
 from shared.state.callbacks import callback_key, shown_key
 
 
@@ -28,12 +25,7 @@ class CallbackKeys:
         return CallbackKey(shown_key(callback_key(self._secret, tenant)))
 
 
-@get(
-    "/rag/callback-key",
-    operation_id="rag_callback_key",
-    guards=[needs("ingest")],
-    opt=in_lane("ask", "show the key that verifies callbacks") | replies(needs_parts=False),
-)
+@get("/rag/callback-key", role="ingest", line="show the key that verifies callbacks", needs_parts=False)
 async def rag_callback_key(request: ApiRequest, callback_keys: NamedDependency[CallbackKeys]) -> CallbackKey:
     """Show the key that signs the callbacks of the caller's tenant, to verify them with (docs/callbacks.md)."""
     return callback_keys.of(request.user.tenant)

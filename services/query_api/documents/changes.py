@@ -10,17 +10,15 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from aiokafka import TopicPartition
-from litestar import Response, get
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from services.query_api.documents.events import KEEP_ALIVE_S
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
-from services.query_api.http.replies import EVENT_STREAM, JSON, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, get
 from services.query_api.http.signing import OffsetCursor, Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode
@@ -181,10 +179,11 @@ def _name(tenant: str) -> str:
 
 @get(
     "/rag/changes",
-    operation_id="rag_changes",
-    guards=[needs("query")],
-    opt=in_lane("watch", "follow every change of your documents")
-    | replies(410, ok={JSON: ChangesPage, EVENT_STREAM: StreamEvent}),
+    role="query",
+    lane="watch",
+    line="follow every change of your documents",
+    refuses=(410,),
+    ok={JSON: ChangesPage, EVENT_STREAM: StreamEvent},
 )
 async def rag_changes(
     request: ApiRequest,

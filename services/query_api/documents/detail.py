@@ -4,16 +4,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
-from litestar import Response, get
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
 from services.query_api.documents.views import DocumentView, DocumentViews, view_of
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get
 from services.query_api.http.signing import Signer
 from shared.contracts import TERMINAL, Given
 from shared.state.callbacks import MOST_SHOWN, Callback, Callbacks
@@ -179,10 +177,9 @@ def _callback_view(callback: Callback, token: str) -> CallbackView:
 
 @get(
     "/rag/documents/{document_id:str}",
-    operation_id="rag_document",
-    guards=[needs("query", "ingest")],
-    opt=in_lane("ask", "show a document; /chunks, /text and /original show its content, /events its progress")
-    | replies(headers=("ETag",)),
+    role=("query", "ingest"),
+    line="show a document; /chunks, /text and /original show its content, /events its progress",
+    headers=("ETag",),
 )
 async def rag_document(
     document_id: FromPath[str],

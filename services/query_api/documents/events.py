@@ -4,17 +4,15 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final, Literal
 
 import msgspec
-from litestar import Response, get
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from services.query_api.documents.detail import embedding_of
 from services.query_api.documents.views import DocumentViews
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
-from services.query_api.http.replies import EVENT_STREAM, StreamEvent, replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import EVENT_STREAM, StreamEvent, get
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import TERMINAL, LogPosition, Status
@@ -120,10 +118,7 @@ class ProgressTracker:
 
 
 @get(
-    "/rag/documents/{document_id:str}/events",
-    operation_id="rag_document_events",
-    guards=[needs("query")],
-    opt=in_lane("watch") | replies(ok={EVENT_STREAM: StreamEvent}, nothing=True),
+    "/rag/documents/{document_id:str}/events", role="query", lane="watch", ok={EVENT_STREAM: StreamEvent}, nothing=True
 )
 async def rag_document_events(
     document_id: FromPath[str],

@@ -1,7 +1,6 @@
 """`GET /knowledge-base` and `/knowledge-base/{id}`: documents in the contract of Tu2tor's knowledge base."""
 
 import msgspec
-from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -16,9 +15,8 @@ from services.query_api.documents.views import (
     of_tenant,
     parsed_cursor,
 )
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get
 from services.query_api.ingest.upload import KnowledgeReply, Processing
 
 _STANDING = {"accepted": "pending", "failed": "failed"}  # by status; all other statuses are "completed"
@@ -32,7 +30,7 @@ class KnowledgePage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: str | None
 
 
-@get("/knowledge-base", operation_id="knowledge_base_list", guards=[needs("query")], opt=in_lane("ask"))
+@get("/knowledge-base", role="query")
 async def knowledge_base_list(
     request: ApiRequest, library: NamedDependency[DocumentViews], limit: Limit = 100, cursor: Cursor = None
 ) -> KnowledgePage:
@@ -42,12 +40,7 @@ async def knowledge_base_list(
     return KnowledgePage(success=True, items=[_knowledge(each) for each in page.items], next_cursor=page.next_cursor)
 
 
-@get(
-    "/knowledge-base/{document_id:str}",
-    operation_id="knowledge_base_document",
-    guards=[needs("query")],
-    opt=in_lane("ask"),
-)
+@get("/knowledge-base/{document_id:str}", role="query")
 async def knowledge_base_document(
     document_id: FromPath[str], request: ApiRequest, details: NamedDependency[DocumentDetails]
 ) -> KnowledgeReply:

@@ -7,16 +7,14 @@ from urllib.parse import quote
 
 import msgspec
 from aiokafka import TopicPartition
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from services.query_api.documents.views import DocumentViews
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get, post
 from services.query_api.ingest.document import IngestReply, now_ms, taken
 from services.query_api.ingest.submissions import Submissions
 from shared.blobs import Blobs
@@ -146,9 +144,9 @@ class Originals:
 
 @get(
     "/rag/documents/{document_id:str}/original",
-    operation_id="rag_document_original",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(ok={"*/*": bytes}, headers=("ETag", "Content-Disposition")),
+    role="query",
+    ok={"*/*": bytes},
+    headers=("ETag", "Content-Disposition"),
 )
 async def rag_document_original(
     document_id: FromPath[str], request: ApiRequest, originals: NamedDependency[Originals]
@@ -167,13 +165,7 @@ async def rag_document_original(
     )
 
 
-@post(
-    "/rag/documents/{document_id:str}/reread",
-    operation_id="rag_document_reread",
-    guards=[needs("ingest")],
-    opt=in_lane("bring") | replies(409, 422, accepted=True),
-    status_code=200,
-)
+@post("/rag/documents/{document_id:str}/reread", role="ingest", lane="bring", refuses=(409, 422), accepted=True)
 async def rag_document_reread(
     document_id: FromPath[str],
     request: ApiRequest,

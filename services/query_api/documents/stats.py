@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
-from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
 from services.query_api.documents.usage import ModelWork, SizeSum, TenantSize
 from services.query_api.documents.views import STATUSES
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get
 from shared.errors import Unavailable
 from shared.log import Log
 from shared.state.index import Generation, Index
@@ -247,12 +245,7 @@ def _disk(folder: Path) -> Disk:
     return Disk(size, usage.free, usage.total)
 
 
-@get(
-    "/rag/stats",
-    operation_id="rag_stats",
-    guards=[needs("query", "operator")],
-    opt=in_lane("ask", "count documents by state and source, chunks, and how fast they arrive"),
-)
+@get("/rag/stats", role=("query", "operator"), line="count documents by state and source, chunks, and how fast they arrive")
 async def rag_stats(request: ApiRequest, census: NamedDependency[Census], sizes: FromQuery[bool] = False) -> Stats:
     """Count documents by status and source, and recent submissions. Operators also see the backlog of each stage.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from uuid import UUID
 
 import msgspec
-from litestar import Response, delete, get, patch
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
@@ -16,11 +16,10 @@ from services.query_api.documents.listing import LONGEST_SEARCH, SORTS, STATES, 
 from services.query_api.documents.listing import after as sorted_after
 from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.plain_text import plain
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import METADATA, in_lane
+from services.query_api.http.lanes import METADATA
 from services.query_api.http.problems import Problem, invalid, not_found
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, described, metadata_of, tags_of
+from services.query_api.http.routes import delete, get, patch
 from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
@@ -307,12 +306,7 @@ class DocumentViews:
         return None, []
 
 
-@get(
-    "/rag/documents",
-    operation_id="rag_documents",
-    guards=[needs("query")],
-    opt=in_lane("ask", "list documents: source, path, pathPrefix, q, state, tags, sort"),
-)
+@get("/rag/documents", role="query", line="list documents: source, path, pathPrefix, q, state, tags, sort")
 async def rag_documents(
     request: ApiRequest,
     library: NamedDependency[DocumentViews],
@@ -378,10 +372,12 @@ class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @patch(
     "/rag/documents/{document_id:str}",
-    operation_id="rag_document_patch",
-    guards=[needs("ingest")],
-    opt=in_lane("bring", "change a document's metadata", takes=METADATA) | replies(409, 412, 422, accepted=True),
-    status_code=200,
+    role="ingest",
+    lane="bring",
+    line="change a document's metadata",
+    takes=METADATA,
+    refuses=(409, 412, 422),
+    accepted=True,
 )
 async def rag_document_patch(
     document_id: FromPath[str],
@@ -431,13 +427,7 @@ def version_of(if_match: str | None) -> int | None:
     return int(digits)
 
 
-@delete(
-    "/rag/documents/{document_id:str}",
-    operation_id="rag_document_delete",
-    guards=[needs("ingest")],
-    opt=in_lane("ask", "delete a document") | replies(409, 422, accepted=True),
-    status_code=200,
-)
+@delete("/rag/documents/{document_id:str}", role="ingest", line="delete a document", refuses=(409, 422), accepted=True)
 async def rag_document_delete(
     document_id: FromPath[str],
     request: ApiRequest,
@@ -449,12 +439,7 @@ async def rag_document_delete(
     return await taken(request, submissions, deletion(entry))
 
 
-@get(
-    "/rag/documents/{document_id:str}/chunks",
-    operation_id="rag_document_chunks",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(409),
-)
+@get("/rag/documents/{document_id:str}/chunks", role="query", refuses=(409,))
 async def rag_document_chunks(
     document_id: FromPath[str],
     request: ApiRequest,
@@ -468,10 +453,7 @@ async def rag_document_chunks(
 
 
 @get(
-    "/rag/documents/{document_id:str}/text",
-    operation_id="rag_document_text",
-    guards=[needs("query")],
-    opt=in_lane("ask") | replies(422, ok={"text/markdown": str, "text/plain": str}),
+    "/rag/documents/{document_id:str}/text", role="query", refuses=(422,), ok={"text/markdown": str, "text/plain": str}
 )
 async def rag_document_text(
     document_id: FromPath[str], request: ApiRequest, library: NamedDependency[DocumentViews]

@@ -14,14 +14,13 @@ from typing import Final, cast
 from litestar.datastructures import Headers
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scope, Send
 
-from services.query_api.http.lanes import LANE, BodyLimit, Lane, taken_by
+from services.query_api.http.lanes import HOLDS, LANE, BodyLimit, Lane, taken_by
 from services.query_api.http.linger import has_body
 from services.query_api.http.problems import Problem
 from services.query_api.http.token_buckets import TokenBuckets
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
 
-HOLDS: Final = "holds"  # a route's opt: most bytes of a body that it holds in memory; without it, the whole body
 MOMENT_S: Final = 5.0  # a body that takes longer counts as slow
 SLOWEST: Final = 10_000  # bytes per second, the least rate after `SLUICE_BODY_TIMEOUT`
 BODIES: Final = 8  # number of bodies of the largest size that may be in memory at once

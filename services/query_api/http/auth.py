@@ -214,9 +214,4 @@ class RoleGuard:
             raise Problem(403, f"this API key lacks the role {self.role}", details={"role": self.role})
 
 
-def needs(role: Role, *others: Role) -> RoleGuard:
-    """Return the guard of a route that only callers with `role`, or one of the `others`, may use."""
-    return RoleGuard(role, *others)
-
-
 needs_key: Final = RoleGuard(None)  # the guard of a route that every caller with a key may use

@@ -12,6 +12,7 @@ READS: Final = "reads"  # changes nothing, whatever its method and role
 AUDITED: Final = "audited"  # is entered in the audit trail, though it asks for no role
 JSON_ONLY: Final = "json_only"  # refuses bodies that browsers send without a preflight request, such as forms
 TAKES: Final = "takes"  # its BodyLimit
+HOLDS: Final = "holds"  # most bytes of a body that it holds in memory; without it, the whole body
 
 
 class BodyLimit(NamedTuple):
@@ -28,17 +29,6 @@ TEXTS: Final = BodyLimit(1_000_000)  # histories of chats
 WHOLE: Final = BodyLimit("SLUICE_MAX_BODY")  # documents, and chats with images
 CHUNKS: Final = BodyLimit("SLUICE_MAX_BODY", 200_000)  # 10,000 chunks of 20 values
 BATCH: Final = BodyLimit("SLUICE_MAX_BATCH", CHUNKS.values)
-
-
-def in_lane(
-    lane: Lane, line: str | None = None, *, json_only: bool = False, takes: BodyLimit = SMALL
-) -> dict[str, Any]:
-    """Return a route's `opt`: the lane whose limit its requests share, its line on the index page, and its limit.
-
-    `json_only` is for routes that change something for a whole tenant or for all tenants.
-    """
-    shown = {} if line is None else {LINE: line}
-    return {LANE: lane, TAKES: takes, **shown, **({JSON_ONLY: True} if json_only else {})}
 
 
 def taken_by(opt: Mapping[str, Any]) -> BodyLimit:

@@ -4,14 +4,14 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, Literal
 
 import msgspec
-from litestar import Response, get
+from litestar import Response
 from litestar.di import NamedDependency
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from services.query_api.http.auth import Keyring, slowed
 from services.query_api.http.problems import AnyRequest, Problem
-from services.query_api.http.replies import JSON, replies
-from shared.runtime.probes import METRICS_TEXT, OPEN, Probed, exposition, report
+from services.query_api.http.routes import JSON, get
+from shared.runtime.probes import METRICS_TEXT, Probed, exposition, report
 
 
 class Metrics:
@@ -83,9 +83,7 @@ class Monitoring:
         return any(host in network for network in self._networks)
 
 
-@get(
-    "/readyz", operation_id="readyz", opt={OPEN: True} | replies(instead={503: {JSON: Readiness}}, ok={JSON: Readiness})
-)
+@get("/readyz", open=True, ok={JSON: Readiness}, instead={503: {JSON: Readiness}})
 async def readyz(
     request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
 ) -> Response[dict[str, Any]]:
@@ -93,9 +91,7 @@ async def readyz(
     return await report(probed, detailed=await monitoring.may_see_details(request))
 
 
-@get(
-    "/metrics", operation_id="metrics", opt={OPEN: True} | replies(401, ok={METRICS_TEXT: str}), media_type=METRICS_TEXT
-)
+@get("/metrics", open=True, refuses=(401,), ok={METRICS_TEXT: str}, media_type=METRICS_TEXT)
 async def metrics(
     request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
 ) -> bytes:

@@ -11,15 +11,15 @@ from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
-from litestar import Litestar, Request, get
+from litestar import Litestar, Request
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.routes import HTTPRoute
 
-from services.query_api.http.auth import RoleGuard, needs_key
-from services.query_api.http.lanes import JSON_ONLY, in_lane, taken_by
+from services.query_api.http.auth import RoleGuard
+from services.query_api.http.lanes import JSON_ONLY, taken_by
 from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, AnyRequest, is_openai
-from services.query_api.http.replies import JSON, Content, Replies, replies_of
+from services.query_api.http.routes import JSON, Content, Replies, get, replies_of
 from shared.runtime.probes import OPEN
 
 ROLE: Final = "x-role"  # of an operation: the role that its key needs; `any` takes every key
@@ -279,7 +279,7 @@ MORE_LINES = {
 }
 
 
-@get("/openapi.json", include_in_schema=False, guards=[needs_key], opt=in_lane("ask"))
+@get("/openapi.json", role=None, in_schema=False)
 async def openapi(request: AnyRequest) -> dict[str, Any]:
     """Describe every route."""
     return described(request.app)

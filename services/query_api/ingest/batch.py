@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Reference, RequestBody, Schema
 
-from services.query_api.http.admission import HOLDS
-from services.query_api.http.auth import needs
 from services.query_api.http.json_marks import pieces
-from services.query_api.http.lanes import BATCH, in_lane
+from services.query_api.http.lanes import BATCH
 from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid
-from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields, warn
 from services.query_api.http.request import (
     FORM,
@@ -33,6 +30,7 @@ from services.query_api.http.request import (
     parse_json,
     wait_of,
 )
+from services.query_api.http.routes import post
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
 from services.query_api.ingest.document import IngestBody, IngestReply, document_of, hash_doubt, reply_of, under_way
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
@@ -94,12 +92,14 @@ class BatchOperation(Operation):
 
 @post(
     "/rag/ingest/batch",
-    operation_id="rag_ingest_batch",
+    role="ingest",
+    lane="bring",
+    line="add many documents: a JSON array or NDJSON",
+    takes=BATCH,
+    holds=WINDOW_BYTES,
+    refuses=(422,),
+    accepted=True,
     operation_class=BatchOperation,
-    guards=[needs("ingest")],
-    status_code=200,
-    opt={**in_lane("bring", "add many documents: a JSON array or NDJSON", takes=BATCH), HOLDS: WINDOW_BYTES}
-    | replies(422, accepted=True),
 )
 async def rag_ingest_batch(
     request: ApiRequest,

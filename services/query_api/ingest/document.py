@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import CHUNKS, WHOLE, in_lane
+from services.query_api.http.lanes import CHUNKS, WHOLE
 from services.query_api.http.problems import MOST_NAMED, Problem, invalid
-from services.query_api.http.replies import replies
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import (
     HEAVY,
@@ -27,6 +25,7 @@ from services.query_api.http.request import (
     tags_of,
     wait_of,
 )
+from services.query_api.http.routes import post
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
 from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected
@@ -112,11 +111,12 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
 @post(
     "/rag/ingest",
-    operation_id="rag_ingest",
-    guards=[needs("ingest")],
-    opt=in_lane("bring", "add or replace a document: source, path, text", takes=CHUNKS)
-    | replies(409, 422, accepted=True),
-    status_code=200,
+    role="ingest",
+    lane="bring",
+    line="add or replace a document: source, path, text",
+    takes=CHUNKS,
+    refuses=(409, 422),
+    accepted=True,
 )
 async def rag_ingest(
     data: JSONBody[IngestBody], request: ApiRequest, submissions: NamedDependency[Submissions]
@@ -130,11 +130,7 @@ async def rag_ingest(
 
 
 @post(
-    "/rag/ingest/text",
-    operation_id="rag_ingest_text",
-    guards=[needs("ingest")],
-    opt=in_lane("bring", "add a text", takes=WHOLE) | replies(409, 422, accepted=True),
-    status_code=200,
+    "/rag/ingest/text", role="ingest", lane="bring", line="add a text", takes=WHOLE, refuses=(409, 422), accepted=True
 )
 async def rag_ingest_text(
     data: JSONBody[TextBody], request: ApiRequest, submissions: NamedDependency[Submissions]

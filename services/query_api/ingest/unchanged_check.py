@@ -12,12 +12,10 @@ from typing import Annotated, Any
 import msgspec
 import structlog
 from aiokafka import TopicPartition
-from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import CHUNKS, READS, in_lane
+from services.query_api.http.lanes import CHUNKS
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import (
     HEAVY,
@@ -28,6 +26,7 @@ from services.query_api.http.request import (
     name_of,
     tags_of,
 )
+from services.query_api.http.routes import post
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import bytes_hash
@@ -211,13 +210,7 @@ class UnchangedChecker:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-@post(
-    "/rag/ingest/check",
-    operation_id="rag_ingest_check",
-    guards=[needs("ingest")],
-    opt={**in_lane("bring", takes=CHUNKS), READS: True},
-    status_code=200,
-)
+@post("/rag/ingest/check", role="ingest", lane="bring", reads=True, takes=CHUNKS)
 async def rag_ingest_check(
     data: JSONBody[CheckBody], request: ApiRequest, checker: NamedDependency[UnchangedChecker]
 ) -> CheckReply:

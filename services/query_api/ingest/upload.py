@@ -12,7 +12,7 @@ from typing import IO, Final, NamedTuple, Protocol, get_args, runtime_checkable
 from urllib.parse import unquote
 
 import msgspec
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat
@@ -22,13 +22,11 @@ from multipart import (  # type: ignore[import-untyped]  # it has no stubs
     PushMultipartParser,
 )
 
-from services.query_api.http.admission import HOLDS
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import WHOLE, in_lane
+from services.query_api.http.lanes import WHOLE
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.replies import JSON, replies
 from services.query_api.http.reply_warnings import warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
+from services.query_api.http.routes import JSON, post
 from services.query_api.ingest.document import (
     IngestReply,
     callback_of,
@@ -195,13 +193,16 @@ class UploadOperation(Operation):
 
 @post(
     "/rag/ingest/upload",
-    operation_id="rag_ingest_upload",
+    role="ingest",
+    lane="bring",
+    line="add files",
+    takes=WHOLE,
+    holds=IN_MEMORY,
+    refuses=(409, 422),
+    ok={JSON: (IngestReply, UploadReply)},
+    accepted=True,
     description=READABLE,
     operation_class=UploadOperation,
-    guards=[needs("ingest")],
-    status_code=200,
-    opt={**in_lane("bring", "add files", takes=WHOLE), HOLDS: IN_MEMORY}
-    | replies(409, 422, ok={JSON: (IngestReply, UploadReply)}, accepted=True),
 )
 async def rag_ingest_upload(
     request: ApiRequest, submissions: NamedDependency[Submissions], unlock: NamedDependency[Unlock]
@@ -219,11 +220,13 @@ async def rag_ingest_upload(
 
 @post(
     "/knowledge-base",
-    operation_id="knowledge_base",
+    role="ingest",
+    lane="bring",
+    takes=WHOLE,
+    holds=IN_MEMORY,
+    refuses=(409, 422),
+    accepted=True,
     operation_class=UploadOperation,
-    guards=[needs("ingest")],
-    status_code=200,
-    opt={**in_lane("bring", takes=WHOLE), HOLDS: IN_MEMORY} | replies(409, 422, accepted=True),
 )
 async def knowledge_base(
     request: ApiRequest, submissions: NamedDependency[Submissions], unlock: NamedDependency[Unlock]

@@ -3,15 +3,14 @@
 from typing import Any
 
 import msgspec
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import METADATA, in_lane
+from services.query_api.http.lanes import METADATA
 from services.query_api.http.problems import invalid
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, name_of, tags_of
+from services.query_api.http.routes import post
 from services.query_api.ingest.document import (
     IngestReply,
     callback_of,
@@ -51,10 +50,12 @@ class UrlBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @post(
     "/rag/ingest/url",
-    operation_id="rag_ingest_url",
-    guards=[needs("ingest")],
-    opt=in_lane("bring", "add a web page, or a site by its sitemap", takes=METADATA) | replies(409, 422, accepted=True),
-    status_code=200,
+    role="ingest",
+    lane="bring",
+    line="add a web page, or a site by its sitemap",
+    takes=METADATA,
+    refuses=(409, 422),
+    accepted=True,
 )
 async def rag_ingest_url(
     data: JSONBody[UrlBody], request: ApiRequest, submissions: NamedDependency[Submissions]

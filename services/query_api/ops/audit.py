@@ -3,14 +3,12 @@
 from typing import Annotated, Final
 
 import msgspec
-from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get
 from services.query_api.http.signing import OffsetCursor, Signer
 from services.query_api.ops.log_state import LogOperations
 from shared.contracts import AuditEntry
@@ -54,12 +52,7 @@ class _AuditCursor(OffsetCursor, frozen=True, array_like=True):
     pass
 
 
-@get(
-    "/ops/audit",
-    operation_id="ops_audit",
-    guards=[needs("admin", "operator")],
-    opt=in_lane("ask", "show who changed what"),
-)
+@get("/ops/audit", role=("admin", "operator"), line="show who changed what")
 async def ops_audit(
     request: ApiRequest,
     operations: NamedDependency[LogOperations],

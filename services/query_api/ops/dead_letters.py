@@ -5,16 +5,14 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from services.query_api.http.audit import note_change
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get, post
 from services.query_api.http.signing import OffsetCursor, Signer
 from services.query_api.ops.redrive import DeadLetterService, SettledLetter, document_of
 from shared.contracts import BlobRef, DeadLetter
@@ -133,12 +131,7 @@ class SettledPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: str | None
 
 
-@get(
-    "/ops/dead-letters",
-    operation_id="ops_dead_letters",
-    guards=[needs("admin")],
-    opt=in_lane("ask", "list records that could not be processed; /redrive and /drop settle them"),
-)
+@get("/ops/dead-letters", role="admin", line="list records that could not be processed; /redrive and /drop settle them")
 async def ops_dead_letters(
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
@@ -173,7 +166,7 @@ async def ops_dead_letters(
     )
 
 
-@get("/ops/dead-letters/{letter_id:str}", operation_id="ops_dead_letter", guards=[needs("admin")], opt=in_lane("ask"))
+@get("/ops/dead-letters/{letter_id:str}", role="admin")
 async def ops_dead_letter(
     letter_id: FromPath[str], request: ApiRequest, service: NamedDependency[DeadLetterService]
 ) -> DeadLetterWhole:
@@ -184,9 +177,9 @@ async def ops_dead_letter(
 
 @get(
     "/ops/dead-letters/{letter_id:str}/record",
-    operation_id="ops_dead_letter_record",
-    guards=[needs("admin")],
-    opt=in_lane("ask") | replies(ok={"application/octet-stream": bytes}, headers=("Content-Disposition",)),
+    role="admin",
+    ok={"application/octet-stream": bytes},
+    headers=("Content-Disposition",),
 )
 async def ops_dead_letter_record(
     letter_id: FromPath[str],
@@ -201,13 +194,7 @@ async def ops_dead_letter_record(
     return Response(value, media_type="application/octet-stream", headers=headers)
 
 
-@post(
-    "/ops/dead-letters/redrive",
-    operation_id="ops_dead_letters_redrive",
-    guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
-    status_code=200,
-)
+@post("/ops/dead-letters/redrive", role="admin", json_only=True)
 async def ops_dead_letters_redrive(
     data: JSONBody[LetterSelection],
     request: ApiRequest,
@@ -218,13 +205,7 @@ async def ops_dead_letters_redrive(
     return await _settled(data, request, service, signer, service.redrive)
 
 
-@post(
-    "/ops/dead-letters/drop",
-    operation_id="ops_dead_letters_drop",
-    guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
-    status_code=200,
-)
+@post("/ops/dead-letters/drop", role="admin", json_only=True)
 async def ops_dead_letters_drop(
     data: JSONBody[LetterSelection],
     request: ApiRequest,

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 import msgspec
-from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromQuery, JSONBody
 
 from services.query_api.documents.bulk_delete import BoundCursors, confirmed
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import WHOLE, in_lane
+from services.query_api.http.lanes import WHOLE
 from services.query_api.http.problems import invalid
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.http.routes import get, post
 from services.query_api.http.signing import Signer
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.file_rewrites import ErasureReceipt, FileRewrites
@@ -187,11 +185,10 @@ class Erasing:
 
 @post(
     "/ops/erase",
-    operation_id="ops_erase",
-    guards=[needs("admin")],
-    opt=in_lane("ask", "erase documents for good; /ops/forget also rewrites the data files now", json_only=True)
-    | replies(409),
-    status_code=200,
+    role="admin",
+    line="erase documents for good; /ops/forget also rewrites the data files now",
+    json_only=True,
+    refuses=(409,),
 )
 async def ops_erase(data: JSONBody[Erase], request: ApiRequest, erasing: NamedDependency[Erasing]) -> ErasedPage:
     """Erase documents; only an id and a version remain in the index, blobs, dead letters and log. One page per request.
@@ -219,12 +216,7 @@ async def ops_erase(data: JSONBody[Erase], request: ApiRequest, erasing: NamedDe
     )
 
 
-@get(
-    "/ops/erase/forgotten",
-    operation_id="ops_erase_forgotten",
-    guards=[needs("admin")],
-    opt=in_lane("ask"),
-)
+@get("/ops/erase/forgotten", role="admin")
 async def ops_erase_forgotten(
     receipt: FromQuery[str],
     request: ApiRequest,
@@ -243,13 +235,7 @@ async def ops_erase_forgotten(
     return ErasureForgotten(done=rewritten or not ours, parts=[*parts, *kept_by_producers(producers)])
 
 
-@post(
-    "/ops/forget",
-    operation_id="ops_forget",
-    guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True, takes=WHOLE),
-    status_code=200,
-)
+@post("/ops/forget", role="operator", json_only=True, takes=WHOLE)
 async def ops_forget(
     data: JSONBody[Forget], place: NamedDependency[DataLocation], signer: NamedDependency[Signer]
 ) -> Forgotten:

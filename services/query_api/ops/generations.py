@@ -5,15 +5,12 @@ from contextlib import contextmanager
 from typing import Final
 
 import msgspec
-from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.http.routes import get, post
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_comparison import CompareRequest, Comparison
 from services.query_api.ops.generation_plan import BuildRequest, Plan
@@ -50,25 +47,15 @@ def _refusals_as_conflicts() -> Iterator[None]:
 
 @get(
     "/ops/generations",
-    operation_id="ops_generations",
-    guards=[needs("operator")],
-    opt=in_lane(
-        "ask",
-        "list the generations of the index; /start, /compare, /switch, /rollback, /cancel, /gc",
-    ),
+    role="operator",
+    line="list the generations of the index; /start, /compare, /switch, /rollback, /cancel, /gc",
 )
 async def ops_generations(generations: NamedDependency[GenerationService]) -> GenerationList:
     """List the generations: first the serving one, then those being built, ready, retired or past."""
     return await generations.status()
 
 
-@post(
-    "/ops/generations/start",
-    operation_id="ops_generations_start",
-    guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True) | replies(409),
-    status_code=200,
-)
+@post("/ops/generations/start", role="operator", json_only=True, refuses=(409,))
 async def ops_generations_start(data: JSONBody[BuildRequest], generations: NamedDependency[GenerationService]) -> Plan:
     """Build a generation beside the one that serves. With `dryRun`, only return the plan."""
     if data.as_of is not None:
@@ -80,13 +67,7 @@ async def ops_generations_start(data: JSONBody[BuildRequest], generations: Named
         return await generations.start(data)
 
 
-@post(
-    "/ops/generations/compare",
-    operation_id="ops_generations_compare",
-    guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True) | replies(409),
-    status_code=200,
-)
+@post("/ops/generations/compare", role="operator", json_only=True, refuses=(409,))
 async def ops_generations_compare(
     data: JSONBody[CompareRequest], request: ApiRequest, comparer: NamedDependency[GenerationComparer]
 ) -> Comparison:
@@ -98,13 +79,7 @@ async def ops_generations_compare(
         return await comparer.compare(data, request.user.tenant)
 
 
-@post(
-    "/ops/generations/switch",
-    operation_id="ops_generations_switch",
-    guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True) | replies(409),
-    status_code=200,
-)
+@post("/ops/generations/switch", role="operator", json_only=True, refuses=(409,))
 async def ops_generations_switch(
     data: JSONBody[SwitchRequest], request: ApiRequest, generations: NamedDependency[GenerationService]
 ) -> Outcome:
@@ -114,13 +89,7 @@ async def ops_generations_switch(
         return await generations.switch(data.id, force=data.force, dry_run=data.dry_run, wait_s=wait_s)
 
 
-@post(
-    "/ops/generations/rollback",
-    operation_id="ops_generations_rollback",
-    guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True) | replies(409),
-    status_code=200,
-)
+@post("/ops/generations/rollback", role="operator", json_only=True, refuses=(409,))
 async def ops_generations_rollback(
     request: ApiRequest,
     generations: NamedDependency[GenerationService],
@@ -132,26 +101,14 @@ async def ops_generations_rollback(
         return await generations.rollback(dry_run=data is not None and data.dry_run, wait_s=wait_s)
 
 
-@post(
-    "/ops/generations/cancel",
-    operation_id="ops_generations_cancel",
-    guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True) | replies(409),
-    status_code=200,
-)
+@post("/ops/generations/cancel", role="operator", json_only=True, refuses=(409,))
 async def ops_generations_cancel(generations: NamedDependency[GenerationService]) -> Outcome:
     """Cancel the switch in progress, or else drop the generation that is being built."""
     with _refusals_as_conflicts():
         return await generations.cancel()
 
 
-@post(
-    "/ops/generations/gc",
-    operation_id="ops_generations_gc",
-    guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True) | replies(409),
-    status_code=200,
-)
+@post("/ops/generations/gc", role="operator", json_only=True, refuses=(409,))
 async def ops_generations_gc(generations: NamedDependency[GenerationService]) -> Outcome:
     """Drop the retired and past generations: their points, heads and chunk topics."""
     with _refusals_as_conflicts():

@@ -3,16 +3,13 @@
 import asyncio
 
 import msgspec
-from litestar import delete, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from services.query_api.http.audit import note_key
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import delete, get
 from shared.errors import Rejected
 from shared.runtime.key_file import KeyView, listed_keys, revoke_keys
 from shared.settings import Settings
@@ -38,22 +35,16 @@ class ApiKeys:
 
 @get(
     "/ops/keys",
-    operation_id="ops_keys",
-    guards=[needs("admin", "operator")],
-    opt=in_lane("ask", "list the API keys; DELETE /ops/keys/{id} revokes one") | replies(needs_parts=False),
+    role=("admin", "operator"),
+    line="list the API keys; DELETE /ops/keys/{id} revokes one",
+    needs_parts=False,
 )
 async def ops_keys(request: ApiRequest, api_keys: NamedDependency[ApiKeys]) -> KeyList:
     """List the API keys by id, without the keys themselves: all for operators, those of its tenant for an admin."""
     return KeyList(await api_keys.seen_by(request))
 
 
-@delete(
-    "/ops/keys/{key_id:str}",
-    operation_id="ops_key_revoke",
-    guards=[needs("admin", "operator")],
-    opt=in_lane("ask") | replies(404, 409),
-    status_code=200,
-)
+@delete("/ops/keys/{key_id:str}", role=("admin", "operator"), refuses=(404, 409))
 async def ops_key_revoke(key_id: FromPath[str], request: ApiRequest, api_keys: NamedDependency[ApiKeys]) -> KeyView:
     """Revoke a key of the key file: servers refuse it within a second, and its browser sessions end.
 

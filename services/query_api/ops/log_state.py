@@ -3,15 +3,12 @@
 from typing import Final
 
 import msgspec
-from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromQuery, JSONBody
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get, post
 from services.query_api.http.signing import Signer
 from services.query_api.ops.replay import (
     ReplayBound,
@@ -72,19 +69,14 @@ class _ReplayCursor(msgspec.Struct, frozen=True):
     rest: dict[int, Span]
 
 
-@get(
-    "/ops/lag",
-    operation_id="ops_lag",
-    guards=[needs("operator")],
-    opt=in_lane("ask", "show how far the stages are"),
-)
+@get("/ops/lag", role="operator", line="show how far the stages are")
 async def ops_lag(operations: NamedDependency[LogOperations]) -> list[GroupLag]:
     """Show how many records each consumer group has yet to read, and since when. Records of all tenants count."""
     log = operations.log
     return [await lag_of(log, group, topic) for group, topic in (await our_groups(log)).items()]
 
 
-@get("/ops/groups", operation_id="ops_groups", guards=[needs("operator")], opt=in_lane("ask") | replies(404))
+@get("/ops/groups", role="operator", refuses=(404,))
 async def ops_groups(
     operations: NamedDependency[LogOperations], group: FromQuery[str | None] = None
 ) -> list[PartitionLag]:
@@ -96,13 +88,7 @@ async def ops_groups(
     return [row for name, topic in chosen.items() for row in await described(operations.log, name, topic)]
 
 
-@post(
-    "/ops/replay",
-    operation_id="ops_replay",
-    guards=[needs("admin")],
-    opt=in_lane("ask", json_only=True),
-    status_code=200,
-)
+@post("/ops/replay", role="admin", json_only=True)
 async def ops_replay(
     data: JSONBody[ReplayBody],
     request: ApiRequest,

@@ -4,16 +4,14 @@ import asyncio
 from typing import Annotated
 
 import msgspec
-from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.documents.selection import Selection
-from services.query_api.http.auth import Keyring, needs
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.auth import Keyring
 from services.query_api.http.problems import Problem
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.http.routes import get, post
 from services.query_api.ops.erase import ErasedPage, Erasing
 from shared.blobs import Blobs
 from shared.log import Log
@@ -115,35 +113,19 @@ class Tenants:
         )
 
 
-@get(
-    "/ops/tenants",
-    operation_id="ops_tenants",
-    guards=[needs("operator")],
-    opt=in_lane("ask", "list the tenants and what they have; /ops/tenants/erase erases one"),
-)
+@get("/ops/tenants", role="operator", line="list the tenants and what they have; /ops/tenants/erase erases one")
 async def ops_tenants(tenants: NamedDependency[Tenants]) -> TenantList:
     """List the tenants that have documents, dead letters or keys."""
     return TenantList(await tenants.all())
 
 
-@get(
-    "/ops/tenants/{tenant:str}",
-    operation_id="ops_tenant",
-    guards=[needs("operator")],
-    opt=in_lane("ask") | replies(404),
-)
+@get("/ops/tenants/{tenant:str}", role="operator", refuses=(404,))
 async def ops_tenant(tenant: FromPath[str], tenants: NamedDependency[Tenants]) -> TenantWhole:
     """Show what a tenant has. Its blobs are counted one by one, which takes a while in a large store."""
     return await tenants.one(tenant)
 
 
-@post(
-    "/ops/tenants/erase",
-    operation_id="ops_tenants_erase",
-    guards=[needs("operator")],
-    opt=in_lane("ask", json_only=True) | replies(409),
-    status_code=200,
-)
+@post("/ops/tenants/erase", role="operator", json_only=True, refuses=(409,))
 async def ops_tenants_erase(
     data: JSONBody[EraseTenant], request: ApiRequest, erasing: NamedDependency[Erasing]
 ) -> ErasedPage:

@@ -10,16 +10,14 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
-from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import FILTERS, in_lane
+from services.query_api.http.lanes import FILTERS
 from services.query_api.http.problems import invalid
-from services.query_api.http.replies import replies
 from services.query_api.http.request import ApiRequest, body_of, parse_json, tags_of
+from services.query_api.http.routes import post
 from services.query_api.search.arranging import (
     GateMode,
     RelevanceGate,
@@ -183,13 +181,7 @@ class CheckedSearch(NamedTuple):
     threshold: float
 
 
-@post(
-    "/rag/search",
-    operation_id="rag_search",
-    guards=[needs("query")],
-    opt=in_lane("ask", "find passages: query, topK, filters", takes=FILTERS) | replies(409, 422),
-    status_code=200,
-)
+@post("/rag/search", role="query", line="find passages: query, topK, filters", takes=FILTERS, refuses=(409, 422))
 async def rag_search(
     data: JSONBody[SearchBody],
     request: ApiRequest,
@@ -199,13 +191,7 @@ async def rag_search(
     return await _reply(await _check(data, request, searching))
 
 
-@post(
-    "/rag/search/batch",
-    operation_id="rag_search_batch",
-    guards=[needs("query")],
-    opt=in_lane("ask", takes=FILTERS) | replies(409, 422),
-    status_code=200,
-)
+@post("/rag/search/batch", role="query", takes=FILTERS, refuses=(409, 422))
 async def rag_search_batch(
     data: JSONBody[SearchBatchBody],
     request: ApiRequest,

@@ -5,15 +5,17 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from litestar import Litestar, Request, get, post
+from litestar import Litestar, Request
+from litestar import post as plain_post
 from litestar.middleware import DefineMiddleware
 
 from services.query_api.http import admission, linger
-from services.query_api.http.admission import HOLDS, Admission, AdmissionLimits
+from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.auth import Caller
-from services.query_api.http.lanes import TAKES, WHOLE, BodyLimit, in_lane
+from services.query_api.http.lanes import TAKES, WHOLE, BodyLimit
 from services.query_api.http.linger import Linger
 from services.query_api.http.problems import HANDLERS
+from services.query_api.http.routes import get, post
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
 from tests.contract.logs import until
@@ -31,26 +33,26 @@ class Api:
         self.held = asyncio.Event()  # what its answers wait for
         self.limits = AdmissionLimits(Settings(**settings), several=lambda: several)
 
-        @post("/rag/ingest", status_code=200, opt=in_lane("bring", takes=WHOLE))
+        @post("/rag/ingest", role=None, lane="bring", takes=WHOLE)
         async def ingest(request: Request[Any, Any, Any]) -> int:
             size = len(await request.body())
             await self.held.wait()
             return size
 
-        @post("/rag/ingest/upload", status_code=200, opt={**in_lane("bring", takes=WHOLE), HOLDS: 100})
+        @post("/rag/ingest/upload", role=None, lane="bring", takes=WHOLE, holds=100)
         async def upload(request: Request[Any, Any, Any]) -> int:
             return sum([len(piece) async for piece in request.stream()])
 
-        @get("/rag/documents", opt=in_lane("ask"))
+        @get("/rag/documents", role=None)
         async def documents() -> str:
             await self.held.wait()
             return "[]"
 
-        @get("/livez", opt={OPEN: True})
+        @get("/livez", open=True)
         async def livez() -> str:
             return "alive"
 
-        @post("/console/session", status_code=200, opt={OPEN: True, TAKES: BodyLimit(100)})
+        @plain_post("/console/session", status_code=200, opt={OPEN: True, TAKES: BodyLimit(100)})
         async def session(request: Request[Any, Any, Any]) -> int:
             return len(await request.body())
 

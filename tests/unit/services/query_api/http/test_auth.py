@@ -6,7 +6,7 @@ import pytest
 from litestar.datastructures import Headers
 
 from services.query_api.http import auth
-from services.query_api.http.auth import ANYBODY, Caller, Keyring, UnknownKey, needs, slowed
+from services.query_api.http.auth import ANYBODY, Caller, Keyring, RoleGuard, UnknownKey, slowed
 from services.query_api.http.browsers import sending_site
 from services.query_api.http.problems import Problem
 from shared.runtime.key_file import LOOK_S, KeyFile, editing, new_key
@@ -182,4 +182,4 @@ def test_a_browser_says_whose_page_sent_a_request(headers: dict[str, str], site:
 
 
 def test_guards_are_coroutines_because_the_framework_runs_others_in_a_thread() -> None:
-    assert inspect.iscoroutinefunction(needs("query").__call__)
+    assert inspect.iscoroutinefunction(RoleGuard("query").__call__)

@@ -8,7 +8,7 @@ from litestar import Litestar, get, post
 from litestar.middleware import DefineMiddleware
 
 from services.query_api.http.browsers import PAGE, BrowserGuard
-from services.query_api.http.lanes import in_lane
+from services.query_api.http.lanes import JSON_ONLY
 
 CALLED: list[str] = []
 
@@ -24,7 +24,7 @@ async def change() -> str:
     return "changed"
 
 
-@post("/ops/erase", status_code=200, opt=in_lane("ask", json_only=True))
+@post("/ops/erase", status_code=200, opt={JSON_ONLY: True})
 async def erase() -> str:
     CALLED.append("erased")
     return "erased"

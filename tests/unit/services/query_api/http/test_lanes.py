@@ -1,13 +1,12 @@
-from litestar import get, post
+from services.query_api.http.lanes import LANE, index_of
+from services.query_api.http.routes import get, post
 
-from services.query_api.http.lanes import LANE, in_lane, index_of
 
-
-@get("/rag/documents/{document_id:str}", opt=in_lane("ask", "show a document"))
+@get("/rag/documents/{document_id:str}", role="query", line="show a document")
 async def shown(document_id: str) -> None: ...
 
 
-@post("/rag/hidden", opt=in_lane("bring"))
+@post("/rag/hidden", role="ingest", lane="bring")
 async def hidden() -> None: ...
 
 

@@ -5,26 +5,21 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from litestar import Litestar, get, post
+from litestar import Litestar
 from litestar.openapi import OpenAPIConfig
 from litestar.params import FromPath, FromQuery, JSONBody
 
-from services.query_api.http.auth import needs
-from services.query_api.http.lanes import in_lane
 from services.query_api.http.openapi import ROLE, described
-from services.query_api.http.replies import EVENT_STREAM, JSON, replies
-from shared.runtime.probes import OPEN
+from services.query_api.http.routes import EVENT_STREAM, JSON, get, post
 
 
-@get("/open", operation_id="open", opt={OPEN: True})
+@get("/open", open=True)
 async def opened() -> dict[str, str]:
     """Say something."""
     return {}
 
 
-@get(
-    "/things/{name:str}", operation_id="thing", guards=[needs("query")], opt=in_lane("ask") | replies(needs_parts=False)
-)
+@get("/things/{name:str}", role="query", needs_parts=False)
 async def thing(name: FromPath[str], least: FromQuery[int] = 0) -> dict[str, int]:
     """Show a thing.
 
@@ -34,11 +29,7 @@ async def thing(name: FromPath[str], least: FromQuery[int] = 0) -> dict[str, int
 
 
 @post(
-    "/v1/things",
-    operation_id="things",
-    guards=[needs("ingest")],
-    opt=in_lane("ask", json_only=True) | replies(409, ok={JSON: (int, str), EVENT_STREAM: str}, accepted=True),
-    status_code=200,
+    "/v1/things", role="ingest", json_only=True, refuses=(409,), ok={JSON: (int, str), EVENT_STREAM: str}, accepted=True
 )
 async def things(data: JSONBody[dict[str, int]]) -> None:
     """Take things."""

@@ -1,0 +1,127 @@
+"""Declares routes: who may call one, what it takes, and what it replies, all in its decorator.
+
+Its `opt` holds that for the middleware and for `/openapi.json`. `openapi.py` adds the replies that follow from role,
+lane, parameters and body. The handler's name is its operation id.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypedDict, Unpack
+
+import litestar
+import msgspec
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import Operation
+
+from services.query_api.http.auth import RoleGuard
+from services.query_api.http.lanes import HOLDS, JSON_ONLY, LANE, LINE, READS, SMALL, TAKES, BodyLimit, Lane
+from shared.runtime.probes import OPEN
+from shared.settings import Role
+
+REPLIES: Final = "replies"
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+EVENT_STREAM: Final = "text/event-stream"
+Content = Mapping[
+    str, Any
+]  # types by media type: a struct, a TypedDict, `str`, `bytes`, or a tuple of them: any of these
+
+
+class StreamEvent(TypedDict, total=False):
+    """A server-sent event; `data` is JSON. Comments keep the connection open."""
+
+    event: str
+    data: str
+    id: str
+
+
+class Replies(msgspec.Struct, frozen=True):
+    """What one route replies."""
+
+    refusals: frozenset[int] = frozenset()  # statuses of problems that are specific to this route
+    ok: Content | None = None  # content of the 200; None: what the handler returns
+    accepted: bool = False  # whether the reply may be a 202 with the same content, while processing continues
+    nothing: bool = False  # whether the reply may be a 204
+    headers: tuple[str, ...] = ()  # of the 200, besides those of all replies
+    instead: Mapping[int, Content] = {}  # the content of a refusal that isn't a problem
+    needs_parts: bool = True  # whether it needs the log, the store or a model, and so may answer 503
+
+
+class RouteOptions(TypedDict, total=False):
+    """What a route declares beside its method and path. Fields that aren't here are those of `Replies`."""
+
+    role: Role | tuple[Role, ...] | None  # that callers need: one of them; None: any key
+    open: bool  # to everybody, without a key
+    lane: Lane  # whose limit its requests share; default: ask
+    line: str  # on the index page; without it, the page leaves the route out
+    takes: BodyLimit  # default: SMALL
+    holds: int  # most bytes of a body that it holds in memory; default: the whole body
+    reads: bool  # changes nothing, whatever its method and role
+    json_only: bool  # for routes that change something for a whole tenant or for all tenants
+    refuses: tuple[int, ...]  # `Replies.refusals`
+    ok: Content
+    accepted: bool
+    nothing: bool
+    headers: tuple[str, ...]
+    instead: Mapping[int, Content]
+    needs_parts: bool
+    media_type: str
+    description: str  # instead of the docstring
+    in_schema: bool  # default: true
+    operation_class: type[Operation]  # describes what no type annotation can express
+
+
+def replies_of(opt: Mapping[str, Any]) -> Replies:
+    """Return what a route declares by its `opt`."""
+    declared: Replies = opt.get(REPLIES, Replies())
+    return declared
+
+
+def _route(
+    method: type[HTTPRouteHandler], path: str, **declared: Unpack[RouteOptions]
+) -> Callable[[Callable[..., Awaitable[Any]]], HTTPRouteHandler]:
+    """Return the decorator that makes a handler a route of this method; its status is 200."""
+
+    def decorate(handler: Callable[..., Awaitable[Any]]) -> HTTPRouteHandler:
+        role = declared.get("role")
+        roles = role if isinstance(role, tuple) else (role,)
+        return method(
+            path,
+            operation_id=handler.__name__,
+            guards=[] if declared.get("open") else [RoleGuard(*roles)],
+            opt=_opt(declared),
+            status_code=200,
+            **_named(declared, _LITESTARS),
+        )(handler)
+
+    return decorate
+
+
+_LITESTARS = {name: name for name in ("media_type", "description", "operation_class")} | {
+    "in_schema": "include_in_schema"
+}
+_LANES = {"line": LINE, "holds": HOLDS, "reads": READS, "json_only": JSON_ONLY}
+_REPLIES = {name: name for name in Replies.__struct_fields__}
+
+
+def _opt(declared: Mapping[str, Any]) -> dict[str, Any]:
+    opt = {REPLIES: Replies(refusals=frozenset(declared.get("refuses", ())), **_named(declared, _REPLIES))}
+    if declared.get("open"):
+        return {OPEN: True, **opt}
+    return {
+        LANE: declared.get("lane", "ask"),
+        TAKES: declared.get("takes", SMALL),
+        **opt,
+        **_named(declared, _LANES),
+    }
+
+
+def _named(declared: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {name: declared[given] for given, name in names.items() if given in declared}
+
+
+get = partial(_route, litestar.get)
+post = partial(_route, litestar.post)
+put = partial(_route, litestar.put)
+patch = partial(_route, litestar.patch)
+delete = partial(_route, litestar.delete)
