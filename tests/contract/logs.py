@@ -66,7 +66,10 @@ class SqliteHarness:
             await log.stop()
 
 
-ADAPTERS = ("sqlite", pytest.param("kafka", marks=pytest.mark.server))
+_KAFKA = pytest.param("kafka", marks=pytest.mark.server)
+ADAPTERS = ("sqlite", _KAFKA)
+# The SQLite log has one reader per group, so nothing moves from member to member.
+KAFKA_ONLY = pytest.mark.parametrize("harness", [_KAFKA], indirect=True)
 
 
 def harness_of(request: pytest.FixtureRequest, folder: Path) -> Harness:

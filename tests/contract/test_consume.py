@@ -17,7 +17,7 @@ from shared.log.consume import BREAKER, BUG_ATTEMPTS, ConsumeOptions, Consumptio
 from shared.log.failure import Backoff, Failure
 from shared.log.publish import publish
 from shared.topics import Topic
-from tests.contract.logs import HANG_S, Harness, until
+from tests.contract.logs import HANG_S, KAFKA_ONLY, Harness, until
 from tests.selection import CI_ONLY
 
 TOPIC, GROUP = "events", "g"
@@ -582,6 +582,7 @@ async def test_stop_gives_up_a_handler_that_hangs_and_one_that_waits(
     assert worker.consumption.in_flight == 0
 
 
+@KAFKA_ONLY
 async def test_a_partition_that_moves_is_drained_first(
     harness: Harness, log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
 ) -> None:
@@ -624,6 +625,7 @@ async def test_a_partition_that_moves_is_drained_first(
     assert {name for name, _, _ in seen} == {"first", "second"}
 
 
+@KAFKA_ONLY
 async def test_a_zombie_that_finishes_late_commits_nothing(
     harness: Harness, log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
 ) -> None:

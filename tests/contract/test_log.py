@@ -15,7 +15,7 @@ from shared.log import Log
 from shared.log.publish import publish
 from shared.settings import ConfigurationError
 from shared.topics import DAY, Topic
-from tests.contract.logs import HANG_S, Harness, all_of, member, reading, take, until
+from tests.contract.logs import HANG_S, KAFKA_ONLY, Harness, all_of, member, reading, take, until
 
 
 @pytest.fixture
@@ -170,6 +170,7 @@ async def test_a_new_group_writes_down_where_it_starts(log: Log, broker: KafkaBr
     assert [record.value for record in await take(consumer, 1)] == [b"early"]
 
 
+@KAFKA_ONLY
 async def test_members_share_partitions_and_take_over(log: Log, broker: KafkaBroker, users: AsyncExitStack) -> None:
     heard = Heard()
     first = await member(users, log, "g", "events", listener=heard)
@@ -189,6 +190,7 @@ async def test_members_share_partitions_and_take_over(log: Log, broker: KafkaBro
     assert len(await take(first, 20)) == 20
 
 
+@KAFKA_ONLY
 async def test_members_of_two_processes_share_partitions(
     harness: Harness, log: Log, broker: KafkaBroker, users: AsyncExitStack
 ) -> None:
@@ -206,6 +208,7 @@ async def test_members_of_two_processes_share_partitions(
                     seen |= {record.value for record in records}
 
 
+@KAFKA_ONLY
 async def test_a_commit_for_a_partition_that_has_moved_fails_and_stores_nothing(
     log: Log, broker: KafkaBroker, users: AsyncExitStack
 ) -> None:

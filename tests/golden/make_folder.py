@@ -52,7 +52,7 @@ def make(code: Path, archive: Path) -> None:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
-        for path in data.glob("*.members/*"):
+        for path in data.glob("*.groups/*"):
             path.unlink()
         tar = ["tar", "--create", "--sparse", "--format=gnu", "--xz", "--owner=0", "--group=0", "--sort=name"]
         to = ["--file", str(archive.resolve()), "-C", temporary, "data"]

@@ -122,33 +122,34 @@ class SqliteLog:
 
     async def groups(self) -> tuple[str, ...]:
         """Return the names of all consumer groups, sorted."""
-        names = "SELECT consumer_group FROM committed UNION SELECT consumer_group FROM member ORDER BY 1"
+        names = "SELECT DISTINCT consumer_group FROM committed ORDER BY 1"
         rows = await self._storage.read(lambda connection: connection.execute(names).fetchall())
         return tuple(name for (name,) in rows)
 
     async def members(self, group_id: str) -> tuple[GroupMember, ...]:
-        """Return the group's living consumers, sorted by id."""
-        rows, owned = await self._storage.read(partial(_members, group=group_id))
-        now, alive = boot_clock(), self._storage.presence.alive
-        return tuple(
-            GroupMember(id_, process, "localhost", frozenset(owned.get(id_, ())))
-            for id_, process, expires in rows
-            if expires >= now and alive(process)
+        """Return the consumer that reads for the group, if one does; those that wait for their turn aren't known."""
+        found = groups.reader(self._storage.path, group_id)
+        if found is None:
+            return ()
+        topics = [(name, await self._storage.topic(name)) for name in found.topics]
+        partitions = frozenset(
+            TopicPartition(name, number) for name, known in topics for number in range(len(known.ids))
         )
+        return (GroupMember(found.id, found.id, "localhost", partitions),)
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit these offsets for the group. Raises Rejected, code `group_busy`, while the group has members."""
-        wanted = {await partition_id(self._storage, tp): offset for tp, offset in offsets.items()}
-        await self._of_idle_group(partial(groups.reset, group=group_id, offsets=wanted))
+        wanted = {await partition_id(self._storage, tp): (offset, "") for tp, offset in offsets.items()}
+        await self._of_idle_group(group_id, partial(groups.commit, group=group_id, offsets=wanted))
 
     async def drop_group(self, group_id: str) -> None:
         """Forget what the group has read; idempotent. Raises Rejected, code `group_busy`, while it has members."""
-        await self._of_idle_group(partial(groups.drop, group=group_id))
+        await self._of_idle_group(group_id, partial(groups.drop, group=group_id))
 
-    async def _of_idle_group(self, change: Callable[..., None]) -> None:
-        alive = self._storage.presence.alive
+    async def _of_idle_group(self, group: str, change: Callable[[Transaction], None]) -> None:
         try:
-            await self._storage.submit(lambda transaction: change(transaction, now=boot_clock(), alive=alive))
+            with groups.at_rest(self._storage.path, group):
+                await self._storage.submit(change)
         except CommitFailedError as error:
             raise Rejected(f"{error}; stop them first", "group_busy") from error
 
@@ -270,23 +271,6 @@ class _Driver:
     async def describe_cluster(self) -> dict[str, Any]:
         await self._storage.read(lambda connection: connection.execute("SELECT 1").fetchone())
         return {}
-
-
-def _members(
-    connection: sqlite3.Connection, group: str
-) -> tuple[list[tuple[str, str, float]], dict[str, list[TopicPartition]]]:
-    """Return id, process and expiry of each member, and the partitions that each has."""
-    rows = connection.execute(
-        "SELECT id, process, expires FROM member WHERE consumer_group = ? ORDER BY id", (group,)
-    ).fetchall()
-    owned: dict[str, list[TopicPartition]] = {}
-    for member, topic, number in connection.execute(
-        "SELECT member, topic.name, number FROM lease JOIN partition ON partition.id = partition "
-        "JOIN topic ON topic.id = topic WHERE consumer_group = ? AND member IS NOT NULL",
-        (group,),
-    ):
-        owned.setdefault(member, []).append(TopicPartition(topic, number))
-    return rows, owned
 
 
 class _Found(NamedTuple):

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,6 @@ from uuid import uuid4
 import msgspec
 from aiokafka import ConsumerRebalanceListener, ConsumerRecord, TopicPartition
 from aiokafka.errors import (
-    CommitFailedError,
     ConsumerStoppedError,
     IllegalOperation,
     IllegalStateError,
@@ -26,14 +25,12 @@ from aiokafka.structs import OffsetAndTimestamp
 from shared.log import LogUnavailable
 from shared.log.headers import with_position
 from shared.log.sqlite import groups
-from shared.log.sqlite.file import boot_clock
 from shared.log.sqlite.storage import KnownTopic, Storage
 
 log = logging.getLogger(__name__)
 
-_Hear = Callable[[set[TopicPartition]], Awaitable[None] | None]
-
 _LOG_APPEND_TIME = 1
+_TURN_S = 0.1  # between two looks whether it is a waiting consumer's turn
 _FETCH_BYTES = 8 << 20  # of one getmany over all partitions
 _headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
 
@@ -41,15 +38,13 @@ _headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
 class _Held:
     """A partition that this consumer reads, and its position in it."""
 
-    __slots__ = ("failed", "generation", "hidden", "id", "paused", "position", "tp")
+    __slots__ = ("failed", "id", "paused", "position", "tp")
 
-    def __init__(self, tp: TopicPartition, id_: int, position: int | None, generation: int | None = None) -> None:
+    def __init__(self, tp: TopicPartition, id_: int, position: int | None) -> None:
         self.tp = tp
         self.id = id_
         self.position = position  # None: not known yet
-        self.generation = generation  # of its lease; None for a partition that was assigned by hand
         self.paused = False
-        self.hidden = False  # being assigned or revoked: not read until the listener knows
         self.failed = False  # out of range: not read until a seek
 
 
@@ -67,8 +62,8 @@ class _Got(msgspec.Struct, frozen=True):
 
 
 class Consumer:
-    """Reads partitions: those its group gives it (`subscribe` with a group), all (`subscribe` without), or its
-    owner's choice (`assign`). Methods and errors are aiokafka's. Commits are explicit only.
+    """Reads partitions: all of its topics (`subscribe`), in a group once it is its turn, or its owner's choice
+    (`assign`). Methods and errors are aiokafka's. Commits are explicit only.
 
     `patient`: `getmany` waits until there is something instead of returning nothing. FastStream sleeps after
     every empty poll, which would delay the next record.
@@ -83,8 +78,6 @@ class Consumer:
         enable_auto_commit: bool = False,
         max_poll_records: int | None = None,
         max_partition_fetch_bytes: int = 1 << 20,
-        session_timeout_ms: int = 10_000,
-        rebalance_timeout_ms: int | None = None,
         patient: bool = False,
         **ignored: Any,
     ) -> None:
@@ -92,24 +85,20 @@ class Consumer:
             raise ValueError("enable_auto_commit=True would lose records at a crash: commit explicitly")
         if auto_offset_reset not in ("none", "earliest", "latest"):
             raise ValueError(f"auto_offset_reset={auto_offset_reset!r} must be none, earliest or latest")
-        del ignored  # aiokafka's network options
+        del ignored  # aiokafka's options of sessions and of the network
         self._storage = storage
         self._group_id = group_id
         self._reset = auto_offset_reset
         self._max_records = max_poll_records or 500
         self._max_partition_bytes = max_partition_fetch_bytes
-        self._session_s = session_timeout_ms / 1000
-        self._revoke_s = (rebalance_timeout_ms or session_timeout_ms) / 1000
         self._patient = patient
         self._held: dict[TopicPartition, _Held] = {}
         self._assigned_by_hand: list[TopicPartition] = []
         self._topics: list[str] = []
         self._listener: ConsumerRebalanceListener | None = None
-        self._member: groups.Member | None = None
-        self._attending: asyncio.Task[None] | None = None
+        self._turn: groups.GroupTurn | None = None
+        self._waiting: asyncio.Task[None] | None = None  # for its turn
         self._wake = asyncio.Event()  # there may be records to read
-        self._attend_now = asyncio.Event()  # the group, or our place in it, may have changed
-        self._seen_generation = -1
         self._started = self._closed = False
         # FastStream's logging listener asks aiokafka's private parts who this is.
         self._coordinator = SimpleNamespace(member_id=f"{group_id or 'reader'}-{uuid4().hex[:12]}")
@@ -136,7 +125,7 @@ class Consumer:
             self._wake.set()
 
     async def start(self) -> None:
-        """Start; in a group, return when this member has its first partitions.
+        """Start; in a group, begin to read if no other member does, else once it has stopped.
 
         Raises:
             UnknownTopicOrPartitionError: a topic isn't there.
@@ -144,19 +133,12 @@ class Consumer:
         for name in {*self._topics, *(tp.topic for tp in self._assigned_by_hand)}:
             await self._storage.topic(name)
         self._started = True
-        self._storage.watch(self._look)
+        self._storage.watch(self._wake.set)
         self.assign(self._assigned_by_hand)
         if self._topics and self._group_id is not None:
-            self._member = groups.Member(
-                self._coordinator.member_id,
-                self._group_id,
-                self._storage.presence.id,
-                {name: self._storage.topics[name].ids for name in self._topics},
-                self._session_s,
-                self._reset == "latest",
-            )
-            await self._attend()
-            self._attending = asyncio.create_task(self._attend_for_ever(self._member), name="log-attend")
+            self._turn = groups.GroupTurn(self._storage.path, self._group_id)
+            if not await self._take_turn(self._turn, self._group_id):
+                self._waiting = asyncio.create_task(self._wait_for_turn(self._turn, self._group_id), name="log-turn")
         elif self._topics:
             everything = [
                 _Held(TopicPartition(name, number), id_, None)
@@ -170,22 +152,15 @@ class Consumer:
         if self._closed:
             return
         self._closed = True
-        self._storage.unwatch(self._look)
+        self._storage.unwatch(self._wake.set)
         self._wake.set()
-        if self._attending is not None:
-            self._attending.cancel()
-            await asyncio.gather(self._attending, return_exceptions=True)
-        if (member := self._member) is not None:
-            # If this can't be written, the other members notice that the lease has expired or the process is gone.
+        if self._waiting is not None:
+            self._waiting.cancel()
+            await asyncio.gather(self._waiting, return_exceptions=True)
+        if self._turn is not None:
             with suppress(LogUnavailable):
-                await self._storage.submit(lambda transaction: groups.leave(transaction, member))
-                self._storage.step("left")
-                await self._storage.refresh()
-
-    def _look(self) -> None:
-        self._wake.set()
-        if self._group_id is not None and self._seen_generation != self._storage.generations.get(self._group_id):
-            self._attend_now.set()
+                await self._storage.submit(lambda _: None)  # commits on their way come before another one's
+            self._turn.close()
 
     def _open(self) -> None:
         if self._closed or not self._started:
@@ -193,86 +168,36 @@ class Consumer:
 
     # The group
 
-    async def _attend_for_ever(self, member: groups.Member) -> None:
+    async def _take_turn(self, turn: groups.GroupTurn, group: str) -> bool:
+        """Return whether this consumer reads from now on. Its first offsets are stored before."""
+        if not turn.take(groups.Member(self._coordinator.member_id, tuple(self._topics))):
+            return False
+        ids = {
+            id_: TopicPartition(name, number)
+            for name in self._topics
+            for number, id_ in enumerate(self._storage.topics[name].ids)
+        }
+        begin = partial(groups.begin, group=group, partitions=[*ids], at_end=self._reset == "latest")
+        offsets = await self._storage.submit(begin)
+        await self._hold([_Held(tp, id_, offsets[id_]) for id_, tp in ids.items()])
+        return True
+
+    async def _wait_for_turn(self, turn: groups.GroupTurn, group: str) -> None:
         while True:
-            # A third of the session: two beats may be missed, and a neighbour's silent death is noticed.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(member.session_s / 3):
-                    await self._attend_now.wait()
-            self._attend_now.clear()
+            await asyncio.sleep(_TURN_S)
             try:
-                await self._attend()
-            except LogUnavailable as error:
-                log.warning("group_unreachable: %s: %s", member.group, error.sentence)
-
-    async def _attend(self) -> None:
-        member = self._member
-        if member is None:
-            return
-        alive = self._storage.presence.alive
-        while True:
-            standing = await self._storage.submit(
-                lambda transaction: groups.attend(transaction, member, boot_clock(), alive)
-            )
-            await self._storage.refresh()
-            self._seen_generation = standing.generation
-            lost = [
-                held
-                for held in self._held.values()
-                if held.id not in standing.leases or standing.leases[held.id].generation != held.generation
-            ]
-            given_up = [held for held in self._held.values() if held.id in standing.wanted_elsewhere]
-            if lost or given_up:
-                await self._revoke([*lost, *(held for held in given_up if held not in lost)])
-            await self._hold(
-                [
-                    _Held(TopicPartition(name, number), id_, lease.offset, lease.generation)
-                    for name, ids in member.topics.items()
-                    for number, id_ in enumerate(ids)
-                    if (lease := standing.leases.get(id_)) is not None
-                    and id_ not in standing.wanted_elsewhere
-                    and TopicPartition(name, number) not in self._held
-                ]
-            )
-            if not standing.wanted_elsewhere:
-                return
-            let_go = partial(groups.release, member=member, partitions=standing.wanted_elsewhere)
-            await self._storage.submit(let_go)
-
-    async def _revoke(self, going: Sequence[_Held]) -> None:
-        tps = {held.tp for held in going}
-        for held in going:
-            held.hidden = True
-        if self._listener is not None:
-            await self._tell(self._listener.on_partitions_revoked, tps)
-        for tp in tps:
-            self._held.pop(tp, None)
+                if await self._take_turn(turn, group):
+                    return
+            except LogUnavailable as error:  # it has its turn, and tries again
+                log.warning("group_unreachable: %s: %s", group, error.sentence)
 
     async def _hold(self, coming: Sequence[_Held]) -> None:
-        if not coming:
-            return
         self._held.update((held.tp, held) for held in coming)
         if self._listener is not None:
-            for held in coming:
-                held.hidden = True
-            await self._tell(self._listener.on_partitions_assigned, {held.tp for held in coming})
-            for held in coming:
-                held.hidden = False
+            answer = self._listener.on_partitions_assigned({held.tp for held in coming})
+            if answer is not None:
+                await answer
         self._wake.set()
-
-    async def _tell(
-        self, hear: Callable[[set[TopicPartition]], Awaitable[None] | None], tps: set[TopicPartition]
-    ) -> None:
-        try:
-            async with asyncio.timeout(self._revoke_s):
-                answer = hear(tps)
-                if answer is not None:
-                    await answer
-        except TimeoutError:
-            log.warning("rebalance_listener_slow: given up after %g s for %s", self._revoke_s, sorted(tps))
-        except Exception:
-            # As aiokafka's coordinator does: a listener's bug must not stop the group.
-            log.exception("rebalance_listener_failed: %s", sorted(tps))
 
     # Reading
 
@@ -314,7 +239,7 @@ class Consumer:
         wanted = [
             _Want(held.tp, held.id, held.position)
             for held in self._held.values()
-            if not (held.paused or held.hidden or held.failed)
+            if not (held.paused or held.failed)
             and held.position is not None
             and held.position != self._storage.ends.get(held.id)
             and (not partitions or held.tp in partitions)
@@ -335,8 +260,8 @@ class Consumer:
         for want, part in zip(wanted, got, strict=False):
             held = self._held.get(want.tp)
             self._storage.ends[want.id] = max(part.end, self._storage.ends.get(want.id, 0))
-            if held is not before[want.tp] or held.position != want.position or held.paused or held.hidden:
-                continue  # reassigned, sought or paused meanwhile
+            if held is not before[want.tp] or held.position != want.position or held.paused:
+                continue  # assigned again, sought or paused meanwhile
             if part.out_of_range is not None:
                 held.failed = True
                 stray[want.tp] = part.out_of_range
@@ -411,7 +336,7 @@ class Consumer:
         """Store these offsets, or the positions of all partitions, for the group: all or none.
 
         Raises:
-            CommitFailedError: a partition has moved to another member since it was read.
+            CommitFailedError: the partitions were assigned by hand, and the group has a reader.
             IllegalStateError: a partition isn't ours.
             LogUnavailable: nothing was stored.
         """
@@ -423,15 +348,10 @@ class Consumer:
         wanted = {}
         for tp, value in offsets.items():
             offset, metadata = value if isinstance(value, tuple) else (value, "")
-            held = self._mine(tp)
-            wanted[held.id] = (held.generation, offset, metadata)
-        group = self._group_id
-        member = None if self._member is None else self._member.id
-        try:
-            await self._storage.submit(lambda transaction: groups.commit(transaction, group, member, wanted))
-        except CommitFailedError:
-            self._attend_now.set()
-            raise
+            wanted[self._mine(tp).id] = (offset, metadata)
+        alone = nullcontext() if self._turn is not None else groups.at_rest(self._storage.path, self._group_id)
+        with alone:
+            await self._storage.submit(partial(groups.commit, group=self._group_id, offsets=wanted))
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the group's offset of the partition, None if it has none."""

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from uuid import uuid4
 
 from shared.log import LogUnavailable
 from shared.settings import ConfigurationError
@@ -43,13 +42,6 @@ CREATE TABLE partition(
 CREATE TABLE record(
     partition INTEGER NOT NULL, offset INTEGER NOT NULL, time INTEGER NOT NULL,
     key BLOB, headers BLOB NOT NULL, value BLOB, PRIMARY KEY (partition, offset));
-CREATE TABLE consumer_group(name TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE member(
-    id TEXT PRIMARY KEY, consumer_group TEXT NOT NULL, process TEXT NOT NULL, topics TEXT NOT NULL,
-    session_s REAL NOT NULL, expires REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE lease(
-    consumer_group TEXT NOT NULL, partition INTEGER NOT NULL, member TEXT, generation INTEGER NOT NULL,
-    PRIMARY KEY (consumer_group, partition)) WITHOUT ROWID;
 CREATE TABLE committed(
     consumer_group TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL, metadata TEXT NOT NULL,
     PRIMARY KEY (consumer_group, partition)) WITHOUT ROWID;
@@ -176,6 +168,11 @@ class FileLock:
     def unlock(self) -> None:
         fcntl.flock(self.number, fcntl.LOCK_UN)
 
+    def write(self, content: bytes) -> None:
+        """Replace the file's content, for others to read."""
+        os.ftruncate(self.number, 0)
+        os.pwrite(self.number, content, 0)
+
 
 _descriptors: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
@@ -219,40 +216,4 @@ class WriteTurn:
             self._lock.unlock()
 
     def close(self) -> None:
-        self._lock.close()
-
-
-class Presence:
-    """A file that our process keeps locked while it lives. The lock ends with the process, however that ends."""
-
-    def __init__(self, path: Path) -> None:
-        self._folder = path.with_name(path.name + ".members")
-        self._folder.mkdir(exist_ok=True)
-        self.id = uuid4().hex
-        self._lock = FileLock(self._folder / self.id)
-        self._lock.try_lock()  # nobody else knows the name yet
-        for sign in self._folder.iterdir():
-            # Delete the files of killed processes. A young one may belong to a process that is about to lock it.
-            with suppress(FileNotFoundError):
-                if time.time() - sign.stat().st_mtime > 60:
-                    self.alive(sign.name)
-
-    def alive(self, process: str) -> bool:
-        """Return whether the process that signs with this id still runs."""
-        if process == self.id:
-            return True
-        sign = self._folder / process
-        if not sign.exists():
-            return False
-        descriptor = FileLock(sign)
-        try:
-            dead = descriptor.try_lock()
-            if dead:
-                sign.unlink(missing_ok=True)
-        finally:
-            descriptor.close()
-        return not dead
-
-    def close(self) -> None:
-        (self._folder / self.id).unlink(missing_ok=True)
         self._lock.close()

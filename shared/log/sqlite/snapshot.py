@@ -30,9 +30,6 @@ def copy(source: Path, connect: Connect, target: Path, commits: Commits) -> None
             copied.execute("BEGIN IMMEDIATE")
             copied.execute("DELETE FROM committed")
             copied.executemany("INSERT INTO committed VALUES (?, ?, ?, ?)", commits)
-            # The members are processes of the source; a copy has none.
-            copied.execute("DELETE FROM member")
-            copied.execute("UPDATE lease SET member = NULL")
             copied.execute("COMMIT")
     except sqlite3.Error as error:
         raise unavailable(source, error) from error

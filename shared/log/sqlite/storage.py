@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from shared.log import LogUnavailable
 from shared.log.sqlite.age import Reading, boot_id, tick
-from shared.log.sqlite.file import Connect, Presence, WriteTurn, boot_clock, open_reader, open_writer, unavailable
+from shared.log.sqlite.file import Connect, WriteTurn, open_reader, open_writer, unavailable
 from shared.settings import ConfigurationError
 from shared.topics import Topic
 
@@ -26,12 +26,11 @@ T = TypeVar("T")
 Operation = Callable[["Transaction"], T]
 
 # The process may die between any two of these steps; the crash tests kill it at each.
-STEPS = ("begun", "applied", "tails", "committed", "acknowledged", "listed", "swept", "checkpointed", "left")
+STEPS = ("begun", "applied", "tails", "committed", "acknowledged", "listed", "swept", "checkpointed")
 Step = Callable[[str], None]
 
 _GROUP_RECORDS, _GROUP_BYTES = 256, 8 << 20  # largest transaction: bounds memory and the next one's wait
 _POLL_S = 0.075  # interval of looking for other processes' writes
-_HEARTBEAT_S = 2.0  # interval of renewing leases; a session is longer than three of them
 
 
 def wall_clock_ms() -> int:
@@ -106,8 +105,6 @@ class Storage:
         self.moves = 0  # as `Log.moves`
         self.topics: dict[str, KnownTopic] = {}
         self.ends: dict[int, int] = {}  # next offset by partition id, as last seen
-        self.generations: dict[str, int] = {}  # of consumer groups, as last seen
-        self.presence: Presence
         self._boot = boot
         self._connect = connect
         self._queue: deque[_Queued] = deque()
@@ -140,7 +137,6 @@ class Storage:
         self._running = True
         self._writing = asyncio.create_task(self._write_for_ever(), name="log-write")
         self._polling = asyncio.create_task(self._poll_for_ever(), name="log-poll")
-        self._beating = asyncio.create_task(self._beat_for_ever(), name="log-heartbeat")
         await self.refresh()  # last, so that a caller cancelled here can still stop the storage
 
     async def stop(self) -> None:
@@ -148,9 +144,8 @@ class Storage:
         if not self._running:
             return
         self._running = False
-        for task in (self._polling, self._beating):
-            task.cancel()
-        await asyncio.gather(self._polling, self._beating, return_exceptions=True)
+        self._polling.cancel()
+        await asyncio.gather(self._polling, return_exceptions=True)
         self._closing = True
         self._queued.set()
         await asyncio.gather(self._writing, return_exceptions=True)
@@ -171,8 +166,6 @@ class Storage:
                     self._writer = open_writer(self.path, self._connect)
                 undo.callback(self._writer.close)
                 self._reader = open_reader(self.path, self._connect)
-                undo.callback(self._reader.close)
-                self.presence = Presence(self.path)
                 undo.pop_all()
         except sqlite3.Error as error:
             raise unavailable(self.path, error) from error
@@ -186,7 +179,6 @@ class Storage:
             if self._writer is not None:
                 self._writer.close()
         self._writer = None
-        self.presence.close()
         self._turn.close()
 
     # Writing
@@ -375,12 +367,10 @@ class Storage:
         if news is None:
             return
         # Recorded only here: if the caller is cancelled before, the change is reported again.
-        self._seen, self.topics, ends, self.generations = news
+        self._seen, self.topics, ends = news
         self._saw_ends(ends)
 
-    def _news(
-        self, connection: sqlite3.Connection
-    ) -> tuple[int, dict[str, KnownTopic], dict[int, int], dict[str, int]] | None:
+    def _news(self, connection: sqlite3.Connection) -> tuple[int, dict[str, KnownTopic], dict[int, int]] | None:
         version = connection.execute("PRAGMA data_version").fetchone()[0]
         if version == self._seen:
             return None
@@ -405,8 +395,7 @@ class Storage:
                 "SELECT id, name, partitions, cleanup, retention_ms, max_record_bytes, compaction_lag_ms FROM topic"
             )
         }
-        generations = dict(connection.execute("SELECT name, generation FROM consumer_group"))
-        return version, topics, ends, generations
+        return version, topics, ends
 
     async def _poll_for_ever(self) -> None:
         reachable = True
@@ -422,15 +411,3 @@ class Storage:
                 reachable = False
             else:
                 reachable = True
-
-    async def _beat_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(_HEARTBEAT_S)
-            # A lease that can't be renewed expires, as it should; the next heartbeat tries again.
-            with suppress(LogUnavailable):
-                await self.submit(self._renew_leases)
-
-    def _renew_leases(self, transaction: Transaction) -> None:
-        transaction.connection.execute(
-            "UPDATE member SET expires = ? + session_s WHERE process = ?", (boot_clock(), self.presence.id)
-        )

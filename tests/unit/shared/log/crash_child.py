@@ -104,7 +104,7 @@ class Child:
         )
 
     async def join(self) -> None:
-        self.consumer = self.log.consumer(group_id="g", auto_offset_reset="none", session_timeout_ms=600_000)
+        self.consumer = self.log.consumer(group_id="g", auto_offset_reset="none")
         self.consumer.subscribe(["events", "truth"])
         await self.consumer.start()
 

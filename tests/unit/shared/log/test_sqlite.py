@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
-from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from shared.errors import Unavailable
@@ -189,43 +189,6 @@ def test_writers_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         pass
     first.close()
     second.close()
-
-
-class SlowToLetGo(ConsumerRebalanceListener):  # type: ignore[misc]
-    def __init__(self) -> None:
-        self.asked, self.go = asyncio.Event(), asyncio.Event()
-
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        self.asked.set()
-        await self.go.wait()
-
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None: ...
-
-
-async def test_a_partition_that_is_going_is_read_no_more(log: SqliteLog, users: AsyncExitStack) -> None:
-    await log.ensure_topics([Topic(name="pair", partitions=2)])
-    broker = log.broker("test")
-    await broker.start()
-    users.push_async_callback(broker.stop)
-    slow = SlowToLetGo()
-    first, second = log.consumer(group_id="g"), log.consumer(group_id="g")
-    for consumer, listener in ((first, slow), (second, None)):
-        consumer.subscribe(["pair"], listener=listener)
-        await consumer.start()
-        users.push_async_callback(consumer.stop)
-    async with asyncio.timeout(HANG_S):
-        await slow.asked.wait()
-    for route in (b"k0", b"k3"):
-        await publish(broker, "pair", b"", key=b"k", route=route)
-
-    read = await first.getmany(timeout_ms=0)
-    assert len(read) == 1
-    assert second.assignment() == frozenset()
-
-    slow.go.set()
-    async with asyncio.timeout(HANG_S):
-        other = await second.getone()
-    assert TopicPartition("pair", other.partition) not in read
 
 
 async def test_one_refused_operation_leaves_the_others_of_its_group(log: SqliteLog) -> None:
