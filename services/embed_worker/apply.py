@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
@@ -21,23 +22,15 @@ Load = Callable[[], Awaitable[tuple[Chunk, ...]]]  # returns a version's chunks
 SLICE = 64  # chunks embedded and written at a time; after a crash written slices aren't embedded again
 
 
+@dataclass(frozen=True, kw_only=True)
 class Apply:
     """Applies versions to one generation's index. Every call is idempotent."""
 
-    def __init__(
-        self,
-        *,
-        index: Index,
-        vectors: Vectors,
-        bm25: Bm25,
-        publish: Publish,
-        statuses: Statuses,
-    ) -> None:
-        self._index = index
-        self._vectors = vectors
-        self._bm25 = bm25
-        self._publish = publish
-        self._statuses = statuses
+    index: Index
+    vectors: Vectors
+    bm25: Bm25
+    publish: Publish
+    statuses: Statuses
 
     async def __call__(self, document: DocumentVersion, load: Load, attempt: int = 0, seen: Seen | None = None) -> None:
         """Make the version answer, unless a newer one does; then `load`, which returns its chunks, isn't called.
@@ -54,7 +47,7 @@ class Apply:
         while step is not SwitchStep.END:
             match step:
                 case SwitchStep.FENCE:
-                    standing = await self._index.head(document.document_id)
+                    standing = await self.index.head(document.document_id)
                     head = standing.version if standing else None
                     if standing and standing.version < document.version:
                         older.add(standing.version)
@@ -62,13 +55,13 @@ class Apply:
                     count = await self._put(document, standing, load, attempt)
                 case SwitchStep.SWITCH:
                     first = standing is None
-                    head = (await self._index.switch(head_of(document, count), attempt, first=first)).version
+                    head = (await self.index.switch(head_of(document, count), attempt, first=first)).version
                 case SwitchStep.FORGET:
                     seen = await self._forget(document, seen, older)
                 case SwitchStep.DELETE if older:  # most documents are new, and a look-up is cheaper than a delete
-                    await self._index.delete_below(document.document_id, document.version)
+                    await self.index.delete_below(document.document_id, document.version)
                 case SwitchStep.FINISH:
-                    await self._statuses.applied(document, count, older, seen)
+                    await self.statuses.applied(document, count, older, seen)
                 case SwitchStep.WITHDRAW | SwitchStep.REFUSED:
                     await self._take_back(document, attempt, overtaken=step is SwitchStep.WITHDRAW)
             step = advance(step, document.version, head)
@@ -77,7 +70,7 @@ class Apply:
         """Write the missing points and return how many the version has."""
         # A complete version is kept: another chunker may have cut it, and both kinds must not mix.
         if standing is not None and standing.version == document.version:
-            there = await self._index.version_points(document.document_id, document.version)
+            there = await self.index.version_points(document.document_id, document.version)
             if there == standing.chunk_count:
                 return there
         chunks, found = await load(), False
@@ -86,19 +79,19 @@ class Apply:
             part = chunks[slice_]
             ids = [point_id(document.document_id, document.version, chunk.order) for chunk in part]
             # After a crash nothing is embedded twice. Points with another text are of an undecided reading (ADR 0006).
-            present = await self._index.present(ids, attempt)
+            present = await self.index.present(ids, attempt)
             found = found or bool(present)
             if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:
                 continue
-            sparse = await self._bm25.documents([sparse_text(document, chunk) for chunk in part])
-            async with self._vectors.of(document.tenant, part) as dense:
-                precision = self._index.generation.vectors
+            sparse = await self.bm25.documents([sparse_text(document, chunk) for chunk in part])
+            async with self.vectors.of(document.tenant, part) as dense:
+                precision = self.index.generation.vectors
                 make = partial(chunk_points, document, chunks, slice_, dense, sparse, precision=precision)
                 # Metadata of prepared chunks may take 50 ms.
                 points = await asyncio.to_thread(make) if any(chunk.metadata for chunk in part) else make()
-                await self._index.put(points, attempt)
-        if found and await self._index.version_points(document.document_id, document.version) > len(chunks):
-            await self._index.delete_from(document.document_id, document.version, len(chunks))
+                await self.index.put(points, attempt)
+        if found and await self.index.version_points(document.document_id, document.version) > len(chunks):
+            await self.index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)
 
     async def _forget(self, document: DocumentVersion, seen: Seen | None, older: set[int]) -> Seen:
@@ -107,28 +100,28 @@ class Apply:
         Return the entry with that list: `seen`, if it knows the version, else as it is now.
         """
         if seen is None or not _knows(seen.entry, document.version):
-            seen = await self._statuses.seen(document)
+            seen = await self.statuses.seen(document)
         older |= published_below(seen.entry, document.version)
         for version in sorted(older):
-            await tombstone(self._publish, document.document_id, version)
+            await tombstone(self.publish, document.document_id, version)
         return seen
 
     async def _take_back(self, document: DocumentVersion, attempt: int, *, overtaken: bool) -> None:
         """Delete the points of a version that a newer one has overtaken, or that another worker has withdrawn."""
         if overtaken:
-            await self._index.delete_version(document.document_id, document.version)
-            await tombstone(self._publish, document.document_id, document.version)
+            await self.index.delete_version(document.document_id, document.version)
+            await tombstone(self.publish, document.document_id, document.version)
             return
         # A failed version stays in the truth, so that it can be redriven.
-        if not await self._statuses.ended(document):
+        if not await self.statuses.ended(document):
             raise Rejected(f"version {document.version} was withdrawn by another worker", "withdrawn")
-        await self._index.delete_attempts(document.document_id, document.version, attempt)
+        await self.index.delete_attempts(document.document_id, document.version, attempt)
 
     async def fail(self, document: DocumentVersion, *, error: str, code: str, attempt: int = 0) -> None:
         """Withdraw the version and write that it failed, unless it answers completely already."""
         answering = await self.withdraw(document, attempt)
-        await self._statuses.failed(document, answering, error=error, code=code)
-        await self._statuses.forget_surplus(document, self._index)
+        await self.statuses.failed(document, answering, error=error, code=code)
+        await self.statuses.forget_surplus(document, self.index)
 
     async def withdraw(self, document: DocumentVersion, attempt: int = 0) -> Head | None:
         """Delete the points of a version that failed, unless it answers completely already; then return its head.
@@ -136,14 +129,14 @@ class Apply:
         The head is marked first: another worker that has written the points, too, can't switch to them any more.
         Points of a later redrive stay.
         """
-        head = await self._index.withdraw(head_of(document, 0), attempt)
+        head = await self.index.withdraw(head_of(document, 0), attempt)
         if head.version != document.version:
-            await self._index.delete_attempts(document.document_id, document.version, attempt)
+            await self.index.delete_attempts(document.document_id, document.version, attempt)
             # Once the failure is written, nobody looks for the points again. So their deletion must be on disk before
             # it.
-            await self._index.flush()
+            await self.index.flush()
             return None
-        return await self._index.answering(document.document_id, document.version)
+        return await self.index.answering(document.document_id, document.version)
 
 
 def _knows(entry: Entry | None, version: int) -> bool:

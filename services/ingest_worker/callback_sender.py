@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -149,34 +150,25 @@ def _failed(url: str, response: httpx.Response) -> FailedTry | None:
     return FailedTry(sentence, again_s=seconds_of(response.headers.get("retry-after", "")) or 0.0)
 
 
+@dataclass(kw_only=True)
 class CallbackSender:
     """Makes the callbacks that are due. Any number of workers may do so: each callback is claimed by one at a time."""
 
-    def __init__(
-        self,
-        *,
-        callbacks: Callbacks,
-        ledger: Ledger,
-        post: Post,
-        secret: bytes,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        pauses_s: tuple[float, ...] = PAUSES_S,
-        poll_s: float = POLL_S,
-    ) -> None:
-        """Take the parts; `clock` gives ms since 1970, `pauses_s` are the seconds between tries."""
-        self._callbacks = callbacks
-        self._ledger = ledger
-        self._post = post
-        self._secret = secret
-        self._clock = clock
-        self._pauses_s = pauses_s
-        self._poll_s = poll_s
+    callbacks: Callbacks
+    ledger: Ledger
+    post: Post
+    secret: bytes = field(repr=False)
+    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # ms since 1970
+    pauses_s: tuple[float, ...] = PAUSES_S  # between tries
+    poll_s: float = POLL_S
+
+    def __post_init__(self) -> None:
         self._hosts = Hosts(at_once=AT_ONCE_PER_HOST, delay_s=0.0, turn_s=TURN_S)
         self._expected: dict[tuple[str, LogPosition], str] = {}  # ids of callbacks, until the notice of the end
         self._hot: dict[str, str] = {}  # ids to look at now, in their order, with their tenants
         self._under_way: dict[asyncio.Task[None], Callback] = {}
         self._woken = asyncio.Event()
-        callbacks.registered = self._expect
+        self.callbacks.registered = self._expect
 
     def heard(self, notice: StatusNotice) -> None:
         """Check the callback of the notice's submission at once, if this process registered it."""
@@ -193,7 +185,7 @@ class CallbackSender:
                 self._woken.clear()
                 await self._again(self._look)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._poll_s):
+                    async with asyncio.timeout(self.poll_s):
                         await self._woken.wait()
         finally:
             for task in self._under_way:
@@ -205,7 +197,7 @@ class CallbackSender:
         async def waiting() -> None:
             after: str | None = None
             while True:
-                page, after = await self._callbacks.waiting(after)
+                page, after = await self.callbacks.waiting(after)
                 self._hot |= {each.id: each.tenant for each in page}
                 if after is None:
                     return
@@ -220,7 +212,7 @@ class CallbackSender:
             full = tuple(tenant for tenant, count in of_tenant.items() if count >= AT_ONCE_PER_TENANT)
             wanted = (id_ for id_, tenant in self._hot.items() if tenant not in full and id_ not in running)
             hot = {id_: self._hot.pop(id_) for id_ in [*islice(wanted, free)]}
-            found = await (self._callbacks.get([*hot]) if hot else self._callbacks.due(AT_ONCE, besides=full))
+            found = await (self.callbacks.get([*hot]) if hot else self.callbacks.due(AT_ONCE, besides=full))
             begun = len(running)
             for each in found:
                 if each.next is None or each.id in running or len(running) >= AT_ONCE:
@@ -257,10 +249,10 @@ class CallbackSender:
                 log.info("callbacks_wait", reason=error.sentence)
                 await asyncio.sleep(AGAIN_S)
                 with suppress(Unavailable):
-                    await self._callbacks.create()
+                    await self.callbacks.create()
 
     async def _one(self, seen: Callback) -> None:
-        claimed = await self._callbacks.change(seen, next=self._clock() + LEASE_MS)
+        claimed = await self.callbacks.change(seen, next=self.clock() + LEASE_MS)
         if claimed is None:
             return
         ended = await self._ended(claimed)
@@ -272,21 +264,21 @@ class CallbackSender:
         if callback.end is not None:
             return callback
         self._expect(callback)  # before the look, so that a notice during it counts
-        entry = await self._ledger.get(callback.document_id)
+        entry = await self.ledger.get(callback.document_id)
         if entry is not None and entry.erased and older(callback.place, entry.accepted.place):
-            await self._callbacks.forget(callback)
+            await self.callbacks.forget(callback)
             return None
         last = None if entry is None else entry.end_of(callback.place)
         if entry is None or last is None:
             first, longest = LOOK_AGAIN_MS
             pause = min(first << min(callback.looks, 10), longest)
-            await self._callbacks.change(callback, next=self._clock() + pause, looks=callback.looks + 1)
+            await self.callbacks.change(callback, next=self.clock() + pause, looks=callback.looks + 1)
             return None
         self._expected.pop((callback.document_id, callback.place), None)
         if last.moved_to is not None:  # the submission under the other name has a callback of its own
-            await self._callbacks.forget(callback)
+            await self.callbacks.forget(callback)
             return None
-        return await self._callbacks.change(callback, state="sending", end=end_of(entry, last))
+        return await self.callbacks.change(callback, state="sending", end=end_of(entry, last))
 
     async def _try(self, callback: Callback) -> None:
         end = callback.end
@@ -294,43 +286,43 @@ class CallbackSender:
         host = f"{callback.tenant} {origin(callback.url)}"  # of this tenant: another one's slow path is its own
         try:
             async with self._hosts.turn(host, callback.tenant):
-                token = submission_token(self._secret, callback.tenant, callback.place)
+                token = submission_token(self.secret, callback.tenant, callback.place)
                 body = body_of(callback, end, token)
-                key = callback_key(self._secret, callback.tenant)
-                headers = signed_headers(key, token, self._clock() // 1000, body)
-                failed = await self._post(callback.tenant, callback.url, body, headers)
+                key = callback_key(self.secret, callback.tenant)
+                headers = signed_headers(key, token, self.clock() // 1000, body)
+                failed = await self.post(callback.tenant, callback.url, body, headers)
                 if failed is not None and failed.away:
                     self._hosts.away(host, callback.tenant, failed.sentence, failed.again_s)
         except Busy:
             await self._postponed(callback, POSTPONED_S)
             return
         except Rejected as error:  # the host is paused
-            await self._postponed(callback, self._poll_s, error.sentence)
+            await self._postponed(callback, self.poll_s, error.sentence)
             return
-        tries, now = callback.tries + 1, self._clock()
+        tries, now = callback.tries + 1, self.clock()
         if failed is None:
             log.info("callback_delivered", document_id=callback.document_id, tries=tries)
-            await self._callbacks.change(callback, state="delivered", next=None, over=now, tries=tries, error=None)
+            await self.callbacks.change(callback, state="delivered", next=None, over=now, tries=tries, error=None)
             return
-        over = failed.final or tries > len(self._pauses_s) or now - end.at > MOST_AGE_MS
+        over = failed.final or tries > len(self.pauses_s) or now - end.at > MOST_AGE_MS
         log.info("callback_failed", document_id=callback.document_id, tries=tries, over=over, reason=failed.sentence)
         if over:
-            await self._callbacks.change(
+            await self.callbacks.change(
                 callback, state="failed", next=None, over=now, tries=tries, error=failed.sentence
             )
             return
-        pause_ms = int(max(self._pauses_s[tries - 1], min(failed.again_s, self._pauses_s[-1])) * 1000)
-        await self._callbacks.change(callback, next=now + pause_ms, tries=tries, error=failed.sentence)
+        pause_ms = int(max(self.pauses_s[tries - 1], min(failed.again_s, self.pauses_s[-1])) * 1000)
+        await self.callbacks.change(callback, next=now + pause_ms, tries=tries, error=failed.sentence)
 
     async def _postponed(self, callback: Callback, pause_s: float, error: str | None = None) -> None:
         """Postpone the callback without counting a try; give it up if it is too old."""
-        now = self._clock()
+        now = self.clock()
         assert callback.end is not None
         error = error or callback.error
         if now - callback.end.at > MOST_AGE_MS:
-            await self._callbacks.change(callback, state="failed", next=None, over=now, error=error)
+            await self.callbacks.change(callback, state="failed", next=None, over=now, error=error)
         else:
-            await self._callbacks.change(callback, next=now + int(pause_s * 1000), error=error)
+            await self.callbacks.change(callback, next=now + int(pause_s * 1000), error=error)
 
     def _expect(self, callback: Callback) -> None:
         if len(self._expected) < MOST_EXPECTED:
@@ -340,4 +332,4 @@ class CallbackSender:
         """Every hour, delete callbacks that were delivered or given up long ago."""
         while True:
             await asyncio.sleep(CLEAN_EVERY_S)
-            await self._again(self._callbacks.forget_old)
+            await self._again(self.callbacks.forget_old)

@@ -5,6 +5,7 @@ A version that can never answer is removed from the truth instead (ADR 0007), so
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -30,35 +31,23 @@ from shared.topics import chunks_topic
 log = structlog.get_logger(__name__)
 
 
+@dataclass(kw_only=True)
 class Chunking:
     """Handles records of documents.extracted for one generation. Idempotent."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        index: Index,
-        blobs: Blobs,
-        parsers: ParserPool,
-        tokens: TokenCounter,
-        publish: Publish,
-        statuses: Statuses,
-        room: MemoryBudget,
-        limit: RateLimit | None = None,
-        past: PastTruth | None = None,
-    ) -> None:
-        """Take the parts. `limit` slows a build down; `past` is given where the generation shows a past moment."""
-        self._ledger = ledger
-        self._index = index
-        self._generation = index.generation
-        self._blobs = blobs
-        self._parsers = parsers
-        self._tokens = tokens
-        self._publish = publish
-        self._statuses = statuses
-        self._room = room
-        self._limit = limit
-        self._past = past
+    ledger: Ledger
+    index: Index
+    blobs: Blobs
+    parsers: ParserPool
+    tokens: TokenCounter
+    publish: Publish
+    statuses: Statuses
+    room: MemoryBudget
+    limit: RateLimit | None = None  # slows a build down
+    past: PastTruth | None = None  # where the generation shows a past moment
+
+    def __post_init__(self) -> None:
+        self._generation = self.index.generation
 
     async def __call__(self, record: Record) -> None:
         """Chunk one version.
@@ -67,26 +56,24 @@ class Chunking:
             Rejected: the text has no chunk, or its blob is missing or altered.
             Unavailable: a component is unavailable; call again.
         """
-        if self._past is not None and not await self._past.shows(record):
+        if self.past is not None and not await self.past.shows(record):
             return
         if record.value is None:  # the tombstone of a version that was removed from the truth
             return
         event = decode(record.value, DocumentExtracted)
         document = event.document
-        if self._limit is not None:
-            await self._limit.turn(record)
+        if self.limit is not None:
+            await self.limit.turn(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
-        head, entry = await asyncio.gather(
-            self._index.head(document.document_id), self._ledger.get(document.document_id)
-        )
+        head, entry = await asyncio.gather(self.index.head(document.document_id), self.ledger.get(document.document_id))
         if await self._overtaken(document, head, entry):
-            await tombstone(self._publish, document.document_id, document.version)
+            await tombstone(self.publish, document.document_id, document.version)
             log.info("version_overtaken", document_id=document.document_id, version=document.version)
             return
-        if not redriven(record) and await self._statuses.has_failed(document, entry):
+        if not redriven(record) and await self.statuses.has_failed(document, entry):
             log.info("version_failed_before", document_id=document.document_id, version=document.version)
             return
-        async with self._room.taken(document.text_size if event.text is None else 0):
+        async with self.room.taken(document.text_size if event.text is None else 0):
             await self._chunk(event, redriven(record), extracted_at=record.timestamp)
 
     async def _overtaken(self, document: DocumentVersion, head: Head | None, entry: Entry | None) -> bool:
@@ -100,19 +87,19 @@ class Chunking:
             return True
         if entry is not None and entry.was_forgotten(document.version):
             return True
-        return await self._statuses.overtaken(document)
+        return await self.statuses.overtaken(document)
 
     async def _chunk(self, event: DocumentExtracted, headers: Mapping[str, str], *, extracted_at: int) -> None:
         document = msgspec.structs.replace(event.document, extracted_at=extracted_at)
         chunks: tuple[Chunk, ...] = ()
         if not document.deleted:
             if event.prepared:
-                chunks = await self._parsers.from_prepared(
-                    document, await prepared_chunks_of(event, self._blobs), self._tokens
+                chunks = await self.parsers.from_prepared(
+                    document, await prepared_chunks_of(event, self.blobs), self.tokens
                 )
             else:
-                chunks = await self._parsers.chunk(
-                    document, await text_of(event, self._blobs), event.pages, self._generation, self._tokens
+                chunks = await self.parsers.chunk(
+                    document, await text_of(event, self.blobs), event.pages, self._generation, self.tokens
                 )
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
@@ -137,17 +124,17 @@ class Chunking:
         except Rejected:
             return
         document = event.document
-        answering = await self._index.answering(document.document_id, document.version)
-        await self._statuses.failed(document, answering, error=sentence, code=code)
-        await self._statuses.forget_surplus(document, self._index)
+        answering = await self.index.answering(document.document_id, document.version)
+        await self.statuses.failed(document, answering, error=sentence, code=code)
+        await self.statuses.forget_surplus(document, self.index)
 
     async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...], headers: Mapping[str, str]) -> None:
         document = msgspec.structs.replace(document, given=None, reading=None, body=None)  # not needed here
         many = await json_of(chunks)
         if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
-            blob = await self._blobs.put(document.tenant, document.document_id, many)
+            blob = await self.blobs.put(document.tenant, document.document_id, many)
             value = encode(DocumentChunked(document=document, blob=blob))
         else:
             value = encode(DocumentChunked(document=document, chunks=chunks))
         key = document.document_id.encode()
-        await self._publish(chunks_topic(self._generation.id), value, key=key, headers=headers)
+        await self.publish(chunks_topic(self._generation.id), value, key=key, headers=headers)

@@ -1,6 +1,7 @@
 """Follows the links of a fetched page: submits the pages found, as `crawl` says, and obeys the page's directives."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -22,28 +23,26 @@ log = structlog.get_logger(__name__)
 _AT_ONCE: Final = 50  # pages of a crawl that are published concurrently
 
 
+@dataclass(frozen=True, kw_only=True)
 class Crawler:
     """Submits the pages that a crawled page leads to."""
 
-    def __init__(
-        self, *, ledger: Ledger, reader: ContentReader, fetch: Fetch, publish: Publish, bounds: crawl.Bounds
-    ) -> None:
-        self._ledger = ledger
-        self._reader = reader
-        self._fetch = fetch
-        self._publish = publish
-        self._bounds = bounds
+    ledger: Ledger
+    reader: ContentReader
+    fetch: Fetch
+    publish: Publish
+    bounds: crawl.Bounds
 
     async def follow(self, submitted: DocumentSubmitted, place: LogPosition, content: Content) -> Extraction | None:
         """Submit the pages that the page leads to, and return its extraction; None where the crawl ends here."""
         page = content.page
         if page is None or submitted.crawl is None or not submitted.leads_on:
             return None
-        goes_on = crawl.begun(submitted.crawl, place, page.url, self._bounds)
-        extraction = await self._reader.extract(submitted, content)
+        goes_on = crawl.begun(submitted.crawl, place, page.url, self.bounds)
+        extraction = await self.reader.extract(submitted, content)
         depths: dict[str, int] = {}
         if goes_on.sitemap:
-            listed = await self._fetch.listed(page, goes_on.pages or 0, tenant=submitted.tenant)
+            listed = await self.fetch.listed(page, goes_on.pages or 0, tenant=submitted.tenant)
             depths = dict.fromkeys(crawl.addresses(listed, page.url, goes_on), goes_on.depth)
         if goes_on.depth and extraction is not None and "nofollow" not in self._directives(page, extraction):
             for address in crawl.addresses(extraction.links, page.url, goes_on):
@@ -51,7 +50,7 @@ class Crawler:
         for itself in (page.url, submitted.path, canonical(submitted.url or page.url)):
             depths.pop(itself, None)
         names = [document_id(submitted.tenant, submitted.source, address) for address in depths]
-        entries = await asyncio.gather(*map(self._ledger.get, names))
+        entries = await asyncio.gather(*map(self.ledger.get, names))
         new = {
             address: depth
             for (address, depth), entry in zip(depths.items(), entries, strict=True)
@@ -70,9 +69,9 @@ class Crawler:
             raise Rejected(f"{page.url} was found by a crawl and asks robots not to index it", "noindex")
 
     async def _submit(self, found: DocumentSubmitted) -> None:
-        await self._publish(SUBMITTED, encode(found), key=found.document_id.encode())
+        await self.publish(SUBMITTED, encode(found), key=found.document_id.encode())
 
     def _directives(self, page: FetchedPage, extraction: Extraction | None) -> frozenset[str]:
         """Return the page's known robots directives; empty if they are ignored by setting."""
         values = [*page.robots, *(extraction.robots if extraction else ())]
-        return robots.directives(values) if self._bounds.robots else frozenset()
+        return robots.directives(values) if self.bounds.robots else frozenset()

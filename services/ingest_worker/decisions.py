@@ -1,5 +1,6 @@
 """Writes to the ledger what `accept` decides: acceptances, conflicts, refusals, failures."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,25 +24,23 @@ from shared.topics import SUBMITTED
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Decisions:
     """The decisions about submissions, each written in a conditional write to the document's ledger entry."""
 
-    def __init__(
-        self, *, ledger: Ledger, index: Index, blobs: Blobs, publish: Publish, statuses: Statuses, moves: int = 0
-    ) -> None:
-        self._moves = moves
-        self._ledger = ledger
-        self._index = index
-        self._blobs = blobs
-        self._publish = publish
-        self._statuses = statuses
+    ledger: Ledger
+    index: Index
+    blobs: Blobs
+    publish: Publish
+    statuses: Statuses
+    moves: int = 0
 
     async def answering(self, name: str) -> IndexedVersion | None:
         """Return the document's state in the serving index; None where the index doesn't know it."""
-        head = await self._index.head(name)
+        head = await self.index.head(name)
         if head is None:
             return None
-        whole = head.deleted or await self._index.points(name) == head.chunk_count
+        whole = head.deleted or await self.index.points(name) == head.chunk_count
         return IndexedVersion(
             version=head.version,
             deleted=head.deleted,
@@ -76,7 +75,7 @@ class Decisions:
                 return None
             return with_forwarded(decision.entry, submission.source_record)
 
-        await self._ledger.update_seen(submission.document_id, entry, transition)
+        await self.ledger.update_seen(submission.document_id, entry, transition)
         return decision
 
     async def end_conflict(self, submitted: DocumentSubmitted, submission: Submission, body: bytes | None) -> None:
@@ -89,19 +88,19 @@ class Decisions:
             )
             if renamed.blob is not None:  # a blob belongs to one document, so the new one needs its own
                 renamed = msgspec.structs.replace(renamed, blob=None, content=body)
-            value = await submission_value(renamed, self._blobs)
-            sent = await self._publish(SUBMITTED, value, key=renamed.document_id.encode())
-            moved_to = MovedTo(document_id=renamed.document_id, place=sent_position(sent, self._moves))
+            value = await submission_value(renamed, self.blobs)
+            sent = await self.publish(SUBMITTED, value, key=renamed.document_id.encode())
+            moved_to = MovedTo(document_id=renamed.document_id, place=sent_position(sent, self.moves))
 
         def ends(seen: Entry | None) -> Entry | None:
             if seen is None or accept.late(seen, submission.place) or seen.ended(submission.place):
                 return None
             return with_forwarded(accept.in_conflict(seen, submission, moved_to), submission.source_record)
 
-        entry = await self._ledger.update(submission.document_id, ends)
+        entry = await self.ledger.update(submission.document_id, ends)
         log.info("submission_in_conflict", document_id=submission.document_id, asked=submission.on_conflict)
         if entry is not None:
-            await self._statuses.notify(entry)
+            await self.statuses.notify(entry)
 
     async def repeat(self, submitted: DocumentSubmitted, place: LogPosition) -> None:
         """Record that the submission is a copy of one that was forwarded before."""
@@ -112,10 +111,10 @@ class Decisions:
                 return None
             return accept.repeated(seen, submission)
 
-        entry = await self._ledger.update(submitted.document_id, repeats)
+        entry = await self.ledger.update(submitted.document_id, repeats)
         log.info("submission_repeated", document_id=submitted.document_id)
         if entry is not None:
-            await self._statuses.notify(entry)
+            await self.statuses.notify(entry)
 
     async def refuse_patch(
         self, submitted: DocumentSubmitted, place: LogPosition, source_record: Forwarded | None
@@ -133,7 +132,7 @@ class Decisions:
             why = accept.unpatchable(seen, place, submitted.if_version)
             return None if why is None else with_forwarded(accept.refused(seen, submission, *why), source_record)
 
-        entry = await self._ledger.update(submitted.document_id, refuses)
+        entry = await self.ledger.update(submitted.document_id, refuses)
         if entry is None:
             raise Rejected(
                 f"the metadata of {submitted.source}/{submitted.path} can't change: there is no such document",
@@ -141,7 +140,7 @@ class Decisions:
             )
         if not entry.ended(place):
             return False
-        await self._statuses.notify(entry)
+        await self.statuses.notify(entry)
         return True
 
     async def fail(
@@ -162,10 +161,10 @@ class Decisions:
             failed = accept.fail(seen, submission, sentence, code)
             return None if failed is None else with_forwarded(failed, source_record)
 
-        entry = await self._ledger.update(submitted.document_id, fails)
+        entry = await self.ledger.update(submitted.document_id, fails)
         if entry is not None:
-            await self._statuses.notify(entry)
-            await forget_surplus(self._index, self._ledger, self._publish, entry.document_id)
+            await self.statuses.notify(entry)
+            await forget_surplus(self.index, self.ledger, self.publish, entry.document_id)
 
 
 def submission_at(

@@ -6,6 +6,7 @@ ledger, and `version_publisher` publishes the version.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from uuid import UUID
 
 import msgspec
@@ -53,36 +54,36 @@ log = structlog.get_logger(__name__)
 REKEYED = "sluice-rekeyed"
 
 
+@dataclass(kw_only=True)
 class Ingest:
     """Handles records of documents.submitted. Idempotent."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        index: Index,
-        blobs: Blobs,
-        parsers: ParserPool,
-        publish: Publish,
-        statuses: Statuses,
-        partition_of: Callable[[bytes], Awaitable[int]],
-        room: MemoryBudget,
-        fetch: Fetch,
-        bounds: crawl.Bounds = crawl.Bounds(),  # noqa: B008 - frozen
-        callbacks: Callbacks | None = None,
-        moves: int = 0,
-    ) -> None:
-        self._ledger = ledger
-        self._callbacks = callbacks
-        self._blobs = blobs
-        self._publish = publish
-        self._statuses = statuses
-        self._partition_of = partition_of
-        self._room = room
-        self._reader = ContentReader(blobs=blobs, fetch=fetch, parsers=parsers)
-        self._crawler = Crawler(ledger=ledger, reader=self._reader, fetch=fetch, publish=publish, bounds=bounds)
+    ledger: Ledger
+    index: Index
+    blobs: Blobs
+    parsers: ParserPool
+    publish: Publish
+    statuses: Statuses
+    partition_of: Callable[[bytes], Awaitable[int]]
+    room: MemoryBudget
+    fetch: Fetch
+    bounds: crawl.Bounds = crawl.Bounds()  # noqa: RUF009 - frozen
+    callbacks: Callbacks | None = None
+    moves: int = 0
+
+    def __post_init__(self) -> None:
+        blobs, publish = self.blobs, self.publish
+        self._reader = ContentReader(blobs=blobs, fetch=self.fetch, parsers=self.parsers)
+        self._crawler = Crawler(
+            ledger=self.ledger, reader=self._reader, fetch=self.fetch, publish=publish, bounds=self.bounds
+        )
         self._decisions = Decisions(
-            ledger=ledger, index=index, blobs=blobs, publish=publish, statuses=statuses, moves=moves
+            ledger=self.ledger,
+            index=self.index,
+            blobs=blobs,
+            publish=publish,
+            statuses=self.statuses,
+            moves=self.moves,
         )
         self._versions = VersionPublisher(blobs=blobs, publish=publish)
 
@@ -97,7 +98,7 @@ class Ingest:
         check_names(submitted)
         name = submitted.document_id
         try:
-            async with self._room.taken(submitted.blob.size if submitted.blob else 0):
+            async with self.room.taken(submitted.blob.size if submitted.blob else 0):
                 refetch = False
                 while not await self._take(record, submitted, name, refetch=refetch):
                     refetch = True
@@ -112,7 +113,7 @@ class Ingest:
         It isn't done if its page was reported unchanged, but the version with that content no longer answers; nor if
         it keeps something of a version that has been replaced meanwhile. With `refetch` the page is fetched in full.
         """
-        entry, place = await self._ledger.get(name), position_of(record)
+        entry, place = await self.ledger.get(name), position_of(record)
         if entry is not None and entry.tenant != submitted.tenant:
             raise Rejected(f"document {name} does not belong to the tenant {submitted.tenant!r}", "foreign")
         # Before the body is read or published under another key: an erased document's body is gone.
@@ -122,7 +123,7 @@ class Ingest:
             log.info("submission_superseded", document_id=name)
             return True
         if entry is not None and not redrives_of(record) and accept.settled(entry, place):
-            await self._statuses.notify_end(entry, place)  # a crash may have come before the notice
+            await self.statuses.notify_end(entry, place)  # a crash may have come before the notice
             log.info("submission_ended_before", document_id=name)
             return True
         source_record = _source_record(record)
@@ -149,14 +150,14 @@ class Ingest:
         place = position_of(record)
         # A replay of older submissions makes no callbacks; those of younger ones are still in the store.
         replayed = record.timestamp - place.time > KEPT_MS
-        if self._callbacks is None or submitted.callback_url is None or submitted.erases or replayed:
+        if self.callbacks is None or submitted.callback_url is None or submitted.erases or replayed:
             return
         url, refused = submitted.callback_url, None
         try:
             url = canonical(url)
         except Rejected as error:  # of a foreign producer; the doors refuse such a URL
             refused = error.sentence
-        await self._callbacks.register(submitted.document_id, submitted.tenant, place, url, refused=refused)
+        await self.callbacks.register(submitted.document_id, submitted.tenant, place, url, refused=refused)
 
     async def _take_content(
         self,
@@ -220,7 +221,7 @@ class Ingest:
             case Superseded():
                 log.info("submission_superseded", document_id=name)
             case Unchanged(entry):
-                await self._statuses.notify(entry)
+                await self.statuses.notify(entry)
             case Joined(entry):
                 log.info("submission_joined", document_id=name, version=entry.accepted.version)
 
@@ -244,7 +245,7 @@ class Ingest:
     async def _submitted(self, record: Record) -> DocumentSubmitted:
         """Return the record's message; a null record under the id of a known document is a deletion."""
         if record.value is None and (id_ := _document_key(record)) is not None:
-            entry = await self._ledger.get(id_)
+            entry = await self.ledger.get(id_)
             if entry is not None:
                 return deletion(entry)
         return submission_of(record)
@@ -254,7 +255,7 @@ class Ingest:
         key = name.encode()
         if header(record, REKEYED) is not None:
             return False
-        if record.key == key and record.partition == await self._partition_of(key):
+        if record.key == key and record.partition == await self.partition_of(key):
             return False
         await self._sent_on(record, submitted)
         log.info("record_rekeyed", document_id=name, partition=record.partition, offset=record.offset)
@@ -269,8 +270,8 @@ class Ingest:
         # Our headers replace the record's, so what they say must go into the value; and they add to its size, which
         # the topic limits.
         if value is None or needs_headers(record) or len(value) > CLAIM_CHECK_BYTES:
-            value = await submission_value(submitted, self._blobs)
-        await self._publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
+            value = await submission_value(submitted, self.blobs)
+        await self.publish(SUBMITTED, value, key=submitted.document_id.encode(), headers=headers)
 
 
 def _named(record: Record) -> DocumentSubmitted:

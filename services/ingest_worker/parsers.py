@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -113,6 +114,7 @@ def alone(handle: Handle) -> Handle:
     return handle_alone
 
 
+@dataclass
 class ParserPool:
     """Parses files in at most `size` processes at a time. Waiting tenants take turns, each with its oldest file.
 
@@ -131,36 +133,26 @@ class ParserPool:
     stopped, and starts over when a process is free for it.
     """
 
-    def __init__(
-        self,
-        size: int,
-        *,
-        cpu_s: float = 10.0,
-        wall_factor: float = limits.WALL_FACTOR,
-        patience_s: float = 2.0,
-        again_s: float = _AGAIN_S,
-        memory_mb: int = 512,
-        image_memory_mb: int = 1200,
-        most_text: int = limits.MOST_TEXT,
-        kept: int = 6,
-        confined: bool = True,
-        program: str = parser_child.__name__,
-    ) -> None:
-        """Take the limits, and the module to run as a parser."""
-        if size < 1:
-            raise ValueError(f"parsers {size} must be at least 1")
-        self._cpu_s = cpu_s
-        self._wall_factor = wall_factor
-        self._patience_s = patience_s
-        self._again_s = again_s
-        self._memory = _Memory(memory_mb << 20, max(memory_mb, image_memory_mb) << 20)
-        self._most_text = most_text
-        self._program = program
-        self._size = size
-        self._kept = max(size, kept)
-        self._confined = confined
-        self._turns = FairTurns(size)
-        self._slow_turns = FairTurns(max(1, size // 2))
+    size: int
+    _: KW_ONLY
+    cpu_s: float = 10.0
+    wall_factor: float = limits.WALL_FACTOR
+    patience_s: float = 2.0
+    again_s: float = _AGAIN_S
+    memory_mb: int = 512
+    image_memory_mb: int = 1200
+    most_text: int = limits.MOST_TEXT
+    kept: int = 6
+    confined: bool = True
+    program: str = parser_child.__name__  # the module to run as a parser
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"parsers {self.size} must be at least 1")
+        self._memory = _Memory(self.memory_mb << 20, max(self.memory_mb, self.image_memory_mb) << 20)
+        self._kept = max(self.size, self.kept)
+        self._turns = FairTurns(self.size)
+        self._slow_turns = FairTurns(max(1, self.size // 2))
         self._idle: list[_Child] = []  # the one unused for longest first
         self._busy: set[_Child] = set()
         self._ending: set[asyncio.Task[None]] = set()
@@ -189,11 +181,11 @@ class ParserPool:
             RuntimeError: a bug in a reader, with its traceback.
         """
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
-        job = ParserJob(data, hints, self._cpu_s, self._most_text)
+        job = ParserJob(data, hints, self.cpu_s, self.most_text)
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             if _alone.get():
                 return await self._ask_alone(job, tenant)
-            read = partial(extract, data, hints, self._most_text)
+            read = partial(extract, data, hints, self.most_text)
             return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
         return await self._read(job, tenant, wait_s)
 
@@ -206,7 +198,7 @@ class ParserPool:
             Rejected, RetryLater, Unavailable: as `extract`.
         """
         most = _UNLOCKED_PER_BYTE * len(data) + (1 << 20)
-        job = ParserJob(data, Hints(filename=filename), self._cpu_s, most, password=password)
+        job = ParserJob(data, Hints(filename=filename), self.cpu_s, most, password=password)
         opened = await self._read(job, tenant, wait_s)
         return await asyncio.to_thread(opened.text.encode, "latin-1")
 
@@ -227,7 +219,7 @@ class ParserPool:
             raise Rejected(f"{hints.name} needs more than {limit} MB of memory to read", "too_large") from None
 
     def _too_slow(self, sentence: str) -> RetryLater:
-        return RetryLater(sentence, "timeout", after_s=self._again_s, tries=_TRIES)
+        return RetryLater(sentence, "timeout", after_s=self.again_s, tries=_TRIES)
 
     async def chunk(
         self, document: DocumentVersion, text: str, pages: Sequence[int], generation: Generation, tokens: TokenCounter
@@ -250,7 +242,7 @@ class ParserPool:
 
     async def _chunk_alone(self, make: Callable[[], tuple[Chunk, ...]], document: DocumentVersion) -> tuple[Chunk, ...]:
         call, hints = pickle.dumps(make), Hints(filename=f"{document.source}/{document.path}")
-        cpu_s, most_text = self._cpu_s + _CHUNKING_S_PER_BYTE * len(call), _CHUNKED_PER_BYTE * len(call)
+        cpu_s, most_text = self.cpu_s + _CHUNKING_S_PER_BYTE * len(call), _CHUNKED_PER_BYTE * len(call)
         made = await self._ask_alone(ParserJob(call, hints, cpu_s, most_text, chunks=True), document.tenant)
         return await asyncio.to_thread(lambda: tuple(_CHUNK.decode(line) for line in made.text.split("\n") if line))
 
@@ -276,7 +268,7 @@ class ParserPool:
         self._closed = True
         for child in self._busy:
             child.stop()
-        for _ in range(self._size):  # every holder of a turn has been stopped and releases it
+        for _ in range(self.size):  # every holder of a turn has been stopped and releases it
             await self._turns.acquire("")
         await asyncio.gather(*(child.end() for child in self._idle), *self._ending)
         self._idle.clear()
@@ -308,7 +300,7 @@ class ParserPool:
         self._busy.add(child)
         sound = False
         try:
-            reply = await child.ask(job, self._patience_s, may_take_long)
+            reply = await child.ask(job, self.patience_s, may_take_long)
             sound = isinstance(reply, ParserRead | ParserRefused) and not child.swollen
         except (_Died, Unavailable):
             if self._closed:
@@ -343,7 +335,7 @@ class ParserPool:
             ending = asyncio.create_task(self._idle.pop(0).end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
-        return _Child(tenant, self._program, self._memory, self._wall_factor, confined=self._confined)
+        return _Child(tenant, self.program, self._memory, self.wall_factor, confined=self.confined)
 
 
 class _Child:
@@ -351,10 +343,10 @@ class _Child:
 
     def __init__(self, tenant: str, program: str, memory: _Memory, wall_factor: float, *, confined: bool) -> None:
         self.tenant = tenant
-        self._confined = confined
-        self._program = program
+        self.confined = confined
+        self.program = program
         self._memory = memory
-        self._wall_factor = wall_factor
+        self.wall_factor = wall_factor
         self._allowed = memory.usual
         self._process: asyncio.subprocess.Process | None = None
         self._stopped = False
@@ -420,8 +412,8 @@ class _Child:
             await self._process.wait()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        confined = "on" if self._confined else "off"
-        command = [sys.executable, "-P", "-m", self._program, str(os.getpid()), *map(str, self._memory), confined]
+        confined = "on" if self.confined else "off"
+        command = [sys.executable, "-P", "-m", self.program, str(os.getpid()), *map(str, self._memory), confined]
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
@@ -475,7 +467,7 @@ class _Child:
         now = self._usage().cpu_s
         if now is None or before is None:
             return passed
-        return limits.used(now - before, passed, self._wall_factor)
+        return limits.used(now - before, passed, self.wall_factor)
 
     def _limit(self, before: float | None) -> str:
         """Return the exceeded limit as text for an error message."""
@@ -484,7 +476,7 @@ class _Child:
             return f"{self._limit_s:g} s"
         if now - before > self._limit_s:
             return f"{self._limit_s:g} s of CPU time"
-        return f"{self._limit_s * self._wall_factor:g} s"
+        return f"{self._limit_s * self.wall_factor:g} s"
 
     def _usage(self) -> _Usage:
         assert self._process is not None

@@ -7,6 +7,7 @@ key: settling the old letter never removes the new one, in whatever order they a
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -106,21 +107,14 @@ def body_owner(letter: DeadLetter) -> tuple[str, str]:
     return DEFAULT_TENANT, document_id(DEFAULT_TENANT, DEAD_LETTERS, key_of(letter).decode())
 
 
+@dataclass(frozen=True)
 class DeadLetters:
     """Publishes dead letters; pass it to `consume` as `on_dead`. `owner` returns a record's document, or None."""
 
-    def __init__(
-        self,
-        broker: KafkaBroker,
-        blobs: Blobs,
-        owner: Callable[[Record], RecordOwner | None] = lambda _: None,
-        generation: str | None = None,
-    ) -> None:
-        """Take what publishes and stores; `generation` is the stage's, None for the first stage."""
-        self._broker = broker
-        self._blobs = blobs
-        self._owner = owner
-        self._generation = generation
+    broker: KafkaBroker
+    blobs: Blobs
+    owner: Callable[[Record], RecordOwner | None] = lambda _: None
+    generation: str | None = None
 
     async def __call__(self, record: Record, failure: Failure) -> None:
         """Return once the letter is on the log; a large body goes to the blob store.
@@ -128,22 +122,22 @@ class DeadLetters:
         Raises:
             Unavailable: the log or the blob store is away.
         """
-        letter = dead_letter(record, failure, self._owner(record), self._generation)
+        letter = dead_letter(record, failure, self.owner(record), self.generation)
         encoded = encode(letter)
         if len(encoded) > CLAIM_CHECK_BYTES and record.value is not None:
             letter = await self._claim_checked(letter, record.value)
             encoded = encode(letter)
         if len(encoded) > CLAIM_CHECK_BYTES:
             encoded = encode(_trimmed(letter))
-        await publish(self._broker, DEAD_LETTERS, encoded, key=key_of(letter))
+        await publish(self.broker, DEAD_LETTERS, encoded, key=key_of(letter))
 
     async def _claim_checked(self, letter: DeadLetter, value: bytes) -> DeadLetter:
         try:
-            ref = await self._blobs.put(*body_owner(letter), value)
+            ref = await self.blobs.put(*body_owner(letter), value)
         except Rejected:
             # A foreign record's tenant may be no valid folder name; that must not block its partition.
             letter = msgspec.structs.replace(letter, tenant=None, document_id=None)
-            ref = await self._blobs.put(*body_owner(letter), value)
+            ref = await self.blobs.put(*body_owner(letter), value)
         return msgspec.structs.replace(letter, value=None, blob=ref)
 
 

@@ -55,32 +55,21 @@ class GenerationParts:
 Join = Callable[[GenerationParts, AsyncExitStack], Awaitable[list[Consumption]]]
 
 
+@dataclass(kw_only=True)
 class GenerationStages:
     """The running stages of all generations in one process."""
 
-    def __init__(
-        self,
-        *,
-        log: Log,
-        store: Store,
-        ledger: Ledger,
-        gate: Gate,
-        embedders: EmbedderPool,
-        watch: GenerationWatch,
-        name: str,
-        topics: Callable[[Generation], Iterable[Topic]],
-        join: Join | None,
-    ) -> None:
-        """Take the parts; `join` subscribes a generation's stages on its broker and returns them. None: no stages."""
-        self._log = log
-        self._store = store
-        self._ledger = ledger
-        self._gate = gate
-        self._embedders = embedders
-        self._watch = watch
-        self._name = name
-        self._topics = topics
-        self._join = join
+    log: Log
+    store: Store
+    ledger: Ledger
+    gate: Gate
+    embedders: EmbedderPool
+    watch: GenerationWatch
+    name: str
+    topics: Callable[[Generation], Iterable[Topic]]
+    join: Join | None  # subscribes a generation's stages on its broker; None: no stages
+
+    def __post_init__(self) -> None:
         self._running: dict[str, _RunningStages] = {}
         self._beginning: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, str] = {}  # generation -> why its stages don't run yet
@@ -91,10 +80,10 @@ class GenerationStages:
         Raises:
             Unavailable: a part is away. ConfigurationError: the model's address is wrong.
         """
-        registry = await self._watch.look()
-        if self._join is not None:
-            await self._begin(registry.current, self._join)
-            self._watch.listen(partial(self.follow, join=self._join))
+        registry = await self.watch.look()
+        if self.join is not None:
+            await self._begin(registry.current, self.join)
+            self.watch.listen(partial(self.follow, join=self.join))
 
     async def follow(self, registry: Registry, *, join: Join) -> None:
         """Begin the stages of new generations and end those of dropped ones."""
@@ -113,13 +102,13 @@ class GenerationStages:
 
     def serving(self) -> list[Consumption]:
         """Return the stages of the generation that serves, as last seen."""
-        registry = self._watch.registry
+        registry = self.watch.registry
         running = self._running.get(registry.serving) if registry is not None else None
         return running.consumptions if running is not None else []
 
     def troubles(self) -> dict[str, str | None]:
         """Return the checks of all stages; what is wrong beside the serving generation is a Detail."""
-        registry = self._watch.registry
+        registry = self.watch.registry
         serving = registry.serving if registry is not None else None
         found: dict[str, str | None] = {}
         for id_, running in self._running.items():
@@ -168,11 +157,11 @@ class GenerationStages:
             log_.info("generation_stages_ended", generation=id_)
 
     async def _parts(self, registered: Registered) -> GenerationParts:
-        embedder = await model_of(registered, self._embedders)
-        index = Index(self._store, registered.generation, self._gate)
-        await self._log.ensure_topics(self._topics(registered.generation))
+        embedder = await model_of(registered, self.embedders)
+        index = Index(self.store, registered.generation, self.gate)
+        await self.log.ensure_topics(self.topics(registered.generation))
         await index.create()
-        broker = self._log.broker(self._name)
+        broker = self.log.broker(self.name)
         send = partial(publish, broker)
         return GenerationParts(
             registered=registered,
@@ -180,31 +169,31 @@ class GenerationStages:
             embedder=embedder,
             bm25=bm25_of(registered.generation.bm25),
             statuses=GenerationStatuses(
-                self._ledger,
+                self.ledger,
                 send,
-                store=self._store,
-                watch=self._watch,
+                store=self.store,
+                watch=self.watch,
                 generation=registered.id,
                 past=registered.as_of is not None,
             ),
-            publish=truth_guarded(send, self._watch, registered.id),
+            publish=truth_guarded(send, self.watch, registered.id),
             broker=broker,
-            fills=lambda: self._watch.registry is not None and self._watch.registry.serving != registered.id,
+            fills=lambda: self.watch.registry is not None and self.watch.registry.serving != registered.id,
             siblings=partial(self._siblings, registered),
         )
 
     def _siblings(self, registered: Registered) -> list[Index]:
-        registry = self._watch.registry
+        registry = self.watch.registry
         return [
-            Index(self._store, each.generation)
+            Index(self.store, each.generation)
             for each in (registry.generations if registry is not None else ())
             if each.id != registered.id and same_vectors(each.generation.model, registered.generation.model)
         ]
 
     async def _tell(self) -> None:
         feeds = tuple(sorted(self._running))
-        if feeds != self._watch.own.feeds:
-            await self._watch.tell(feeds=feeds)
+        if feeds != self.watch.own.feeds:
+            await self.watch.tell(feeds=feeds)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -56,36 +57,26 @@ class Build(Protocol):
         ...
 
 
+@dataclass
 class Rewriter:
     """Rewrites one collection at a time, slice by slice, between the requests that the engine answers.
 
     An operator's rewrite has priority: it replaces one that is under way here, and none starts while it runs.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        folder: Path,
-        tell: Callable[..., None],  # event, **fields: logs it in the process that runs the engine
-        *,
-        builder: Build | None = None,
-        small: int = SMALL,
-        indexed_from: int = INDEXED_FROM,
-        clock: Callable[[], float] = time.monotonic,
-        free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Without a builder, no index is built. `clock` (seconds), `free` (bytes) and `pause` are for tests."""
-        self._engine = engine
-        self._folder = folder
-        self._tell = tell
-        self._builder = builder
-        self._small = small
-        self._indexed_from = indexed_from
-        self._clock = clock
-        self._free = free
-        self._pause = pause
-        self._seen = engine.written, clock()
+    engine: Engine
+    folder: Path
+    tell: Callable[..., None]  # event, **fields: logs it in the process that runs the engine
+    _: KW_ONLY
+    builder: Build | None = None
+    small: int = SMALL
+    indexed_from: int = INDEXED_FROM
+    clock: Callable[[], float] = time.monotonic
+    free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        self._seen = self.engine.written, self.clock()
         self._due_since: dict[str, float] = {}
         self._not_before: dict[str, float] = {}  # after a failure
         self._told: set[str] = set()  # collections that wait for room on the disk
@@ -96,11 +87,11 @@ class Rewriter:
         Raises:
             Broken: a write failed within the engine; it must be opened again.
         """
-        now = self._clock()
+        now = self.clock()
         written, then = self._seen
-        self._seen = self._engine.written, now
-        busy = self._engine.written - written > BURST * (now - then)
-        due = [size for size in self._engine.sizes() if is_due(size, self._small) or self._is_index_due(size)]
+        self._seen = self.engine.written, now
+        busy = self.engine.written - written > BURST * (now - then)
+        due = [size for size in self.engine.sizes() if is_due(size, self.small) or self._is_index_due(size)]
         self._due_since = {size.name: self._due_since.get(size.name, now) for size in due}
         for size in due:
             waits = busy and now - self._due_since[size.name] < PATIENCE_S
@@ -108,91 +99,89 @@ class Rewriter:
                 await self._rewrite(size)
 
     def _is_index_due(self, size: CollectionSize) -> bool:
-        if self._builder is None:
+        if self.builder is None:
             return False
-        return is_index_due(size, self._engine.unindexed(size.name), self._indexed_from)
+        return is_index_due(size, self.engine.unindexed(size.name), self.indexed_from)
 
     def _gets_index(self, size: CollectionSize) -> bool:
         return (
-            self._builder is not None
-            and self._engine.vectors(size.name) is not None
-            and (size.live >= self._indexed_from)
+            self.builder is not None and self.engine.vectors(size.name) is not None and (size.live >= self.indexed_from)
         )
 
     def _has_room(self, size: CollectionSize) -> bool:
         room = ROOM_INDEXED if self._gets_index(size) else ROOM
-        free, needed = self._free(self._folder), int(room * size.disk_bytes)
+        free, needed = self.free(self.folder), int(room * size.disk_bytes)
         if free >= needed:
             self._told.discard(size.name)
             return True
         if size.name not in self._told:
             self._told.add(size.name)
-            self._tell("store_rewrite_waits_for_room", collection=size.name, free_bytes=free, needed_bytes=needed)
+            self.tell("store_rewrite_waits_for_room", collection=size.name, free_bytes=free, needed_bytes=needed)
         return False
 
     async def _rewrite(self, size: CollectionSize) -> None:
         name = size.name
-        began = self._clock()
+        began = self.clock()
         try:
-            copy = self._engine.begin_copy(name)
+            copy = self.engine.begin_copy(name)
             if copy is None or not await self._copied(size, copy):
                 return
-            self._engine.finish_copy(name)
+            self.engine.finish_copy(name)
         except NoCollection:  # dropped meanwhile
             return
         except (Broken, asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - a full disk; or a Rust panic, whose PanicException is no Exception
-            self._engine.drop_copy(name)
-            self._not_before[name] = self._clock() + PATIENCE_S
-            self._tell("store_rewrite_failed", collection=name, reason=str(error))
+            self.engine.drop_copy(name)
+            self._not_before[name] = self.clock() + PATIENCE_S
+            self.tell("store_rewrite_failed", collection=name, reason=str(error))
             return
         self._due_since.pop(name, None)
-        seconds = round(self._clock() - began, 1)
-        self._tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
+        seconds = round(self.clock() - began, 1)
+        self.tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
 
     async def _copied(self, size: CollectionSize, copy: Copy) -> bool:
         """Return whether all but a few points are copied and on the disk; False: the copy was given up."""
         name = size.name
-        while await self._slice(lambda: self._engine.copy_some(name, _SLICE)):
-            if not self._engine.copies(name, copy):
+        while await self._slice(lambda: self.engine.copy_some(name, _SLICE)):
+            if not self.engine.copies(name, copy):
                 return False
         # Bring most of it to the disk beside the engine; the last step then has little left to sync.
-        if not self._engine.copies(name, copy):
+        if not self.engine.copies(name, copy):
             return False
-        if self._builder is not None and self._gets_index(size):
-            if not await self._indexed(self._builder, name, copy):
+        if self.builder is not None and self._gets_index(size):
+            if not await self._indexed(self.builder, name, copy):
                 return False
         else:
-            await asyncio.to_thread(sync_tree, self._engine.flush_copy(name))
+            await asyncio.to_thread(sync_tree, self.engine.flush_copy(name))
         for _ in range(_LONGEST_CHASE):
-            if not self._engine.copies(name, copy):
+            if not self.engine.copies(name, copy):
                 return False
-            if await self._slice(lambda: self._engine.copy_touched(name, _SLICE) > _CAUGHT_UP) is False:
+            if await self._slice(lambda: self.engine.copy_touched(name, _SLICE) > _CAUGHT_UP) is False:
                 break
-        return self._engine.copies(name, copy)
+        return self.engine.copies(name, copy)
 
     async def _indexed(self, builder: Build, name: str, copy: Copy) -> bool:
         """Return whether the copy has its index and is on the disk; False: the copy was given up."""
-        vectors = self._engine.vectors(name)
+        vectors = self.engine.vectors(name)
         assert vectors is not None
-        shard = self._engine.begin_index(name, builder.stop)
+        shard = self.engine.begin_index(name, builder.stop)
         builder.begin(shard, vectors)
         building = asyncio.create_task(asyncio.to_thread(_built, builder, shard))
         while not (await asyncio.wait([building], timeout=_ALIVE_S))[0]:
             copy.at = time.monotonic()  # it makes progress, so nobody may take it for abandoned
-        if not self._engine.copies(name, copy):
+        if not self.engine.copies(name, copy):
             with suppress(Exception):
                 building.result()
             return False
         building.result()
-        self._engine.end_index(name)
+        self.engine.end_index(name)
         return True
 
     async def _slice(self, work: Callable[[], bool]) -> bool:
         began = time.monotonic()
         more = work()
-        await self._pause(_REST * (time.monotonic() - began))
+        await self.pause(_REST * (time.monotonic() - began))
         return more
 
 

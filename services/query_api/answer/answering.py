@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -127,45 +128,23 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 Progress = Sources | str | Answer  # a str is a piece of the text
 
 
+@dataclass
 class Answering:
     """Answers questions from one index by the configured models."""
 
-    def __init__(
-        self,
-        retriever: Retriever,
-        models: ChatModels,
-        rate: AnswerRate,
-        *,
-        gate: RelevanceGate = EVERYTHING,
-        general_knowledge: bool = False,
-        inert_links: bool = False,
-        without_store: bool = False,
-        reads_chosen: bool = True,
-        stopping: Stopping | None = None,
-    ) -> None:
-        """Take the parts; each prepared request counts for `rate`.
+    retriever: Retriever
+    models: ChatModels
+    rate: AnswerRate  # each prepared request counts for it
+    _: KW_ONLY
+    gate: RelevanceGate = EVERYTHING
+    general_knowledge: bool = False  # without relevant passages a model answers all the same and says so
+    inert_links: bool = False  # links and images in answers from documents are replaced by text
+    without_store: bool = False  # while the search is unavailable, a model answers without passages
+    reads_chosen: bool = True  # a model reads documents that the caller chose, whatever their scores
+    stopping: Stopping = field(default_factory=Stopping)  # the stop of the server, which ends answers
 
-        `general_knowledge`: when no passage is relevant, a model answers all the same and says that it does so.
-        `inert_links`: links and images in answers from documents are replaced by text.
-        `reads_chosen`: a model reads documents that the caller chose, whatever their scores.
-        `stopping`: the stop of the server, which ends answers.
-        `without_store`: while the search is unavailable, a model answers without passages.
-        """
-        self._retriever = retriever
-        self._models = models
-        self._rate = rate
-        self._gate = gate
-        self._general_knowledge = general_knowledge
-        self._inert_links = inert_links
-        self._without_store = without_store
-        self._reads_chosen = reads_chosen
-        self._stopping = stopping or Stopping()
-        self._breakers = {model.name: CircuitBreaker(f"the model {model.name}") for model in models.all}
-
-    @property
-    def models(self) -> ChatModels:
-        """Return the configured models."""
-        return self._models
+    def __post_init__(self) -> None:
+        self._breakers = {model.name: CircuitBreaker(f"the model {model.name}") for model in self.models.all}
 
     async def answer(self, request: AnswerRequest) -> Answer:
         """Return the complete answer. Raises as `prepare` and `stream` do."""
@@ -189,7 +168,7 @@ class Answering:
             Unavailable: the search is unavailable, and no setting allows answers without it.
         """
         models = self._chosen(request)
-        self._rate.take(request.caller.key)
+        self.rate.take(request.caller.key)
         passages: tuple[Passage, ...] = ()
         warnings: tuple[str, ...] = ()
         answerable = tuple(model for model in models if not model.answers.needs_passages)
@@ -204,14 +183,14 @@ class Answering:
         try:
             passages, warnings = await self._found(request, request.retrieval, models[0])
         except Unavailable as error:
-            if not (self._without_store and answerable):
+            if not (self.without_store and answerable):
                 raise
             log.warning("answered_without_search", reason=error.sentence)
             warnings = ("the search is unavailable; this answer was made without the documents",)
             return await self._prepared(request, answerable, warnings=warnings)
         if passages:
             return await self._prepared(request, models, passages=passages, warnings=warnings)
-        if self._general_knowledge and answerable:
+        if self.general_knowledge and answerable:
             return await self._prepared(request, answerable, general=True)
         if request.tools and answerable:
             prepared = await self._prepared(request, answerable)
@@ -245,9 +224,9 @@ class Answering:
             breaker = self._breakers[model.name]
             try:
                 breaker.admit()
-                async with aclosing(_answered(model, prepared, inert_links=self._inert_links)) as progress:
+                async with aclosing(_answered(model, prepared, inert_links=self.inert_links)) as progress:
                     while True:
-                        async with self._stopping.limited():
+                        async with self.stopping.limited():
                             step = await anext(progress, None)
                         if step is None:
                             break
@@ -268,7 +247,7 @@ class Answering:
 
     def _chosen(self, request: AnswerRequest) -> tuple[ChatModel, ...]:
         try:
-            return self._models.chosen(request.model, request.target)
+            return self.models.chosen(request.model, request.target)
         except UnknownModel as error:
             raise invalid(error.field, str(error)) from None
 
@@ -294,7 +273,7 @@ class Answering:
         """Return the passages for the model, and warnings."""
         quotes = model.answers.needs_passages
         named = retrieval.min_score is not None or retrieval.gate is not None
-        if self._reads_chosen and not quotes and not named and chooses(retrieval.where):
+        if self.reads_chosen and not quotes and not named and chooses(retrieval.where):
             return await self._of_chosen(request, retrieval, model)
         return await self._passages(request, retrieval, quotes=quotes), ()
 
@@ -307,10 +286,10 @@ class Answering:
         whole; otherwise the beginnings of sections and an even spread of the rest.
         """
         tenant, context = request.caller.tenant, await model.answers.context()
-        heads = await self._retriever.documents(tenant, retrieval.where, MOST_CHOSEN)
+        heads = await self.retriever.documents(tenant, retrieval.where, MOST_CHOSEN)
         total = sum(head.chunk_count for head in heads)
         if total <= MOST_READ:
-            whole = _numbered([await self._retriever.chunks(head, 0, head.chunk_count) for head in heads])
+            whole = _numbered([await self.retriever.chunks(head, 0, head.chunk_count) for head in heads])
             if len(shown(whole, context=context)) == len(whole):
                 return whole, ()
         if not asks_of_the_whole(request.turns[-1].content) and (
@@ -328,9 +307,9 @@ class Answering:
             return [
                 chunk
                 for number in range(count)
-                for chunk in await self._retriever.chunks(head, number * head.chunk_count // count, 1)
+                for chunk in await self.retriever.chunks(head, number * head.chunk_count // count, 1)
             ]
-        chunks = await self._retriever.chunks(head, 0, head.chunk_count)
+        chunks = await self.retriever.chunks(head, 0, head.chunk_count)
         return [chunks[at] for at in spread([chunk["metadata"].get("section") for chunk in chunks], count)]
 
     async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
@@ -347,10 +326,10 @@ class Answering:
     async def _searched(
         self, tenant: str, question: str, retrieval: Retrieval, where: Filter, top_k: int
     ) -> tuple[Passage, ...]:
-        found = await self._retriever.search(tenant, question, top_k=top_k, where=where)
+        found = await self.retriever.search(tenant, question, top_k=top_k, where=where)
         gate = RelevanceGate(
-            self._gate.min_score if retrieval.min_score is None else retrieval.min_score,
-            retrieval.gate or self._gate.mode,
+            self.gate.min_score if retrieval.min_score is None else retrieval.min_score,
+            retrieval.gate or self.gate.mode,
         )
         return tuple(
             Passage(

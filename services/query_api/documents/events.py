@@ -1,6 +1,7 @@
 """Streams the progress of a document as server-sent events, `received` to `searchable` (correctness.md, section 5)."""
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
@@ -45,16 +46,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
         return f"{self.step}-{self.version}-{self.chunks_embedded or 0}"
 
 
+@dataclass(frozen=True)
 class ProgressTracker:
     """Reads the progress of documents."""
 
-    def __init__(
-        self, library: DocumentViews, index: Index, notices: StatusWaiters, keep_alive_s: float = KEEP_ALIVE_S
-    ) -> None:
-        self._library = library
-        self._index = index
-        self._notices = notices
-        self._keep_alive_s = keep_alive_s
+    library: DocumentViews
+    index: Index
+    notices: StatusWaiters
+    keep_alive_s: float = KEEP_ALIVE_S
 
     async def progress(self, tenant: str, document_id: str, place: LogPosition) -> Progress:
         """Return the progress of the document's submission at `place`, or of its newest one if `place` is `NOWHERE`.
@@ -62,7 +61,7 @@ class ProgressTracker:
         Raises:
             Problem: 404. Unavailable: the store is away.
         """
-        entry = await self._library.entry(tenant, document_id)
+        entry = await self.library.entry(tenant, document_id)
         last = entry.last if place == NOWHERE else entry.end_of(place) or entry.submitted(place)
         if last is None:  # the first stage hasn't seen it
             return Progress(document_id=document_id, step="received", status="accepted", version=0)
@@ -71,7 +70,7 @@ class ProgressTracker:
         step = _STEPS.get(last.status, "searchable")
         count = last.chunk_count
         if step == "searchable" and count is None:
-            count = (await self._library.view(tenant, document_id)).chunk_count
+            count = (await self.library.view(tenant, document_id)).chunk_count
         return Progress(
             document_id=document_id,
             step=step,
@@ -88,7 +87,7 @@ class ProgressTracker:
         deletes = entry.accepted.version == version and entry.accepted.outcome == "deleted"
         if version == 0 or deletes:  # nothing is read or embedded for a deletion
             return Progress(step="received", **common)
-        embedded = await embedding_of(self._index, id_, version)
+        embedded = await embedding_of(self.index, id_, version)
         if embedded is None:
             return Progress(step="extracted", **common)
         done, count = embedded
@@ -106,8 +105,8 @@ class ProgressTracker:
                 return None  # the log has the record; the next look asks the store again
             return now if now.mark != seen else None
 
-        while not self._notices.closed:
-            now = await self._notices.until(document_id, changed, self._keep_alive_s)
+        while not self.notices.closed:
+            now = await self.notices.until(document_id, changed, self.keep_alive_s)
             if now is None:
                 yield ServerSentEventMessage(data=None, comment="keep-alive")
                 continue

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -101,25 +102,19 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     pipeline: Pipeline | None = None
 
 
+@dataclass
 class Census:
     """Computes statistics. Raises Unavailable when the store is away."""
 
-    def __init__(
-        self,
-        log: Log,
-        ledger: Ledger,
-        index: Index,
-        data: Path | None,
-        *,
-        now: Callable[[], float] = time.time,
-        usage: Callable[[], ModelWork | None] = lambda: None,
-    ) -> None:
-        self._log = log
-        self._ledger = ledger
-        self._index = index
-        self._data = data
-        self._now = now
-        self._usage = usage
+    log: Log
+    ledger: Ledger
+    index: Index
+    data: Path | None
+    _: KW_ONLY
+    now: Callable[[], float] = time.time
+    usage: Callable[[], ModelWork | None] = lambda: None
+
+    def __post_init__(self) -> None:
         self._stages: _Kept[list[StageLag]] = _Kept(self._read_stages, LAG_S)
         self._disk: _Kept[Disk | None] = _Kept(self._read_disk, DISK_S)
         self._past: dict[tuple[str, int], _Kept[list[Bucket]]] = {}  # by tenant and start of the newest bucket
@@ -130,9 +125,9 @@ class Census:
         With `sizes`, every head is read, 512 at a time.
         """
         counts, chunks, sources, recent = await asyncio.gather(
-            self._ledger.statuses(_of(tenant)),
-            self._index.tenant_points(tenant),
-            self._ledger.sources(Filter(must=_of(tenant).must, must_not=_DELETED)),
+            self.ledger.statuses(_of(tenant)),
+            self.index.tenant_points(tenant),
+            self.ledger.sources(Filter(must=_of(tenant).must, must_not=_DELETED)),
             self._recent(tenant),
         )
         documents = {str(status): counts.get(status, 0) for status in STATUSES}
@@ -143,23 +138,23 @@ class Census:
             sources=[SourceCount(source, count) for source, count in ordered if source],
             bucket_seconds=BUCKET_S,
             recent=recent,
-            generation=_generation(self._index.generation),
+            generation=_generation(self.index.generation),
             tenants=await self._sizes(None if pipeline else tenant) if sizes else None,
-            pipeline=Pipeline(await self._stages.get(), await self._disk.get(), self._usage()) if pipeline else None,
+            pipeline=Pipeline(await self._stages.get(), await self._disk.get(), self.usage()) if pipeline else None,
         )
 
     async def _sizes(self, tenant: str | None) -> list[TenantSize]:
         total = SizeSum()
         after: str | None = None
         while True:
-            page, after = await self._index.holdings_page(tenant, after=after)
+            page, after = await self.index.holdings_page(tenant, after=after)
             total.add(page)
             if after is None:
                 return total.tenants()
 
     async def _recent(self, tenant: str) -> list[Bucket]:
         """Return the buckets. The newest one is counted now, the others at most `PAST_S` seconds ago."""
-        current = int(self._now()) // BUCKET_S * BUCKET_S
+        current = int(self.now()) // BUCKET_S * BUCKET_S
         past = self._past.get((tenant, current))
         if past is None:
             if len(self._past) >= MOST_TENANTS:
@@ -170,23 +165,23 @@ class Census:
 
     async def _buckets(self, tenant: str, starts: Sequence[int]) -> list[Bucket]:
         ranges = [Range("updatedAt", gte=start * 1000, lt=(start + BUCKET_S) * 1000) for start in starts]
-        counts = await asyncio.gather(*(self._ledger.statuses(_of(tenant, each)) for each in ranges))
+        counts = await asyncio.gather(*(self.ledger.statuses(_of(tenant, each)) for each in ranges))
         return [
             Bucket(iso(start * 1000), sum(each.values()), each.get("failed", 0))
             for start, each in zip(starts, counts, strict=True)
         ]
 
     async def _read_stages(self) -> list[StageLag]:
-        groups = readers(self._index.generation.id).items()
+        groups = readers(self.index.generation.id).items()
         unread = await asyncio.gather(*(self._unread(group, topic) for topic, group in groups))
         return [StageLag(stage, topic, count) for stage, (topic, _), count in zip(STAGES, groups, unread, strict=True)]
 
     async def _unread(self, group: str, topic: str) -> int | None:
         try:
-            committed = await self._log.committed(group, topic)
-            ends = await self._log.end_offsets(topic)
+            committed = await self.log.committed(group, topic)
+            ends = await self.log.end_offsets(topic)
             if None in committed.values():
-                starts = await self._log.offsets_since(topic, 0)
+                starts = await self.log.offsets_since(topic, 0)
                 committed = {tp: starts.get(tp, ends[tp]) if at is None else at for tp, at in committed.items()}
         except Unavailable:
             return None
@@ -194,7 +189,7 @@ class Census:
         return unread
 
     async def _read_disk(self) -> Disk | None:
-        return None if self._data is None else await asyncio.to_thread(_disk, self._data)
+        return None if self.data is None else await asyncio.to_thread(_disk, self.data)
 
 
 class _Kept(Generic[T]):

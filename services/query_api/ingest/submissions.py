@@ -5,6 +5,7 @@ Nothing here calls a stage. Success is reported only after the log has the recor
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -52,37 +53,25 @@ class SubmissionEnd(msgspec.Struct, frozen=True):
     seen: float  # when the ledger was read, in seconds of the loop's clock
 
 
+@dataclass(kw_only=True)
 class Submissions:
     """Submits documents and waits for their end."""
 
-    def __init__(
-        self,
-        *,
-        publish: Publish,
-        ledger: Ledger,
-        index: Index,
-        blobs: Blobs,
-        notices: StatusWaiters,
-        metrics: Metrics,
-        backlog: Backlog,
-        signer: Signer,
-        at_once: int = 64,
-        moves: int = 0,
-        count: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """Take the parts, how many documents may be appended to the log at once, `count`, and the log's moves."""
-        self._moves = moves
-        self._signer = signer
-        self._count = count
+    publish: Publish
+    ledger: Ledger
+    index: Index
+    blobs: Blobs
+    notices: StatusWaiters
+    metrics: Metrics
+    backlog: Backlog
+    signer: Signer
+    at_once: int = 64  # documents appended to the log
+    moves: int = 0  # of the log
+    count: Callable[[str], None] = lambda _: None
+
+    def __post_init__(self) -> None:
         self.room = MemoryBudget()  # for bodies in memory
-        self._publish = publish
-        self._ledger = ledger
-        self._index = index
-        self._blobs = blobs
-        self._notices = notices
-        self._metrics = metrics
-        self._backlog = backlog
-        self._turn = asyncio.Semaphore(at_once)
+        self._turn = asyncio.Semaphore(self.at_once)
 
     async def submit(self, document: DocumentSubmitted) -> SubmissionReceipt:
         """Return the receipt once the log has the submission.
@@ -92,13 +81,13 @@ class Submissions:
                 on the log are so old that retention may delete them.
             Rejected: the record is too large even without its body.
         """
-        if self._backlog.trouble is not None:
-            raise unavailable(f"no documents are accepted at present: {self._backlog.trouble}", code="BACKLOG")
+        if self.backlog.trouble is not None:
+            raise unavailable(f"no documents are accepted at present: {self.backlog.trouble}", code="BACKLOG")
         id_ = document.document_id
         try:
             async with self._turn:
-                value = await submission_value(document, self._blobs)
-                written = await self._publish(SUBMITTED, value, key=id_.encode())
+                value = await submission_value(document, self.blobs)
+                written = await self.publish(SUBMITTED, value, key=id_.encode())
         except Unavailable as error:
             log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
             if error.code == UNKNOWN:
@@ -109,16 +98,16 @@ class Submissions:
                 documentId=id_,
             ) from error
         note_change(id_)
-        self._count(document.tenant)
-        place = sent_position(written, self._moves)
+        self.count(document.tenant)
+        place = sent_position(written, self.moves)
         await self._enter(id_, document, place)
         log.info("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
-        return SubmissionReceipt(id_, place, self._signer.submission(document.tenant, place))
+        return SubmissionReceipt(id_, place, self.signer.submission(document.tenant, place))
 
     def spare(self, document: DocumentSubmitted) -> None:
         """Count a document that isn't submitted, because the index holds it unchanged."""
-        self._count(document.tenant)
-        self._metrics.ingests.labels("unchanged").inc()
+        self.count(document.tenant)
+        self.metrics.ingests.labels("unchanged").inc()
 
     async def end(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd | None:
         """Return how the submission ended; None if it didn't within `wait_s` seconds."""
@@ -126,7 +115,7 @@ class Submissions:
         async def look() -> SubmissionEnd | None:
             seen = asyncio.get_running_loop().time()
             try:
-                entry = await self._ledger.get(receipt.document_id)
+                entry = await self.ledger.get(receipt.document_id)
                 last = entry.end_of(receipt.place) if entry is not None else None
                 if entry is None or last is None:
                     return None
@@ -134,16 +123,16 @@ class Submissions:
             except Unavailable:
                 return None  # the log has the record: the answer is 'accepted', whatever the store says
 
-        if self._ledger.rebuilding:  # no submission ends before the ledger is rebuilt
+        if self.ledger.rebuilding:  # no submission ends before the ledger is rebuilt
             wait_s = 0.0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
-        ended = await self._notices.until(receipt.document_id, look, wait_s)
+        ended = await self.notices.until(receipt.document_id, look, wait_s)
         if ended is not None and (moved := ended.last.moved_to) is not None:
             # `look` asks for it from now on
             receipt = msgspec.structs.replace(receipt, document_id=moved.document_id, place=moved.place)
-            ended = await self._notices.until(receipt.document_id, look, max(deadline - loop.time(), MOVED_S))
-        self._metrics.ingests.labels(ended.last.status if ended else "accepted").inc()
+            ended = await self.notices.until(receipt.document_id, look, max(deadline - loop.time(), MOVED_S))
+        self.metrics.ingests.labels(ended.last.status if ended else "accepted").inc()
         return ended
 
     async def _enter(self, id_: str, document: DocumentSubmitted, place: LogPosition) -> None:
@@ -170,13 +159,13 @@ class Submissions:
 
         try:
             async with asyncio.timeout(ENTER_S):
-                if not await self._ledger.known(id_):
-                    await self._ledger.update_seen(id_, None, first)
+                if not await self.ledger.known(id_):
+                    await self.ledger.update_seen(id_, None, first)
         except (Unavailable, TimeoutError) as error:
             log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=str(error) or "the store hangs")
 
     async def _chunk_count(self, entry: Entry, last: Last) -> int:
         if last.chunk_count is not None:
             return last.chunk_count
-        head = await self._index.head(entry.document_id)
+        head = await self.index.head(entry.document_id)
         return head.chunk_count if head is not None and not head.deleted else 0

@@ -6,6 +6,7 @@ everything older is deleted. What then remains in the data files goes when they 
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import structlog
@@ -108,29 +109,20 @@ async def no_siblings() -> Sequence[Index]:
     return ()
 
 
+@dataclass(kw_only=True)
 class Eraser:
     """Erases documents of one tenant at a time. Every call may be repeated. Raises Unavailable when a part is away."""
 
-    def __init__(
-        self,
-        *,
-        submissions: Submissions,
-        index: Index,
-        blobs: Blobs,
-        log: Log,
-        publish: Publish,
-        callbacks: Callbacks,
-        siblings: Siblings = no_siblings,
-    ) -> None:
-        """Take the parts; `siblings` returns the indexes of the other generations."""
-        self._submissions = submissions
-        self._index = index
-        self._blobs = blobs
-        self._log = log
-        self._publish = publish
-        self._letters = OpenLetters(log)
-        self._callbacks = callbacks
-        self._siblings = siblings
+    submissions: Submissions
+    index: Index
+    blobs: Blobs
+    log: Log
+    publish: Publish
+    callbacks: Callbacks
+    siblings: Siblings = no_siblings  # returns the indexes of the other generations
+
+    def __post_init__(self) -> None:
+        self._letters = OpenLetters(self.log)
 
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
         """Erase the documents; return by document id None if it is erased, else the reason why not.
@@ -138,7 +130,7 @@ class Eraser:
         Raises:
             Unavailable: a part is away; or, code `held_for_copy`, a backup is being made.
         """
-        with deleting(self._log):
+        with deleting(self.log):
             return await self._erase(entries, wait_s)
 
     async def _erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
@@ -150,10 +142,10 @@ class Eraser:
                 fences[entry.document_id] = fence
             outcome[entry.document_id] = fence if isinstance(fence, str) else None
         if fences:
-            siblings = await self._siblings()
+            siblings = await self.siblings()
             for sibling in siblings:
                 await asyncio.gather(*(_erase_in(sibling, name, fence) for name, fence in fences.items()))
-            await self._clean(fences, [chunks_topic(each.generation.id) for each in (self._index, *siblings)])
+            await self._clean(fences, [chunks_topic(each.generation.id) for each in (self.index, *siblings)])
         return outcome
 
     async def settle_letters(self, tenant: str) -> int:
@@ -163,7 +155,7 @@ class Eraser:
             found = await self._letters.oldest(LetterFilter(tenant=tenant), limit=_LETTERS, above=above)
             for each in found.letters:
                 for key in each.keys:
-                    await self._publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
+                    await self.publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
             settled += len(found.letters)
             if found.after is None:
                 return settled
@@ -171,10 +163,10 @@ class Eraser:
 
     async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
         try:
-            receipt = await self._submissions.submit(erasure(entry.tenant, entry.document_id))
+            receipt = await self.submissions.submit(erasure(entry.tenant, entry.document_id))
         except Rejected as error:
             return error.sentence
-        ended = await self._submissions.end(receipt, wait_s)
+        ended = await self.submissions.end(receipt, wait_s)
         if ended is None:
             return f"the erasure is on the log, but no worker has processed it within {wait_s:g} s: erase it again"
         if ended.last.status == "failed":
@@ -194,14 +186,14 @@ class Eraser:
         async for record in self._records(EXTRACTED, erased):
             found = mention(record)
             if found is not None and goes(found, erased):
-                await self._publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
+                await self.publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
             else:
                 _keep(kept, found, erased)
         for name, place in erased.items():
-            await self._callbacks.forget_document(name, place)
+            await self.callbacks.forget_document(name, place)
         await self._settle_letters({*tenants.values()}, erased)
-        if isinstance(self._log, ErasableLog):
-            await self._log.overwrite(lambda record: self._instead(record, tenants, erased))
+        if isinstance(self.log, ErasableLog):
+            await self.log.overwrite(lambda record: self._instead(record, tenants, erased))
         # Submissions since the erasure have blobs, too, possibly stored before the records that name them. Workers
         # store such blobs only after the fence, so the blobs' age tells them from older ones.
         since = min(place.time for place in erased.values()) - SKEW_MS
@@ -210,7 +202,7 @@ class Eraser:
                 _keep(kept, mention(record), erased)
         for name, fence in fences.items():
             age_s = asyncio.get_running_loop().time() - fence.at
-            await self._blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
+            await self.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
         log.info("documents_erased", count=len(erased))
 
     def _instead(
@@ -228,11 +220,11 @@ class Eraser:
 
     async def _records(self, topic: str, names: Collection[str], since: int | None = None) -> AsyncIterator[Record]:
         """Yield all records since `since` (ms) of the partitions that these documents' records belong to."""
-        ends = await self._log.end_offsets(topic)
-        starts = {} if since is None else await self._log.offsets_since(topic, since)
+        ends = await self.log.end_offsets(topic)
+        starts = {} if since is None else await self.log.offsets_since(topic, since)
         for partition in sorted({partition_of(name.encode(), len(ends)) for name in names}):
             tp = TopicPartition(topic, partition)
-            async with reading(self._log, tp) as reader:
+            async with reading(self.log, tp) as reader:
                 async for record in reader.between(starts.get(tp, 0), ends[tp]):
                     yield record
 
@@ -244,7 +236,7 @@ class Eraser:
                     found = await self._letters.oldest(wanted, limit=_LETTERS, above=above)
                     for each in found.letters:
                         for key in each.keys if older(each.letter.place, place) else ():
-                            await self._publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
+                            await self.publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
                     if found.after is None:
                         break
                     above = found.after

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
@@ -105,28 +106,20 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
+@dataclass(kw_only=True)
 class GenerationService:
     """Operators' commands on generations. Raises Unavailable if a part is away, Rejected if a command is impossible."""
 
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        log: Log,
-        store: Store,
-        ledger: Ledger,
-        gate: Gate,
-        embedders: EmbedderPool,
-        watch: GenerationWatch,
-    ) -> None:
-        self.store = store
-        self.gate = gate
-        self.embedders = embedders
-        self.watch = watch
-        self._settings = settings
-        self._log = log
-        self._ledger = ledger
-        self._letters = OpenLetters(log)
+    settings: Settings
+    log: Log
+    store: Store
+    ledger: Ledger
+    gate: Gate
+    embedders: EmbedderPool
+    watch: GenerationWatch
+
+    def __post_init__(self) -> None:
+        self._letters = OpenLetters(self.log)
         self._progress: dict[str, deque[tuple[float, int]]] = {}
         self._builds: dict[str, _Barrier] = {}
         self._barrier: _Barrier | None = None  # of the switch in progress
@@ -143,14 +136,14 @@ class GenerationService:
         """Begin to build a generation, unless it is a dry run; return the plan."""
         registry = await self.watch.look()
         serving = registry.current
-        as_of = None if wanted.as_of is None else await reachable(moment_of(wanted.as_of), self._log)
-        ends = await extracted_ends(self._log)
-        address = address_of(wanted, self._settings, serving)
+        as_of = None if wanted.as_of is None else await reachable(moment_of(wanted.as_of), self.log)
+        ends = await extracted_ends(self.log)
+        address = address_of(wanted, self.settings, serving)
         embedder = await self.embedders.get(address)
         code = await Index(self.store, serving.generation).code()
         generation = generation_of(
             wanted,
-            self._settings,
+            self.settings,
             serving.generation,
             chunker=serving.generation.chunker if code is None else code.chunker,
             embedder=embedder,
@@ -161,8 +154,8 @@ class GenerationService:
             registry=registry,
             documents=await self._documents(serving),
             embedder=embedder,
-            settings=self._settings,
-            log=self._log,
+            settings=self.settings,
+            log=self.log,
             store=self.store,
             as_of=as_of,
             replaced=0 if as_of is None else sum(ends.values()) - sum(as_of.until.values()),
@@ -182,7 +175,7 @@ class GenerationService:
             return plan
         registry = await change(self.store, begin)
         built = registry.generations[-1].generation
-        await self._log.ensure_topics(wanted_topics(self._settings, built))
+        await self.log.ensure_topics(wanted_topics(self.settings, built))
         await Index(self.store, built).create()
         self.watch.nudge()
         log_.info("generation_begun", generation=built.id, chunks=plan.chunks, embed=plan.embed)
@@ -235,7 +228,7 @@ class GenerationService:
     async def _drop_data(self, generation: Generation) -> None:
         for name in (generation.chunks, generation.heads):
             await self.store.drop_collection(name)
-        await self._log.drop_topic(chunks_topic(generation.id))
+        await self.log.drop_topic(chunks_topic(generation.id))
         log_.info("generation_dropped", generation=generation.id)
 
     async def _drop_unregistered(self) -> list[str]:
@@ -251,10 +244,10 @@ class GenerationService:
         """Forget what generations that are gone have read; a stage that isn't gone yet is left for next time."""
         registry = await self.watch.look()
         kept = {group for each in registry.generations for group in readers(each.id).values()}
-        for group, topic in (await our_groups(self._log)).items():
+        for group, topic in (await our_groups(self.log)).items():
             if group not in kept and (topic == EXTRACTED or topic.startswith(chunks_topic(""))):
                 with suppress(Rejected):
-                    await self._log.drop_group(group)
+                    await self.log.drop_group(group)
 
     # -- switching -----------------------------------------------------------------------------------
 
@@ -341,7 +334,7 @@ class GenerationService:
             return "every process to learn of the generation"
         if self._barrier is None or self._barrier.switching != switching:
             # Versions that ended before now are below these offsets; later ones end once both generations have them.
-            self._barrier = _Barrier(target=target.id, ends=await extracted_ends(self._log), switching=switching)
+            self._barrier = _Barrier(target=target.id, ends=await extracted_ends(self.log), switching=switching)
         missing, answering = await asyncio.gather(self._left(self._barrier), self._answering())
         if missing:
             return f"the stages of generation {target.id}, which have yet to read {missing} records"
@@ -362,12 +355,12 @@ class GenerationService:
             marks = {TopicPartition(EXTRACTED, int(number)): end for number, end in barrier.ends.items()}
             if unread := await self._unread(chunk_group, EXTRACTED, marks):
                 return unread
-            barrier.chunked = await self._log.end_offsets(topic)
+            barrier.chunked = await self.log.end_offsets(topic)
         return await self._unread(embed_group, topic, barrier.chunked)
 
     async def _unread(self, group: str, topic: str, ends: Mapping[TopicPartition, int]) -> int:
-        committed = await self._log.committed(group, topic)
-        starts = await self._log.offsets_since(topic, 0) if None in committed.values() else {}
+        committed = await self.log.committed(group, topic)
+        starts = await self.log.offsets_since(topic, 0) if None in committed.values() else {}
         return sum(
             max(0, end - (starts.get(tp, 0) if (at := committed.get(tp)) is None else at)) for tp, end in ends.items()
         )
@@ -438,8 +431,8 @@ class GenerationService:
         topic = chunks_topic(each.id)
         _, chunk_group, embed_group = readers(each.id).values()
         unread = [
-            await self._unread(chunk_group, EXTRACTED, await self._log.end_offsets(EXTRACTED)),
-            await self._unread(embed_group, topic, await self._log.end_offsets(topic)),
+            await self._unread(chunk_group, EXTRACTED, await self.log.end_offsets(EXTRACTED)),
+            await self._unread(embed_group, topic, await self.log.end_offsets(topic)),
         ]
         rate = self._rate(each.id) if state == "building" else None
         return GenerationStatus(
@@ -480,7 +473,7 @@ class GenerationService:
             samples.popleft()
         barrier = self._builds.setdefault(each.id, _Barrier(target=each.id, ends=each.ends))
         if not await self._left(barrier):
-            if each.as_of is not None and await overtaken(each.as_of, self._log):
+            if each.as_of is not None and await overtaken(each.as_of, self.log):
                 log_.error("past_generation_overtaken", generation=each.id, as_of=each.as_of.label)
                 await self._drop(each)
                 return

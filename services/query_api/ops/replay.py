@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 from uuid import UUID
 
@@ -200,17 +201,18 @@ async def replay(
     )
 
 
+@dataclass
 class _PartitionReplay:
     """Replays one partition. It sends records in batches: to wait for each alone would cost a disk sync per record."""
 
-    def __init__(
-        self, log: Log, publish: Publish, order: ReplayOrder, *, dry_run: bool, budget: ReplayBudget | None
-    ) -> None:
-        self._log = log
-        self._publish = publish
-        self._order = order
-        self._dry_run = dry_run
-        self._budget = budget
+    log: Log
+    publish: Publish
+    order: ReplayOrder
+    _: KW_ONLY
+    dry_run: bool
+    budget: ReplayBudget | None
+
+    def __post_init__(self) -> None:
         self._batch: dict[bytes, tuple[ReplayRecord, bytes | None]] = {}  # by route: one record per document
 
     async def run(self, partition: int, span: Span) -> ReplayedPartition:
@@ -218,14 +220,14 @@ class _PartitionReplay:
         since, until = span
         at, read, sent, unreadable = since, 0, 0, 0
         if since < until:
-            tp = TopicPartition(self._order.topic, partition)
-            async with reading(self._log, tp) as reader, aclosing(reader.between(since, until)) as records:
+            tp = TopicPartition(self.order.topic, partition)
+            async with reading(self.log, tp) as reader, aclosing(reader.between(since, until)) as records:
                 async for record in records:
-                    if self._budget is not None and not self._budget.take():
+                    if self.budget is not None and not self.budget.take():
                         break
                     read, at = read + 1, record.offset + 1
                     try:
-                        again = replayed(self._order, record)
+                        again = replayed(self.order, record)
                     except Rejected:
                         unreadable += 1
                         continue
@@ -246,7 +248,7 @@ class _PartitionReplay:
         )
 
     async def _send(self, record: ReplayRecord, value: bytes | None) -> None:
-        if self._dry_run:
+        if self.dry_run:
             return
         if record.route in self._batch or len(self._batch) >= _BATCH:
             await self._flush()
@@ -256,7 +258,7 @@ class _PartitionReplay:
         batch, self._batch = self._batch, {}
         await asyncio.gather(
             *(
-                self._publish(self._order.topic, value, key=record.key, route=record.route, headers=record.headers)
+                self.publish(self.order.topic, value, key=record.key, route=record.route, headers=record.headers)
                 for record, value in batch.values()
             )
         )

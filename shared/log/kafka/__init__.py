@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from time import time_ns
 from typing import Any, TypeVar
@@ -84,6 +85,7 @@ _REQUEST_MS = 30_000
 _BATCH_BYTES = 256 * 1024
 
 
+@dataclass
 class KafkaLog:
     """`shared.log.Log` on Kafka.
 
@@ -92,20 +94,14 @@ class KafkaLog:
     `metadata_age_ms` of added partitions.
     """
 
-    def __init__(
-        self,
-        address: KafkaAddress,
-        *,
-        patience_s: float = 30.0,
-        delivery_s: float = 20.0,
-        heartbeat_ms: int = 1000,
-        metadata_age_ms: int = 60_000,
-    ) -> None:
-        self._address = address
-        self._patience_s = patience_s
-        self._delivery_s = delivery_s
-        self._heartbeat_ms = heartbeat_ms
-        self._metadata_age_ms = metadata_age_ms
+    address: KafkaAddress
+    _: KW_ONLY
+    patience_s: float = 30.0
+    delivery_s: float = 20.0
+    heartbeat_ms: int = 1000
+    metadata_age_ms: int = 60_000
+
+    def __post_init__(self) -> None:
         self._connection: dict[str, Any] = {}
         self._admin: AIOKafkaAdminClient | None = None
         self._reader: AIOKafkaConsumer | None = None  # of offsets only
@@ -126,9 +122,9 @@ class KafkaLog:
         """
         quieten()
         self._connection = {
-            **self._address.connection(),
+            **self.address.connection(),
             "request_timeout_ms": _REQUEST_MS,
-            "metadata_max_age_ms": self._metadata_age_ms,
+            "metadata_max_age_ms": self.metadata_age_ms,
         }
         admin = AIOKafkaAdminClient(client_id="sluice-admin", **self._connection)
         reader = AIOKafkaConsumer(client_id="sluice-offsets", enable_auto_commit=False, **self._connection)
@@ -155,14 +151,14 @@ class KafkaLog:
 
     def consumer(self, *, group_id: str | None = None, **options: Any) -> Consumer:
         """Return an unstarted consumer with aiokafka's methods; `auto_offset_reset` is "none" unless given."""
-        static = self._address.group_instance_id if group_id is not None else None
+        static = self.address.group_instance_id if group_id is not None else None
         return Consumer(
             **{
                 **options,
                 **self._connection,
                 "group_id": group_id,
                 "group_instance_id": static,
-                "heartbeat_interval_ms": self._heartbeat_ms,
+                "heartbeat_interval_ms": self.heartbeat_ms,
                 "moves": self._moves,
             }
         )
@@ -174,13 +170,13 @@ class KafkaLog:
                 client_id=client_id,
                 acks="all",
                 enable_idempotence=True,
-                compression_type=self._address.compression,
+                compression_type=self.address.compression,
                 max_batch_size=_BATCH_BYTES,
                 max_request_size=2**31 - 1,  # each topic has its own limit, which we check
                 **self._connection,
             ),
             self._limit,
-            self._delivery_s,
+            self.delivery_s,
         )
 
     async def ping(self) -> dict[str, Any]:
@@ -228,7 +224,7 @@ class KafkaLog:
         return self._inspections(wanted, await self._found([topic.name for topic in wanted]))
 
     def _inspections(self, wanted: Iterable[Topic], found: Mapping[str, ExistingTopic]) -> tuple[TopicInspection, ...]:
-        servers = ",".join(self._address.servers)
+        servers = ",".join(self.address.servers)
         return tuple(
             inspection(topic, found[topic.name], servers) if topic.name in found else TopicInspection(topic=topic.name)
             for topic in wanted
@@ -411,7 +407,7 @@ class KafkaLog:
         Raises:
             LogUnavailable: every try failed.
         """
-        deadline = asyncio.get_running_loop().time() + (self._patience_s if patience_s is None else patience_s)
+        deadline = asyncio.get_running_loop().time() + (self.patience_s if patience_s is None else patience_s)
         while True:
             try:
                 async with asyncio.timeout_at(max(deadline, asyncio.get_running_loop().time() + 1)):
@@ -420,7 +416,7 @@ class KafkaLog:
                 retriable = isinstance(error, OSError) or error.retriable
                 if not retriable or asyncio.get_running_loop().time() >= deadline:
                     raise LogUnavailable(
-                        f"{self._address!r} doesn't answer: {str(error) or 'it hangs'}", "log_unavailable"
+                        f"{self.address!r} doesn't answer: {str(error) or 'it hangs'}", "log_unavailable"
                     ) from error
             await asyncio.sleep(0.2)
 
