@@ -27,9 +27,10 @@ from shared.contracts import (
     decode,
 )
 from shared.errors import Rejected, Unavailable
-from shared.log import LocalLog, Log, Record, deleting
+from shared.log import Log, Record
 from shared.log.dead_letters import body_owner
 from shared.log.read import reading
+from shared.log.sqlite import SqliteLog, deleting
 from shared.state.ledger import Entry, Ledger
 from shared.store import Filter, Ids, Point, Store, pages
 from shared.submission import submission_of
@@ -140,7 +141,7 @@ class BlobCollector:
         return due
 
     async def _time(self, newest: int) -> int:
-        return await self._log.age_ms() if isinstance(self._log, LocalLog) else newest
+        return await self._log.age_ms() if isinstance(self._log, SqliteLog) else newest
 
     async def _candidates(self) -> tuple[dict[Name, list[StoredBlob]], int]:
         """Return the blobs that neither a head nor the ledger refers to, and the bytes of all blobs."""

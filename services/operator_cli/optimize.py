@@ -12,7 +12,8 @@ from services.operator_cli.terminal import CommandProgress
 from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.contracts import Message
-from shared.log import LocalLog, Log
+from shared.log import Log
+from shared.log.sqlite import SqliteLog
 from shared.settings import Settings
 from shared.state.ledger import Ledger
 from shared.store import CollectionSize, LocalStore, Store
@@ -62,7 +63,7 @@ async def optimize(settings: Settings, watch: CommandProgress, *, dry_run: bool)
 
 
 async def _log(log: Log, *, dry_run: bool) -> OptimizedPart:
-    if not isinstance(log, LocalLog):
+    if not isinstance(log, SqliteLog):
         return OptimizedPart(part="log", note="the Kafka cluster compacts and deletes by itself")
     before = log.disk_bytes()
     if dry_run:

@@ -4,11 +4,9 @@ The driver `sqlite` implements aiokafka's interface on an append-only file; `kaf
 Handlers see neither: they get records and publish bytes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
@@ -124,60 +122,6 @@ class Log(Protocol):
 Commits = Sequence[tuple[str, int, int, str]]  # group, id of the partition, offset, metadata
 
 
-@runtime_checkable
-class LocalLog(Protocol):
-    """A log in files of ours: we tend and copy it, and its clocks are this machine's. Methods raise Unavailable."""
-
-    async def ahead_ms(self) -> int:
-        """Return how many ms the newest record's time is ahead of the clock, at least 0."""
-        ...
-
-    async def age_ms(self) -> int:
-        """Return how many ms have passed since the first upkeep by the machine's clocks; it never decreases."""
-        ...
-
-    async def keep_up(self) -> None:
-        """Compact, apply the retention, and give free disk space back; code `held_for_copy` during a copy."""
-        ...
-
-    async def reclaimable(self) -> int:
-        """Return about how many bytes compaction would free, and what is free within the files."""
-        ...
-
-    def disk_bytes(self) -> int:
-        """Return the bytes of the log's files."""
-        ...
-
-    async def topic_bytes(self) -> dict[str, int]:
-        """Return the bytes of each topic's records: keys, values and headers."""
-        ...
-
-    def deleting(self) -> AbstractContextManager[None]:
-        """Keep copies from starting while the block deletes; during a copy, raise Unavailable, code `held_for_copy`."""
-        ...
-
-    def copying(self, patience_s: float) -> AbstractAsyncContextManager[None]:
-        """Keep everybody from deleting while the block copies; wait `patience_s` for deletions to finish."""
-        ...
-
-    async def commits(self) -> Commits:
-        """Return the committed offsets of all groups."""
-        ...
-
-    async def copy_to(self, path: Path, commits: Commits) -> None:
-        """Write the log as of one moment into a new file, with these committed offsets instead of its own."""
-        ...
-
-
-def deleting(log: Log) -> AbstractContextManager[None]:
-    """Keep copies of the log from starting while the block deletes what they may need.
-
-    Raises:
-        Unavailable: code `held_for_copy`: the log is being copied.
-    """
-    return log.deleting() if isinstance(log, LocalLog) else nullcontext()
-
-
 class Publish(Protocol):
     """Appends one record: `shared.log.publish.publish`, bound to a broker."""
 
@@ -205,19 +149,3 @@ class Replacement(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, str] = MappingProxyType({})
-
-
-@runtime_checkable
-class ErasableLog(Protocol):
-    """A log that can erase records before their retention ends. Methods raise Unavailable."""
-
-    async def overwrite(self, instead: Callable[[ConsumerRecord], Replacement | None]) -> int:
-        """Return how many records were overwritten, headers included: those for which `instead` returned a replacement.
-
-        `instead` is called in a thread, for each record of each topic, except compacted ones without a compaction lag.
-        """
-        ...
-
-    async def forget(self) -> None:
-        """Return once no file contains a byte of overwritten, compacted or deleted records."""
-        ...

@@ -8,7 +8,8 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from shared.errors import Unavailable
-from shared.log import LocalLog, Log
+from shared.log import Log
+from shared.log.sqlite import SqliteLog
 from shared.store import LocalStore, Store
 
 log_ = structlog.get_logger(__name__)
@@ -38,7 +39,7 @@ class Growth:
                 self._live.labels(size.name).set(size.live)
                 self._dead.labels(size.name).set(size.dead)
                 self._store_bytes.labels(size.name).set(size.disk_bytes)
-        if isinstance(self._log, LocalLog) and time.monotonic() - self._weighed >= LOG_EVERY_S:
+        if isinstance(self._log, SqliteLog) and time.monotonic() - self._weighed >= LOG_EVERY_S:
             for topic, weight in (await self._log.topic_bytes()).items():
                 self._log_bytes.labels(topic).set(weight)
             self._weighed = time.monotonic()

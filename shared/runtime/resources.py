@@ -19,12 +19,13 @@ from shared.embedder import Embedder, Model
 from shared.embedder.half_precision import precision_of
 from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
-from shared.log import LocalLog, Log
+from shared.log import Log
 from shared.log.backlog import Backlog
 from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
 from shared.log.publish import publish
+from shared.log.sqlite import SqliteLog
 from shared.runtime.generation_stages import GenerationStages, Join, trouble_of
 from shared.runtime.growth import Growth
 from shared.runtime.in_force import model_in_force, not_in_force
@@ -476,7 +477,7 @@ async def log_troubles(broker: KafkaBroker) -> dict[str, str | None]:
 
 async def clock_details(log: Log) -> dict[str, str | None]:
     """Return a Detail if the newest record is more than an hour ahead of this machine's clock, else nothing."""
-    if not isinstance(log, LocalLog):
+    if not isinstance(log, SqliteLog):
         return {}
     try:
         ahead_h = await log.ahead_ms() / 3_600_000

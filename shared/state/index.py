@@ -17,7 +17,7 @@ from shared.contracts import Message, TextFormat, embedded_of
 from shared.embedder import Model, Vector
 from shared.embedder.half_precision import Precision
 from shared.state.batching import Batcher
-from shared.state.rebuild_gate import AlwaysWhole, Gate
+from shared.state.rebuild_gate import Gate
 from shared.store import (
     Filter,
     Heads,
@@ -217,7 +217,7 @@ class Index:
 
     def __init__(self, store: Store, generation: Generation, gate: Gate | None = None) -> None:
         self._store = store
-        self._gate = gate or AlwaysWhole()
+        self._gate = gate or Gate()
         self.generation = generation
         self._chunks = generation.chunks
         self._heads = generation.heads

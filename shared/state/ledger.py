@@ -29,7 +29,7 @@ from shared.contracts import (
     VersionOutcome,
 )
 from shared.state.batching import Batcher
-from shared.state.rebuild_gate import AlwaysWhole, Gate
+from shared.state.rebuild_gate import Gate
 from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store
 
 COLLECTION = "ledger"
@@ -352,7 +352,7 @@ class Ledger:
 
     def __init__(self, store: Store, gate: Gate | None = None) -> None:
         self._store = store
-        self._gate = gate or AlwaysWhole()
+        self._gate = gate or Gate()
         self._lookup: Batcher[str, Entry] = Batcher(self._found)
         self._own: Batcher[tuple[str, str], Entry] = Batcher(self._found_of_tenants)
         self._writing: Batcher[_Write, None] = Batcher(self._write)

@@ -7,7 +7,7 @@ because of a rebuild.
 
 import time
 from collections.abc import Callable
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import msgspec
 
@@ -54,34 +54,22 @@ class Rebuild(Message, frozen=True):
         )
 
 
-class Gate(Protocol):
-    """Port: whether the index was complete when a caller read it."""
+class Gate:
+    """Whether the index was complete when a caller read it. Always open: for tools that check it by themselves."""
 
     @property
     def ledger_waits(self) -> bool:
         """Return whether the ledger is known to be incomplete."""
-        ...
+        return False
 
     async def ledger(self) -> None:
         """Check that the ledger was complete when the caller read it. Raises Unavailable if it wasn't."""
-        ...
 
     async def points(self) -> None:
         """Check that heads and points were complete when the caller read them. Raises Unavailable if they weren't."""
-        ...
 
 
-class AlwaysWhole:
-    """A gate that is always open: for tools that check the index by themselves."""
-
-    ledger_waits = False
-
-    async def ledger(self) -> None: ...
-
-    async def points(self) -> None: ...
-
-
-class RebuildGate:
+class RebuildGate(Gate):
     """The gate of a real store; its view of the last rebuild is at most LEASE_S old."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -104,11 +92,9 @@ class RebuildGate:
 
     @property
     def ledger_waits(self) -> bool:
-        """Return whether the ledger was incomplete when last seen."""
         return self.lost is not None or (self.rebuild is not None and self.rebuild.phase == "ledger")
 
     async def ledger(self) -> None:
-        """Check that the ledger was complete when the caller read it. Raises Unavailable if it wasn't."""
         changed = await self._changed_since()
         if self.ledger_waits:
             raise Unavailable(self.trouble or "", CODE)
@@ -116,7 +102,6 @@ class RebuildGate:
             raise Unavailable(_ASK_AGAIN, CODE)
 
     async def points(self) -> None:
-        """Check that heads and points were complete when the caller read them. Raises Unavailable if they weren't."""
         changed = await self._changed_since()
         if self.trouble is not None:
             raise Unavailable(self.trouble, CODE)

@@ -102,7 +102,7 @@ WRITES: dict[str, dict[str, Name]] = {
         "reset_offsets": _just("reset offsets"),
         "drop_group": _just("drop group"),
     },
-    "ErasableLog": {"overwrite": _just("overwrite records"), "forget": _just("forget records")},
+    "SqliteLog": {"overwrite": _just("overwrite records"), "forget": _just("forget records")},
     "Producer": {"send": _sent},
     "Consumer": {"commit": _committed},
     "Store": {
@@ -126,7 +126,7 @@ WRITES: dict[str, dict[str, Name]] = {
 
 def guard_log(log: Log, trap: Trap) -> Log:
     """Return the log; its writes, and those of brokers and consumers made from it, are crash points now."""
-    for port in ("Log", "ErasableLog"):
+    for port in ("Log", "SqliteLog"):
         _guard(log, port, trap)
     make_broker, make_consumer = log.broker, log.consumer
 

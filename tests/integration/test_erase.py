@@ -17,8 +17,9 @@ from services.query_api.app import ApiParts, make_api
 from services.standalone.serve import start
 from shared.contracts import DocumentSubmitted, LogPosition, decode, encode, erasure
 from shared.ids import document_id
-from shared.log import ErasableLog, Record
+from shared.log import Record
 from shared.log.headers import PLACE_HEADER, check_intact, position_header, position_of
+from shared.log.sqlite import SqliteLog
 from shared.settings import Settings
 from shared.state.ledger import Entry
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
@@ -362,7 +363,7 @@ async def test_a_foreign_record_that_stood_elsewhere_is_overwritten_too(system: 
     value = encode(system.submission(system.secret))
     place = await system.send(value, b"some key of its own", hint=system.secret)
     await system.ended(place, name)
-    assert isinstance(system.parts.log, ErasableLog)
+    assert isinstance(system.parts.log, SqliteLog)
 
     await system.erase(name)
 

@@ -25,7 +25,8 @@ from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef, Message
 from shared.errors import Rejected, Unavailable
-from shared.log import LocalLog, Log
+from shared.log import Log
+from shared.log.sqlite import SqliteLog
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing
 from shared.state.ledger import COLLECTION as LEDGER
@@ -77,7 +78,7 @@ async def backup(
         _check_room(target, plan)
         if dry_run:
             return plan
-        assert isinstance(log, LocalLog)
+        assert isinstance(log, SqliteLog)
         await stack.enter_async_context(audited(log, settings, "backup"))
         await stack.enter_async_context(log.copying(patience_s))
         made = await _made(settings, log, store, target, watch)
@@ -123,7 +124,7 @@ def _check_new(target: Path) -> None:
 
 
 async def _planned(settings: Settings, log: Log, store: Store, target: Path, *, dry_run: bool) -> BackedUp:
-    assert isinstance(log, LocalLog)
+    assert isinstance(log, SqliteLog)
     assert isinstance(store, LocalStore)
     sizes = await store.sizes()
     blobs = [blob async for some in open_blobs(settings.blobs, settings.data).stored() for blob in some]
@@ -193,7 +194,7 @@ def _packed(folder: Path) -> Path:
 
 
 async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watch: CommandProgress) -> Manifest:
-    assert isinstance(log, LocalLog)
+    assert isinstance(log, SqliteLog)
     registry = await collections.settled(store)
     commits = await log.commits()
     files: list[BackedUpFile] = []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import msgspec
 from litestar.di import NamedDependency
@@ -49,14 +49,19 @@ class DataLocation:
     producers: Mapping[str, str]  # tenant by producer's own topic
 
 
-class Erase(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class ErasureRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which page of a selection to erase."""
+
+    confirm: int | None = None  # the count that the caller saw; without it, documents are only counted
+    dry_run: bool = False  # only count the documents and choose canaries
+    cursor: str | None = None
+
+
+class Erase(ErasureRun, frozen=True, kw_only=True):
     """Which documents to erase: by id, or all of a source, including deleted ones."""
 
     document_ids: Ids | None = None
     source: str | None = None
-    confirm: int | None = None  # with `source`: the count that the caller saw
-    dry_run: bool = False  # only count the documents and choose canaries
-    cursor: str | None = None
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -107,25 +112,6 @@ class ErasureForgotten(msgspec.Struct, frozen=True, kw_only=True):
 
     done: bool  # nothing more will change by waiting
     parts: list[KeptPart]
-
-
-class ErasureRun(Protocol):
-    """Which page of a selection to erase."""
-
-    @property
-    def confirm(self) -> int | None:
-        """The count that the caller saw; without it, documents are only counted."""
-        ...
-
-    @property
-    def dry_run(self) -> bool:
-        """Whether only canaries are chosen."""
-        ...
-
-    @property
-    def cursor(self) -> str | None:
-        """Where the page begins."""
-        ...
 
 
 @dataclass(frozen=True)

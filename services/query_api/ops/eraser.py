@@ -27,11 +27,12 @@ from shared.contracts import (
     erasure,
 )
 from shared.errors import Rejected
-from shared.log import ErasableLog, Log, Publish, Record, Replacement, deleting
+from shared.log import Log, Publish, Record, Replacement
 from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of, sealed
 from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
+from shared.log.sqlite import SqliteLog, deleting
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index, deletion_head
 from shared.state.ledger import Entry, older
@@ -192,7 +193,7 @@ class Eraser:
         for name, place in erased.items():
             await self.callbacks.forget_document(name, place)
         await self._settle_letters({*tenants.values()}, erased)
-        if isinstance(self.log, ErasableLog):
+        if isinstance(self.log, SqliteLog):
             await self.log.overwrite(lambda record: self._instead(record, tenants, erased))
         # Submissions since the erasure have blobs, too, possibly stored before the records that name them. Workers
         # store such blobs only after the fence, so the blobs' age tells them from older ones.

@@ -10,7 +10,8 @@ from shared.embedder import Embedder
 from shared.embedder.half_precision import precision_of
 from shared.errors import Rejected
 from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
-from shared.log import LocalLog, Log
+from shared.log import Log
+from shared.log.sqlite import SqliteLog
 from shared.runtime.generation_stages import same_vectors
 from shared.settings import Settings
 from shared.state.generations import CODE, AsOf, Registered, Registry
@@ -203,7 +204,7 @@ async def index_bytes(store: Store, generation: Generation) -> int:
 
 async def chunk_topic_bytes(log: Log, generation: Generation) -> int:
     """Return the bytes of the generation's chunk topic; 0: the log can't measure them."""
-    if not isinstance(log, LocalLog):
+    if not isinstance(log, SqliteLog):
         return 0
     return (await log.topic_bytes()).get(chunks_topic(generation.id), 0)
 

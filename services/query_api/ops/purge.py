@@ -11,7 +11,8 @@ import msgspec
 from services.query_api.ops import file_scan
 from shared.errors import Unavailable
 from shared.ids import text_hash
-from shared.log import ErasableLog, Log
+from shared.log import Log
+from shared.log.sqlite import SqliteLog
 from shared.state.index import Index
 from shared.topics import SUBMITTED
 
@@ -71,7 +72,7 @@ async def canaries(index: Index, tenant: str, document_id: str) -> list[str]:
 
 def can_rewrite(log: Log, index: Index) -> bool:
     """Return whether some of the files are ours to rewrite."""
-    return isinstance(log, ErasableLog) or index.rewritable
+    return isinstance(log, SqliteLog) or index.rewritable
 
 
 async def waiting_parts(log: Log, index: Index, *, rewritten: bool) -> list[KeptPart]:
@@ -80,8 +81,8 @@ async def waiting_parts(log: Log, index: Index, *, rewritten: bool) -> list[Kept
     Raises:
         Unavailable: the log is away.
     """
-    kept = [] if isinstance(log, ErasableLog) else [await _kept_by_cluster(log)]
-    for name, ours in (("log", isinstance(log, ErasableLog)), ("store", index.rewritable)):
+    kept = [] if isinstance(log, SqliteLog) else [await _kept_by_cluster(log)]
+    for name, ours in (("log", isinstance(log, SqliteLog)), ("store", index.rewritable)):
         if ours:
             sentence = (
                 "was rewritten after the erasure"
@@ -106,7 +107,7 @@ async def forgotten(log: Log, index: Index) -> list[KeptPart]:
     Raises:
         Unavailable: a part is away, or can't write; the call can be repeated.
     """
-    if isinstance(log, ErasableLog):
+    if isinstance(log, SqliteLog):
         await log.forget()
         parts = [KeptPart("log", forgotten=True, sentence="the log's file was rewritten")]
     else:

@@ -12,7 +12,7 @@ from services.query_api.http.auth import Keyring
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.routes import get, post
-from services.query_api.ops.erase import ErasedPage, Erasing
+from services.query_api.ops.erase import ErasedPage, Erasing, ErasureRun
 from shared.blobs import Blobs
 from shared.log import Log
 from shared.log.open_letters import LetterFilter, OpenLetters
@@ -50,13 +50,10 @@ class TenantWhole(TenantView, frozen=True, kw_only=True, rename="camel"):
     blob_bytes: int | None
 
 
-class EraseTenant(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which tenant to erase; `confirm` is the count that the caller saw."""
+class EraseTenant(ErasureRun, frozen=True, kw_only=True):
+    """Which tenant to erase."""
 
     tenant: TenantName
-    confirm: int | None = None
-    dry_run: bool = False
-    cursor: str | None = None
 
 
 class Tenants:

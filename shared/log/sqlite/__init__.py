@@ -7,7 +7,7 @@ file at the same time. Not for a network file system: SQLite's shared memory doe
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -17,7 +17,7 @@ from aiokafka.errors import CommitFailedError, UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected
-from shared.log import Commits, GroupMember, LogUnavailable, Record, Replacement
+from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replacement
 from shared.log.faststream_driver import DriverBroker
 from shared.log.sqlite import compaction, erasing, groups, snapshot, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
@@ -30,7 +30,7 @@ from shared.topics import Topic, TopicDifference, TopicInspection, moves_of, par
 
 T = TypeVar("T")
 
-__all__ = ["STEPS", "LogUnavailable", "SqliteLog"]
+__all__ = ["STEPS", "LogUnavailable", "SqliteLog", "deleting"]
 
 
 class SqliteLog:
@@ -188,15 +188,15 @@ class SqliteLog:
         return await upkeep.retain(self._storage, topic)
 
     async def age_ms(self) -> int:
-        """Return how many ms have passed since the first upkeep. See `shared.log.LocalLog`."""
+        """Return how many ms have passed since the first upkeep by the machine's clocks; it never decreases."""
         return await self._storage.tick()
 
     async def topic_bytes(self) -> dict[str, int]:
-        """Return the bytes of each topic's records. See `shared.log.LocalLog`."""
+        """Return the bytes of each topic's records: keys, values and headers."""
         return await asyncio.to_thread(upkeep.topic_bytes, self._storage, self._connect)
 
     async def ahead_ms(self) -> int:
-        """Return how many ms the newest record's time is ahead of the clock. See `shared.log.LocalLog`."""
+        """Return how many ms the newest record's time is ahead of the clock, at least 0."""
         newest: int = await self._storage.read(
             lambda connection: connection.execute("SELECT coalesce(max(time), 0) FROM partition").fetchone()[0]
         )
@@ -212,31 +212,34 @@ class SqliteLog:
             await upkeep.keep_up(self._storage)
 
     async def reclaimable(self) -> int:
-        """Return about how many bytes compaction would free. See `shared.log.LocalLog`."""
+        """Return about how many bytes compaction would free, and what is free within the file."""
         return await asyncio.to_thread(upkeep.reclaimable, self._storage, self._connect)
 
     def disk_bytes(self) -> int:
-        """Return the bytes of the file and its write-ahead log. See `shared.log.LocalLog`."""
+        """Return the bytes of the file and its write-ahead log."""
         return upkeep.disk_bytes(self._storage.path)
 
     def deleting(self) -> AbstractContextManager[None]:
-        """Keep copies from starting while the block deletes. See `shared.log.LocalLog`."""
+        """Keep copies from starting while the block deletes; during a copy, raise Unavailable, code `held_for_copy`."""
         return self._hold.deleting()
 
     def copying(self, patience_s: float) -> AbstractAsyncContextManager[None]:
-        """Keep everybody from deleting while the block copies. See `shared.log.LocalLog`."""
+        """Keep everybody from deleting while the block copies; wait `patience_s` for deletions to finish."""
         return self._hold.copying(patience_s)
 
     async def commits(self) -> Commits:
-        """Return the committed offsets of all groups. See `shared.log.LocalLog`."""
+        """Return the committed offsets of all groups."""
         return await self._storage.read(snapshot.read_commits)
 
     async def copy_to(self, path: Path, commits: Commits) -> None:
-        """Write the log as of one moment into a new file. See `shared.log.LocalLog`."""
+        """Write the log as of one moment into a new file, with these committed offsets instead of its own."""
         await asyncio.to_thread(snapshot.copy, self._storage.path, self._connect, path, commits)
 
     async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
-        """Return how many records were overwritten. See `shared.log.ErasableLog`."""
+        """Return how many records were overwritten, headers included: those for which `instead` returned a replacement.
+
+        `instead` is called in a thread, for each record of each topic, except compacted ones without a compaction lag.
+        """
         return await erasing.overwrite(self._storage, self._connect, instead)
 
     async def forget(self) -> None:
@@ -253,6 +256,15 @@ class SqliteLog:
 
 def _by_partition(topic: str, values: Iterable[T]) -> dict[TopicPartition, T]:
     return {TopicPartition(topic, number): value for number, value in enumerate(values)}
+
+
+def deleting(log: Log) -> AbstractContextManager[None]:
+    """Keep copies of the log from starting while the block deletes what they may need.
+
+    Raises:
+        Unavailable: code `held_for_copy`: the log is being copied.
+    """
+    return log.deleting() if isinstance(log, SqliteLog) else nullcontext()
 
 
 _REPLACED = "SELECT partition, max(listed, replaced) FROM listing"

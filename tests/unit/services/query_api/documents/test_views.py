@@ -12,6 +12,7 @@ from shared.errors import Unavailable
 from shared.ids import point_id
 from shared.state.index import Generation, Head, Index
 from shared.state.ledger import Ledger
+from shared.state.rebuild_gate import Gate
 from shared.store import Point, PointPage
 from tests.builders import an_entry
 from tests.fakes.blobs import MemoryBlobs
@@ -95,10 +96,8 @@ class NotedStore(MemoryStore):
         return await super().scroll(*what, **how)
 
 
-class NotedGate:
+class NotedGate(Gate):
     """A gate that notes in the store's steps that it was asked."""
-
-    ledger_waits = False
 
     def __init__(self, steps: list[str]) -> None:
         self.steps = steps

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from aiokafka import TopicPartition
 
-from shared.log import ErasableLog, Record, Replacement
+from shared.log import Record, Replacement
 from shared.log.publish import publish
 from shared.log.read import reading
 from shared.log.sqlite import SqliteLog
@@ -82,7 +82,7 @@ async def test_a_compacted_topic_with_a_lag_is_overwritten_because_it_keeps_what
 async def test_no_file_holds_what_was_overwritten_or_compacted_away_once_it_is_made_anew(
     log: SqliteLog, tmp_path: Path
 ) -> None:
-    assert isinstance(log, ErasableLog)
+    assert isinstance(log, SqliteLog)
     await log.overwrite(instead)
     kept = await records(log, "events")
     assert holding(tmp_path)  # or this test would show nothing
