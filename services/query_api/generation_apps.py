@@ -19,7 +19,6 @@ from shared.runtime.generation_stages import model_of
 from shared.settings import ConfigurationError
 from shared.state.generations import Registered, Registry
 from shared.state.index import Index
-from shared.store.bm25 import bm25_of
 
 log = structlog.get_logger(__name__)
 
@@ -68,14 +67,13 @@ class GenerationApps:
         try:
             embedder = await model_of(registered, generations.embedders)
             index = Index(generations.store, registered.generation, generations.gate)
-            bm25 = bm25_of(registered.generation.bm25)
             await index.warm()
             await embedder.embed_query("warm")
             if registered.as_of is not None:
                 assert self._parts.metrics is not None  # set by __init__
-                self._parts.past.load(registered.id, Retriever(index, embedder, bm25, self._parts.metrics))
+                self._parts.past.load(registered.id, Retriever(index, embedder, self._parts.bm25, self._parts.metrics))
                 return
-            parts = replace(self._parts, index=index, embedder=embedder, bm25=bm25)
+            parts = replace(self._parts, index=index, embedder=embedder)
             # In a thread, because making some hundred routes would delay other requests.
             self._apps[registered.id] = await asyncio.to_thread(make_api, parts)
             log.info("api_prepared", generation=registered.id)

@@ -29,7 +29,7 @@ from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
 from shared.state.rebuild_gate import Gate
 from shared.store import Store
-from shared.store.bm25 import Bm25, bm25_of
+from shared.store.bm25 import Bm25, current_bm25
 from shared.topics import Topic
 
 log_ = structlog.get_logger(__name__)  # `log` is the documents' log here
@@ -167,7 +167,7 @@ class GenerationStages:
             registered=registered,
             index=index,
             embedder=embedder,
-            bm25=bm25_of(registered.generation.bm25),
+            bm25=current_bm25(),
             statuses=GenerationStatuses(
                 self.ledger,
                 send,

@@ -1,7 +1,7 @@
 """Which settings are in force. An index keeps the model and the chunk sizes that it was built with.
 
-A setting that differs doesn't stop the start, nor does an index of another format or chunker, which answers as it is.
-The banner and readiness name them, with the command that builds an index with them (ADR 0013).
+A setting that differs doesn't stop the start, nor does an index of another format, chunker or tokenizer, which answers
+as it is. The banner and readiness name them, with the command that builds an index with them (ADR 0013).
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError, Settings
 from shared.state.generations import FORMAT, Registered, Registry
+from shared.store.bm25 import current_bm25
 
 COMMAND: Final = "sluice reindex start"
 
@@ -52,6 +53,7 @@ def not_in_force(settings: Settings, registry: Registry, chunker: str | None) ->
         for name, built, ours in (
             ("format", registry.format, FORMAT),
             ("chunker", generation.chunker, chunker or generation.chunker),
+            ("tokenizer", generation.bm25, current_bm25().fingerprint),
         )
         if built != ours
     ]

@@ -53,7 +53,7 @@ from shared.state.rebuild_gate import CODE, GRACE_S, Rebuild, RebuildGate, last_
 from shared.state.registry_copy import RegistryCopy, registered
 from shared.state.sessions import Sessions
 from shared.store import Store
-from shared.store.bm25 import Bm25, bm25_of, current_bm25
+from shared.store.bm25 import Bm25, current_bm25
 from shared.store.open import open_store
 from shared.topics import Topic, check_tenant_topics, pipeline_topics, readers
 
@@ -293,7 +293,7 @@ async def open_resources(
         chunker=chunker,
         not_in_force=not_in_force(settings, written, chunker),
         blobs=blobs,
-        bm25=bm25_of(index.generation.bm25),
+        bm25=current_bm25(),
         index=index,
         ledger=ledger,
         backlog=Backlog(log, readers(index.generation.id)),

@@ -7,7 +7,6 @@ import msgspec
 import qdrant_edge
 import xxhash
 
-from shared.settings import ConfigurationError
 from shared.store import Sparse
 from shared.text.words import with_folded
 from shared.times import LoopTurns
@@ -35,7 +34,7 @@ class Bm25:
             raise ValueError(f"no BM25 for the language {language!r}: {error}") from error
         self.language = language
 
-    @property
+    @functools.cached_property
     def fingerprint(self) -> str:
         """Return an identifier of the settings: equal ones give equal vectors with any version of the engine."""
         specimen = self.document(_SPECIMEN)
@@ -64,23 +63,8 @@ class Bm25:
 
 @functools.cache
 def current_bm25() -> Bm25:
-    """Return the tokenizer of new generations; all calls return the same one."""
+    """Return the tokenizer of this release; all calls return the same one."""
     return Bm25()
-
-
-def bm25_of(fingerprint: str) -> Bm25:
-    """Return the tokenizer that a generation was built with.
-
-    Raises:
-        ConfigurationError: this release has another one.
-    """
-    ours = current_bm25()
-    if ours.fingerprint != fingerprint:
-        raise ConfigurationError(
-            f"the index was built with the tokenizer {fingerprint!r}, and this release has {ours.fingerprint!r}: start "
-            "the release that built it, or choose another SLUICE_DATA"
-        )
-    return ours
 
 
 def _sparse(vector: qdrant_edge.SparseVector) -> Sparse:

@@ -27,7 +27,7 @@ from shared.settings import Settings
 from shared.state.index import Generation, Index
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.store import Filter, Leg, Point, Store
-from shared.store.bm25 import bm25_of
+from shared.store.bm25 import current_bm25
 from shared.store.edge import EdgeStore
 from shared.store.open import open_store
 from shared.store.rewriting import is_due
@@ -283,7 +283,7 @@ async def _reopened(folder: Path, settings: dict[str, str], texts: Texts) -> int
 async def _legs(pipeline: Pipeline, generation: Generation, paragraphs: Sequence[str]) -> list[Leg]:
     text = paragraphs[0]
     dense = await pipeline.parts.embedder.embed_query(text)
-    return [Leg(dense=dense), Leg(sparse=bm25_of(generation.bm25).query(text))]
+    return [Leg(dense=dense), Leg(sparse=current_bm25().query(text))]
 
 
 async def _slower(edited: Path, fresh: Path, generation: Generation, queries: Sequence[Sequence[Leg]]) -> float:

@@ -20,6 +20,7 @@ from shared.state.generations import FORMAT, REGISTRY_POINT, first_registry, reg
 from shared.state.index import GENERATIONS, Index
 from shared.state.ledger import Entry
 from shared.store import Point
+from shared.store.bm25 import current_bm25
 from shared.store.edge import EdgeStore
 from tests.builders import default_embedder
 from tests.e2e.text import paragraphs
@@ -215,11 +216,14 @@ async def test_settings_that_differ_leave_the_index_as_it_is_and_are_named(tmp_p
 
 
 @CI_ONLY
-async def test_an_index_of_another_format_and_chunker_answers_as_it_is_until_it_is_built_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tokenizer", [current_bm25().fingerprint, "bm25:elsewhere"])
+async def test_an_index_of_other_code_answers_as_it_is_until_it_is_built_again(tmp_path: Path, tokenizer: str) -> None:
+    made_by = "chunker elsewhere" if tokenizer == current_bm25().fingerprint else f"tokenizer {tokenizer}"
     settings, store, model = Settings(data=tmp_path), EdgeStore(tmp_path / "store"), default_embedder()
     await store.start()
     await model.start()
-    first = first_registry(wanted_generation(settings, "elsewhere", model.model), settings.embedder)
+    wanted = msgspec.structs.replace(wanted_generation(settings, "elsewhere", model.model), bm25=tokenizer)
+    first = first_registry(wanted, settings.embedder)
     other = msgspec.structs.replace(first, format=FORMAT + 1)
     await serving(store, other)
     await store.close()
@@ -234,11 +238,11 @@ async def test_an_index_of_another_format_and_chunker_answers_as_it_is_until_it_
 
         assert await registry_of(store_) == other
         assert (await rig.found("heron on the pier"))[0][0] == "heron.md"
-        for part in (f"format {FORMAT + 1}", "chunker elsewhere", "sluice reindex start"):
+        for part in (f"format {FORMAT + 1}", "chunker elsewhere", made_by, "sluice reindex start"):
             assert part in said
         async with opened(pipeline.settings) as parts:
             report = (await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=30)).report
-        assert (report.verdict, report.chunker) == ("right", "elsewhere")
+        assert (report.verdict, report.made_by) == ("right", made_by.partition(" ")[2])
 
         await rig.post("/ops/generations/start", {})
         await rig.until_ready()

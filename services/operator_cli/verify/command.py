@@ -29,7 +29,7 @@ from shared.state.generations import AsOf, Registered, registry_of
 from shared.state.rebuild_gate import CODE, last_rebuild
 from shared.state.registry_copy import registered
 from shared.store import Store
-from shared.store.bm25 import bm25_of
+from shared.store.bm25 import current_bm25
 
 _LOOK_S = 0.25  # seconds between two checks whether a rebuild has ended
 
@@ -171,7 +171,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
             store=store,
             blobs=open_blobs(settings.blobs, settings.data),
             embedder=embedder,
-            bm25=bm25_of(generation.bm25),
+            bm25=current_bm25(),
             generation=generation,
             address=address,
             as_of=None if chosen is None else chosen.as_of,
@@ -200,8 +200,8 @@ def lines(outcome: VerifyOutcome) -> Iterator[str]:
 
 def _report(report: VerifyReport) -> Iterator[str]:
     yield f"{report.documents} documents, {report.points} points compared, {report.embedded} of them embedded again"
-    if report.chunker is not None:
-        yield f"chunks of texts weren't compared: the index has chunker {report.chunker}, this release {CHUNKER}"
+    if report.made_by is not None:
+        yield f"chunks of texts weren't compared: the index was made with {report.made_by}, which isn't this release's"
         yield f"build an index with this one: {REINDEX}"
     for name in INVARIANTS:
         count = report.counts.get(name, 0)

@@ -67,7 +67,7 @@ class VerifyReport(Message, frozen=True):
     lag: dict[str, int]  # unfinished records by topic
     wrong: tuple[str, ...] = ()  # documents that differ
     strays: tuple[str, ...] = ()  # points that name no document
-    chunker: str | None = None  # the index's, if it isn't this release's: then no chunks of texts were compared
+    made_by: str | None = None  # the index's chunker or tokenizer if it isn't this release's: chunks weren't compared
 
     @property
     def differences(self) -> int:

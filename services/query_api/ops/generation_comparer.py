@@ -28,7 +28,7 @@ from shared.log import Log
 from shared.runtime.generation_stages import model_of
 from shared.state.generations import CODE, Registered, Registry
 from shared.state.index import Index
-from shared.store.bm25 import bm25_of
+from shared.store.bm25 import current_bm25
 
 _WARMING: Final = "warm"  # warms up: loads model and collection before searches are timed
 
@@ -92,7 +92,7 @@ class GenerationComparer:
         embedder = await model_of(registered, self._generations.embedders)
         # Its searches don't count as users' searches, so they have metrics that nobody reads.
         metrics = Metrics(CollectorRegistry())
-        return Retriever(self._index(registered), embedder, bm25_of(registered.generation.bm25), metrics)
+        return Retriever(self._index(registered), embedder, current_bm25(), metrics)
 
     async def _side(
         self, registered: Registered, status: GenerationStatus, times: Sequence[float], ndcg: float | None

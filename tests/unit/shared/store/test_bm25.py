@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.settings import ConfigurationError
 from shared.store import Sparse
-from shared.store.bm25 import Bm25, bm25_of
+from shared.store.bm25 import Bm25
 
 ENGLISH = Bm25()
 
@@ -95,9 +94,3 @@ def test_a_word_within_a_sentence_is_found_in_ten_scripts(text: str, query: str)
 
     assert found
     assert found <= set(Bm25().document(text).indices)
-
-
-def test_an_index_is_read_with_the_tokenizer_it_was_built_with() -> None:
-    assert bm25_of(Bm25().fingerprint).fingerprint == Bm25().fingerprint
-    with pytest.raises(ConfigurationError, match="'another'"):
-        bm25_of("another")
