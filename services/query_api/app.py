@@ -24,7 +24,6 @@ from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import ollama, open_webui, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
-from services.query_api.clients.asking import Asking
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import McpEndpoint, mcp_route
@@ -219,7 +218,6 @@ def make_api(parts: ApiParts) -> Litestar:
         "operations": log_state.LogOperations(parts.log, parts.publish),
         "settings_report": settings_report(settings, read_given()),
         "answering": answering,
-        "asking": Asking(answering),
         "models": Models(parts.models, parts.embedder),
         "embedding": Embedding(parts.embedder),
         "file_reader": parts.file_reader,

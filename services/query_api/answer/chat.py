@@ -131,7 +131,7 @@ async def chat(
                 answering,
                 prepared,
                 instance=request.scope["path"],
-                sources=lambda sources: {"conversationId": id_, "ragSources": _rag_sources(sources.passages)},
+                sources=lambda sources: {"conversationId": id_, "ragSources": rag_sources(sources.passages)},
                 done=lambda answer: _reply(answer, id_),
             )
         )
@@ -158,7 +158,7 @@ def _reply(answer: Answer, id_: str) -> ChatReply:
         data=_ollama_object(answer),
         conversation_id=id_,
         rag_used=answer.rag_used,
-        rag_sources=_rag_sources(answer.passages),
+        rag_sources=rag_sources(answer.passages),
         response=answer.text,
         sources=[
             ChatSource(
@@ -179,11 +179,7 @@ def _reply(answer: Answer, id_: str) -> ChatReply:
 
 def _ollama_object(answer: Answer) -> dict[str, Any]:
     """Return the answer in the form of Ollama's /api/chat; durations are in nanoseconds, absent if unknown."""
-    called = [
-        {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments or "{}")}}
-        for call in answer.tool_calls
-    ]
-    calls = {"tool_calls": called} if called else {}
+    calls = {"tool_calls": parsed_calls(answer)} if answer.tool_calls else {}
     created = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "model": answer.model,
@@ -193,6 +189,14 @@ def _ollama_object(answer: Answer) -> dict[str, Any]:
         "done_reason": answer.finish_reason,
         **_counts(answer.usage),
     }
+
+
+def parsed_calls(answer: Answer) -> list[dict[str, Any]]:
+    """Return the answer's calls of tools in Ollama's form: their arguments are parsed."""
+    return [
+        {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments or "{}")}}
+        for call in answer.tool_calls
+    ]
 
 
 def _counts(usage: Usage) -> dict[str, int]:
@@ -207,7 +211,8 @@ def _counts(usage: Usage) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def _rag_sources(passages: Sequence[Passage]) -> list[RagSource]:
+def rag_sources(passages: Sequence[Passage]) -> list[RagSource]:
+    """Return the passages as replies show them."""
     return [
         RagSource(
             document_id=passage.metadata["documentId"],

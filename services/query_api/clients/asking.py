@@ -2,22 +2,25 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
+from litestar import Response
+from litestar.response import Stream
 from msgspec.structs import replace
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
-from services.query_api.clients.links import Links, SourceLink, rag_sources, source_list
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared
+from services.query_api.answer.chat import rag_sources
+from services.query_api.clients.links import Links, SourceLink, source_list
 from services.query_api.clients.models import Choice
-from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem, invalid, of_pipeline
+from services.query_api.http.routes import EVENT_STREAM
 from services.query_api.search.filters import filter_of
 from services.query_api.search.search import question_of
-from shared.answers import Conversation, JsonFormat, Sampling, Turn
+from shared.answers import Conversation
 from shared.answers.prompt import text_tokens, tokens
 from shared.errors import PipelineError
 
@@ -39,70 +42,53 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     answer_ns: int
 
 
-class Asking:
-    """Asks the answering service for clients of other protocols."""
+async def prepare(answering: Answering, asked: AnswerRequest, choice: Choice, field: str = "messages") -> Prepared:
+    """Return the request to the chosen model with its passages, ready to be streamed.
 
-    def __init__(self, answering: Answering) -> None:
-        self.answering = answering
-
-    async def prepare(
-        self,
-        caller: Caller,
-        turns: Sequence[Turn],
-        choice: Choice,
-        *,
-        retrieval: Retrieval,
-        sampling: Sampling,
-        tools: Sequence[Mapping[str, Any]] = (),
-        tool_choice: str | dict[str, object] | None = None,
-        json_format: JsonFormat | None = None,
-        field: str = "messages",
-    ) -> Prepared:
-        """Return the request with its passages, ready to be streamed.
-
-        Raises:
-            Problem: 400, no message has the role user, or a model that only quotes has to call a tool; 429, 503 as
-                `Answering.prepare`. Unavailable: the store is away.
-        """
-        asked = [turn for turn in turns if turn.role == "user"]
-        if not asked:
-            raise invalid(field, "must have a message with the role user")
-        question = asked[-1].content
-        if choice.rag or not asked[-1].images:
-            question_of(question, field)
-        if tools and choice.only_quotes and tool_choice not in (None, "auto", "none"):
-            raise invalid("tool_choice", f"{choice.model} only quotes documents; calling tools needs a language model")
-        if choice.source is not None:
-            must = (*retrieval.where.must, *filter_of({"source": choice.source}, "model").must)
-            retrieval = replace(retrieval, where=replace(retrieval.where, must=must))
-        # The client asks for itself: documents don't help, and quotations are no answer.
-        chore = question.lstrip().startswith(_HOUSEKEEPING)
-        if chore and choice.only_quotes:
-            models = self.answering.models.chosen(choice.model)
-            return Prepared(conversation=Conversation(turns=tuple(turns)), models=models, refusal="")
-        return await self.answering.prepare(
-            AnswerRequest(
-                caller=caller,
-                turns=tuple(turns),
-                retrieval=retrieval if choice.rag and not chore else None,
-                model=choice.model,
-                sampling=sampling,
-                tools=tuple(dict(tool) for tool in tools),
-                tool_choice=tool_choice,
-                json_format=json_format,
-            )
-        )
+    Raises:
+        Problem: 400, no message has the role user, or a model that only quotes has to call a tool; 429, 503 as
+            `Answering.prepare`. Unavailable: the store is away.
+    """
+    last = next((turn for turn in reversed(asked.turns) if turn.role == "user"), None)
+    if last is None:
+        raise invalid(field, "must have a message with the role user")
+    if choice.rag or not last.images:
+        question_of(last.content, field)
+    if asked.tools and choice.only_quotes and asked.tool_choice not in (None, "auto", "none"):
+        raise invalid("tool_choice", f"{choice.model} only quotes documents; calling tools needs a language model")
+    # The client asks for itself: documents don't help, and quotations are no answer.
+    chore = last.content.lstrip().startswith(_HOUSEKEEPING)
+    if chore and choice.only_quotes:
+        models = answering.models.chosen(choice.model)
+        return Prepared(conversation=Conversation(turns=asked.turns), models=models, refusal="")
+    retrieval = asked.retrieval if choice.rag and not chore else None
+    if retrieval is not None and choice.source is not None:
+        must = (*retrieval.where.must, *filter_of({"source": choice.source}, "model").must)
+        retrieval = replace(retrieval, where=replace(retrieval.where, must=must))
+    return await answering.prepare(replace(asked, model=choice.model, retrieval=retrieval))
 
 
 class ClientReply(ABC):
     """An answer in the form of a client's protocol: its subclasses make it whole, or the pieces of a stream."""
 
     keep_alive = b": keep-alive\n\n"  # sent while the model is silent; empty: nothing is
+    media_type = EVENT_STREAM
 
     def __init__(self, prepared: Prepared, links: Links, choice: Choice) -> None:
         self._prepared = prepared
         self._links = links
         self._inline = choice.inline
+
+    async def reply(self, answering: Answering, *, stream: bool) -> Response[dict[str, Any]] | Stream:
+        """Return the answer, whole or as a stream."""
+        if stream:
+            headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+            return Stream(self.stream(answering), media_type=self.media_type, headers=headers)
+        return Response(self.whole(await answering.finish(self._prepared)))
+
+    @abstractmethod
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        """Return the answer in one object."""
 
     def start(self) -> Iterable[bytes]:
         """Return what comes before the text."""

@@ -7,7 +7,6 @@ from urllib.parse import quote
 import msgspec
 
 from services.query_api.answer.answering import Answer
-from shared.answers import Passage
 
 _WORDS: Final = 6  # words of a passage's beginning, by which a browser finds it on a page
 _WEB: Final = ("http://", "https://")
@@ -85,16 +84,3 @@ def _beginning(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     plain = next((line for line in lines if line and line[0] not in _NO_TEXT), text)
     return " ".join(plain.split()[:_WORDS])
-
-
-def rag_sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
-    """Return the passages in the form of `/chat`'s reply."""
-    return [
-        {
-            "documentId": passage.metadata["documentId"],
-            "chunkId": passage.metadata["chunkId"],
-            "score": passage.score,
-            "metadata": {**passage.metadata, "title": passage.title},
-        }
-        for passage in passages
-    ]

@@ -16,10 +16,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
 
-from services.query_api.answer.answering import Answer, Answering, Prepared, Retrieval
-from services.query_api.answer.chat import ChatBody, ChatReply, chat
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
+from services.query_api.answer.chat import ChatBody, ChatReply, chat, parsed_calls
 from services.query_api.answer.turns import ChatMessage, Options, image_addresses, objects, turns_of
-from services.query_api.clients.asking import Asking, ClientReply, figures
+from services.query_api.clients.asking import ClientReply, figures, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import Links, SourceLink
@@ -173,7 +173,7 @@ async def ollama_show(data: JSONBody[ModelBody], models: NamedDependency[Models]
 async def api_chat(
     data: JSONBody[Any],
     request: ApiRequest,
-    asking: NamedDependency[Asking],
+    answering: NamedDependency[Answering],
     models: NamedDependency[Models],
     links: NamedDependency[Links],
 ) -> Response[dict[str, Any]] | Response[ChatReply] | Stream | ServerSentEvent:
@@ -181,32 +181,29 @@ async def api_chat(
     if not speaks_ollama(data):
         if isinstance(data, Mapping):
             warn_of_unknown(request, data, fields_of(ChatBody) or ())
-        agentx: Response[ChatReply] | ServerSentEvent = await chat.fn(
-            body_of(data, ChatBody), request, asking.answering
-        )
+        agentx: Response[ChatReply] | ServerSentEvent = await chat.fn(body_of(data, ChatBody), request, answering)
         return agentx
-    asked = body_of(data, OllamaChatBody)
-    choice = models.choice(asked.model)
-    if not asked.messages:
-        return _loaded(asked.model, data, {"message": {"role": "assistant", "content": ""}})
-    prepared = await asking.prepare(
-        request.user,
-        turns_of(asked.messages),
-        choice,
+    body = body_of(data, OllamaChatBody)
+    choice = models.choice(body.model)
+    if not body.messages:
+        return _loaded(body.model, data, {"message": {"role": "assistant", "content": ""}})
+    asked = AnswerRequest(
+        caller=request.user,
+        turns=tuple(turns_of(body.messages)),
         retrieval=Retrieval(),
-        sampling=(asked.options or Options()).sampling,
-        tools=objects(asked.tools, "tools"),
-        json_format=ollama_format(asked.format, choice),
+        sampling=(body.options or Options()).sampling,
+        tools=tuple(objects(body.tools, "tools")),
+        json_format=ollama_format(body.format, choice),
     )
-    reply = _ChatReply(asked.model, prepared, links, choice)
-    return await _replied(reply, asking.answering, prepared, stream=asked.stream)
+    reply = _ChatReply(body.model, await prepare(answering, asked, choice), links, choice)
+    return await reply.reply(answering, stream=body.stream is not False)
 
 
 @post("/generate", role="query", takes=WHOLE, refuses=(404, 422, 501), ok={JSON: OllamaAnswer, NDJSON: str})
 async def ollama_generate(
     data: JSONBody[GenerateBody],
     request: ApiRequest,
-    asking: NamedDependency[Asking],
+    answering: NamedDependency[Answering],
     models: NamedDependency[Models],
     links: NamedDependency[Links],
 ) -> Response[dict[str, Any]] | Stream:
@@ -217,18 +214,15 @@ async def ollama_generate(
     turns = [Turn(role="user", content=data.prompt, images=image_addresses(data.images))]
     if data.system:
         turns.insert(0, Turn(role="system", content=data.system))
-    prepared = await asking.prepare(
-        request.user,
-        turns,
-        choice,
+    asked = AnswerRequest(
+        caller=request.user,
+        turns=tuple(turns),
         retrieval=Retrieval(),
         sampling=(data.options or Options()).sampling,
         json_format=ollama_format(data.format, choice),
-        field="prompt",
     )
-    return await _replied(
-        _GenerateReply(data.model, prepared, links, choice), asking.answering, prepared, stream=data.stream
-    )
+    reply = _GenerateReply(data.model, await prepare(answering, asked, choice, "prompt"), links, choice)
+    return await reply.reply(answering, stream=data.stream is not False)
 
 
 def _loaded(model: str, body: Mapping[str, Any], empty: Mapping[str, Any]) -> Response[dict[str, Any]]:
@@ -241,6 +235,7 @@ class _ChatReply(ClientReply):
     """An answer in the form of /api/chat: whole, or as the lines of a stream."""
 
     keep_alive = b""
+    media_type = NDJSON
 
     def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice) -> None:
         super().__init__(prepared, links, choice)
@@ -250,15 +245,7 @@ class _ChatReply(ClientReply):
         """Return the object of a piece of the text."""
         return {"message": {"role": "assistant", "content": text}}
 
-    def calls(self, answer: Answer) -> list[dict[str, Any]]:
-        """Return the calls of tools, their arguments parsed."""
-        return [
-            {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments or "{}")}}
-            for call in answer.tool_calls
-        ]
-
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """Return the answer in one object."""
         sources = self._links.sources(answer)
         return self._last(answer, sources, answer.text + self._tail(sources))
 
@@ -278,7 +265,7 @@ class _ChatReply(ClientReply):
         cost = figures(self._prepared, answer)
         content = self.piece(text)
         if answer.tool_calls and "message" in content:
-            content["message"]["tool_calls"] = self.calls(answer)
+            content["message"]["tool_calls"] = parsed_calls(answer)
         return {
             "model": self._model,
             "created_at": _now(),
@@ -301,15 +288,6 @@ class _GenerateReply(_ChatReply):
     def piece(self, text: str) -> dict[str, Any]:
         """Return the object of a piece of the text."""
         return {"response": text}
-
-
-async def _replied(
-    reply: _ChatReply, answering: Answering, prepared: Prepared, *, stream: bool | None
-) -> Response[dict[str, Any]] | Stream:
-    """Return the answer as a stream, unless the client wants it whole."""
-    if stream is False:
-        return Response(reply.whole(await answering.finish(prepared)))
-    return Stream(reply.stream(answering), media_type=NDJSON, headers={"X-Accel-Buffering": "no"})
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:

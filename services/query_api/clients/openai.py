@@ -16,9 +16,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Prepared, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import Asking, ClientReply, figures
+from services.query_api.clients.asking import ClientReply, figures, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
@@ -33,7 +33,6 @@ from services.query_api.search.search import filters_of
 from shared.embedder import Vector
 
 _DONE: Final = b"data: [DONE]\n\n"
-STREAM_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +114,7 @@ def _card(name: str, context: int | None) -> dict[str, Any]:
 async def openai_chat_completions(
     data: JSONBody[CompletionBody],
     request: ApiRequest,
-    asking: NamedDependency[Asking],
+    answering: NamedDependency[Answering],
     models: NamedDependency[Models],
     links: NamedDependency[Links],
 ) -> Response[dict[str, Any]] | Stream:
@@ -125,22 +124,19 @@ async def openai_chat_completions(
     choice = models.choice(data.model)
     if data.use_rag is not None:
         choice = msgspec.structs.replace(choice, rag=data.use_rag)
-    prepared = await asking.prepare(
-        request.user,
-        turns_of(data.messages),
-        choice,
+    asked = AnswerRequest(
+        caller=request.user,
+        turns=tuple(turns_of(data.messages)),
         retrieval=Retrieval(top_k=data.rag_top_k or 5, where=filters_of(data.rag_filters, "ragFilters")),
         sampling=sampling(data, data.max_completion_tokens or data.max_tokens),
-        tools=[] if data.tool_choice == "none" else objects(data.tools, "tools"),
+        tools=() if data.tool_choice == "none" else tuple(objects(data.tools, "tools")),
         tool_choice=data.tool_choice,
         json_format=openai_format(data.response_format, choice, "response_format"),
     )
+    prepared = await prepare(answering, asked, choice)
     with_usage = bool(data.stream_options and data.stream_options.include_usage)
     completion = _Completion(data.model, prepared, links, choice, with_usage=with_usage)
-    if data.stream:
-        events = completion.stream(asking.answering)
-        return Stream(events, media_type="text/event-stream", headers=STREAM_HEADERS)
-    return Response(completion.whole(await asking.answering.finish(prepared)))
+    return await completion.reply(answering, stream=bool(data.stream))
 
 
 class _Completion(ClientReply):
@@ -156,7 +152,6 @@ class _Completion(ClientReply):
         self._text = "refusal" if prepared.refuses_json else "content"  # name of the field that has the text
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """Return the completion."""
         sources = self._links.sources(answer)
         message: dict[str, Any] = {
             "role": "assistant",

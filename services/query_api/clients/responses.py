@@ -11,13 +11,13 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Prepared, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import Asking, ClientReply, figures
+from services.query_api.clients.asking import ClientReply, figures, prepare
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
-from services.query_api.clients.openai import STREAM_HEADERS
+from services.query_api.clients.openai import annotations
 from services.query_api.clients.reply_types import ResponseObject
 from services.query_api.clients.vector_stores import (
     ID,
@@ -148,7 +148,7 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
 async def openai_responses(
     data: JSONBody[ResponsesBody],
     request: ApiRequest,
-    asking: NamedDependency[Asking],
+    answering: NamedDependency[Answering],
     models: NamedDependency[Models],
     links: NamedDependency[Links],
 ) -> Response[dict[str, Any]] | Stream:
@@ -165,21 +165,18 @@ async def openai_responses(
     turns = turns_of(messages_of(data.input), "input")
     if data.instructions:
         turns.insert(0, Turn(role="system", content=data.instructions))
-    prepared = await asking.prepare(
-        request.user,
-        turns,
-        choice,
+    asked = AnswerRequest(
+        caller=request.user,
+        turns=tuple(turns),
         retrieval=searched or Retrieval(top_k=data.rag_top_k or 5, where=where),
         sampling=sampling(data, data.max_output_tokens),
-        tools=tools_of(tools),
+        tools=tuple(tools_of(tools)),
         tool_choice=tool_choice_of(data.tool_choice),
         json_format=openai_format(data.text.format if data.text else None, choice, "text.format"),
-        field="input",
     )
+    prepared = await prepare(answering, asked, choice, "input")
     made = _Made(data, prepared, links, choice, file_search=searched is not None and rag)
-    if data.stream:
-        return Stream(made.stream(asking.answering), media_type="text/event-stream", headers=STREAM_HEADERS)
-    return Response(made.whole(await asking.answering.finish(prepared)))
+    return await made.reply(answering, stream=bool(data.stream))
 
 
 def messages_of(given: Any) -> list[ChatMessage]:
@@ -244,7 +241,6 @@ class _Made(ClientReply):
         self._sent = 0
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """Return the response."""
         sources = self._links.sources(answer)
         cost = figures(self._prepared, answer)
         cut = answer.finish_reason == "length"
@@ -314,7 +310,8 @@ class _Made(ClientReply):
         return self._event("response.output_text.delta", **self._place(), delta=piece, logprobs=[])
 
     def _output(self, answer: Answer, sources: list[SourceLink]) -> list[dict[str, Any]]:
-        cited = file_citations(answer) if self._searches else _url_citations(sources)
+        urls = [{"type": "url_citation", **each["url_citation"]} for each in annotations(sources)]
+        cited = file_citations(answer) if self._searches else urls
         calls = [
             {
                 "type": "function_call",
@@ -365,16 +362,3 @@ class _Made(ClientReply):
         if self._refuses:
             return {"type": "refusal", "refusal": text}
         return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
-
-
-def _url_citations(sources: Sequence[SourceLink]) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": "url_citation",
-            "url": each.url,
-            "title": each.title,
-            "start_index": each.start,
-            "end_index": each.end,
-        }
-        for each in sources
-    ]

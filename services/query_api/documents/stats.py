@@ -240,7 +240,11 @@ def _disk(folder: Path) -> Disk:
     return Disk(size, usage.free, usage.total)
 
 
-@get("/rag/stats", role=("query", "operator"), line="count documents by state and source, chunks, and how fast they arrive")
+@get(
+    "/rag/stats",
+    role=("query", "operator"),
+    line="count documents by state and source, chunks, and how fast they arrive",
+)
 async def rag_stats(request: ApiRequest, census: NamedDependency[Census], sizes: FromQuery[bool] = False) -> Stats:
     """Count documents by status and source, and recent submissions. Operators also see the backlog of each stage.
 
