@@ -7,8 +7,8 @@ when they are shown. Each call first reads what was written since the last one.
 import asyncio
 import heapq
 import sys
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import AsyncGenerator, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -25,6 +25,7 @@ from shared.topics import DEAD_LETTERS
 log = structlog.get_logger(__name__)
 
 _TP = TopicPartition(DEAD_LETTERS, 0)
+AT_ONCE: Final = 100  # letters per read: each may be 256 kB
 
 
 class LetterSummary(NamedTuple):
@@ -127,6 +128,15 @@ class OpenLetters:
             await self._catch_up(reader)
             total, chosen = await asyncio.to_thread(self._oldest, wanted, limit, above, upto)
             return await self._read(reader, total, chosen, limit)
+
+    async def every(self, wanted: LetterFilter) -> AsyncGenerator[OpenLetter]:
+        """Yield the letters, oldest first."""
+        above: int | None = -1
+        while above is not None:
+            page = await self.oldest(wanted, limit=AT_ONCE, above=above)
+            for each in page.letters:
+                yield each
+            above = page.after
 
     async def failed_in(self, generation: str) -> int:
         """Return how many documents of all tenants failed in this generation's stages."""

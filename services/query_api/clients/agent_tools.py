@@ -14,7 +14,6 @@ from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 from shared.answers import Turn
-from shared.contracts import TextFormat
 from shared.store import Filter, Match
 
 LONGEST_TEXT: Final = 50_000  # characters of one reply: agents pay for each
@@ -104,7 +103,7 @@ class AgentTools:
         """Take the parts; `public_url`, if not empty, is the base of links."""
         self._retriever = retriever
         self._answering = answering
-        self._views = views
+        self.views = views
         self._public_url = public_url
 
     def links(self, base_url: str) -> Links:
@@ -131,8 +130,8 @@ class AgentTools:
 
     async def fetch(self, caller: Caller, links: Links, asked: FetchArguments) -> AgentDocument:
         """Return a document's text, starting at `offset`."""
-        view = await self._views.view(caller.tenant, asked.id)
-        text, text_format = await self._views.text(caller.tenant, asked.id)
+        view = await self.views.view(caller.tenant, asked.id)
+        text, text_format = await self.views.text(caller.tenant, asked.id)
         end = asked.offset + LONGEST_TEXT
         if asked.offset > len(text):
             raise invalid("offset", f"is {asked.offset}; the text has {len(text)} characters")
@@ -174,11 +173,7 @@ class AgentTools:
     async def documents(self, tenant: str, cursor: ListCursor | None) -> DocumentPage:
         """Return a page of the tenant's documents, the last changed first."""
         where = Filter(must=(Match("tenant", (tenant,)),), must_not=(Match("last.status", ("deleted",)),))
-        return await self._views.page(Listing(where=where), limit=100, cursor=cursor)
-
-    async def text(self, tenant: str, document_id: str) -> tuple[str, TextFormat]:
-        """Return a document's text and its format."""
-        return await self._views.text(tenant, document_id)
+        return await self.views.page(Listing(where=where), limit=100, cursor=cursor)
 
 
 def _where(source: str | None, tags: list[str] | None) -> Filter:

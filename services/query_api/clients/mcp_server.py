@@ -148,7 +148,7 @@ class McpServer:
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         caller, _ = self._caller(context)
         try:
-            text, text_format = await self._tools.text(caller.tenant, params.uri.removeprefix(URI))
+            text, text_format = await self._tools.views.text(caller.tenant, params.uri.removeprefix(URI))
         except (Problem, PipelineError) as error:
             raise _refused(error) from error
         media_type = "text/markdown" if text_format == "markdown" else "text/plain"

@@ -138,7 +138,7 @@ class Census:
             sources=[SourceCount(source, count) for source, count in ordered if source],
             bucket_seconds=BUCKET_S,
             recent=recent,
-            generation=_generation(self.index.generation),
+            generation=generation_view(self.index.generation),
             tenants=await self._sizes(None if pipeline else tenant) if sizes else None,
             pipeline=Pipeline(await self._stages.get(), await self._disk.get(), self.usage()) if pipeline else None,
         )
@@ -216,7 +216,8 @@ def _of(tenant: str, *conditions: Condition) -> Filter:
 _DELETED = (Match("last.status", ("deleted",)),)
 
 
-def _generation(generation: Generation) -> GenerationView:
+def generation_view(generation: Generation) -> GenerationView:
+    """Return the generation's settings."""
     return GenerationView(
         id=generation.id,
         model=generation.model.name,

@@ -19,6 +19,7 @@ from litestar.types import ExceptionHandlersMap
 from shared.errors import PipelineError, Unavailable
 from shared.runtime.probes import RETRY_AFTER_S
 from shared.state.rebuild_gate import CODE as REBUILDING
+from shared.times import parse_iso
 
 _EXPECTED: Final = {
     "str": "text",
@@ -196,6 +197,14 @@ def invalid(field: str, what: str) -> Problem:
     return Problem(400, f"{field}: {what}", details={"field": field})
 
 
+def time_of(text: str | None, field: str) -> int | None:
+    """Return an ISO 8601 time as ms since 1970. Raises a 400 if it is none."""
+    try:
+        return None if text is None else parse_iso(text)
+    except ValueError:
+        raise invalid(field, f"{text!r} is not a time such as 2026-11-20T18:00:00Z") from None
+
+
 def not_found() -> Problem:
     """Return the 404 of a document. It is the same for unknown ids and for documents of other tenants."""
     return Problem(404, "there is no such document")
@@ -309,10 +318,6 @@ def _unfit(field: str, what: str) -> Problem:
     return invalid(field, in_words(what))
 
 
-def _on_problem(request: AnyRequest, error: Problem) -> Response[bytes]:
-    return answer(request, error)
-
-
 def _on_pipeline_error(request: AnyRequest, error: PipelineError) -> Response[bytes]:
     problem = of_pipeline(error)
     log.warning("request_refused", status=problem.status, code=problem.code, reason=problem.sentence)
@@ -342,7 +347,7 @@ def _on_bug(request: AnyRequest, error: Exception) -> Response[bytes]:
 
 
 HANDLERS: ExceptionHandlersMap = {
-    Problem: _on_problem,
+    Problem: answer,
     PipelineError: _on_pipeline_error,
     HTTPException: on_http_exception,
     Exception: _on_bug,

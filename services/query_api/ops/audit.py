@@ -6,14 +6,14 @@ import msgspec
 from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.problems import Problem, time_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get
 from services.query_api.http.signing import OffsetCursor, Signer
 from services.query_api.ops.log_state import LogOperations
 from shared.contracts import AuditEntry
 from shared.log.audit_trail import AuditFilter, audit_page
-from shared.times import iso, parse_iso
+from shared.times import iso
 
 MOST: Final = 1000
 Limit = Annotated[
@@ -79,7 +79,7 @@ async def ops_audit(
     page = await audit_page(
         operations.log,
         AuditFilter(tenant=tenant, key=key, action=action),
-        since=_ms(since),
+        since=time_of(since, "since"),
         after=None if cursor is None else signer.opened(cursor, _AuditCursor, field="cursor", tenant=own).offset,
         limit=limit,
     )
@@ -90,12 +90,3 @@ async def ops_audit(
 def _view(entry: AuditEntry) -> AuditView:
     fields = msgspec.structs.asdict(entry)
     return AuditView(time=iso(fields.pop("time")), document_ids=fields.pop("documents"), **fields)
-
-
-def _ms(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_iso(text)
-    except ValueError:
-        raise invalid("since", f"{text!r} is not a time such as 2026-11-20T18:00:00Z") from None

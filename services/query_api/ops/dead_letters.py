@@ -10,14 +10,14 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from services.query_api.http.audit import note_change
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.problems import Problem, invalid, time_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get, post
 from services.query_api.http.signing import OffsetCursor, Signer
 from services.query_api.ops.redrive import DeadLetterService, SettledLetter, document_of
 from shared.contracts import BlobRef, DeadLetter
 from shared.log.open_letters import LetterFilter, OpenLetter
-from shared.times import iso, parse_iso
+from shared.times import iso
 
 MOST = 100  # letters per request: each may be 256 kB
 Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many items, 1 to {MOST}.")]
@@ -118,8 +118,8 @@ class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
             code=None if self.code is None else self.code.lower(),
             source=self.source,
             document_id=self.document_id,
-            since=_ms(self.since, "since"),
-            until=_ms(self.until, "until"),
+            since=time_of(self.since, "since"),
+            until=time_of(self.until, "until"),
         )
 
 
@@ -153,8 +153,8 @@ async def ops_dead_letters(
         code=None if code is None else code.lower(),
         source=source,
         document_id=document_id,
-        since=_ms(since, "since"),
-        until=_ms(until, "until"),
+        since=time_of(since, "since"),
+        until=time_of(until, "until"),
     )
     tenant = request.user.tenant
     below = None if cursor is None else signer.opened(cursor, _Below, field="cursor", tenant=tenant).offset
@@ -289,12 +289,3 @@ def _bytes(value: bytes) -> RecordBytes:
         return RecordBytes(text=value.decode())
     except UnicodeDecodeError:
         return RecordBytes(base64=base64.b64encode(value).decode())
-
-
-def _ms(text: str | None, field: str) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_iso(text)
-    except ValueError:
-        raise invalid(field, f"{text!r} is not a time such as 2026-11-20T18:00:00Z") from None

@@ -29,7 +29,7 @@ from shared.contracts import (
 from shared.errors import Rejected
 from shared.log import Log, Publish, Record, Replacement
 from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of, sealed
-from shared.log.open_letters import LetterFilter, OpenLetters
+from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
 from shared.log.sqlite import SqliteLog, deleting
@@ -40,8 +40,6 @@ from shared.submission import submission_of
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, is_chunks_topic
 
 log = structlog.get_logger(__name__)
-
-_LETTERS = 100  # letters per read: each may be 256 kB
 
 
 class DocumentMention(NamedTuple):
@@ -151,16 +149,15 @@ class Eraser:
 
     async def settle_letters(self, tenant: str) -> int:
         """Settle all open letters of the tenant, and return how many there were."""
-        settled, above = 0, -1
-        while True:
-            found = await self._letters.oldest(LetterFilter(tenant=tenant), limit=_LETTERS, above=above)
-            for each in found.letters:
-                for key in each.keys:
-                    await self.publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
-            settled += len(found.letters)
-            if found.after is None:
-                return settled
-            above = found.after
+        settled = 0
+        async for each in self._letters.every(LetterFilter(tenant=tenant)):
+            await self._settle(each)
+            settled += 1
+        return settled
+
+    async def _settle(self, letter: OpenLetter) -> None:
+        for key in letter.keys:
+            await self.publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
 
     async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
         try:
@@ -232,15 +229,9 @@ class Eraser:
     async def _settle_letters(self, tenants: Collection[str], erased: Mapping[str, LogPosition]) -> None:
         for tenant in sorted(tenants):
             for name, place in erased.items():
-                wanted, above = LetterFilter(tenant=tenant, document_id=name), -1
-                while True:
-                    found = await self._letters.oldest(wanted, limit=_LETTERS, above=above)
-                    for each in found.letters:
-                        for key in each.keys if older(each.letter.place, place) else ():
-                            await self.publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
-                    if found.after is None:
-                        break
-                    above = found.after
+                async for each in self._letters.every(LetterFilter(tenant=tenant, document_id=name)):
+                    if older(each.letter.place, place):
+                        await self._settle(each)
 
 
 async def _erase_in(index: Index, name: str, fence: _Fence) -> None:

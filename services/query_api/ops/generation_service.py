@@ -17,6 +17,7 @@ import msgspec
 import structlog
 from aiokafka import TopicPartition
 
+from services.query_api.documents.stats import GenerationView, generation_view
 from services.query_api.ops.generation_plan import (
     BuildRequest,
     Plan,
@@ -66,18 +67,11 @@ _SHOWN: Final = 3  # documents named in a refusal
 _PAGE: Final = 256
 
 
-class GenerationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class GenerationStatus(GenerationView, frozen=True, kw_only=True, omit_defaults=True):
     """A generation and its progress."""
 
-    id: str
     state: State
     embedder: str
-    model: str
-    dimension: int
-    chunk_size: int
-    chunk_overlap: int
-    chunk_unit: str
-    chunker: str
     documents: int  # documents whose newest version it has, without deleted ones
     of_documents: int  # documents of the serving generation
     chunks: int
@@ -427,7 +421,7 @@ class GenerationService:
         state: State = registry.state(each)
         if state == "building" and each.built:
             state = "ready"
-        generation, documents = each.generation, await self._documents(each)
+        documents = await self._documents(each)
         topic = chunks_topic(each.id)
         _, chunk_group, embed_group = readers(each.id).values()
         unread = [
@@ -436,18 +430,12 @@ class GenerationService:
         ]
         rate = self._rate(each.id) if state == "building" else None
         return GenerationStatus(
-            id=each.id,
+            **msgspec.structs.asdict(generation_view(each.generation)),
             state=state,
             embedder=each.embedder,
-            model=generation.model.name,
-            dimension=generation.model.dimension,
-            chunk_size=generation.chunk_size,
-            chunk_overlap=generation.chunk_overlap,
-            chunk_unit=generation.chunk_unit,
-            chunker=generation.chunker,
             documents=documents,
             of_documents=of,
-            chunks=await self.store.count(generation.chunks),
+            chunks=await self.store.count(each.generation.chunks),
             unread=sum(unread),
             failed=await self._letters.failed_in(each.id),
             as_of=None if each.as_of is None else each.as_of.label,

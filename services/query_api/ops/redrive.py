@@ -20,7 +20,7 @@ from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
 from shared.log.headers import HASH_HEADER, PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
-from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
+from shared.log.open_letters import AT_ONCE, LetterFilter, OpenLetter, OpenLetters
 from shared.log.publish import partition_of
 from shared.log.read import reading
 from shared.state.index import Index
@@ -30,7 +30,6 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
 log = structlog.get_logger(__name__)
 
-_AT_ONCE = 100  # letters per read; each may be 256 kB
 SETTLE_EVERY_S = 3600.0
 FORWARD_STAGE = "forward"  # its records have no place on documents.submitted, so an old one could win
 SETTLED_HEADER = "sluice-settled"  # how a letter was settled
@@ -175,7 +174,7 @@ class DeadLetterService:
         for tenant in await self.open.tenants():
             above: int | None = -1
             while above is not None:
-                page = await self.open.oldest(LetterFilter(tenant=tenant), limit=_AT_ONCE, above=above)
+                page = await self.open.oldest(LetterFilter(tenant=tenant), limit=AT_ONCE, above=above)
                 named = [(each, name) for each in page.letters if (name := document_of(each.letter)) is not None]
                 entries = await self._ledger.entries([name for _, name in named])
                 for each, name in named:
@@ -191,9 +190,9 @@ class DeadLetterService:
         if entry is None or version is None or version not in entry.published:
             return
         wanted = LetterFilter(tenant=entry.tenant, document_id=entry.document_id)
-        others = (await self.open.oldest(wanted, limit=_AT_ONCE)).letters
-        if any(each.letter.version == version and each.keys != dropped.keys for each in others):
-            return  # another stage has a letter of the version, too, which can still be redriven
+        async for each in self.open.every(wanted):
+            if each.letter.version == version and each.keys != dropped.keys:
+                return  # another stage has a letter of the version, too, which can still be redriven
         # This comes first: a redrive in progress can't make a version answer that isn't in the truth any more.
         if await self._index.withdraw_for_good(entry.document_id, version, entry.tenant):
             await forget(self._ledger, self._publish, entry.document_id, (version,))
