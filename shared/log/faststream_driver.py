@@ -1,8 +1,9 @@
 """The one place that knows the internals of FastStream 0.7.8; test_faststream_driver.py fails when they change."""
 
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
 
 from faststream import AckPolicy
 from faststream.exceptions import IncorrectState
@@ -11,20 +12,13 @@ from faststream.kafka import KafkaBroker
 _logger = logging.getLogger("sluice.log.broker")
 
 
-class Driver(Protocol):
-    """Port: the clients that a broker uses instead of aiokafka's."""
+@dataclass
+class Driver:
+    """The clients that a broker uses instead of aiokafka's, with aiokafka's methods."""
 
-    def producer(self) -> Any:
-        """Return an unstarted producer with aiokafka's methods."""
-        ...
-
-    def consumer(self, **options: Any) -> Any:
-        """Return an unstarted consumer with aiokafka's methods."""
-        ...
-
-    async def describe_cluster(self) -> dict[str, Any]:
-        """Return any value, or raise if the log is away; called by `broker.ping`."""
-        ...
+    producer: Callable[[], Any]  # makes an unstarted one
+    consumer: Callable[..., Any]  # likewise
+    describe_cluster: Callable[[], Awaitable[dict[str, Any]]]  # for `broker.ping`: raises if the log is away
 
 
 class _Admin:

@@ -71,7 +71,7 @@ READS = {
 # Protocols that write nothing, or only through one of the ports above; or, as `Build`, only a copy that is put in place
 # by the store's child (tests/unit/shared/store/test_rewriting.py).
 HARMLESS = {
-    "Announce", "Answers", "Build", "Driver", "Embedder", "EmbeddingServer", "Fetch", "Framing",
+    "Announce", "Answers", "Build", "Embedder", "EmbeddingServer", "Fetch", "Framing",
     "HasLogPosition", "Publish", "ReadFile", "Reranker",
     "Scored", "Scorer", "TokenCounter", "Unlock",
 }  # fmt: skip

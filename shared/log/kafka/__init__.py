@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from time import time_ns
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected
 from shared.log import GroupMember, LogUnavailable
-from shared.log.faststream_driver import DriverBroker
+from shared.log.faststream_driver import Driver, DriverBroker
 from shared.log.kafka import groups
 from shared.log.kafka.address import KafkaAddress, kafka_address
 from shared.log.kafka.consumer import Consumer
@@ -147,7 +147,9 @@ class KafkaLog:
 
     def broker(self, client_id: str) -> KafkaBroker:
         """Return a new broker on this log: acks=all, idempotent, policy MANUAL. Its owner starts and stops it."""
-        return DriverBroker(_Driver(self, client_id), client_id)
+        return DriverBroker(
+            Driver(partial(self.producer, client_id), partial(self.consumer, patient=True), self.ping), client_id
+        )
 
     def consumer(self, *, group_id: str | None = None, **options: Any) -> Consumer:
         """Return an unstarted consumer with aiokafka's methods; `auto_offset_reset` is "none" unless given."""
@@ -425,21 +427,6 @@ class KafkaLog:
         if client is None:
             raise LogUnavailable("the log is not started", "log_closed")
         return client
-
-
-class _Driver:
-    def __init__(self, log: KafkaLog, client_id: str) -> None:
-        self._log = log
-        self._client_id = client_id
-
-    def producer(self) -> Producer:
-        return self._log.producer(self._client_id)
-
-    def consumer(self, **options: Any) -> Consumer:
-        return self._log.consumer(patient=True, **options)
-
-    async def describe_cluster(self) -> dict[str, Any]:
-        return await self._log.ping()
 
 
 def _new(topic: Topic) -> NewTopic:

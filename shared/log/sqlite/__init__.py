@@ -18,7 +18,7 @@ from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replacement
-from shared.log.faststream_driver import DriverBroker
+from shared.log.faststream_driver import Driver, DriverBroker
 from shared.log.sqlite import compaction, erasing, groups, snapshot, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
 from shared.log.sqlite.file import Connect, boot_clock, connect
@@ -83,7 +83,14 @@ class SqliteLog:
 
     def broker(self, client_id: str) -> KafkaBroker:
         """Return a new broker on this log: acks=all, policy MANUAL. Its owner starts and stops it."""
-        return DriverBroker(_Driver(self._storage), client_id)
+        storage = self._storage
+        return DriverBroker(
+            Driver(partial(Producer, storage), partial(Consumer, storage, patient=True), self._answers), client_id
+        )
+
+    async def _answers(self) -> dict[str, Any]:
+        await self._storage.read(lambda connection: connection.execute("SELECT 1").fetchone())
+        return {}
 
     def consumer(self, *, group_id: str | None = None, **options: Any) -> Consumer:
         """Return an unstarted consumer with aiokafka's methods; `auto_offset_reset` is "none" unless given."""
@@ -268,21 +275,6 @@ def deleting(log: Log) -> AbstractContextManager[None]:
 
 
 _REPLACED = "SELECT partition, max(listed, replaced) FROM listing"
-
-
-class _Driver:
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-
-    def producer(self) -> Producer:
-        return Producer(self._storage)
-
-    def consumer(self, **options: Any) -> Consumer:
-        return Consumer(self._storage, patient=True, **options)
-
-    async def describe_cluster(self) -> dict[str, Any]:
-        await self._storage.read(lambda connection: connection.execute("SELECT 1").fetchone())
-        return {}
 
 
 class _Found(NamedTuple):
