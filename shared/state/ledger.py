@@ -244,15 +244,21 @@ def _overtaken(entry: Entry, update: Last) -> Entry:
     return msgspec.structs.replace(entry, earlier=tuple(map(settled, entry.earlier)))
 
 
+class End(msgspec.Struct, frozen=True):
+    """How a version ended."""
+
+    status: Status
+    at: int  # ms since 1970
+    chunk_count: int | None = None
+    error: str | None = None
+    code: str | None = None
+
+
 def finished(
     entry: Entry | None,
     version: int,
-    status: Status,
+    end: End,
     *,
-    at: int,
-    chunk_count: int | None = None,
-    error: str | None = None,
-    code: str | None = None,
     document: DocumentVersion | None = None,
     forgotten: Collection[int] = (),
 ) -> Entry | None:
@@ -265,7 +271,7 @@ def finished(
     if entry is None:
         return None
     kept = without(entry, forgotten)
-    if status in WELL:  # earlier failures are about to leave the truth as well
+    if end.status in WELL:  # earlier failures are about to leave the truth as well
         kept = msgspec.structs.replace(kept, failed=tuple(each for each in kept.failed if each > version))
     elif version in kept.published and version < kept.accepted.version and not kept.erased:
         kept = msgspec.structs.replace(kept, failed=tuple(sorted({*kept.failed, version})))
@@ -276,15 +282,11 @@ def finished(
         # Submissions of the same content share a version, and so its end.
         if each.version != version:
             return each
-        if {each.status, status} <= WELL:  # a replay; an unchanged submission stays unchanged
-            return msgspec.structs.replace(each, chunk_count=chunk_count)
+        if {each.status, end.status} <= WELL:  # a replay; an unchanged submission stays unchanged
+            return msgspec.structs.replace(each, chunk_count=end.chunk_count)
         return msgspec.structs.replace(
             each,
-            status=status,
-            at=at,
-            error=error,
-            code=code,
-            chunk_count=chunk_count,
+            **msgspec.structs.asdict(end),
             extracted_at=document.extracted_at if document is not None else 0,
             chunked_at=document.chunked_at if document is not None else 0,
         )
@@ -292,9 +294,9 @@ def finished(
     earlier = tuple(ends(each) if each.status in ("accepted", "failed") else each for each in entry.earlier)
     ended = _overtaken(
         msgspec.structs.replace(kept, last=ends(entry.last), earlier=earlier),
-        Last(version=version, place=NOWHERE, status=status, at=at),
+        Last(version=version, place=NOWHERE, status=end.status, at=end.at),
     )
-    answers = status in ("created", "updated")
+    answers = end.status in ("created", "updated")
     if document is not None and answers and version in (entry.last.version, entry.accepted.version):
         ended = msgspec.structs.replace(ended, title=document.title, url=document.url, tags=document.tags)
     return None if ended == entry else ended

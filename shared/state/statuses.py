@@ -12,7 +12,7 @@ from shared.log.consume import OnDead
 from shared.log.dead_letters import DeadLetters
 from shared.log.failure import Failure
 from shared.state.index import Head, Index
-from shared.state.ledger import Entry, Last, Ledger, finished
+from shared.state.ledger import End, Entry, Last, Ledger, finished
 from shared.state.rebuild_gate import GRACE_S
 from shared.state.truth import forget_surplus
 from shared.topics import STATUS
@@ -71,17 +71,8 @@ class Statuses:
         at = int(time.time() * 1000)  # only for display
 
         def ends(entry: Entry | None) -> Entry | None:
-            return finished(
-                entry,
-                document.version,
-                status,
-                at=at,
-                chunk_count=chunk_count,
-                error=error,
-                code=code,
-                document=document,
-                forgotten=forgotten,
-            )
+            end = End(status, at, chunk_count, error, code)
+            return finished(entry, document.version, end, document=document, forgotten=forgotten)
 
         before = seen.entry if seen is not None and time.monotonic() - seen.at < _FRESH_S else None
         if ends(before) is None:

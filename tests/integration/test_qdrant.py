@@ -16,7 +16,7 @@ from shared.errors import Rejected
 from shared.settings import ConfigurationError
 from shared.state.generations import first_registry, serving
 from shared.state.index import Generation, Head, Index, of_document, vector_hash
-from shared.state.ledger import COLLECTION, Ledger, finished
+from shared.state.ledger import COLLECTION, End, Ledger, finished
 from shared.store import EVERYTHING, Filter, Leg, Match, Point, Sparse
 from shared.store.qdrant.connect import make_client
 from shared.store.qdrant.store import LEAST, QdrantStore
@@ -153,7 +153,7 @@ async def test_index_and_ledger_work_in_strict_mode(store: QdrantStore, vendor: 
     assert await store.count(GENERATION.chunks, of_document(DOCUMENT)) == 0
 
     await ledger.update(DOCUMENT, lambda _: an_entry(DOCUMENT, accepted=5, tenant="t", tags=("red",)))
-    await ledger.update(DOCUMENT, lambda entry: finished(entry, 5, "created", at=9, chunk_count=1))
+    await ledger.update(DOCUMENT, lambda entry: finished(entry, 5, End("created", 9, chunk_count=1)))
     created = Filter(must=(Match("tenant", ("t",)), Match("last.status", ("created",)), Match("tags", ("red",))))
     assert [entry.document_id for entry in await ledger.page(created, limit=1000)] == [DOCUMENT]
 

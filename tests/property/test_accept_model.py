@@ -24,7 +24,7 @@ from services.ingest_worker.accept import (
     Unchanged,
 )
 from shared.contracts import ERASED, LogPosition
-from shared.state.ledger import Entry, finished
+from shared.state.ledger import End, Entry, finished
 from tests.selection import CI_ONLY, every_other_day
 
 Decide = Callable[[Entry | None, Submission, IndexedVersion | None], Decision]
@@ -110,7 +110,7 @@ def apply(world: World) -> World | None:
     if not world.truth or world.entry is None:
         return None
     newest = max(world.truth)
-    ended = finished(world.entry, newest[0], world.entry.accepted.outcome, at=0)
+    ended = finished(world.entry, newest[0], End(world.entry.accepted.outcome, 0))
     if world.head == newest and ended is None:
         return None
     if ended is not None:

@@ -19,7 +19,7 @@ from qdrant_client import AsyncQdrantClient
 
 from shared.contracts import LogPosition, Status
 from shared.errors import Unavailable
-from shared.state.ledger import Entry, Ledger, Transition, finished
+from shared.state.ledger import End, Entry, Ledger, Transition, finished
 from shared.store import Filter, Ids, Match, Store
 from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
@@ -154,7 +154,7 @@ class LedgerMachine(AsyncMachine):
         version = 1 if entry is None else entry.last.version - behind
 
         def transition(entry: Entry | None) -> Entry | None:
-            return finished(entry, version, status, at=version)
+            return finished(entry, version, End(status, version))
 
         found = self.wait(self.ledgers[1].update(document, transition))
 

@@ -15,7 +15,7 @@ from services.ingest_worker.accept import (
     Unchanged,
 )
 from shared.contracts import ERASED, MAX_NATURAL, BlobRef, Given, LogPosition, Status, TextReading, Validators
-from shared.state.ledger import MOST_ENDED, Accepted, Entry, Last, MovedTo, finished, older
+from shared.state.ledger import MOST_ENDED, Accepted, End, Entry, Last, MovedTo, finished, older
 
 
 def at(offset: int, *, partition: int = 0, time: int | None = None) -> LogPosition:
@@ -65,7 +65,7 @@ def entry_of(decision: Decision) -> Entry:
 
 def applied(entry: Entry) -> tuple[Entry, IndexedVersion]:
     """The version as the later stages leave it."""
-    ended = finished(entry, entry.accepted.version, entry.accepted.outcome, at=0, chunk_count=3)
+    ended = finished(entry, entry.accepted.version, End(entry.accepted.outcome, 0, chunk_count=3))
     deleted = entry.accepted.outcome == "deleted"
     return ended or entry, IndexedVersion(version=entry.accepted.version, deleted=deleted, whole=True)
 
@@ -286,9 +286,9 @@ def test_of_two_versions_under_way_each_submission_has_its_own_end() -> None:
     first_version = entry_of(accept.decide(None, a_submission(at(1)), None))
     both = entry_of(accept.decide(first_version, a_submission(at(2), "b"), None))
 
-    applied_first = finished(both, first_version.accepted.version, "created", at=0)
+    applied_first = finished(both, first_version.accepted.version, End("created", 0))
     assert applied_first is not None
-    failed = finished(applied_first, both.accepted.version, "failed", at=0, error="no model takes it")
+    failed = finished(applied_first, both.accepted.version, End("failed", 0, error="no model takes it"))
     assert failed is not None
 
     assert ends_of(applied_first, at(1), at(2)) == ["created", ""]
@@ -299,7 +299,7 @@ def test_a_version_that_a_newer_one_has_overtaken_is_superseded() -> None:
     first_version = entry_of(accept.decide(None, a_submission(at(1)), None))
     both = entry_of(accept.decide(first_version, a_submission(at(2), "b"), None))
 
-    entry = finished(both, both.accepted.version, "updated", at=0)
+    entry = finished(both, both.accepted.version, End("updated", 0))
 
     assert entry is not None
     assert ends_of(entry, at(0), at(1), at(2)) == ["superseded", "superseded", "updated"]
@@ -335,7 +335,7 @@ def test_an_erasure_forgets_why_others_failed() -> None:
     erased = entry_of(accept.decide(failed, an_erasure(at(3)), None))
 
     assert erased.earlier == ()
-    assert finished(erased, entry.accepted.version, "failed", at=0, error="p gives no chunk") is None
+    assert finished(erased, entry.accepted.version, End("failed", 0, error="p gives no chunk")) is None
     assert accept.fail(erased, a_submission(at(2), "b"), "p is damaged", "damaged") is None
 
 
@@ -361,7 +361,7 @@ def test_a_version_that_failed_for_one_worker_and_answers_by_another_ended_well(
 @pytest.mark.parametrize("status", ["created", "failed"])
 def test_a_version_that_has_ended_stays_so_while_its_event_is_sent_again(status: Status) -> None:
     entry = entry_of(accept.decide(None, a_submission(at(1)), None))
-    ended = finished(entry, entry.accepted.version, status, at=0)
+    ended = finished(entry, entry.accepted.version, End(status, 0))
     assert ended is not None
 
     again = accept.decide(ended, a_submission(at(1)), None)
@@ -396,8 +396,8 @@ def test_content_that_failed_is_tried_again() -> None:
 def test_an_end_is_written_only_where_the_last_version_is_its_own() -> None:
     entry, _ = first()
 
-    assert finished(entry, entry.last.version - 1, "failed", at=0) is None
-    assert finished(None, 1, "created", at=0) is None
+    assert finished(entry, entry.last.version - 1, End("failed", 0)) is None
+    assert finished(None, 1, End("created", 0)) is None
 
 
 def test_places_of_one_partition_go_by_offset_and_time_together() -> None:
@@ -433,7 +433,7 @@ def test_a_submission_that_a_door_has_entered_is_not_answered_by_an_older_one() 
     entry = msgspec.structs.replace(entry, accepted=Accepted(), last=entered)
 
     older_one = entry_of(accept.decide(entry, a_submission(at(1)), None))
-    ended = finished(older_one, older_one.accepted.version, "created", at=0)
+    ended = finished(older_one, older_one.accepted.version, End("created", 0))
 
     assert ended is not None
     assert ended.ended(at(1))

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from shared.contracts import LogPosition, Status
-from shared.state.ledger import REMEMBERED_MS, Entry, Last, Ledger, Transition, finished, shortened
+from shared.state.ledger import REMEMBERED_MS, End, Entry, Last, Ledger, Transition, finished, shortened
 from shared.store import EVERYTHING, Filter, Point, PointPage
 from tests.builders import an_entry
 from tests.fakes.store import MemoryStore
@@ -148,10 +148,10 @@ def test_a_version_that_fails_after_a_newer_one_was_accepted_is_listed_until_one
     entry = an_entry("d", accepted=5, published=(1, 2, 3, 5))
 
     for version in (3, 2, 3, 4, 5):  # 4 was never published, and 5 is the accepted one: a redrive may need it
-        entry = finished(entry, version, "failed", at=1) or entry
+        entry = finished(entry, version, End("failed", 1)) or entry
     listed = entry.failed
-    after = finished(entry, 2, "updated", at=2)
-    last = finished(entry, 5, "updated", at=2, forgotten=(1, 2, 3))
+    after = finished(entry, 2, End("updated", 2))
+    last = finished(entry, 5, End("updated", 2), forgotten=(1, 2, 3))
 
     assert listed == (2, 3)
     assert after is not None
