@@ -145,14 +145,11 @@ Event = Prompted | str | Called | Finished  # a str is a piece of the answer, ne
 class Answers(Protocol):
     """Something that answers."""
 
+    needs_passages: bool  # whether it can't answer without passages (so plain chat is refused: NO_MODEL)
+
     @property
     def name(self) -> str:
         """Return the model's name as replies show it, e.g. `extractive`."""
-        ...
-
-    @property
-    def needs_passages(self) -> bool:
-        """Return whether it can't answer without passages (so plain chat is refused: NO_MODEL)."""
         ...
 
     async def context(self) -> int:

@@ -214,6 +214,8 @@ def wanted(question: str) -> Wanted:
 class Extractive:
     """The answers of `extractive:`: deterministic, and only with words of the documents."""
 
+    needs_passages = True
+
     def __init__(self, compare: Compare | None = None, weigh: Weigh = equal_weight) -> None:
         """Take the model's similarity and the words' weights. Without the model, or if it fails, words alone decide."""
         self._compare = compare
@@ -223,11 +225,6 @@ class Extractive:
     def name(self) -> str:
         """Return `extractive`, which shows that this isn't a language model."""
         return "extractive"
-
-    @property
-    def needs_passages(self) -> bool:
-        """Return True: it only quotes."""
-        return True
 
     async def context(self) -> int:
         """Return what a language model takes by default; this one has no limit of its own."""

@@ -27,6 +27,8 @@ class OllamaAnswers:
     `…`, unless the caller set that limit. JSON stays as the model wrote it.
     """
 
+    needs_passages = False
+
     def __init__(
         self,
         address: OllamaAddress,
@@ -47,11 +49,6 @@ class OllamaAnswers:
     def name(self) -> str:
         """Return the model's name."""
         return self._address.model
-
-    @property
-    def needs_passages(self) -> bool:
-        """Return False: a language model can chat."""
-        return False
 
     async def context(self) -> int:
         """Return the setting's number of tokens, or the model's own if that is known and smaller."""

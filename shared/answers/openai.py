@@ -61,6 +61,8 @@ class OpenAiAnswers:
     server's filter stops, ends with `…`, unless the caller set that limit. JSON stays as the model wrote it.
     """
 
+    needs_passages = False
+
     def __init__(
         self,
         address: OpenAiAddress,
@@ -84,11 +86,6 @@ class OpenAiAnswers:
     def name(self) -> str:
         """Return the model's name."""
         return self._address.model
-
-    @property
-    def needs_passages(self) -> bool:
-        """Return False: a language model can chat."""
-        return False
 
     async def context(self) -> int:
         """Return the setting's number of tokens; servers of this protocol don't say their models'."""
