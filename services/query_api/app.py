@@ -29,7 +29,7 @@ from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import McpEndpoint, mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
-from services.query_api.documents import callback_key, changes, detail, events, original, stats, views
+from services.query_api.documents import changes, detail, events, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.documents.usage import usage_of
 from services.query_api.http import monitoring
@@ -200,7 +200,6 @@ def make_api(parts: ApiParts) -> Litestar:
             usage=partial(usage_of, parts.registry, settings.embedding_price),
         ),
         "details": detail.DocumentDetails(library, parts.index, parts.callbacks, signer),
-        "callback_keys": callback_key.CallbackKeys(parts.secret),
         "originals": original.Originals(library, parts.index, parts.log, parts.blobs),
         "tracker": events.ProgressTracker(library, parts.index, parts.notices),
         "selector": selector,

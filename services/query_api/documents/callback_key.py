@@ -5,7 +5,8 @@ from litestar.di import NamedDependency
 
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get
-from shared.state.callbacks import callback_key, shown_key
+from services.query_api.http.signing import Signer
+from shared.state.callbacks import shown_key
 
 
 class CallbackKey(msgspec.Struct, frozen=True):
@@ -14,18 +15,7 @@ class CallbackKey(msgspec.Struct, frozen=True):
     key: str  # whsec_ and base64
 
 
-class CallbackKeys:
-    """The keys of all tenants, derived from the installation's secret."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-
-    def of(self, tenant: str) -> CallbackKey:
-        """Return the tenant's key."""
-        return CallbackKey(shown_key(callback_key(self._secret, tenant)))
-
-
 @get("/rag/callback-key", role="ingest", line="show the key that verifies callbacks", needs_parts=False)
-async def rag_callback_key(request: ApiRequest, callback_keys: NamedDependency[CallbackKeys]) -> CallbackKey:
+async def rag_callback_key(request: ApiRequest, signer: NamedDependency[Signer]) -> CallbackKey:
     """Show the key that signs the callbacks of the caller's tenant, to verify them with (docs/callbacks.md)."""
-    return callback_keys.of(request.user.tenant)
+    return CallbackKey(shown_key(signer.callback_key(request.user.tenant)))

@@ -7,6 +7,7 @@ import msgspec
 
 from services.query_api.http.problems import Problem, invalid
 from shared.contracts import LogPosition
+from shared.state.callbacks import callback_key
 from shared.state.signing_secret import content_of, signed_token, submission_token, submitted_at
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -53,6 +54,10 @@ class Signer:
         if place is None:
             raise _foreign(field)
         return place
+
+    def callback_key(self, tenant: str) -> bytes:
+        """Return the key that signs the tenant's callbacks."""
+        return callback_key(self._secret, tenant)
 
 
 def _foreign(field: str) -> Problem:
