@@ -138,6 +138,7 @@ class Consumer:
         if self._topics and self._group_id is not None:
             self._turn = groups.GroupTurn(self._storage.path, self._group_id)
             if not await self._take_turn(self._turn, self._group_id):
+                log.info("group_has_a_reader: %s waits until it stops", self._group_id)
                 self._waiting = asyncio.create_task(self._wait_for_turn(self._turn, self._group_id), name="log-turn")
         elif self._topics:
             everything = [
