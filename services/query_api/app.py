@@ -49,7 +49,7 @@ from services.query_api.http.route_finder import AllowedMethods, routes_in
 from services.query_api.http.signing import Signer
 from services.query_api.http.stopping import Stopping
 from services.query_api.http.token_buckets import AnswerRate
-from services.query_api.ingest import batch, unchanged_check
+from services.query_api.ingest import batch, unchanged_check, upload
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops import erase, generations, keys, log_state, tenants
@@ -115,7 +115,7 @@ class ApiParts:
     stopping: Stopping = field(default_factory=Stopping)  # shared by the APIs of several generations
     rewrites: FileRewrites  # shared by the APIs of several generations
     secret: bytes  # signs cursors; the same in every API of the installation
-    file_reader: open_webui.ReadFile = field(default_factory=open_webui.NoReader)
+    file_reader: upload.ReadFile = field(default_factory=open_webui.NoReader)
     generations: GenerationService | None = None  # None: an API without a registry
     not_in_force: tuple[str, ...] = ()  # settings that differ from what the index was built with
     reranker: Reranker | None = None
@@ -220,7 +220,6 @@ def make_api(parts: ApiParts) -> Litestar:
         "models": Models(parts.models, parts.embedder),
         "embedding": Embedding(parts.embedder),
         "file_reader": parts.file_reader,
-        "unlock": parts.file_reader.unlocked,
         "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
         "signer": signer,
         "probed": Probed(parts.stopping.of(parts.readiness), parts.registry),

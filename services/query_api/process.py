@@ -10,9 +10,9 @@ import structlog
 from faststream.kafka import KafkaBroker
 
 from services.query_api.app import ApiParts
-from services.query_api.clients.open_webui import ReadFile
 from services.query_api.generation_apps import GenerationApps
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
+from services.query_api.ingest.upload import ReadFile
 from services.query_api.ops.file_rewrites import FileRewrites, rewrite_periodically
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.purge import forgotten

@@ -3,7 +3,7 @@
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
-from services.query_api.clients.open_webui import FileText
+from services.query_api.ingest.upload import FileText
 from shared.runtime.resources import Resources
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ key: settling the old letter never removes the new one, in whatever order they a
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 from faststream.kafka import KafkaBroker
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import DEFAULT_TENANT, DeadLetter, DocumentVersion, LogPosition, encode
+from shared.contracts import DEFAULT_TENANT, DeadLetter, DocumentVersion, LogPosition, Message, encode
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
@@ -42,20 +42,22 @@ def owner_of(document: DocumentVersion) -> RecordOwner:
     )
 
 
-class HasLogPosition(Protocol):
-    """The fields that identify a dead letter's entry."""
+class LetterFields(Message, frozen=True):
+    """The fields of a letter that its summary needs; the others aren't decoded."""
 
-    @property
-    def stage(self) -> str: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def place(self) -> LogPosition: ...
-    @property
-    def generation(self) -> str | None: ...
+    stage: str
+    code: str
+    topic: str
+    place: LogPosition
+    last_seen: int = 0
+    redrives: int = 0
+    tenant: str | None = None
+    source: str | None = None
+    document_id: str | None = None
+    generation: str | None = None
 
 
-def entry_of(letter: HasLogPosition) -> str:
+def entry_of(letter: DeadLetter | LetterFields) -> str:
     """Return stage/topic/partition/offset/time; equal for all failures of one record in one stage.
 
     Several generations read documents.extracted, so there the generation is part of it.

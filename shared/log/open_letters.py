@@ -14,11 +14,11 @@ import msgspec
 import structlog
 from aiokafka import TopicPartition
 
-from shared.contracts import DEFAULT_TENANT, DeadLetter, LogPosition, Message, decode
+from shared.contracts import DEFAULT_TENANT, DeadLetter, decode
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Record
-from shared.log.dead_letters import entry_of
+from shared.log.dead_letters import LetterFields, entry_of
 from shared.log.read import Reader, reading
 from shared.topics import DEAD_LETTERS
 
@@ -85,21 +85,6 @@ class LetterPage(msgspec.Struct, frozen=True):
     total: int  # number of all selected letters
     after: int | None  # offset of the last letter, where the next page begins; None on the last page
     end: int  # letters of later failures have at least this offset
-
-
-class _LetterFields(Message, frozen=True):
-    """The fields of a letter that its summary needs; the others aren't decoded."""
-
-    stage: str
-    code: str
-    topic: str
-    place: LogPosition
-    last_seen: int = 0
-    redrives: int = 0
-    tenant: str | None = None
-    source: str | None = None
-    document_id: str | None = None
-    generation: str | None = None
 
 
 class OpenLetters:
@@ -171,7 +156,7 @@ class OpenLetters:
             self._settle(key)
             return
         try:
-            head = decode(record.value, _LetterFields)
+            head = decode(record.value, LetterFields)
         except Rejected as error:
             log.warning("dead_letter_unreadable", offset=record.offset, reason=error.sentence)
             return
@@ -233,7 +218,7 @@ class OpenLetters:
         return LetterPage(tuple(letters), total, chosen[-1][0] if more else None, self._position)
 
 
-def _id_of(letter: _LetterFields) -> str:
+def _id_of(letter: LetterFields) -> str:
     # A document that fails again with every run is one letter, not one more each time.
     if letter.document_id is None:
         return _digest(entry_of(letter))
@@ -249,7 +234,7 @@ def _letter_of(record: Record) -> DeadLetter:
     try:
         return decode(record.value, DeadLetter)
     except Rejected as error:
-        head = decode(record.value, _LetterFields)
+        head = decode(record.value, LetterFields)
         return DeadLetter(
             stage=head.stage,
             code="undecodable",

@@ -72,8 +72,8 @@ READS = {
 # by the store's child (tests/unit/shared/store/test_rewriting.py).
 HARMLESS = {
     "Announce", "Answers", "Build", "Embedder", "EmbeddingServer", "Fetch", "Framing",
-    "HasLogPosition", "Publish", "ReadFile", "Reranker",
-    "Scored", "Scorer", "TokenCounter", "Unlock",
+    "Publish", "ReadFile", "Reranker",
+    "Scored", "Scorer", "TokenCounter",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Protocol, runtime_checkable
+from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -17,35 +17,12 @@ from services.query_api.http.openapi import described
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import JSON, get, post, put
+from services.query_api.ingest.upload import FileText, ReadFile
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 
 TOOLS: Final = frozenset({"rag_search", "rag_query", "chat", "rag_documents", "rag_document_text"})
 _SNIPPET: Final = 1000  # characters
-
-
-class FileText(msgspec.Struct, frozen=True, kw_only=True):
-    """The text of a file."""
-
-    text: str
-    metadata: dict[str, Any]
-
-
-@runtime_checkable  # the framework checks it
-class ReadFile(Protocol):
-    """Reads a file of any supported format."""
-
-    async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
-        """Return the text.
-
-        Raises:
-            Rejected: the file can't be read. Unavailable: no parser is available now.
-        """
-        ...
-
-    async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
-        """Return the file without its lock. Raises as above."""
-        ...
 
 
 class WebSearchBody(msgspec.Struct, frozen=True, kw_only=True):

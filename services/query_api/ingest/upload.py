@@ -8,7 +8,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
-from typing import IO, Final, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import IO, Any, Final, NamedTuple, Protocol, get_args, runtime_checkable
 from urllib.parse import unquote
 
 import msgspec
@@ -95,16 +95,27 @@ class KnowledgeReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     error: str | None = None
 
 
-@runtime_checkable  # the framework checks it
-class Unlock(Protocol):
-    """Removes the lock of a file; the password is neither stored nor logged."""
+class FileText(msgspec.Struct, frozen=True, kw_only=True):
+    """The text of a file."""
 
-    async def __call__(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
-        """Return the file without its lock.
+    text: str
+    metadata: dict[str, Any]
+
+
+@runtime_checkable  # the framework checks it
+class ReadFile(Protocol):
+    """Reads a file of any supported format."""
+
+    async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
+        """Return the text.
 
         Raises:
-            Rejected: it can't be opened with this password. Unavailable: no parser is available now.
+            Rejected: the file can't be read. Unavailable: no parser is available now.
         """
+        ...
+
+    async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
+        """Return the file without its lock; the password is neither stored nor logged. Raises as above."""
         ...
 
 
@@ -205,17 +216,17 @@ class UploadOperation(Operation):
     operation_class=UploadOperation,
 )
 async def rag_ingest_upload(
-    request: ApiRequest, submissions: NamedDependency[Submissions], unlock: NamedDependency[Unlock]
+    request: ApiRequest, submissions: NamedDependency[Submissions], file_reader: NamedDependency[ReadFile]
 ) -> Response[IngestReply] | Response[UploadReply]:
     """Add files: multipart under any field name, or one raw body with its content type and X-Filename."""
     async with _sent(request) as upload:
         warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
         if len(upload.files) == 1:
-            sent = await _submitted(request, submissions, unlock, upload.files[0], upload.fields)
+            sent = await _submitted(request, submissions, file_reader, upload.files[0], upload.fields)
             reply = await replied(request, submissions, sent.receipt, wordy=True)
             told = with_skipped(reply.content, sent.skipped)
             return Response(told, status_code=reply.status_code, headers=reply.headers)
-        return await _taken_all(request, submissions, unlock, upload.named())
+        return await _taken_all(request, submissions, file_reader, upload.named())
 
 
 @post(
@@ -229,13 +240,13 @@ async def rag_ingest_upload(
     operation_class=UploadOperation,
 )
 async def knowledge_base(
-    request: ApiRequest, submissions: NamedDependency[Submissions], unlock: NamedDependency[Unlock]
+    request: ApiRequest, submissions: NamedDependency[Submissions], file_reader: NamedDependency[ReadFile]
 ) -> Response[KnowledgeReply]:
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
     wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
         warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
-        sent = await _submitted(request, submissions, unlock, upload.alone(), upload.fields)
+        sent = await _submitted(request, submissions, file_reader, upload.alone(), upload.fields)
     receipt, document = sent.receipt, sent.document
     ended = await end_of(submissions, receipt, wait_s, headers)
     id_ = ended.entry.document_id if ended else receipt.document_id
@@ -266,7 +277,7 @@ class _Sent(NamedTuple):
 
 
 async def _submitted(
-    request: ApiRequest, submissions: Submissions, unlock: Unlock, file: File, fields: Mapping[str, list[str]]
+    request: ApiRequest, submissions: Submissions, file_reader: ReadFile, file: File, fields: Mapping[str, list[str]]
 ) -> _Sent:
     """Submit a file. It is in memory only during this call."""
     async with submissions.room.taken(file.size):
@@ -275,7 +286,7 @@ async def _submitted(
         if (doubt := await asyncio.to_thread(hash_doubt, document)) is not None:
             warn(request, doubt, "hash")
         if (password := _password(request, fields)) is not None:
-            content = await unlock(content, tenant=request.user.tenant, name=file.name, password=password)
+            content = await file_reader.unlocked(content, tenant=request.user.tenant, name=file.name, password=password)
             document = msgspec.structs.replace(document, content=content)
         skipped = await asyncio.to_thread(_skipped, content)
         receipt = await submissions.submit(document)
@@ -301,14 +312,14 @@ def _skipped(content: bytes) -> tuple[SkippedChunk, ...]:
 
 
 async def _taken_all(
-    request: ApiRequest, submissions: Submissions, unlock: Unlock, upload: Upload
+    request: ApiRequest, submissions: Submissions, file_reader: ReadFile, upload: Upload
 ) -> Response[UploadReply]:
     """Submit every file. If a file is refused or fails, its item has the error, and the others go on."""
     wait_s, headers = wait_of(request)
 
     async def one(file: File) -> IngestReply:
         try:
-            sent = await _submitted(request, submissions, unlock, file, upload.fields)
+            sent = await _submitted(request, submissions, file_reader, file, upload.fields)
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
         ended = await submissions.end(sent.receipt, wait_s)
