@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
 from shared.contracts import truth_key
 from shared.embedder.ollama import ollama_embedder
@@ -106,17 +106,11 @@ class LateReads(SqliteLog):
 
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
-    def consumer(self, *arguments: Any, **options: Any) -> Any:
-        consumer = super().consumer(*arguments, **options)
-        start, meanwhile, self.meanwhile = consumer.start, self.meanwhile, None
-
-        async def late() -> None:
-            if meanwhile is not None:
-                await meanwhile()
-            await start()
-
-        consumer.start = late  # type: ignore[method-assign]
-        return consumer
+    async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return await super().end_offsets(topic)
 
 
 async def test_a_checkpoint_during_a_start_does_not_make_the_store_an_older_backup(
