@@ -44,7 +44,7 @@ async def ops_keys(request: ApiRequest, api_keys: NamedDependency[ApiKeys]) -> K
     return KeyList(await api_keys.seen_by(request))
 
 
-@delete("/ops/keys/{key_id:str}", role=("admin", "operator"), refuses=(404, 409))
+@delete("/ops/keys/{key_id:str}", role=("admin", "operator"), refuses=(404, 409), json_only=True)
 async def ops_key_revoke(key_id: FromPath[str], request: ApiRequest, api_keys: NamedDependency[ApiKeys]) -> KeyView:
     """Revoke a key of the key file: servers refuse it within a second, and its browser sessions end.
 
