@@ -657,9 +657,10 @@ def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns 
     ]
     titles = [" | ".join(own(row)) for row in rows[:at]]
     lines = [" | ".join(filter(None, names))] if count else []
-    if known is not None and before is not None and (not count or names == before.names):
-        titles, at = (titles, at) if count else ([], 0)
-        names, lines = known, []
+    if before is not None and count and names == before.names:
+        lines = []
+    elif known is not None and not count:
+        names, titles, lines, at = known, [], [], 0
     paragraphs = list(named_rows(rows[at + count :], names))
     return [f"{TABLE}{each}\n" for each in (*titles, *lines, *paragraphs) if each], Columns(table.lefts, names)
 

@@ -44,6 +44,8 @@ _ATTACHED = 64 << 20  # bytes of embedded files that are read
 _FILES = 200  # embedded files that are read
 _NUMBER = re.compile(r"[0-9]++")
 _MOST_MARKS = 200  # of a page
+_SCHEME = re.compile(r"\w{1,10}:(?://(?:www\.)?)?", re.IGNORECASE)  # of an address, with what is often left out
+_NEAR = 40  # characters around an address that is shown, which may have line ends in it
 _ADDRESS = 2_000  # bytes of a link's address
 _ANNOTATIONS = 200  # of a page that are looked at
 _LINES_IN_TITLE = 4  # running lines that may add to a headline
@@ -438,7 +440,8 @@ def _links(textpage: Any, text: str, linked: Iterable[tuple[str, Any]]) -> dict[
     for address, box in linked:
         middle = (box.top + box.bottom) / 2
         at = pdfium.FPDFText_GetCharIndexAtPos(textpage, box.right - 2, middle, box.right - box.left, 4)
-        shown = not ADDRESS.fullmatch(address) or address.partition(":")[2].strip("/") in text
+        near = letters(text[max(0, at - len(address) - _NEAR) : at + len(address) + _NEAR])
+        shown = not ADDRESS.fullmatch(address) or letters(_SCHEME.sub("", address)) in near
         if at >= 0 and not shown and (address == last or address not in ends):  # a long link has a box on each line
             word = _NAME.match(text, at)
             ends[address] = word.end() if word else at + 1

@@ -411,3 +411,32 @@ def test_letters_whose_font_does_not_tell_what_they_are_are_left_out(monkeypatch
     read = _read(out.getvalue())
 
     assert (read.text, [(note.code, note.place) for note in read.notes]) == ("Text.", [("font", "page 1")])
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://forms.example.org/leave", "Take the form (https://forms.example.org/leave) today."),
+        ("https://www.form/", "Take the form today."),  # it says so itself
+        ("javascript:go()", "Take the form today."),
+    ],
+)
+def test_addresses_of_links_stand_behind_their_words(address: str, shown: str) -> None:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(a_drawn_pdf([(72, 700, "Take the form today.")]))))
+    link = {
+        "/Type": NameObject("/Annot"),
+        "/Subtype": NameObject("/Link"),
+        "/Rect": ArrayObject([FloatObject(each) for each in (112, 698, 133, 710)]),
+        "/A": DictionaryObject({NameObject("/S"): NameObject("/URI"), NameObject("/URI"): TextStringObject(address)}),
+    }
+    writer.add_annotation(0, {NameObject(name): value for name, value in link.items()})
+    out = io.BytesIO()
+    writer.write(out)
+
+    assert _read(out.getvalue()).text == shown
+
+
+def test_a_smaller_number_is_a_mark() -> None:
+    page = "BT /F1 11 Tf 72 700 Td (Built in 1822) Tj /F1 6 Tf 4 Ts (1) Tj /F1 11 Tf 0 Ts (, it stands.) Tj ET"
+
+    assert "1822^1" in _read(a_drawn_pdf([], lines=page)).text
