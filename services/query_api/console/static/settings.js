@@ -11,7 +11,7 @@ export default function settings(main, app) {
     main,
     h(
       "section",
-      { class: "grid settings" },
+      { class: "list settings" },
       h("h1", {}, "Settings"),
       h("p", { class: "muted" }, `Sluice ${version} · `, h("a", { href: "/openapi.json", target: "_blank" }, "the API, as OpenAPI")),
       app.may("admin") || app.may("operator") ? h("section", { class: "card" }, h("h2", {}, "Keys"), keys) : null,
