@@ -1,17 +1,18 @@
 """Text to sparse vectors: BM25's term weights. The store multiplies them with the terms' rarity (IDF)."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import qdrant_edge
 import xxhash
 
 from shared.store import Sparse
-from shared.text.words import with_folded
+from shared.text.words import paired, with_folded
 from shared.times import LoopTurns
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
+FOLDED = 0.7  # weight of a folded form beside its exact one, in texts and queries: `schon` is not `schön`
 _UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words, so a tokenizer would need a dictionary
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
 
@@ -20,12 +21,11 @@ class Bm25:
     """Makes vectors of documents and of queries for one language. Deterministic; safe in any thread.
 
     Of a script without blanks, each pair of characters counts as a word. Words with accents and the like count in their
-    folded form, too, so that an exact one weighs more.
+    folded form, too, which weighs less.
     """
 
     def __init__(self, language: str = "english") -> None:
         """Raise ValueError if the engine has no stop words and stemmer for `language`."""
-        self._prepared = str if language in _UNSPACED else with_folded
         tokenizer = qdrant_edge.TokenizerType.Multilingual if language in _UNSPACED else None
         config = qdrant_edge.Bm25Config(k=K1, b=B, avg_len=AVERAGE_TOKENS, language=language, tokenizer=tokenizer)
         try:
@@ -43,11 +43,26 @@ class Bm25:
 
     def document(self, text: str) -> Sparse:
         """Return the text's term weights; empty for a text of stop words only."""
-        return _sparse(self._model.embed_document(self._prepared(_encodable(text))))
+        return self._vector(self._model.embed_document, _encodable(text))
 
     def query(self, text: str) -> Sparse:
-        """Return weight 1 for each of the query's terms."""
-        return _sparse(self._model.embed_query(self._prepared(_encodable(text))))
+        """Return weight 1 for each of the query's terms, and less for folded forms."""
+        return self._vector(self._model.embed_query, _encodable(text))
+
+    def _vector(self, embed: Callable[[str], qdrant_edge.SparseVector], text: str) -> Sparse:
+        if self.language in _UNSPACED:
+            return _sparse(embed(text))
+        prepared, whole = paired(text), with_folded(text)
+        exact = embed(prepared)
+        if whole == prepared:
+            return _sparse(exact)
+        both, own = embed(whole), set(exact.indices)
+        folded = [
+            (index, FOLDED * value) for index, value in zip(both.indices, both.values, strict=True) if index not in own
+        ]
+        return Sparse(
+            [*exact.indices, *(index for index, _ in folded)], [*exact.values, *(value for _, value in folded)]
+        )
 
     async def documents(self, texts: Sequence[str]) -> list[Sparse]:
         """Return `document` of each text. The event loop is held up for some milliseconds, or by one long text.

@@ -1,6 +1,7 @@
 """Splits text into words and stems. Pure.
 
-Words are compared in a folded form: without accents, vowel points and width. BM25 has the exact forms beside them.
+Words are compared in a folded form: without accents, vowel points and width. BM25 has the exact forms beside them, and
+a word of a query weighs what its exact form does.
 
 Only a dictionary tells where the words of a script without blanks end. Pairs of neighbouring characters need no
 dictionary, and rank better than the engine's own segmentation did (docs/adr/0021-languages.md).
@@ -39,6 +40,7 @@ _LETTERS: Final = {  # Unicode has no parts for them
     "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŧ": "t",
 }  # fmt: skip
 _VOWELS: Final = (("\u0e4d\u0e32", "\u0e33"), ("\u0ecd\u0eb2", "\u0eb3"))  # of Thai and Lao, which NFC leaves in parts
+_MARKED: Final = re.compile("[\\w\u0300-\u036f]+")  # words with their accents
 _WHOLE: Final = re.compile(f"[{''.join(_LETTERS)}]")
 _LONGEST: Final = 100_000  # characters; the order of very many marks takes quadratic time
 _KEPT: Final = 50_000  # words whose stems are cached, about 10 MB
@@ -130,6 +132,15 @@ def with_folded(text: str) -> str:
         return exact
     known = set(WORD.findall(exact.lower()))
     return " ".join([exact, *(word for word in words(text) if word not in known)])
+
+
+def exact_forms(text: str) -> dict[str, str]:
+    """Return the exact form, in lower case, of each word of the text that `words` folds to another one."""
+    if text.isascii() or not _FOLDED.search(text):
+        return {}
+    exact = _MARKED.findall(unicodedata.normalize("NFC", text[:_LONGEST]).lower())
+    own = {word: words(word) for word in exact if not word.isascii()}
+    return {found[0]: word for word, found in own.items() if len(found) == 1 and found[0] != word}
 
 
 def _pairs(run: re.Match[str]) -> str:

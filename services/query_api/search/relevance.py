@@ -19,7 +19,7 @@ from services.query_api.search.candidates import Candidate, Features, WordFeatur
 from services.query_api.search.similar_words import similar_words
 from services.query_api.search.word_table import weight
 from shared.text.occurrences import adjacent, occurring
-from shared.text.words import distinct_stems, stem, stems, words
+from shared.text.words import distinct_stems, exact_forms, stem, stems, words
 
 _HEADINGS: Final = 4_096  # titles and sections whose stems are cached
 
@@ -36,8 +36,8 @@ class Question(msgspec.Struct, frozen=True):
 
 def question(text: str) -> Question:
     """Return the query's stems with their weights."""
-    asked = words(text)
-    weighted = [(stem(word), weight(word)) for word in asked]
+    asked, exact = words(text), exact_forms(text)
+    weighted = [(stem(word), weight(exact.get(word, word))) for word in asked]
     weights = {found: value for found, value in weighted if value}
     pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(weighted) if x and y)
     similar: dict[str, list[tuple[str, float]]] = {}

@@ -94,3 +94,21 @@ def test_a_word_within_a_sentence_is_found_in_ten_scripts(text: str, query: str)
 
     assert found
     assert found <= set(Bm25().document(text).indices)
+
+
+def _score(query: str, text: str) -> float:
+    asked, document = ENGLISH.query(query), ENGLISH.document(text)
+    there = dict(zip(document.indices, document.values, strict=True))
+    return sum(value * there.get(index, 0.0) for index, value in zip(asked.indices, asked.values, strict=True))
+
+
+@pytest.mark.parametrize(("accented", "plain"), [("schön", "schon"), ("résumé", "resume"), ("łódka", "lodka")])
+def test_an_exact_form_weighs_more_than_a_folded_one(accented: str, plain: str) -> None:
+    assert _score(accented, accented) > _score(accented, plain) > 0
+    assert _score(plain, plain) > _score(plain, accented) > 0
+
+
+def test_other_words_of_a_text_weigh_the_same_beside_accents() -> None:
+    plain, accented = ENGLISH.document("plain tea"), ENGLISH.document("plain tea müllerin")
+
+    assert accented.values[:2] == pytest.approx(plain.values, rel=0.01)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.words import folded, paired, stem, stems, with_folded, words
+from shared.text.words import exact_forms, folded, paired, stem, stems, with_folded, words
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,12 @@ def test_words_are_compared_without_accents_points_and_width(text: str, query: s
 def test_folded_forms_stand_beside_exact_ones() -> None:
     assert with_folded("schön, Café, tea") == "schön, Café, tea schon cafe"
     assert with_folded("plain “text”") == "plain “text”"
+
+
+def test_a_folded_word_knows_its_exact_form() -> None:
+    text = "Die Fähre fährt in I\u0307stanbul, cafe\u0301 東京"
+    assert exact_forms(text) == {"fahre": "fähre", "fahrt": "fährt", "istanbul": "i\u0307stanbul", "cafe": "café"}
+    assert exact_forms("plain “text”") == {}
 
 
 @given(st.text(max_size=80))
