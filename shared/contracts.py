@@ -299,6 +299,11 @@ def embedded_of(text: str, header: str | None = None) -> str:
     return without_targets(with_header(text, header))
 
 
+def prefixed(prefix: str, embedded: str) -> str:
+    """Return a passage's text as the model reads it: below the prefix that says where it is from, if it has one."""
+    return f"{prefix}\n{embedded}" if prefix else embedded
+
+
 def with_header(text: str, header: str | None) -> str:
     """Return a passage below the header of the table that it continues, if there is one."""
     return f"{header}\n{text}" if header else text
@@ -324,10 +329,10 @@ class Chunk(Message, frozen=True):
 
     order: Natural  # 0-based, in reading order
     text: str
-    hash: str  # ids.text_hash(embedded)
+    hash: str  # ids.text_hash(hashed)
     start: int  # characters
     end: int
-    tokens: int  # number of tokens of `embedded`
+    tokens: int  # number of tokens of `hashed`
     section: str | None = None  # path of headings, " > " between
     page: int | None = None  # 1-based, where the chunk starts
     page_starts: tuple[tuple[int, int], ...] = ()  # offset in `text` and number of each further page in it
@@ -335,6 +340,7 @@ class Chunk(Message, frozen=True):
     semantic_score: float | None = None  # 0..1: lexical diversity, density and completeness
     context_before: str | None = None  # the text before it, if an overlap is set; neither embedded nor hashed
     table_header: str | None = None  # of the table, or row, that it continues: shown above it, embedded and hashed
+    prefix: str = ""  # title and section, above the text where it is embedded; neither hashed nor counted
     embedding: str | None = None  # of a prepared chunk: text to embed, if it differs from `text`
     tags: tuple[str, ...] = ()  # of a prepared chunk: in addition to the document's
     metadata: dict[str, Any] = {}  # of a prepared chunk
@@ -345,9 +351,19 @@ class Chunk(Message, frozen=True):
         return self.page_starts[-1][1] if self.page_starts else self.page
 
     @property
+    def hashed(self) -> str:
+        """Return the text that its hash is of, and that its vector is of below the prefix."""
+        return embedded_of(self.text, self.table_header) if self.embedding is None else self.embedding
+
+    @property
     def embedded(self) -> str:
         """Return the text that its vector is of."""
-        return embedded_of(self.text, self.table_header) if self.embedding is None else self.embedding
+        return prefixed(self.prefix, self.hashed)
+
+    @property
+    def embedded_hash(self) -> str:
+        """Return the hash by which a point with the same vector is found."""
+        return ids.text_hash(self.embedded) if self.prefix else self.hash
 
 
 class DocumentChunked(Message, frozen=True):

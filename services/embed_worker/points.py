@@ -9,7 +9,7 @@ from shared.embedder import Vector
 from shared.embedder.half_precision import Precision, half_precision
 from shared.ids import chunk_id, point_id
 from shared.inputs.metadata import variant_texts
-from shared.state.index import EMBEDDED, TABLE_HEADER, Head, deletion_head, vector_hash
+from shared.state.index import EMBEDDED, PREFIX, TABLE_HEADER, Head, deletion_head, vector_hash
 from shared.store import Payload, Point, Sparse
 from shared.times import iso
 from shared.topics import SUBMITTED
@@ -21,8 +21,8 @@ LONGEST_SHOWN = 1_000  # characters of a description that each chunk shows
 def sparse_text(document: DocumentVersion, chunk: Chunk) -> str:
     """Return the text of the sparse vector.
 
-    It includes title and section, so that changing them needs no embedding, the chunk's language variants and, for the
-    first chunk, the description and what the file says about itself (ADR 0021).
+    It includes title and section, the chunk's language variants and, for the first chunk, the description and what the
+    file says about itself (ADR 0021).
     """
     about = (document.description, *_lines(document.file)) if chunk.order == 0 else ()
     more = (*about, *variant_texts(chunk.metadata))
@@ -77,6 +77,8 @@ def chunk_points(
         occurrences[chunk.hash] += 1
         point = point_id(document.document_id, document.version, chunk.order)
         payload: Payload = {"text": chunk.text, "metadata": metadata}
+        if chunk.prefix:
+            payload[PREFIX] = chunk.prefix
         if chunk.embedding is not None:
             payload[EMBEDDED] = chunk.embedding
         points.append(Point(id=point, payload=payload, dense=dense, sparse=bm25))
@@ -121,6 +123,7 @@ def _of_chunk(document: DocumentVersion, chunk: Chunk) -> dict[str, Any]:
         "chunkType": chunk.type,
         "semanticScore": chunk.semantic_score,
         "chunkHash": chunk.hash,
+        "embeddedHash": chunk.embedded_hash,
         "start": chunk.start,
         "end": chunk.end,
     }

@@ -51,7 +51,7 @@ class Vectors:
         Raises:
             Unavailable: the index or the model is away. Rejected: the model refuses a text.
         """
-        hashes = {chunk.embedded: chunk.hash for chunk in chunks}
+        hashes = {chunk.embedded: chunk.embedded_hash for chunk in chunks}
         tokens = {chunk.embedded: chunk.tokens for chunk in chunks}
         found: dict[str, Vector] = {}
         mine: dict[str, asyncio.Future[Vector]] = {}

@@ -124,6 +124,7 @@ def _version(name: str, found: Extraction) -> DocumentVersion:
         tenant=DEFAULT_TENANT,
         source="",
         path=name,
+        title=found.title,
         outcome="created",
         text_format=found.text_format,
     )

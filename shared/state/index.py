@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 import xxhash
 
-from shared.contracts import Message, TextFormat, embedded_of
+from shared.contracts import Message, TextFormat, embedded_of, prefixed
 from shared.embedder import Model, Vector
 from shared.embedder.half_precision import Precision
 from shared.state.batching import Batcher
@@ -50,6 +50,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "metadata.source": "keyword",
     "metadata.tags": "keyword",
     "metadata.chunkHash": "lookup",
+    "metadata.embeddedHash": "lookup",
     "metadata.version": "integer",
     "metadata.chunkOrder": "integer",
     "attempt": "integer",
@@ -60,6 +61,7 @@ MOST_VALUES = 10_000  # values of a field of heads
 _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
 _CODE = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
 EMBEDDED = "embeddingText"  # payload field: the embedded text of a ready-made chunk, if it differs from the one shown
+PREFIX = "prefix"  # payload field: title and section above the text that is embedded; absent: none
 TABLE_HEADER = "tableHeader"  # metadata field: of the table, or row, that a chunk continues
 ATTEMPT = "attempt"  # payload field: number of redrives of the version that wrote the point; absent: none
 FOR_GOOD = 2**31  # the attempt of a version that no redrive may bring back
@@ -161,7 +163,7 @@ def vector_hash(vector: Vector) -> str:
 def embedded_text(payload: Payload) -> str:
     """Return the text that a point's vector is of."""
     text: str = payload.get(EMBEDDED) or embedded_of(payload["text"], payload["metadata"].get(TABLE_HEADER))
-    return text
+    return prefixed(payload.get(PREFIX, ""), text)
 
 
 def of_document(document_id: str, *more: Match | Range) -> Filter:
@@ -456,7 +458,7 @@ class Index:
         )
 
     async def known(self, tenant: str, hashes: Sequence[str]) -> dict[str, KnownVector]:
-        """Return for each hash the text and vector of some point of the tenant; damaged vectors are skipped.
+        """Return for each hash of an embedded text the text and vector of some point of the tenant, if undamaged.
 
         Concurrent calls share a read.
         """
@@ -481,15 +483,16 @@ class Index:
                     Filter(
                         must=(
                             Match("metadata.tenant", (tenant,)),
-                            Match("metadata.chunkHash", tuple(sorted(missing))),
+                            Match("metadata.embeddedHash", tuple(sorted(missing))),
                         )
                     ),
                     after=after,
                     vectors=True,
                     fields=(
                         "text",
+                        PREFIX,
                         EMBEDDED,
-                        *(f"metadata.{name}" for name in ("chunkHash", "vectorHash", TABLE_HEADER)),
+                        *(f"metadata.{name}" for name in ("embeddedHash", "vectorHash", TABLE_HEADER)),
                     ),
                     limit=2 * len(missing),
                 )
@@ -499,8 +502,8 @@ class Index:
                     if point.dense is None or metadata["vectorHash"] != vector_hash(point.dense):
                         continue
                     known = KnownVector(embedded_text(point.payload), point.dense)
-                    found.setdefault((tenant, metadata["chunkHash"]), known)
-                    missing.discard(metadata["chunkHash"])
+                    found.setdefault((tenant, metadata["embeddedHash"]), known)
+                    missing.discard(metadata["embeddedHash"])
                 if page.after is None:
                     break
                 after = page.after if len(missing) == before else None
@@ -516,6 +519,11 @@ class Index:
         """Return a page of all points in id order, with only documentId, version and attempt."""
         fields = ("metadata.documentId", "metadata.version", ATTEMPT)
         return await self._store.scroll(self._chunks, limit=limit, after=after, fields=fields)
+
+    async def sample(self, count: int) -> list[Point]:
+        """Return so many points, if there are, with their vectors; ids are hashes, so they are of all documents."""
+        page = await self._store.scroll(self._chunks, limit=count, vectors=True)
+        return list(page.points)
 
     async def documents_page(
         self, tenant: str, where: Filter, *, after: str | None, limit: int

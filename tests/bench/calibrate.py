@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.ingest_worker.chunk import chunks
+from services.ingest_worker.chunk import version_chunks
 from services.query_api.search.calibration import FILE, WORDS, Calibration, calibrations
 from services.query_api.search.candidates import Candidate, Features, LegRank
 from services.query_api.search.fusion import fuse
@@ -28,6 +28,8 @@ from services.query_api.search.retrieval import DEPTH
 from shared.embedder.minilm import MiniLm
 from shared.store.bm25 import Bm25
 from tests.bench.eval import judgments, lines, ndcg
+from tests.builders import a_version
+from tests.fakes.state import GENERATION
 
 
 class Part(NamedTuple):
@@ -99,10 +101,11 @@ class Collection:
         """Return the candidates of a query in the fused order."""
         cosines = self._vectors @ vector
         words: dict[int, float] = defaultdict(float)
-        for term in self._bm25.query(query).indices:
+        asked = self._bm25.query(query)
+        for term, weight in zip(asked.indices, asked.values, strict=True):
             idf, found = self._postings.get(term, (0.0, ()))
             for number, value in found:
-                words[number] += idf * value
+                words[number] += weight * idf * value
         dense = [(int(number), float(cosines[number])) for number in np.argsort(-cosines)[:DEPTH]]
         sparse = sorted(words.items(), key=lambda hit: -hit[1])[:DEPTH]
         candidates: dict[int, Candidate] = {}
@@ -123,12 +126,19 @@ async def read(folder: Path, cache: Path, model: MiniLm) -> Collection:
     """Return the collection of a folder; chunks and vectors come from the cache where they are in it."""
     names = [cache / f"{folder.name}{suffix}" for suffix in (".passages.json", ".npy")]
     if not names[0].exists():
-        passages = [
-            Passage(item["id"], item["title"] or None, chunk.section, chunk.text)
+        found = [
+            (item["id"], item["title"] or None, chunk)
             for item in lines(folder / "corpus.jsonl")
-            for chunk in chunks(item["text"], tokens=model.tokens)
+            for chunk in version_chunks(
+                a_version(path=item["id"], title=item["title"] or None, text_format="markdown"),
+                item["text"],
+                (),
+                generation=msgspec.structs.replace(GENERATION, chunk_size=800),
+                tokens=model.tokens,
+            )
         ]
-        np.save(names[1], np.array(await model.embed_documents([passage.text for passage in passages])))
+        passages = [Passage(name, title, chunk.section, chunk.text) for name, title, chunk in found]
+        np.save(names[1], np.array(await model.embed_documents([chunk.embedded for _, _, chunk in found])))
         names[0].write_bytes(msgspec.json.encode(passages))
     passages = [Passage(*row) for row in json.loads(names[0].read_bytes())]
     return Collection(passages, np.load(names[1]))

@@ -416,7 +416,10 @@ async def test_chunks_come_in_reading_order_until_the_document_changes(client: h
 
     assert [item["metadata"]["chunkOrder"] for item in items] == list(range(7))
     assert [item["text"] for item in items] == texts
-    assert not {"tenant", "vectorHash", "chunkHash", "origin", "textBlob", "textSize"} & items[0]["metadata"].keys()
+    assert (
+        not {"tenant", "vectorHash", "chunkHash", "embeddedHash", "origin", "textBlob", "textSize"}
+        & items[0]["metadata"].keys()
+    )
     assert "has changed" in problem(stale, 409)
 
 

@@ -275,13 +275,14 @@ def embedded(parts: ApiParts) -> float:
 
 async def test_metadata_change_alone_and_nothing_is_embedded(client: httpx.AsyncClient, parts: ApiParts) -> None:
     text = "# Ferry\n\nThe ferry leaves at nine.\n\n# Harbour\n\nThe harbour has two piers."
-    first = await ingested(client, "p.md", text, title="Ferry", tags=["boats"], metadata={"year": 1900, "by": "A"})
+    first = await ingested(client, "p.md", text, title="Boats", tags=["boats"], metadata={"year": 1900, "by": "A"})
     url, before = f"/rag/documents/{first['documentId']}", embedded(parts)
     shown = await client.get(url)
 
     changed = await client.patch(url, json={"tags": ["ferries"], "metadata": {"year": 1901}}, headers=PATIENT)
-    again = await client.patch(url, json={"tags": ["ferries"], "title": "Ferry"}, headers=PATIENT)
-    whole = await ingested(client, "p.md", text, title="Ferry", tags=["ferries"], metadata={"year": 1901})
+    again = await client.patch(url, json={"tags": ["ferries"], "title": "Boats"}, headers=PATIENT)
+    whole = await ingested(client, "p.md", text, title="Boats", tags=["ferries"], metadata={"year": 1901})
+    unembedded = embedded(parts)
     untitled = await client.patch(url, json={"title": None}, headers=PATIENT)
 
     chunks = (await client.get(f"{url}/chunks")).json()["items"]
@@ -293,7 +294,8 @@ async def test_metadata_change_alone_and_nothing_is_embedded(client: httpx.Async
     assert {chunk["metadata"]["documentType"] for chunk in chunks} == {"md"}
     assert (await client.get(f"{url}/text")).text == text
     assert (await client.get(url)).json()["createdAt"] == shown.json()["createdAt"]
-    assert embedded(parts) == before
+    assert unembedded == before
+    assert embedded(parts) == before + len(chunks)
 
 
 async def test_a_change_that_was_meant_for_another_version_is_refused(client: httpx.AsyncClient) -> None:

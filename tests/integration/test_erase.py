@@ -325,7 +325,9 @@ async def test_equal_text_of_another_document_and_of_another_tenant_stays_bit_by
         head = await whose.parts.index.head(whose.name(path))
         assert head is not None
         payloads = await whose.parts.index.chunks_page(head.document_id, head.version, start=0, limit=10)
-        known = await whose.parts.index.known(whose.tenant, [payload["metadata"]["chunkHash"] for payload in payloads])
+        known = await whose.parts.index.known(
+            whose.tenant, [payload["metadata"]["embeddedHash"] for payload in payloads]
+        )
         return payloads, {name: each.vector.tobytes() for name, each in known.items()}
 
     before = await all_of(system, "twin.md"), await all_of(other, other.path)

@@ -51,15 +51,18 @@ async def test_a_document_lives_through_all_its_states(pipeline: Pipeline) -> No
 
 
 @CI_ONLY
-async def test_new_tags_and_titles_cost_no_embedding(pipeline: Pipeline) -> None:
+async def test_new_tags_cost_no_embedding_and_a_new_title_embeds_what_is_below_it(pipeline: Pipeline) -> None:
     await pipeline.send(a_document(tags=("old",)))
-    before = pipeline.embedded()
-
-    entry = await pipeline.send(a_document(tags=("new",), title="A title", metadata={"colour": "red", "tenant": "x"}))
+    costs, statuses = [], set()
+    for title in (None, "A title", "A title"):
+        before = pipeline.embedded()
+        metadata = {"colour": "red", "tenant": "x", "n": len(costs)}
+        entry = await pipeline.send(a_document(tags=("new",), title=title, metadata=metadata))
+        statuses.add(entry.last.status)
+        costs.append(pipeline.embedded() - before)
 
     head = await pipeline.parts.index.head(NAME)
-    assert entry.last.status == "updated"
-    assert pipeline.embedded() == before
+    assert (statuses, costs) == ({"updated"}, [0, 1, 0])
     assert head is not None
     [payload] = await pipeline.parts.index.chunks_page(NAME, head.version, start=0, limit=10)
     metadata = payload["metadata"]

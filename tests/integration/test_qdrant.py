@@ -221,6 +221,7 @@ def a_chunk(number: int, *, version: int) -> Point:
         "version": version,
         "chunkOrder": number % 30,
         "chunkHash": f"hash {number}",
+        "embeddedHash": f"hash {number}",
         "vectorHash": vector_hash(VECTOR),
     }
     payload = {"text": f"text {number}", "metadata": metadata}

@@ -133,8 +133,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "reuse vectors across tenants",
         "shared/state/index.py",
         """                            Match("metadata.tenant", (tenant,)),
-                            Match("metadata.chunkHash\"""",
-        """                            Match("metadata.chunkHash\"""",
+                            Match("metadata.embeddedHash\"""",
+        """                            Match("metadata.embeddedHash\"""",
     ),
     _mutant(
         "search all tenants",

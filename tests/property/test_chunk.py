@@ -133,7 +133,7 @@ def test_the_same_text_gives_the_same_chunks_in_nfc_with_their_hash_and_page(
     assert found == _cut(case)
     for chunk in found:
         assert unicodedata.is_normalized("NFC", chunk.text)
-        assert chunk.hash == text_hash(chunk.embedded)
+        assert chunk.hash == text_hash(chunk.hashed)
         assert chunk.page == max(number for number, start in enumerate(case[2], start=1) if start <= chunk.start)
 
 

@@ -106,6 +106,7 @@ def _points_differ(store: MemoryStore, generation: Generation, want: Mapping[str
     if len(actual) != len(store.points(generation.chunks)):
         found.append("I2: two points hold one chunk of one version")
     wanted: dict[tuple[Any, ...], str] = {}
+    titled: dict[str, str] = {}  # by document: what is above each text for the model
     for id_, each in want.items():
         head, answer = heads.get(id_), each.answer
         texts = answer.texts if answer is not None else None
@@ -119,13 +120,14 @@ def _points_differ(store: MemoryStore, generation: Generation, want: Mapping[str
         if answer is not None and (tuple(head.get("tags", ())), head["tenant"]) != (answer.tags, answer.tenant):
             found.append(f"I1: {id_} should have the tags {answer.tags} of {answer.tenant}, its head says {head}")
         wanted |= {(id_, head["version"], order): text for order, text in enumerate(texts)}
+        titled[id_] = f"{answer.title}\n" if answer is not None and answer.title else ""
     found += [f"I1: lost {key}: {wanted[key]!r}" for key in wanted.keys() - actual.keys()]
     found += [f"I2: stale {key}: {actual[key].payload['text']!r}" for key in actual.keys() - wanted.keys()]
     for key in wanted.keys() & actual.keys():
         point, text = actual[key], wanted[key]
         if point.payload["text"] != text:
             found.append(f"I1: {key} should be {text!r}, not {point.payload['text']!r}")
-        elif point.dense is None or point.dense.tobytes() != vector_of(text).tobytes():
+        elif point.dense is None or point.dense.tobytes() != vector_of(titled[key[0]] + text).tobytes():
             found.append(f"I1: {key} has another text's vector")
         elif point.payload["metadata"]["vectorHash"] != vector_hash(point.dense):
             found.append(f"I1: {key} has another vector's hash")

@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from shared.log import Record
-from shared.state.index import Generation
+from shared.state.index import Generation, embedded_text
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.store import StoreHit
 from tests.fakes.store import MemoryStore
@@ -60,7 +60,7 @@ class Watch:
         if not self._calm:
             return
         for point in self._store.points(self._chunks).values():
-            if point.payload["metadata"]["tenant"] == tenant and point.payload["text"] in texts:
+            if point.payload["metadata"]["tenant"] == tenant and embedded_text(point.payload) in texts:
                 self.violations.append(
                     f"I7: {tenant} has a vector of {point.payload['text']!r}, which was embedded again"
                 )
@@ -146,7 +146,7 @@ class Watch:
                 self.violations.append(f"I6: {flaw}")
         for point in self._store.points(self._chunks).values():
             metadata = point.payload["metadata"]
-            if (metadata["tenant"], point.payload["text"]) not in self._embedded:
+            if (metadata["tenant"], embedded_text(point.payload)) not in self._embedded:
                 self.violations.append(f"I8: {metadata['tenant']} has a vector it never had embedded: {point.payload}")
 
     def _flaw(self, id_: str) -> str | None:

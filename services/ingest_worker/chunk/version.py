@@ -1,6 +1,10 @@
 """Makes the chunks of a version: from those that the caller prepared, or from its text."""
 
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Final
 
 import msgspec
 
@@ -12,6 +16,10 @@ from shared.ids import text_hash
 from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
 from shared.inputs.prepared_chunks import SEPARATOR, semantic_score
 from shared.state.index import Generation
+
+PREFIX_TOKENS: Final = 32  # most of a chunk's prefix
+_LONGEST: Final = 10 * PREFIX_TOKENS  # characters of title and section that a prefix is cut from
+_PATH: Final = re.compile(r"[^\s/\\]*[/\\]\S*|\S+\.\w{1,5}")  # a title that is an address or the name of a file
 
 
 def from_prepared(prepared: Sequence[PreparedChunk], tokens: TokenCounter) -> tuple[Chunk, ...]:
@@ -58,16 +66,21 @@ def version_chunks(
 ) -> tuple[Chunk, ...]:
     """Return the chunks that the generation's chunker makes of the text, in the sizes requested for the document.
 
+    Each has its prefix, which changes neither borders nor hashes.
+
     Raises:
         Rejected: code `chunk_size`: a requested size is out of range.
     """
     size, overlap, limit = sizes(document, generation, tokens)
     structured = document.text_format != "plain"
     made = chunks(text, tokens=limit, size=size, overlap=overlap, pages=pages, structured=structured)
-    if not overlap:
-        return made
+    prefixes = _Prefixes(document, tokens)
     return tuple(
-        msgspec.structs.replace(chunk, context_before=context_before(text, chunk.start, overlap) or None)
+        msgspec.structs.replace(
+            chunk,
+            prefix=prefixes.of(chunk),
+            context_before=(context_before(text, chunk.start, overlap) or None) if overlap else None,
+        )
         for chunk in made
     )
 
@@ -99,3 +112,42 @@ class _LimitedTokens:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         return self._tokens.count(texts)
+
+
+class _Prefixes:
+    """Makes the prefixes of a document's chunks: what tells the model where a passage is from (ADR 0019)."""
+
+    def __init__(self, document: DocumentVersion, tokens: TokenCounter) -> None:
+        self._title = readable_title(document)
+        self._tokens = tokens
+        self._known: dict[tuple[str, int], str] = {}
+
+    def of(self, chunk: Chunk) -> str:
+        """Return title and section, cut at the end to `PREFIX_TOKENS` and to what the chunk leaves of the limit."""
+        title, section = self._title, chunk.section or ""
+        named = not title or section == title or section.startswith(f"{title} > ")
+        whole = section if named else f"{title} > {section}" if section else title
+        room = min(PREFIX_TOKENS, self._tokens.max_tokens - chunk.tokens - 1)  # an estimate may grow by the line feed
+        if (key := (whole[:_LONGEST], room)) not in self._known:
+            self._known[key] = self._cut(*key)
+        return self._known[key]
+
+    def _cut(self, whole: str, room: int) -> str:
+        def count(end: int) -> int:
+            return self._tokens.count([whole[:end]])[0]
+
+        if count(len(whole)) <= room:
+            return whole
+        fits = bisect_right(range(1, len(whole)), room, key=count)
+        cut = whole[:fits]
+        return (cut if whole[fits] == " " or " " not in cut else cut.rsplit(" ", 1)[0]).strip(" >")
+
+
+def readable_title(document: DocumentVersion) -> str:
+    """Return the document's title on one line; empty if it has none, or one that is an address or a file's name.
+
+    A file without a title is called by its name without the ending, which is readable if it has several words.
+    """
+    title = " ".join((document.title or "").split())
+    stems = {PurePath(name).stem for name in (document.path, document.filename) if name}
+    return "" if _PATH.fullmatch(title) or (title in stems and " " not in title) else title

@@ -11,7 +11,7 @@ from services.operator_cli.verify.expected_points import Expected
 from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
 from shared.contracts import ERASED, REFUSED, TERMINAL, DocumentVersion, LogPosition
 from shared.ids import document_id
-from shared.state.index import EMBEDDED, Head, vector_hash
+from shared.state.index import EMBEDDED, PREFIX, Head, vector_hash
 from shared.state.ledger import Entry, Last, older
 from shared.store import Filter, Ids, Match, Payload, Point, Sparse
 
@@ -145,7 +145,7 @@ def _judge_points(findings: _Findings, expected: Expected, points: Sequence[Poin
 def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, str]]:
     faults: list[tuple[Invariant, str]] = []
     metadata = _metadata(point)
-    for field, called in (("text", "text"), (EMBEDDED, "embedded text")):
+    for field, called in (("text", "text"), (EMBEDDED, "embedded text"), (PREFIX, "prefix")):
         found, text = point.payload.get(field), wanted.payload.get(field)
         if found != text:
             faults.append(("I1", f"the {called} is {_short(found)}, not {_short(text)}"))
@@ -172,7 +172,7 @@ def sound(point: Point) -> bool:
 def _mended(point: Point, wanted: Point) -> Point | None:
     """Return the correct point with the found point's vector; None if that vector isn't the text's."""
     metadata = _metadata(wanted)
-    if not sound(point) or _metadata(point).get("chunkHash") != metadata["chunkHash"]:
+    if not sound(point) or _metadata(point).get("embeddedHash") != metadata["embeddedHash"]:
         return None
     payload = {**wanted.payload, "metadata": {**metadata, "vectorHash": _metadata(point)["vectorHash"]}}
     return Point(id=point.id, payload=payload, dense=point.dense, sparse=wanted.sparse)

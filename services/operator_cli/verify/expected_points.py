@@ -48,7 +48,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: 
     occurrences: Counter[str] = Counter()
     points = {}
     for order, (chunk, vector) in enumerate(zip(chunks, sparse, strict=True)):
-        hash_ = text_hash(chunk.embedded)
+        hash_ = text_hash(chunk.hashed)
         metadata: dict[str, Any] = {
             **document.metadata,
             **({"description": document.description[:1000]} if document.description else {}),
@@ -80,6 +80,7 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: 
             "createdAt": _iso(document.created_at),
             "updatedAt": _iso(document.updated_at),
             "chunkHash": hash_,
+            "embeddedHash": text_hash(chunk.embedded),
             "start": chunk.start,
             "end": chunk.end,
             "version": version,
@@ -92,6 +93,8 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: 
         occurrences[hash_] += 1
         point = point_id(name, version, order)
         payload: Payload = {"text": chunk.text, "metadata": metadata}
+        if chunk.prefix:
+            payload["prefix"] = chunk.prefix
         if chunk.embedding is not None:
             payload["embeddingText"] = chunk.embedding
         points[point] = Point(id=point, payload=payload, sparse=vector)

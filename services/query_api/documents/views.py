@@ -386,7 +386,7 @@ async def rag_document_patch(
     library: NamedDependency[DocumentViews],
     submissions: NamedDependency[Submissions],
 ) -> Response[IngestReply]:
-    """Change the title, description, tags or metadata; the document is not read or embedded again.
+    """Change the title, description, tags or metadata; the file is not read again, and only a new title is embedded.
 
     Fields that the body leaves out keep their value; `metadata` is replaced as a whole. With a document's ETag as
     `If-Match`, the reply is 412 when another version has been accepted since.

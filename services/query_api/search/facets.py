@@ -39,7 +39,7 @@ _DOCUMENT_FIELDS: Final = frozenset(
     )
 )
 _ALIASES: Final = {"type": "documentType"}  # by alias: the field
-_HIDDEN: Final = frozenset({"tenant", "origin", "textBlob", "vectorHash", "chunkHash", "textSize"})
+_HIDDEN: Final = frozenset({"tenant", "origin", "textBlob", "vectorHash", "chunkHash", "embeddedHash", "textSize"})
 
 
 class FacetValue(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from services.query_api.search.candidates import Candidate
 from shared.contracts import with_header
 
 MOST_COPIES = 20  # other places of a text that a hit names
-PRIVATE = frozenset({"vectorHash", "chunkHash", "origin", "textBlob", "textSize", "tenant"})
+PRIVATE = frozenset({"vectorHash", "chunkHash", "embeddedHash", "origin", "textBlob", "textSize", "tenant"})
 
 
 class Ranks(msgspec.Struct, frozen=True, omit_defaults=True):

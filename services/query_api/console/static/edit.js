@@ -1,4 +1,4 @@
-// Edits what describes a document in place: the file isn't needed, and nothing is embedded again.
+// Edits what describes a document in place: the file isn't needed.
 
 import { request } from "./api.js";
 import { fill, h, icon, standing } from "./dom.js";
@@ -47,7 +47,7 @@ function open(box, app, found, again) {
     save.disabled = true;
     try {
       await request("PATCH", `/rag/documents/${encodeURIComponent(found.documentId)}`, { body, headers: found.etag ? { "If-Match": found.etag } : {} });
-      app.say("Saved. Nothing had to be embedded again.");
+      app.say("Saved.");
       return again();
     } catch (error) {
       save.disabled = false;

@@ -82,7 +82,22 @@ def test_the_header_of_a_table_is_shown_and_searched_by_words() -> None:
     assert "| Port |" in sparse_text(a_version(), chunk)
 
 
-def test_the_title_is_searched_by_words_and_never_embedded() -> None:
+def test_a_prefix_is_embedded_and_kept_and_changes_neither_text_nor_ids() -> None:
+    [chunk] = chunks_of("a")
+    prefixed = msgspec.structs.replace(chunk, prefix="Title > Tea")
+    vector = [np.array([0, 1], np.float32)]
+
+    plain, more = (
+        chunk_points(a_version(), [each], slice(0, 1), vector, [Sparse([1], [1.0])])[0] for each in (chunk, prefixed)
+    )
+
+    assert embedded_text(more.payload) == prefixed.embedded == "Title > Tea\na"
+    assert more.payload["metadata"].pop("embeddedHash") == text_hash("Title > Tea\na")
+    assert plain.payload["metadata"].pop("embeddedHash") == text_hash("a") == chunk.hash
+    assert {name: each for name, each in more.payload.items() if name != "prefix"} == plain.payload
+
+
+def test_the_title_is_searched_by_words() -> None:
     [chunk] = chunks_of("a")
 
     assert sparse_text(a_version(title="Title"), chunk) == "Title\na"

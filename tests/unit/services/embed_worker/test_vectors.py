@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from services.embed_worker.points import chunk_points
 from services.embed_worker.vectors import Vectors
+from shared.contracts import Chunk
 from shared.embedder import Vector
 from shared.errors import Unavailable
 from shared.state.index import Generation, Index, KnownVector
+from shared.store import Sparse
 from shared.store.edge import EdgeStore
-from tests.builders import chunks_of
+from tests.builders import a_version, chunks_of
 from tests.fakes.embedder import MemoryEmbedder, vector_of
 
 
@@ -95,6 +98,23 @@ async def test_two_documents_that_wait_for_each_others_text_both_end(index: Inde
 
     assert await asyncio.gather(*(embed(*texts) for texts in (("a", "b"), ("b", "c"), ("c", "a")))) == [2, 2, 2]
     assert sorted(model.asked) == ["a", "b", "c"]
+
+
+async def test_a_vector_is_copied_where_prefix_and_text_are_equal(index: Index) -> None:
+    model = MemoryEmbedder()
+    document, vectors = a_version(), vectors_on(index, model)
+
+    def under(prefix: str) -> list[Chunk]:
+        return [msgspec.structs.replace(chunk, prefix=prefix) for chunk in chunks_of("a", "b")]
+
+    for prefix in ("One", "", "One", "Other"):
+        chunks = under(prefix)
+        async with vectors.of(document.tenant, chunks) as dense:
+            sparse = [Sparse([1], [1.0])] * 2
+            await index.put(chunk_points(document, chunks, slice(0, 2), dense, sparse))
+            document = msgspec.structs.replace(document, version=document.version + 1)
+
+    assert model.asked == ["One\na", "One\nb", "a", "b", "Other\na", "Other\nb"]
 
 
 async def test_a_generation_that_is_filled_asks_the_one_that_has_the_vectors_first(index: Index) -> None:

@@ -305,7 +305,7 @@ def test_each_chunk_of_a_table_that_is_cut_has_its_header(max_tokens: int) -> No
         assert chunk.text == text[chunk.start : chunk.end]
         assert chunk.text.startswith("| d")
         assert chunk.embedded == f"{_HEADER}\n{chunk.text}"
-        assert chunk.hash == text_hash(chunk.embedded)
+        assert chunk.hash == text_hash(chunk.hashed)
         assert chunk.tokens == -(-len(chunk.embedded) // 4) <= max_tokens
 
 

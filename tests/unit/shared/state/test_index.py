@@ -144,7 +144,7 @@ def a_head(document: str, version: int) -> Head:
 def a_point(document: str, text: str, tenant: str = TENANT) -> Point:
     vector = np.array([0.6, 0.8], dtype=np.float32)
     metadata = {"tenant": tenant, "documentId": document, "version": 1, "chunkOrder": 0}
-    hashes = {"chunkHash": text_hash(text), "vectorHash": vector_hash(vector)}
+    hashes = {"chunkHash": text_hash(text), "embeddedHash": text_hash(text), "vectorHash": vector_hash(vector)}
     return Point(id=point_id(document, 1, 0), payload={"text": text, "metadata": {**metadata, **hashes}}, dense=vector)
 
 

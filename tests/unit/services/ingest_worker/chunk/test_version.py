@@ -1,5 +1,7 @@
 """The sizes that a version is chunked in, and chunks that need no chunker."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -10,7 +12,7 @@ from shared.ids import text_hash
 from shared.inputs.prepared_chunks import prepared_text, semantic_score
 from shared.state.index import Generation
 from tests.fakes.state import GENERATION
-from tests.fakes.tokens import Words
+from tests.fakes.tokens import Characters, Words
 from tests.unit.services.operator_cli.verify.builders import a_version
 
 TEXT = " ".join(f"Sentence {number} says as much as those before it." for number in range(100))
@@ -103,3 +105,61 @@ def test_a_ready_made_chunk_that_the_model_cannot_take_is_named() -> None:
 )
 def test_the_semantic_score_weighs_diversity_density_and_completeness(text: str, kind: str, score: float) -> None:
     assert semantic_score(text, kind) == pytest.approx(score, abs=0.0006)
+
+
+PAGES = "# Tea\n\nIt grows on hills.\n\n## Green\n\nIt is steamed at once."
+
+
+def _prefixes(text: str = PAGES, tokens: int = 150, **about: Any) -> list[str]:
+    generation = msgspec.structs.replace(GENERATION, chunk_size=100)
+    document = a_version(text_format="markdown", **about)
+    made = version_chunks(document, text, (), generation=generation, tokens=Words(tokens))
+    bare = version_chunks(a_version(text_format="markdown"), text, (), generation=generation, tokens=Words(tokens))
+    plain = [msgspec.structs.replace(chunk, prefix="") for chunk in made]
+    assert plain == [msgspec.structs.replace(chunk, prefix="") for chunk in bare], (
+        "only the prefix depends on the title"
+    )
+    return [chunk.prefix for chunk in made]
+
+
+@pytest.mark.parametrize(
+    ("title", "first"),
+    [
+        ("Drinks of the world", "Drinks of the world > Tea"),
+        ("Tea", "Tea"),
+        ("Te", "Te > Tea"),
+        (None, "Tea"),
+        ("s/tea.md", "Tea"),
+        ("C:\\tea", "Tea"),
+        ("tea.pdf", "Tea"),
+        ("kettle-3", "Tea"),  # what the file is called
+        ("Kettles of 1900", "Kettles of 1900 > Tea"),
+        ("All\n about\ttea", "All about tea > Tea"),
+    ],
+)
+def test_a_chunk_says_where_it_is_from_by_a_readable_title_and_its_section(title: str | None, first: str) -> None:
+    assert _prefixes(title=title, path="things/kettle-3.md", filename="Kettles of 1900.md")[0] == first
+
+
+def test_a_prefix_takes_32_tokens_at_most_and_only_what_the_limit_leaves() -> None:
+    title = " ".join(f"word{number}" for number in range(40))
+    text = "It grows on hills in the rain."
+
+    assert _prefixes(text, title=title) == [" ".join(title.split()[:32])]
+    assert _prefixes(text, tokens=12, title=title) == [" ".join(title.split()[:4])]
+    assert _prefixes(text, tokens=8, title=title) == [""]
+    assert _prefixes("\n\n".join(["one two three"] * 9), tokens=3, title=title)[0] == ""
+
+
+def test_a_title_without_blanks_is_cut_within_a_word() -> None:
+    document = a_version(title="茶" * 100)
+
+    [chunk] = version_chunks(document, "Tea.", (), generation=GENERATION, tokens=Characters(512, each=1))
+
+    assert chunk.prefix == "茶" * 32
+
+
+def test_ready_made_chunks_are_embedded_as_they_were_sent() -> None:
+    [chunk] = from_prepared([PreparedChunk(text="One.", section="Tea")], Words())
+
+    assert (chunk.prefix, chunk.embedded) == ("", "One.")
