@@ -10,6 +10,7 @@ from faststream.kafka import KafkaBroker
 
 from services.embed_worker.apply import Apply
 from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
+from services.embed_worker.cosine_scale import measure_for_ever
 from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import Throttle, shorten_deleted, sweep, sweep_points
 from services.embed_worker.vectors import Vectors
@@ -81,6 +82,7 @@ class EmbedStages:
         keep_swept(parts.index, self._base.ledger, parts.publish, stack, serves=parts.statuses.serves)
         settling = asyncio.create_task(settle_for_ever(parts))
         stack.callback(settling.cancel)
+        stack.callback(asyncio.create_task(measure_for_ever(parts, self._base.store, self._base.generations)).cancel)
         return [
             join(
                 parts.broker,

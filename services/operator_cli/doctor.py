@@ -242,11 +242,15 @@ def _taken(settings: Settings, found: str) -> Check:
 
 
 def weights(setting: str) -> Check:
-    """Return whether the built-in model is present and unaltered, and loads."""
+    """Return whether the built-in model is present and unaltered, and loads; of another one, what it is sent."""
     from shared.embedder.open import BUILT_IN, open_embedder  # numpy is slow to import
 
     if setting not in BUILT_IN:
-        return Check(name="weights", verdict="ok", found=f"not needed by SLUICE_EMBEDDER={setting}")
+        from shared.embedder.served import prefixes_of
+
+        document, query = prefixes_of(setting)
+        sent = f"texts behind {document!r} and queries behind {query!r}" if query else "texts and queries as they are"
+        return Check(name="weights", verdict="ok", found=f"not needed by SLUICE_EMBEDDER={setting}, which gets {sent}")
 
     async def loaded() -> "Model":
         embedder = open_embedder(setting)

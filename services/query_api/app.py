@@ -138,7 +138,15 @@ def make_api(parts: ApiParts) -> Litestar:
     results = ResultCache(parts.index, settings.result_cache) if settings.result_cache else None
     if results is not None:
         parts.notices.watchers.append(results.forget)
-    retriever = Retriever(parts.index, parts.embedder, parts.bm25, metrics, cache=results, reranker=parts.reranker)
+    retriever = Retriever(
+        parts.index,
+        parts.embedder,
+        parts.bm25,
+        metrics,
+        scale=partial(parts.generations.cosines, parts.index.generation.id) if parts.generations else lambda: None,
+        cache=results,
+        reranker=parts.reranker,
+    )
     limits = AdmissionLimits(settings, several=lambda: keyring.several_tenants)
     signer = Signer(parts.secret)
     submissions = Submissions(

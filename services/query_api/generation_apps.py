@@ -6,6 +6,7 @@ target is made, and its model loaded, before the switch. The switch itself then 
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from litestar import Litestar
@@ -71,7 +72,9 @@ class GenerationApps:
             await embedder.embed_query("warm")
             if registered.as_of is not None:
                 assert self._parts.metrics is not None  # set by __init__
-                self._parts.past.load(registered.id, Retriever(index, embedder, self._parts.bm25, self._parts.metrics))
+                scale = partial(generations.cosines, registered.id)
+                retriever = Retriever(index, embedder, self._parts.bm25, self._parts.metrics, scale=scale)
+                self._parts.past.load(registered.id, retriever)
                 return
             parts = replace(self._parts, index=index, embedder=embedder)
             # In a thread, because making some hundred routes would delay other requests.

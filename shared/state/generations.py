@@ -44,6 +44,15 @@ class AsOf(Message, frozen=True):
         return offset < self.until.get(str(partition), 0)
 
 
+class CosineScale(Message, frozen=True):
+    """The cosines of unrelated texts, by a model without a calibration and by the built-in one: ADR 0020."""
+
+    mean: float  # by the generation's model
+    spread: float  # standard deviation
+    built_in_mean: float
+    built_in_spread: float
+
+
 class Registered(Message, frozen=True):
     """A generation in the registry."""
 
@@ -58,6 +67,7 @@ class Registered(Message, frozen=True):
     )  # of documents.extracted by partition, when it was registered: it is built once it has passed them
     limit: float | None = None  # documents a second until it is built; None: no limit
     as_of: AsOf | None = None  # past moment whose documents it shows; it never serves. None: the present
+    cosines: CosineScale | None = None  # measured once; None: not yet, or its model has a calibration
 
     @property
     def id(self) -> str:
@@ -145,6 +155,12 @@ def marked_built(registry: Registry, id_: str, now: int) -> Registry:
     """Return the registry with the generation marked as built; unchanged if it is so already."""
     found = registry.find(id_)
     return registry if found is None or found.built else _replaced(registry, id_, built=True, built_at=now)
+
+
+def scaled(registry: Registry, id_: str, cosines: CosineScale) -> Registry:
+    """Return the registry with the scale of the generation's cosines; unchanged if it has one, for scores to stay."""
+    found = registry.find(id_)
+    return registry if found is None or found.cosines is not None else _replaced(registry, id_, cosines=cosines)
 
 
 def switch_begun(registry: Registry, target: str) -> Registry:

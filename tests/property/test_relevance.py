@@ -4,15 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.search.calibration import WORDS, Plain, calibrations, scorer_of
+from services.query_api.search.calibration import WORDS, Rescaled, calibrations, scorer_of
 from services.query_api.search.candidates import Candidate, Features
 from services.query_api.search.relevance import features, question
 from services.query_api.search.word_table import weight
+from shared.state.generations import CosineScale
 from shared.text.words import STOP_WORDS, stem
 
 texts = st.text(max_size=200)
 shares = st.floats(0, 1)
-SCORERS = [scorer_of("all-MiniLM-L6-v2"), scorer_of(WORDS), scorer_of("a model nobody has judged")]
+NARROW = CosineScale(mean=0.78, spread=0.02, built_in_mean=0.1, built_in_spread=0.1)
+SCORERS = [scorer_of("all-MiniLM-L6-v2"), scorer_of(WORDS), scorer_of("a model nobody has judged", NARROW)]
 
 
 @given(query=texts, text=texts, headings=st.lists(texts, max_size=2), cosine=st.floats(-1, 1))
@@ -79,4 +81,14 @@ def test_each_calibration_says_where_it_comes_from() -> None:
         assert each.fitted_on
         assert each.queries > 100
         assert each.pairs > each.queries
-    assert isinstance(scorer_of("unknown"), Plain)
+
+
+def test_a_model_without_a_calibration_is_scored_by_words_until_the_scale_of_its_cosines_is_known() -> None:
+    built_in, words, other = scorer_of("all-MiniLM-L6-v2"), scorer_of(WORDS), scorer_of("x", NARROW)
+
+    assert scorer_of("x").score(0.9, 0.4, 0.0, 0.0) == words.score(0.0, 0.4, 0.0, 0.0)
+    assert isinstance(other, Rescaled)
+    for spreads in (-1, 0, 3, 5):
+        cosines = 0.78 + 0.02 * spreads, 0.1 + 0.1 * spreads
+        assert other.score(cosines[0], 0.4, 0.0, 0.0) == built_in.score(cosines[1], 0.4, 0.0, 0.0)
+    assert scorer_of("all-MiniLM-L6-v2", NARROW) == built_in

@@ -5,6 +5,7 @@ U+2028 as it is. An error is OpenAI's object, but for those of proxies.
 """
 
 import json
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -53,6 +54,7 @@ class FakeOpenAi(LoopbackServer):
         self.takes_temperature = True
         self.poison: str | None = None  # a word that it refuses, by `poison_status`; with 200 its vector is all zeros
         self.poison_status = 400
+        self.narrow = 0.0  # part that all vectors share: 3 gives unrelated texts cosines of 0.9, as some models do
         self.reply = "According to [1]: it is so."
         self.json_reply = '{"days": [9]}'  # where JSON is wanted
 
@@ -92,7 +94,7 @@ class FakeOpenAi(LoopbackServer):
         return None
 
     def _embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
-        vectors = spoilt([vector(text) for text in body["input"]], self.fault)
+        vectors = spoilt([self._vector(text) for text in body["input"]], self.fault)
         if self.poison:
             vectors = [
                 [0.0] * len(each) if self.poison in text else each
@@ -102,6 +104,10 @@ class FakeOpenAi(LoopbackServer):
         if self.fault == "index":
             data[-1]["index"] = 0
         return {"object": "list", "data": data[::-1], "model": body["model"], "usage": {"prompt_tokens": 1}}
+
+    def _vector(self, text: str) -> list[float]:
+        own = vector(text)
+        return [*own, self.narrow * math.hypot(*own)] if self.narrow else own
 
     async def _chat(self, reply: str, connection: Connection) -> bool:
         await connection.begin("text/event-stream")

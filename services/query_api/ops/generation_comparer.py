@@ -1,6 +1,7 @@
 """Asks two generations the same questions."""
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 from typing import Final
 
@@ -92,7 +93,8 @@ class GenerationComparer:
         embedder = await model_of(registered, self._generations.embedders)
         # Its searches don't count as users' searches, so they have metrics that nobody reads.
         metrics = Metrics(CollectorRegistry())
-        return Retriever(self._index(registered), embedder, current_bm25(), metrics)
+        scale = partial(self._generations.cosines, registered.id)
+        return Retriever(self._index(registered), embedder, current_bm25(), metrics, scale=scale)
 
     async def _side(
         self, registered: Registered, status: GenerationStatus, times: Sequence[float], ndcg: float | None

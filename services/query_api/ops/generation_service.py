@@ -37,6 +37,7 @@ from shared.state.as_of import moment_of, overtaken, reachable
 from shared.state.generation_watch import GenerationWatch, Heartbeat
 from shared.state.generations import (
     CODE,
+    CosineScale,
     Registered,
     Registry,
     Switching,
@@ -118,6 +119,11 @@ class GenerationService:
         self._builds: dict[str, _Barrier] = {}
         self._barrier: _Barrier | None = None  # of the switch in progress
         self._waits_for = ""
+
+    def cosines(self, id_: str) -> CosineScale | None:
+        """Return the scale of the generation's cosines, as last seen."""
+        found = self.watch.registry and self.watch.registry.find(id_)
+        return found.cosines if found else None
 
     async def siblings(self, index: Index) -> list[Index]:
         """Return the indexes of the other generations."""

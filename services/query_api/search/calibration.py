@@ -10,8 +10,11 @@ from typing import Final, Protocol
 
 import msgspec
 
+from shared.state.generations import CosineScale
+
 FILE: Final = Path(__file__).with_name("calibrations.json")
 _STEP: Final = 1.25  # step to which the log odds are rounded
+_BUILT_IN: Final = "all-MiniLM-L6-v2"
 WORDS: Final = "words"  # name of the calibration for searches without vectors
 
 
@@ -63,12 +66,17 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         return _PROBABILITIES[round(odds / _STEP)]
 
 
-class Plain:
-    """The scorer of a model without calibration: the mean of cosine and coverage, comparable but not a probability."""
+class Rescaled:
+    """The scorer of a model without a calibration: the built-in model's, with cosines that are put on its scale."""
 
-    def score(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:  # noqa: ARG002 - Scorer's
-        """Return the mean, 0..1."""
-        return (min(1.0, max(0.0, cosine)) + coverage) / 2
+    def __init__(self, scale: CosineScale) -> None:
+        self._calibration = calibrations()[_BUILT_IN]
+        self._factor = scale.built_in_spread / scale.spread
+        self._shift = scale.built_in_mean - self._factor * scale.mean
+
+    def score(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
+        """Return the built-in model's score, 0..1."""
+        return self._calibration.score(self._factor * cosine + self._shift, coverage, phrases, similar)
 
 
 @functools.cache
@@ -77,6 +85,10 @@ def calibrations() -> dict[str, Calibration]:
     return {each.model: each for each in msgspec.json.decode(FILE.read_bytes(), type=list[Calibration])}
 
 
-def scorer_of(model: str) -> Scorer:
-    """Return the scorer for an embedding model; `words` for searches without vectors."""
-    return calibrations().get(model) or Plain()
+def scorer_of(model: str, scale: CosineScale | None = None) -> Scorer:
+    """Return the scorer for an embedding model; `words` for searches without vectors.
+
+    A model without a calibration is scored by words until the `scale` of its cosines is known.
+    """
+    found = calibrations().get(model)
+    return Rescaled(scale) if found is None and scale is not None else found or calibrations()[WORDS]

@@ -27,6 +27,7 @@ class SearchKey(msgspec.Struct, frozen=True):
     filters: bytes  # encoded, because True and 1 are equal in Python and differ in a filter
     mode: str
     reranked: bool  # by the cross-encoder
+    scaled: bool  # whether the scale of the model's cosines was known
 
 
 class _Kept(msgspec.Struct, frozen=True):

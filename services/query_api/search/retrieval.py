@@ -9,7 +9,7 @@ docs/adr/0020-scores.md.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +32,7 @@ from shared.answers.follow_up import LONGEST_QUESTION
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
 from shared.reranker import Reranker
+from shared.state.generations import CosineScale
 from shared.state.index import Head, Index
 from shared.store import Filter, Ids, Leg, Sparse, StoreHit
 from shared.store.bm25 import Bm25
@@ -53,6 +54,7 @@ class Query:
     limit: int  # hits that each leg is asked for
     bm25: Bm25
     model: str  # name of the embedding model
+    scale: CosineScale | None  # of its cosines
 
     @cached_property
     def sparse(self) -> Sparse:
@@ -96,11 +98,14 @@ class Retriever:
         bm25: Bm25,
         metrics: Metrics,
         *,
+        scale: Callable[[], CosineScale | None] = lambda: None,
         patience_s: float = PATIENCE_S,
         cache: ResultCache | None = None,
         reranker: Reranker | None = None,
     ) -> None:
+        """Take the parts. `scale` returns that of the model's cosines, as soon as it is known."""
         self._index = index
+        self._scale = scale
         self._embedder = embedder
         self._bm25 = bm25
         self._metrics = metrics
@@ -145,6 +150,7 @@ class Retriever:
             limit=max(DEPTH, depth),
             bm25=self._bm25,
             model=self._embedder.model.name,
+            scale=self._scale(),
         )
         with self._metrics.search_seconds.labels(mode).time():
             if self._cache is None:
@@ -164,6 +170,7 @@ class Retriever:
             msgspec.json.encode(query.where),
             query.mode,
             reranker is not None,
+            query.scale is not None,
         )
         changes = cache.changes(query.tenant)
         async with self._patience("the store", self._store_breaker):
@@ -327,6 +334,6 @@ def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words:
         further = distinct((each for each in others if each.id not in chosen), known)[: query.top_k - len(first)]
     for fused, candidate in enumerate((*first, *further), 1):
         candidate.fused = fused
-    scorer = scorer_of(WORDS if unread else query.model)
+    scorer = scorer_of(WORDS) if unread else scorer_of(query.model, query.scale)
     best_first = best(query.asked, scorer, first, query.top_k)
     return best_first + best(query.asked, scorer, further, query.top_k - len(best_first))

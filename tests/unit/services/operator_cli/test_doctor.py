@@ -199,3 +199,13 @@ def test_a_system_without_some_means_is_told(means: str, verdict: str, found: st
 
     assert check.verdict == verdict
     assert found in check.found
+
+
+def test_it_says_what_a_served_model_is_sent() -> None:
+    e5, plain = (
+        doctor.weights("openai+http://host/v1/intfloat/multilingual-e5-small"),
+        doctor.weights("ollama://host/all-minilm"),
+    )
+
+    assert "texts behind 'passage: ' and queries behind 'query: '" in e5.found
+    assert "texts and queries as they are" in plain.found
