@@ -74,6 +74,7 @@ class Settings(BaseSettings):
     chat_context: int = Field(default=16_384, ge=1024, le=10_000_000)  # tokens of a conversation with its answer
     chat_rate: int = Field(default=0, ge=0)  # answers and expansions per minute and API key; more get 429; 0: no limit
     chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down
+    chat_rag: Literal["on", "off", ""] = ""  # whether /chat without useRag searches; empty: no, and the reply warns
     result_cache: float = Field(default=0.0, ge=0, le=600)  # seconds for which search results are kept; 0: not at all
     rerank: str = ""  # cross-encoder that orders the best hits: http://host:8080/rerank?model=name; empty: none
     rerank_api_key: SecretStr = SecretStr("")  # API key for that server

@@ -191,6 +191,7 @@ def make_api(parts: ApiParts) -> Litestar:
         inert_links=settings.answer_links == "inert",
         without_store=settings.chat_without_store == "on",
         stopping=parts.stopping,
+        unasked=settings.chat_rag,
         reads_chosen=not {"min_score", "gate"} & settings.model_fields_set,
     )
     provided: dict[str, object] = {

@@ -817,6 +817,40 @@ async def test_a_model_chats_without_documents_as_before(model_client: httpx.Asy
     ]
 
 
+@pytest.mark.parametrize(
+    ("setting", "body", "documents", "warned"),
+    [
+        ("", {}, False, True),
+        ("", {"useRag": False}, False, False),
+        ("", {"useRag": True}, True, False),
+        ("off", {}, False, False),
+        ("on", {}, True, False),
+        ("on", {"useRag": None}, True, False),
+        ("on", {"useRag": False}, False, False),
+    ],
+)
+async def test_a_chat_that_does_not_say_so_is_answered_as_the_setting_says(
+    parts: ApiParts,
+    ollama: FakeOllama,
+    tenants: Iterator[str],
+    setting: str,
+    body: dict[str, Any],
+    documents: bool,
+    warned: bool,
+) -> None:
+    settings = parts.settings.model_copy(update={"chat_rag": setting})
+    models = models_of(OllamaAnswers(OllamaAddress(ollama.url, CHAT_MODEL), timeout_s=5))
+    asked = {"message": "When is the lantern lit?", "conversationHistory": [], **body}
+    async with a_client(an_app(parts, models=models, settings=settings), next(tenants)) as client:
+        await ingested(client, LANTERN)
+        told = (await client.post("/chat", json=asked)).json()
+        streamed = events((await client.post("/chat", json={**asked, "stream": True})).text)
+
+    assert told["ragUsed"] is documents
+    for reply in (told, streamed[-1][1]):
+        assert any("answered without documents" in each for each in reply.get("warnings", ())) is warned
+
+
 @pytest.mark.feature(172, 178, 185)
 async def test_a_model_sees_the_passages_and_cites_them(model_client: httpx.AsyncClient, ollama: FakeOllama) -> None:
     id_ = await ingested(model_client)

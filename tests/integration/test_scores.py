@@ -65,6 +65,13 @@ async def test_what_bears_on_nothing_scores_next_to_nothing_and_is_refused(clien
     assert max(hit["score"] for hit in nonsense) < 0.02
     assert refused.json()["ragUsed"] is False
     assert answered.json()["ragUsed"] is True
+    for path, body in (
+        ("/chat", {"message": QUESTION, "useRag": True}),
+        ("/rag/query", {"question": QUESTION, "documentIds": [right["metadata"]["documentId"]]}),
+    ):
+        replies = [(await client.post(path, json={**body, "minScore": each})).json() for each in (0.5, 1.0)]
+        assert [bool(reply["sources"]) for reply in replies] == [True, False], path
+        assert not any(reply.get("warnings") for reply in replies)
     assert await found(client, minScore=0.5) == [right]
     assert len(await found(client, minScore=0.5, gate="best")) == 2
     assert await found(client, minScore=1.0, gate="best") == []
@@ -100,10 +107,15 @@ async def test_one_leg_scores_as_it_can(client: httpx.AsyncClient, mode: str) ->
 
 @pytest.mark.parametrize("body", [{"minScore": 1.5}, {"minScore": -0.1}, {"gate": "some"}, {"minScore": "high"}])
 async def test_a_gate_that_cannot_be_is_refused(client: httpx.AsyncClient, body: dict[str, Any]) -> None:
-    reply = await client.post("/rag/search", json={"query": "x", **body})
+    for path, asked in (
+        ("/rag/search", {"query": "x"}),
+        ("/chat", {"message": "x"}),
+        ("/rag/query", {"question": "x", "documentIds": ["d"]}),
+    ):
+        reply = await client.post(path, json={**asked, **body})
 
-    assert reply.status_code == 400
-    assert next(iter(body)) in reply.json()["error"]
+        assert reply.status_code == 400
+        assert next(iter(body)) in reply.json()["error"]
 
 
 async def test_a_field_that_no_document_has_is_named(client: httpx.AsyncClient) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import structlog
@@ -141,6 +141,7 @@ class Answering:
     inert_links: bool = False  # links and images in answers from documents are replaced by text
     without_store: bool = False  # while the search is unavailable, a model answers without passages
     reads_chosen: bool = True  # a model reads documents that the caller chose, whatever their scores
+    unasked: Literal["on", "off", ""] = ""  # whether chats that don't say so use documents; empty: no, with a warning
     stopping: Stopping = field(default_factory=Stopping)  # the stop of the server, which ends answers
 
     def __post_init__(self) -> None:

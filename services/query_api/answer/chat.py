@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
@@ -26,12 +26,15 @@ from services.query_api.answer.turns import (
 )
 from services.query_api.http.lanes import WHOLE
 from services.query_api.http.problems import invalid
-from services.query_api.http.reply_warnings import warned
+from services.query_api.http.reply_warnings import warn, warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, post
-from services.query_api.search.retrieval import TopK
+from services.query_api.search.arranging import GateMode
+from services.query_api.search.retrieval import Score, TopK
 from services.query_api.search.search import filters_of, question_of
 from shared.answers import Passage, Preferences, Turn, Usage
+
+UNASKED: Final = "answered without documents: useRag is missing, and SLUICE_CHAT_RAG doesn't say that it is meant"
 
 
 class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -42,9 +45,11 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     messages: list[ChatMessage] | None = None
     conversation_history: list[ChatMessage] | None = None
     conversation_id: str | None = None
-    use_rag: bool = False
+    use_rag: bool | None = None  # None: by SLUICE_CHAT_RAG, else false with a warning
     rag_top_k: TopK = 5
     rag_filters: dict[str, Any] | str | None = None
+    min_score: Score | None = None  # None: as the settings say
+    gate: GateMode | None = None
     system: str | None = None
     model: str | None = None
     target: str | None = None
@@ -104,17 +109,25 @@ async def chat(
     """Answer a message; with `useRag`, from the indexed documents."""
     turns = _turns(data)
     asked = next(turn for turn in reversed(turns) if turn.role == "user")
-    if data.use_rag or not asked.images:
+    searches = answering.unasked == "on" if data.use_rag is None else data.use_rag
+    if data.use_rag is None and not answering.unasked and data.message is not None:
+        warn(request, UNASKED, "useRag")
+    if searches or not asked.images:
         question_of(asked.content, "message")
     sampling = (data.options or Options()).sampling
     if data.temperature is not None:
         sampling = msgspec.structs.replace(sampling, temperature=data.temperature)
-    where = filters_of(data.rag_filters, "ragFilters")
+    retrieval = Retrieval(
+        top_k=data.rag_top_k,
+        where=filters_of(data.rag_filters, "ragFilters"),
+        min_score=data.min_score,
+        gate=data.gate,
+    )
     prepared = await answering.prepare(
         AnswerRequest(
             caller=request.user,
             turns=turns,
-            retrieval=Retrieval(top_k=data.rag_top_k, where=where) if data.use_rag else None,
+            retrieval=retrieval if searches else None,
             model=data.model,
             target=data.target,
             system=data.system,

@@ -21,7 +21,8 @@ from services.query_api.http.problems import Problem, invalid, of_pipeline, unav
 from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, post
-from services.query_api.search.retrieval import TopK
+from services.query_api.search.arranging import GateMode
+from services.query_api.search.retrieval import Score, TopK
 from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn
 from shared.errors import PipelineError, Rejected
@@ -42,6 +43,8 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     subject_id: str | int | None = None
     conversation_history: list[ChatMessage] | None = None
     top_k: TopK = 5
+    min_score: Score | None = None  # None: as the settings say
+    gate: GateMode | None = None
     model: str | None = None
     target: str | None = None
     preferences: Wishes | None = None
@@ -99,7 +102,13 @@ async def rag_query(
         AnswerRequest(
             caller=request.user,
             turns=(*history, Turn(role="user", content=question)),
-            retrieval=Retrieval(top_k=data.top_k, where=Filter(must=tuple(must)), compared=tuple(compared)),
+            retrieval=Retrieval(
+                top_k=data.top_k,
+                where=Filter(must=tuple(must)),
+                min_score=data.min_score,
+                gate=data.gate,
+                compared=tuple(compared),
+            ),
             model=data.model,
             target=data.target,
             preferences=data.preferences.preferences if data.preferences else Preferences(),
