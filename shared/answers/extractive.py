@@ -76,6 +76,7 @@ _KEYED: Final = ("field", "row")
 _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
+_YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d")
 _HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)
 _DATE: Final = re.compile(
     r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:1[5-9]|20)\d\d\b"
@@ -260,13 +261,14 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
     asks = wanted(question)
     best = passages[:_PASSAGES]
     held = _held(best)
+    elsewhen = _of_another_year(asks, best)
     if not all(any(_holds(there, code) for there in held.values()) for code in asks.codes):
         return []
     forms = other_forms(asks.words, frozenset().union(*held.values()))
     found: list[Quotable] = []
     for rank, passage in enumerate(best):
         there = held[_document(passage)]
-        if not all(_holds(there, name) for name in asks.names):
+        if _document(passage) in elsewhen or not all(_holds(there, name) for name in asks.names):
             continue
         fits = all(_holds(there, code) for code in asks.codes)
         section = str(passage.metadata.get("sectionTitle") or "")
@@ -309,7 +311,12 @@ def focus(question: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """
     asks = wanted(question)
     held = _held(passages[:_PASSAGES])
-    fitting = [document for document, there in held.items() if all(_holds(there, name) for name in asks.names)]
+    elsewhen = _of_another_year(asks, passages[:_PASSAGES])
+    fitting = [
+        document
+        for document, there in held.items()
+        if document not in elsewhen and all(_holds(there, name) for name in asks.names)
+    ]
     return tuple(fitting) if asks.names and 0 < len(fitting) <= min(_MOST_FOCUSED, len(held) - 1) else ()
 
 
@@ -642,6 +649,21 @@ def _held(passages: Sequence[Passage]) -> dict[str, set[str]]:
         above = " ".join(str(metadata.get(name) or "") for name in ("path", "sectionTitle", "url"))
         held.setdefault(_document(passage), set()).update(words(f"{passage.title} {above} {passage.shown}"))
     return held
+
+
+def _of_another_year(asks: Wanted, passages: Sequence[Passage]) -> frozenset[str]:
+    """Return the documents called after other years than the question's, if one is called after that: reports in a row.
+
+    Each of them speaks of the years before it, so the years in their passages don't tell them apart.
+    """
+    years = set(filter(_YEAR.fullmatch, asks.names))
+    called = {
+        _document(each): set(filter(_YEAR.fullmatch, words(f"{each.title} {each.metadata.get('path') or ''}")))
+        for each in passages
+    }
+    if not years or not any(years <= each for each in called.values()):
+        return frozenset()
+    return frozenset(document for document, each in called.items() if each and not each & years)
 
 
 def _holds(there: set[str], name: str) -> bool:

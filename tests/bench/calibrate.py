@@ -101,8 +101,8 @@ class Collection:
         """Return the candidates of a query in the fused order."""
         cosines = self._vectors @ vector
         words: dict[int, float] = defaultdict(float)
-        asked = self._bm25.query(query)
-        for term, weight in zip(asked.indices, asked.values, strict=True):
+        terms = self._bm25.query(query)
+        for term, weight in zip(terms.indices, terms.values, strict=True):
             idf, found = self._postings.get(term, (0.0, ()))
             for number, value in found:
                 words[number] += weight * idf * value

@@ -53,7 +53,7 @@ async def test_a_document_lives_through_all_its_states(pipeline: Pipeline) -> No
 @CI_ONLY
 async def test_new_tags_cost_no_embedding_and_a_new_title_embeds_what_is_below_it(pipeline: Pipeline) -> None:
     await pipeline.send(a_document(tags=("old",)))
-    costs, statuses = [], set()
+    costs, statuses = list[float](), set[str]()
     for title in (None, "A title", "A title"):
         before = pipeline.embedded()
         metadata = {"colour": "red", "tenant": "x", "n": len(costs)}

@@ -109,6 +109,7 @@ TESTED_BY: Final = {
     "services/query_api/ingest/url_door.py": "tests/integration/test_pages.py",
     "services/query_api/ops/dead_letters.py": "tests/integration/test_dead_letters.py",
     "services/query_api/ops/erase.py": "tests/integration/test_erase.py",
+    "services/query_api/search/calibration.py": "tests/property/test_relevance.py",
     "services/query_api/search/facets.py": "tests/integration/test_search_pages.py",
     "services/query_api/search/fusion.py": "tests/property/test_fusion.py",
     "services/query_api/search/relevance.py": "tests/property/test_relevance.py",

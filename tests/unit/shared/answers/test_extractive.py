@@ -1,5 +1,6 @@
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -170,6 +171,20 @@ def test_a_name_may_stand_in_another_passage_of_its_document() -> None:
     assert answered("What was the wind speed at Latrobe?", head, other, figures) == "Wind speed: 4 knots [1]"
     assert focus("What was the wind speed at Latrobe?", (head, other)) == ("a",)
     assert focus("What was the wind speed?", (head, other)) == ()
+
+
+def test_a_year_in_the_question_is_that_of_the_report_if_one_is_called_after_it() -> None:
+    first, second = "The ferry had 300 guests in 2014.", "The ferry had 300 guests in 2014 and 420 guests in 2015."
+    reports = [
+        msgspec.structs.replace(a_passage(1, second, "Report 2015", 0.9), metadata={"documentId": "b"}),
+        msgspec.structs.replace(a_passage(2, first, "Annual report"), metadata={"documentId": "a", "path": "2014.pdf"}),
+        msgspec.structs.replace(a_passage(3, "A ferry leaves.", "Timetable"), metadata={"documentId": "c"}),
+    ]
+
+    assert answered("How many guests had the ferry in the report of 2014?", *reports) == f"{first} [1]"
+    assert answered("How many guests had the ferry in the report of 2014?", reports[0]).startswith(second)
+    assert focus("How many guests had the ferry in 2014?", reports) == ("a",)
+    assert focus("How many guests had the ferry in 2015?", reports) == ("b",)
 
 
 def test_a_code_that_no_passage_knows_is_not_answered() -> None:
