@@ -20,6 +20,11 @@ _UNSEEN = frozenset(
 )
 _NUMBERED = re.compile(r"^([ \t]*+)(?:-|\d++\.) (\d++)\\?\. ", re.MULTILINE)
 _ESCAPED = re.compile(r"\\\[(\d{1,4})\\\]")
+# Of UTF-8; lxml parses pages with them, and then refuses to write what it has read.
+_NO_XML = re.compile(
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]"
+    rb"|&#(?:0{0,5}(?:[0-8]|1[124-9]|2[0-9]|3[01])|[xX]0{0,5}(?:[0-8b-cB-Ce-fE-F]|1[0-9a-fA-F]))(?![0-9a-fA-F]);?"
+)
 _BREAK = "\v"  # an intended line break; line ends of the source are white space
 _BREAKS = {"br": _BREAK, "td": " | ", "th": " | "}
 _AROUND = frozenset({"nav", "header", "footer", "aside"})
@@ -47,7 +52,7 @@ def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
     try:
-        tree = html.document_fromstring(source, parser=parser)
+        tree = html.document_fromstring(_NO_XML.sub(b" ", source), parser=parser)
     except (etree.LxmlError, ValueError):
         return None, False
     reshape(tree)

@@ -42,7 +42,7 @@ def reshape(tree: "HtmlElement") -> None:
                 for cell in first.iterchildren("td"):  # trafilatura writes no header without them
                     cell.tag = "th"
     for span in list(islice(tree.iterfind(".//pre//span[@class]"), _MOST)):
-        if _GUTTER.search(span.get("class") or ""):
+        if span.getparent() is not None and _GUTTER.search(span.get("class") or ""):
             span.drop_tree()
     _number_items(tree)
     _mark_raised(tree)

@@ -351,7 +351,7 @@ class _Rtf:
     def _destination(self, word: str, number: int | None) -> None:
         group = self._at
         if word == "moMath" or (group.math is not None and word[0] == "m" and not group.begun):
-            self._part(word[1:])
+            self._part(word[1:] or "r")
         elif word == "ud":
             group.skipped = self._stack[-1].skipped if self._stack else False
         elif word == "fldrslt":
@@ -442,7 +442,7 @@ class _Rtf:
         if group.math is not None:
             self._part("t")
             assert self._at.math is not None
-            self._at.math.text, group.math = text, self._at.math.getparent()
+            self._at.math.text, group.math = cleaned(text), self._at.math.getparent()
         elif group.struck and text.strip():
             group.flow.words.append(f"~~{text}~~")
         else:

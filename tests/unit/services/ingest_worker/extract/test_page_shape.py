@@ -93,3 +93,20 @@ def test_time_grows_with_the_size_alone(shape: str) -> None:
 
     spent(10)
     assert spent(8_000) < 16 * max(spent(1_000), 0.02)
+
+
+@pytest.mark.parametrize("sign", ["\0", "\x01", "\x0c", "\ufffe", "&#11;", "&#x0B", "\ud800"])
+def test_signs_that_xml_has_not_end_no_reader(sign: str) -> None:
+    cells = f"<tr><td rowspan='2'>lo{sign}w</td><td><ul><li>a{sign}</li></ul></td></tr><tr><td>b{sign}</td></tr>"
+    body = (
+        f"<ol><li>St{sign}op</li></ol><p>10<sup>5</sup> N{sign}</p><math><mi>x{sign}</mi></math><table>{cells}</table>"
+    )
+    page = f"<html><body>{body}</body></html>".encode("utf-8", "surrogatepass")
+
+    assert "10^5 N" in extract(page, Hints(filename="a.html")).text
+
+
+def test_code_within_code_has_its_line_numbers_taken_away_once() -> None:
+    tree, _ = tree_of(b'<pre><pre><span class="ln">1</span>stop</pre></pre>')
+
+    assert "1" not in page_text(tree)

@@ -100,3 +100,9 @@ def test_what_stands_above_and_below_pages_comes_once_without_their_numbers() ->
 
 def test_struck_text_stands_between_tildes() -> None:
     assert _text(rb"a {\strike b\'e9}{\striked1 c}\strike d\strike0  e\strike f\plain g") == "a ~~bécd~~ e~~f~~g"
+
+
+def test_an_equation_with_odd_signs_is_read() -> None:
+    source = r"{\rtf1 It is {\*\moMath{\m{\mr a\u1?\u-10179?\u1b?}}}.\par}"
+
+    assert "It is a" in extract(source.encode(), Hints(filename="a.rtf")).text
