@@ -146,7 +146,7 @@ class Client:
 
     def document(self, document_id: str) -> dict[str, Any]:
         """Return the document's status and fields."""
-        return self._object("GET", f"/rag/documents/{_segment(document_id)}")
+        return self.get("rag", "documents", document_id)
 
     def found(self, named: str) -> dict[str, Any]:
         """Return the document with this id, path or URL.
@@ -195,27 +195,16 @@ class Client:
             path = "/ops/tenants/erase" if "tenant" in each else "/ops/erase"
             yield from self._pages("POST", path, {**each, "dryRun": dry_run})
 
-    def tenants(self) -> dict[str, Any]:
-        """Return `{items[]}`, one for each tenant."""
-        return self._object("GET", "/ops/tenants")
-
-    def tenant(self, name: str) -> dict[str, Any]:
-        """Return what a tenant has."""
-        return self._object("GET", f"/ops/tenants/{_segment(name)}", timeout=httpx.Timeout(WAIT_S, connect=5))
+    def get(self, *path: str, **params: str | None) -> dict[str, Any]:
+        """Return the reply of a route; the parts of its path are encoded, so that no id can name another route."""
+        route = "".join(f"/{quote(each, safe='')}" for each in path) or "/"
+        given = {name: value for name, value in params.items() if value is not None}
+        return self._object("GET", route, params=given, timeout=httpx.Timeout(WAIT_S, connect=5))
 
     def forget(self, proofs: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
         """Rewrite and search the data files; return `{parts[], files, found[]}`; dry: only search."""
         body = {"proofs": list(proofs), "dryRun": dry_run}
         return self._object("POST", "/ops/forget", json=body, timeout=httpx.Timeout(FORGET_S, connect=5))
-
-    def erasure_forgotten(self, receipt: str) -> dict[str, Any]:
-        """Return `{done, parts[]}`: whether the data files were rewritten since the erasure with this receipt."""
-        return self._object("GET", "/ops/erase/forgotten", params={"receipt": receipt})
-
-    def audit(self, *, limit: int, **filters: str | None) -> dict[str, Any]:
-        """Return `{items[], cursor, more}`: entries of the audit trail, oldest first; the cursor follows them."""
-        params = {name: value for name, value in {**filters, "limit": str(limit)}.items() if value is not None}
-        return self._object("GET", "/ops/audit", params=params)
 
     def _pages(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         cursor: str | None = None
@@ -241,10 +230,6 @@ class Client:
             if cursor is None or len(items) >= limit:
                 return {**page, "items": items}
 
-    def dead_letter(self, id_: str) -> dict[str, Any]:
-        """Return one dead letter with its record."""
-        return self._object("GET", f"/ops/dead-letters/{_segment(id_)}")
-
     def dead_record(self, id_: str) -> bytes:
         """Return the value of a dead letter's record."""
         return self._send("GET", f"/ops/dead-letters/{_segment(id_)}/record").content
@@ -254,25 +239,13 @@ class Client:
         for page in self._pages("POST", f"/ops/dead-letters/{how}", chosen):
             yield from page["items"]
 
-    def generations(self) -> dict[str, Any]:
-        """Return the generations of the index."""
-        return self._object("GET", "/ops/generations")
-
     def reindex(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the plan of `start`, the result of `compare`, or the outcome of the others."""
         return self._object("POST", f"/ops/generations/{what}", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
 
-    def landing(self) -> dict[str, Any]:
-        """Return the reply of `/`: name and version."""
-        return self._object("GET", "/")
-
     def readiness(self) -> dict[str, Any]:
         """Return the reply of `/readyz`, ready or not: `{status, checks}`, and `details` if there are any."""
         return _json(self._once("GET", "/readyz"), self.url)
-
-    def stats(self) -> dict[str, Any]:
-        """Return what `/rag/stats` counts, with the sizes of all sources."""
-        return self._object("GET", "/rag/stats", params={"sizes": "true"})
 
     def metric(self, name: str) -> float:
         """Return the sum of a Prometheus metric's samples; 0 if there are none yet."""

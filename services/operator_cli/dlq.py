@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.operator_cli.errors import Misuse
-from services.operator_cli.examples import example
 from services.operator_cli.options import DryRun, Json, client_of, confirm
 from services.operator_cli.terminal import console, print_json, print_rows
 
@@ -30,7 +29,7 @@ Until = Annotated[str | None, typer.Option(help="Only failures before this time.
 All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 
 
-@dlq.command("ls", epilog=example("dlq_ls"))
+@dlq.command("ls", epilog="Example: sluice dlq ls --stage embed")
 def ls(
     context: typer.Context,
     *,
@@ -54,7 +53,7 @@ def ls(
         console(stderr=True).print(f"{limit} of {page['total']} dead letters are listed: raise --limit")
 
 
-@dlq.command("show", epilog=example("dlq_show"))
+@dlq.command("show", epilog="Example: sluice dlq show ID --record")
 def show(
     context: typer.Context,
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
@@ -67,7 +66,7 @@ def show(
     if record:
         sys.stdout.buffer.write(client.dead_record(letter_id))
         return
-    letter = client.dead_letter(letter_id)
+    letter = client.get("ops", "dead-letters", letter_id)
     if as_json:
         print_json(letter)
         return
@@ -77,7 +76,7 @@ def show(
     print_rows(rows, ("field", "value"))
 
 
-@dlq.command("redrive", epilog=example("dlq_redrive"))
+@dlq.command("redrive", epilog="Example: sluice dlq redrive --code timeout")
 def redrive(
     context: typer.Context,
     ids: Ids = None,
@@ -98,7 +97,7 @@ def redrive(
     _settle(client_of(context), "redrive", chosen, dry_run=dry_run, as_json=as_json)
 
 
-@dlq.command("drop", epilog=example("dlq_drop"))
+@dlq.command("drop", epilog="Example: sluice dlq drop --all --dry-run")
 def drop(
     context: typer.Context,
     ids: Ids = None,

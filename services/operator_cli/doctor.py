@@ -154,7 +154,7 @@ def door(settings: Settings) -> Check:
     """Return whether a Sluice server answers, or else whether its port is free."""
     try:
         with Client() as client:
-            landing, ready = client.landing(), client.readiness()
+            landing, ready = client.get(), client.readiness()
     except CommandError as error:
         return _port(settings, str(error))
     except ConfigurationError:  # port 0: the server takes any free port

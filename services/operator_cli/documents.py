@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from services.operator_cli.errors import Forbidden, Misuse, RequestRefused, fail
-from services.operator_cli.examples import example
 from services.operator_cli.options import Json, Source, Tags, client_of, confirm, filters_of
 from services.operator_cli.terminal import console, note_line, print_json, print_rows, progress
 
@@ -29,7 +28,7 @@ _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
 documents = typer.Typer(name="documents", help="List, show and remove documents.", no_args_is_help=True)
 
 
-@documents.command("ls", epilog=example("documents_ls"))
+@documents.command("ls", epilog="Example: sluice documents ls --status failed")
 def documents_ls(
     context: typer.Context,
     *,
@@ -58,7 +57,7 @@ def documents_ls(
         console(stderr=True).print(f"there are more than {limit}: raise --limit")
 
 
-@documents.command("show", epilog=example("documents_show"))
+@documents.command("show", epilog="Example: sluice documents show handbook/prices.md --text")
 def documents_show(
     context: typer.Context,
     named: Annotated[str, typer.Argument(metavar="DOCUMENT", help="A document's id, path or address.")],
@@ -90,7 +89,7 @@ def _passed(stage: Mapping[str, Any]) -> str:
     return str(stage.get("at", "passed")) + ("" if seconds is None else f"  (after {seconds:g} s)")
 
 
-@documents.command("rm", epilog=example("documents_rm"))
+@documents.command("rm", epilog="Example: sluice documents rm --source handbook --dry-run")
 def documents_rm(
     context: typer.Context,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[DOCUMENT]...", help="Ids, paths or addresses.")] = None,
@@ -244,7 +243,7 @@ def _remove_chosen(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_r
 
 def erase_tenant(client: "Client", tenant: str, *, yes: bool, dry_run: bool, wait: bool, as_json: bool) -> int:
     """Erase everything of a tenant and return the exit code: as `erase`, and 1 if documents came meanwhile."""
-    before = client.tenant(tenant)
+    before = client.get("ops", "tenants", tenant)
     run = ErasureOptions(yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
     code = _erase(client, lambda confirm: [{"tenant": tenant} | ({} if confirm is None else {"confirm": confirm})], run)
     if dry_run:
@@ -254,7 +253,7 @@ def erase_tenant(client: "Client", tenant: str, *, yes: bool, dry_run: bool, wai
             "erased for good", "Erase for good", before["letters"], yes=yes, as_json=as_json, what="dead letter"
         )
         [*client.erase([{"tenant": tenant, "confirm": 0}], dry_run=False)]
-    after = {each["tenant"]: each for each in client.tenants()["items"]}.get(tenant)
+    after = {each["tenant"]: each for each in client.get("ops", "tenants")["items"]}.get(tenant)
     left = 0 if after is None else after["documents"] + after["deleted"]
     if left:
         sentence = f"{_documents(left)} of {tenant} came meanwhile: revoke its keys, then run the command again"
@@ -326,13 +325,13 @@ def _searched(client: "Client", proofs: Sequence[str]) -> dict[str, Any] | None:
 
 def _rewritten(client: "Client", receipt: str) -> dict[str, Any]:
     """Return `{done, parts[]}` when our files were rewritten since the erasure."""
-    found = client.erasure_forgotten(receipt)
+    found = client.get("ops", "erase", "forgotten", receipt=receipt)
     if not found["done"]:
         sentence = "erased; waiting until the hourly upkeep has rewritten the data files (Ctrl-C ends the waiting only)"
         console(stderr=True).print(sentence, markup=False)
     while not found["done"]:
         time.sleep(LOOK_EVERY_S)  # polling, because the server has no event for it
-        found = client.erasure_forgotten(receipt)
+        found = client.get("ops", "erase", "forgotten", receipt=receipt)
     return found
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.operator_cli.errors import Misuse, fail
-from services.operator_cli.examples import example
 from services.operator_cli.options import DryRun, Json, Yes, client_of, confirm
 from services.operator_cli.terminal import print_json, print_rows
 
@@ -25,7 +24,7 @@ def lag(context: typer.Context, *, as_json: Json = False) -> None:
     from services.operator_cli.log_access import lags, on_log
 
     if context.obj or os.environ.get("SLUICE_URL"):
-        pipeline = client_of(context).stats().get("pipeline")
+        pipeline = client_of(context).get("rag", "stats", sizes="true").get("pipeline")
         if pipeline is None:
             fail("only a key with the role operator may see the lag of a server", 1)
         found = [{"group": each["stage"], "topic": each["topic"], "lag": each["unread"]} for each in pipeline["stages"]]
@@ -56,7 +55,7 @@ _RESET: Final = {"group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "
 _NUMBERS: Final = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "NEW-OFFSET")
 
 
-@groups.command("list", epilog=example("groups_list"))
+@groups.command("list", epilog="Example: sluice groups list")
 def list_(*, as_json: Json = False) -> None:
     """List the groups of the pipeline."""
     from services.operator_cli.log_access import on_log
@@ -70,7 +69,7 @@ def list_(*, as_json: Json = False) -> None:
         print(name)
 
 
-@groups.command("describe", epilog=example("groups_describe"))
+@groups.command("describe", epilog="Example: sluice groups describe --group ingest")
 def describe(
     *,
     group: Annotated[str | None, typer.Option(help="Only this group; all of them by default.")] = None,
@@ -82,7 +81,7 @@ def describe(
     _print(on_log(lambda log: descriptions(log, group)), _DESCRIBED, as_json=as_json)
 
 
-@groups.command("reset", epilog=example("groups_reset"))
+@groups.command("reset", epilog="Example: sluice groups reset --group ingest --to-earliest --dry-run")
 def reset_offsets(
     *,
     group: Annotated[str, typer.Option(help="Name of the group, such as ingest.")],

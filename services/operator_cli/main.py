@@ -17,7 +17,6 @@ from services.operator_cli.data import backup, migrate, optimize, restore, verif
 from services.operator_cli.dlq import dlq
 from services.operator_cli.documents import documents, erase
 from services.operator_cli.errors import CommandError, fail
-from services.operator_cli.examples import example
 from services.operator_cli.ingest import ingest, reread
 from services.operator_cli.ingest import inspect as inspect_file
 from services.operator_cli.log_tools import groups, lag, replay
@@ -36,22 +35,61 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-GROUPS: Final[dict[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {  # as the help shows them
-    "Use": (search, ask, open_page, mcp, evaluate),
-    "Documents": (ingest, inspect_file, reread, documents, erase, dlq),
-    "Index": (verify, reindex, optimize),
-    "Operate": (stats, lag, groups, replay, tenants, audit, backup, restore, migrate),
-    "Set up": (serve, ingest_worker, embed_worker, query_api, store, init, doctor, demo, config, keys, version),
+GROUPS: Final[dict[str, dict[Callable[..., None] | typer.Typer, str]]] = {  # as the help shows them; with examples
+    "Use": {
+        search: "sluice search 'tickets for the boat' --top-k 3",
+        ask: "sluice ask 'When is the tower open?' --source handbook",
+        open_page: "sluice open handbook/prices.md",
+        mcp: "sluice --url http://127.0.0.1:3000 mcp",
+        evaluate: "sluice eval questions.jsonl",
+    },
+    "Documents": {
+        ingest: "sluice ingest ./handbook --source handbook --tags 2026",
+        inspect_file: "sluice inspect report.pdf --json",
+        reread: "sluice reread --source handbook",
+        documents: "",
+        erase: "sluice erase --source handbook --dry-run",
+        dlq: "",
+    },
+    "Index": {
+        verify: "sluice verify --repair --dry-run",
+        reindex: "",
+        optimize: "sluice optimize --dry-run",
+    },
+    "Operate": {
+        stats: "sluice stats --json",
+        lag: "sluice lag --json",
+        groups: "",
+        replay: "sluice replay --topic documents.submitted --from beginning --source handbook --dry-run",
+        tenants: "",
+        audit: "sluice audit --since 2026-11-20T18:00Z --action rag_document_delete",
+        backup: "sluice backup /backups/2026-11-22.tar",
+        restore: "sluice restore /backups/2026-11-22.tar --data ./data",
+        migrate: "sluice migrate --to qdrant+http://qdrant:6333 --dry-run",
+    },
+    "Set up": {
+        serve: "sluice serve --port 3000 --data ./data",
+        ingest_worker: "SLUICE_LOG=kafka://broker:9092 sluice ingest-worker",
+        embed_worker: "SLUICE_LOG=kafka://broker:9092 sluice embed-worker",
+        query_api: "SLUICE_LOG=kafka://broker:9092 sluice query-api --port 3000",
+        store: "sluice store --side-port 9090",
+        init: "sluice init --dry-run",
+        doctor: "sluice doctor",
+        demo: "sluice demo",
+        config: "",
+        keys: "",
+        version: "sluice version",
+    },
 }
 _NO_HEADER: Final = "--no-header"
 _NAMES: Final = {"open_page": "open", "evaluate": "eval"}  # of commands that Python's names would hide
 for group, commands in GROUPS.items():
-    for command in commands:
+    for command, example in commands.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, rich_help_panel=group)
         else:
             name = _NAMES.get(command.__name__, command.__name__)
-            app.command(name.replace("_", "-"), epilog=example(name), rich_help_panel=group)(command)
+            app.command(name.replace("_", "-"), epilog=f"Example: {example}", rich_help_panel=group)(command)
 
 
 def _join_lines(commands: typer.Typer) -> None:

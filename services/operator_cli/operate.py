@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.operator_cli.documents import erase_tenant
-from services.operator_cli.examples import example
 from services.operator_cli.options import HEADER, DryRun, Json, Yes, client_of
 from services.operator_cli.terminal import print_json, print_line, print_rows
 
@@ -59,7 +58,7 @@ def _entries(
         since = iso(int(time.time() * 1000) - DAY_MS)
     begin: dict[str, str | None] = {"since": None if since == "beginning" else since}
     while True:
-        page = client.audit(limit=PAGE, **wanted, **begin)
+        page = client.get("ops", "audit", **wanted, **begin, limit=str(PAGE))
         yield from page["items"]
         begin = {"cursor": page["cursor"]}
         if not page["more"]:
@@ -81,7 +80,7 @@ def stats(context: typer.Context, *, as_json: Json = False) -> None:
     Operators see all tenants, and the model's work since the server's process started: texts embedded, vectors copied
     instead, calls, tokens, and their cost at SLUICE_EMBEDDING_PRICE.
     """
-    found = client_of(context).stats()
+    found = client_of(context).get("rag", "stats", sizes="true")
     if as_json:
         print_json(found)
         return
@@ -121,10 +120,10 @@ tenants = typer.Typer(name="tenants", help="List, show and erase tenants.", no_a
 Name = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's name.")]
 
 
-@tenants.command("ls", epilog=example("tenants_ls"))
+@tenants.command("ls", epilog="Example: sluice tenants ls")
 def ls(context: typer.Context, *, as_json: Json = False) -> None:
     """List the tenants that have documents, dead letters or keys. Needs the role operator."""
-    found = client_of(context).tenants()
+    found = client_of(context).get("ops", "tenants")
     if as_json:
         print_json(found)
         return
@@ -132,17 +131,17 @@ def ls(context: typer.Context, *, as_json: Json = False) -> None:
     print_rows(found["items"], ("tenant", *numbers), right=numbers)
 
 
-@tenants.command("show", epilog=example("tenants_show"))
+@tenants.command("show", epilog="Example: sluice tenants show acme")
 def show(context: typer.Context, tenant: Name, *, as_json: Json = False) -> None:
     """Show what a tenant has, with chunks and blobs. Needs the role operator. Exit code 1: there is no such tenant."""
-    found = client_of(context).tenant(tenant)
+    found = client_of(context).get("ops", "tenants", tenant)
     if as_json:
         print_json(found)
         return
     print_rows([{"field": name, "value": value} for name, value in found.items()], ("field", "value"))
 
 
-@tenants.command("rm", epilog=example("tenants_rm"))
+@tenants.command("rm", epilog="Example: sluice tenants rm acme --dry-run")
 def rm(
     context: typer.Context,
     tenant: Name,

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from services.operator_cli.errors import fail
-from services.operator_cli.examples import example
 from services.operator_cli.options import DryRun, Json, Yes, client_of, confirm
 from services.operator_cli.terminal import console, print_json, print_rows
 
@@ -34,7 +33,7 @@ _COLUMNS = (
 )
 
 
-@reindex.command("start", epilog=example("reindex_start"))
+@reindex.command("start", epilog="Example: sluice reindex start --chunk-size 400 --dry-run")
 def start(
     context: typer.Context,
     *,
@@ -77,10 +76,10 @@ def start(
         out.print(f"Generation {plan['id']} is being built: sluice reindex status", markup=False, soft_wrap=True)
 
 
-@reindex.command("status", epilog=example("reindex_status"))
+@reindex.command("status", epilog="Example: sluice reindex status")
 def status(context: typer.Context, *, as_json: Json = False) -> None:
     """List the generations and their progress. In a pipe, print tab-separated lines."""
-    found = client_of(context).generations()
+    found = client_of(context).get("ops", "generations")
     if as_json:
         print_json(found)
         return
@@ -89,7 +88,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
         console(stderr=True).print(found["switching"], markup=False)
 
 
-@reindex.command("compare", epilog=example("reindex_compare"))
+@reindex.command("compare", epilog="Example: sluice reindex compare --questions questions.jsonl --max-drop 0.02")
 def compare(
     context: typer.Context,
     generation: Annotated[str | None, typer.Argument(help="Its id. Default: the one that was built.")] = None,
@@ -132,7 +131,7 @@ def compare(
         fail(f"nDCG is lower by {drop:.3f}, which is more than {max_drop:g}", 1)
 
 
-@reindex.command("switch", epilog=example("reindex_switch"))
+@reindex.command("switch", epilog="Example: sluice reindex switch")
 def switch(
     context: typer.Context,
     generation: Annotated[str | None, typer.Argument(help="Its id. Default: the one that was built.")] = None,
@@ -148,21 +147,21 @@ def switch(
     _do(context, "switch", {"force": force, "dryRun": dry_run, **chosen}, as_json=as_json)
 
 
-@reindex.command("rollback", epilog=example("reindex_rollback"))
+@reindex.command("rollback", epilog="Example: sluice reindex rollback")
 def rollback(context: typer.Context, *, dry_run: DryRun = False, yes: Yes = False, as_json: Json = False) -> None:
     """Let the previous generation answer again."""
     confirm("Let the previous generation answer again?", yes=yes or dry_run, otherwise=_UNASKED)
     _do(context, "rollback", {"dryRun": dry_run}, as_json=as_json)
 
 
-@reindex.command("cancel", epilog=example("reindex_cancel"))
+@reindex.command("cancel", epilog="Example: sluice reindex cancel")
 def cancel(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
     """Cancel the switch in progress, or else drop the generation that is being built."""
     confirm("Cancel it?", yes=yes, otherwise=_UNASKED)
     _do(context, "cancel", {}, as_json=as_json)
 
 
-@reindex.command("gc", epilog=example("reindex_gc"))
+@reindex.command("gc", epilog="Example: sluice reindex gc")
 def collect(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
     """Drop the retired and past generations for good. Afterwards, a rollback is impossible."""
     confirm("Drop all retired and past generations?", yes=yes, otherwise=_UNASKED)

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from services.operator_cli.errors import RequestRefused, ServerAway
-from services.operator_cli.examples import example
 from services.operator_cli.options import Json, client_of
 from services.operator_cli.terminal import console, print_json, print_rows
 from shared.version import VERSION, commit
@@ -58,7 +57,7 @@ def revoke(ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, 
 config = typer.Typer(name="config", help="Show the settings.", no_args_is_help=True)
 
 
-@config.command("show", epilog=example("config_show"))
+@config.command("show", epilog="Example: sluice config show --changed")
 def show(
     context: typer.Context,
     *,

@@ -67,7 +67,7 @@ def open_page(
 
     client = client_of(context)
     if named is None:
-        client.landing()  # raises with a reason if no Sluice answers
+        client.get()  # raises with a reason if no Sluice answers
         address = f"{client.url}/"
     else:
         address = f"{client.url}/documents/{client.found(named)['documentId']}"

@@ -31,11 +31,11 @@ async def records(log: Log, spans: Mapping[TopicPartition, Span]) -> AsyncGenera
 
 
 async def records_now(log: Log, topic: str) -> AsyncGenerator[Record]:
-    """Yield the records that the topic has at the call. Raises Unavailable as `records`."""
-    ends = await log.end_offsets(topic)
-    async with aclosing(records(log, {tp: (0, end) for tp, end in sorted(ends.items())})) as found:
-        async for record in found:
-            yield record
+    """Yield the records that each partition of the topic has when it is reached. Raises Unavailable as `records`."""
+    for tp in sorted(await log.end_offsets(topic)):
+        async with reading(log, tp) as reader, aclosing(reader.between(*await reader.bounds())) as found:
+            async for record in found:
+                yield record
 
 
 @asynccontextmanager

@@ -39,10 +39,6 @@ class Rebuild(Message, frozen=True):
     documents: int = 0  # number of documents to restore in this phase
     done: int = 0  # documents restored so far
     rate: float = 0.0  # documents a second
-    cursor: dict[str, int] = msgspec.field(
-        default_factory=dict
-    )  # by partition of documents.extracted: records before this offset were published again
-    ends: dict[str, int] = msgspec.field(default_factory=dict)  # by partition: offset at which publishing ends
 
     @property
     def sentence(self) -> str:

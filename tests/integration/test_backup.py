@@ -202,7 +202,7 @@ async def test_what_is_no_backup_is_refused_before_it_does_harm(tmp_path: Path) 
     ):
         with pytest.raises(ConfigurationError, match=why):
             await restored(source, tmp_path / "new")
-    with pytest.raises(CommandError, match="the restore needs about"):
+    with pytest.raises(CommandError, match="MB free, and needs about"):
         await restored(huge, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

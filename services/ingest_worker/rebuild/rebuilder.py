@@ -143,7 +143,7 @@ class Rebuilder:
         if mine.phase == "ledger":
             count = await self._rebuild_ledger()
             await self._store.flush()
-            await self._save(phase="points", documents=0, done=0, rate=0.0, cursor={}, ends={})
+            await self._save(phase="points", documents=0, done=0, rate=0.0)
             log.warning("ledger_rebuilt", documents=count)
         count = await self._rebuild_points()
         await self._caught_up(count)
@@ -250,32 +250,29 @@ class Rebuilder:
 
     async def _rebuild_points(self) -> int:
         """Rebuild the points; return how many versions were published again."""
-        mine = self._rebuild_now()
-        ends = mine.ends or {str(tp.partition): end for tp, end in (await self._log.end_offsets(EXTRACTED)).items()}
-        await self._save(ends=ends)
+        ends = await self._log.end_offsets(EXTRACTED)
         letters = await self._letters()
         chunked = await self._log.committed(readers(self._index.generation.id)[EXTRACTED], EXTRACTED)
         published = done = 0
-        for number in sorted(map(int, ends)):
-            tp = TopicPartition(EXTRACTED, number)
+        for tp, end in sorted(ends.items()):
             versions = FoldedVersions(letters)
-            async for record in self._records(tp, 0, ends[str(number)]):
+            async for record in self._records(tp, 0, end):
                 versions.see(record)
-            # The second stage will read the records that it hasn't read yet without us.
-            unread, passed = chunked.get(tp) or 0, self._rebuild_now().cursor.get(str(number), 0)
+            # The second stage will read the records that it hasn't read yet without us. Where a rebuild goes on, they
+            # are also those that were published before.
+            unread = chunked.get(tp) or 0
             offsets = {at: name for at, name in versions.answering().items() if at < unread}
             await self._save(documents=self._rebuild_now().documents + len(offsets))
             batch: list[Record] = []
             async for record in self._at(tp, offsets):
                 done += 1
-                if record.offset >= passed:
-                    batch.append(record)
+                batch.append(record)
                 if len(batch) == BATCH:
                     published += await self._publish_missing(batch, offsets)
-                    await self._save_cursor(number, batch[-1].offset + 1, done - published)
+                    await self._save_progress(done - published)
                     batch = []
             published += await self._publish_missing(batch, offsets)
-            await self._save_cursor(number, ends[str(number)], done - published)
+            await self._save_progress(done - published)
         return published
 
     async def _publish_missing(self, batch: list[Record], offsets: dict[int, str]) -> int:
@@ -344,13 +341,6 @@ class Rebuilder:
     def _rebuild_now(self) -> Rebuild:
         assert self._mine is not None
         return self._mine
-
-    async def _save_cursor(self, partition: int, offset: int, done: int) -> None:
-        cursor = {**self._rebuild_now().cursor, str(partition): offset}
-        if self._clock() - self._saved > SAVE_S:
-            await self._save(cursor=cursor, done=done)
-        else:
-            self._mine = msgspec.structs.replace(self._rebuild_now(), cursor=cursor, done=done)
 
     async def _save_progress(self, done: int) -> None:
         if self._clock() - self._saved < SAVE_S:

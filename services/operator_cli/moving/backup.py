@@ -142,10 +142,7 @@ async def _planned(settings: Settings, log: Log, store: Store, target: Path, *, 
 
 def _check_room(target: Path, plan: BackedUp) -> None:
     there = next(folder for folder in target.absolute().parents if folder.is_dir())
-    free = shutil.disk_usage(there).free
-    needed = int(_ROOM * plan.size * (2 if target.suffix == TAR else 1))
-    if free < needed:
-        raise CommandError(f"{there} has {free / 1e6:.0f} MB free, and the backup needs up to {needed / 1e6:.0f} MB")
+    manifest.check_room(there, _ROOM * plan.size * (2 if target.suffix == TAR else 1))
 
 
 async def _made(settings: Settings, log: Log, store: Store, target: Path, watch: CommandProgress) -> Manifest:

@@ -1,6 +1,7 @@
 """`manifest.json` of a backup: every file with its size and hash, and which installation it is of."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -8,6 +9,7 @@ from typing import BinaryIO, Final
 import msgspec
 import xxhash
 
+from services.operator_cli.errors import CommandError
 from shared.contracts import Message
 from shared.settings import ConfigurationError
 
@@ -50,6 +52,13 @@ class Manifest(Message, frozen=True, kw_only=True):
     def size(self) -> int:
         """Return the bytes of all files."""
         return sum(file.size for file in self.files)
+
+
+def check_room(folder: Path, needed: float) -> None:
+    """Raise CommandError unless the folder's disk has this many bytes free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise CommandError(f"{folder} has {free / 1e6:.0f} MB free, and needs about {needed / 1e6:.0f} MB")
 
 
 def write(folder: Path, manifest: Manifest) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from services.operator_cli.moving import collections
 from services.operator_cli.terminal import CommandProgress
+from services.operator_cli.verify.compare import alike
 from shared.contracts import Message
 from shared.errors import Rejected
 from shared.log import Log, Publish
@@ -148,15 +149,11 @@ async def _surplus(source: Store, target: Store, name: str) -> int:
 
 def same(one: Point, other: Point) -> bool:
     """Return whether the points are equal to the last bit; a sparse vector's order doesn't matter."""
-    return one.payload == other.payload and _dense(one) == _dense(other) and _sparse(one) == _sparse(other)
+    return one.payload == other.payload and _dense(one) == _dense(other) and alike(one.sparse, other.sparse)
 
 
 def _dense(point: Point) -> bytes:
     return b"" if point.dense is None else point.dense.astype("<f4", copy=False).tobytes()
-
-
-def _sparse(point: Point) -> dict[int, float]:
-    return {} if point.sparse is None else dict(zip(point.sparse.indices, point.sparse.values, strict=True))
 
 
 async def _paired(  # noqa: PLR0917 - two sides and what is between them

@@ -59,7 +59,7 @@ async def restore(source: Path, data: Path, watch: CommandProgress, *, dry_run: 
     with _new_folder(source, data) as staging:
         folder = await asyncio.to_thread(_unpacked, source, staging)
         made = manifest.read(folder)
-        _check_room(staging, int(_ROOM * made.size))
+        manifest.check_room(data, _ROOM * made.size)
         watch.begin("check", made.size)
         await asyncio.to_thread(_check, folder, made, watch)
         if not dry_run:
@@ -117,7 +117,7 @@ def _unpacked(source: Path, staging: Path) -> Path:
     try:
         with tarfile.open(source, "r:") as archive:
             members = archive.getmembers()
-            _check_room(staging, sum(each.size for each in members))
+            manifest.check_room(staging.parent, sum(each.size for each in members))
             archive.extractall(folder, members, filter="data")
     except (OSError, ValueError, tarfile.TarError) as error:  # a name with a NUL is a ValueError
         raise ConfigurationError(f"the backup {source} can't be read: {error}") from None
@@ -125,14 +125,6 @@ def _unpacked(source: Path, staging: Path) -> Path:
     if len(found) != 1:
         raise ConfigurationError(f"{source} is not a complete backup: it has no {manifest.NAME}")
     return found[0]
-
-
-def _check_room(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise CommandError(
-            f"{folder.parent} has {free / 1e6:.0f} MB free, and the restore needs about {needed / 1e6:.0f} MB"
-        )
 
 
 def _check(folder: Path, made: Manifest, watch: CommandProgress) -> None:

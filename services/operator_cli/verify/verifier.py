@@ -287,12 +287,8 @@ class Verifier:
         """Return the 64-bit bound: points whose number is below it are embedded again."""
         if self._sample is None:
             return 2**64
-        try:
-            points = await self._parts.store.count(self._parts.generation.chunks)
-        except Unavailable as error:
-            if error.code != NO_COLLECTION:
-                raise
-            points = 0
+        chunks = self._parts.generation.chunks
+        points = await self._parts.store.count(chunks) if chunks in await self._parts.store.collections() else 0
         return 2**64 * self._sample // max(points, self._sample, 1)
 
     def _chosen(self, point: Point) -> bool:
@@ -560,19 +556,8 @@ def _dense(point: Point) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 def _both(a: JudgedDocument, b: JudgedDocument) -> JudgedDocument:
     one, other = a.remedy, b.remedy
+    either = {name: getattr(one, name) or getattr(other, name) for name in Remedy.__struct_fields__}
     delete = tuple(dict.fromkeys((*one.delete_points, *other.delete_points)))
-    return JudgedDocument(
-        (*a.differences, *b.differences),
-        Remedy(
-            delete_points=delete,
-            drop_head=one.drop_head or other.drop_head,
-            mend_points=tuple(point for point in (*one.mend_points, *other.mend_points) if point.id not in delete),
-            mend_head=one.mend_head or other.mend_head,
-            drop_entry=one.drop_entry or other.drop_entry,
-            entry=one.entry or other.entry,
-            entry_rev=one.entry_rev or other.entry_rev,
-            text=one.text or other.text,
-            publish=one.publish or other.publish,
-            resubmit=one.resubmit or other.resubmit,
-        ),
-    )
+    mend = tuple(point for point in (*one.mend_points, *other.mend_points) if point.id not in delete)
+    remedy = Remedy(**(either | {"delete_points": delete, "mend_points": mend}))
+    return JudgedDocument((*a.differences, *b.differences), remedy)
