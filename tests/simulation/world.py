@@ -42,6 +42,7 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
+from services.query_api.ops import eraser as eraser_module
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService
 from shared import claim_check as claim_check_module
@@ -247,7 +248,7 @@ class _Log(_Gated):
 
 
 class _ForgetfulLog(_Log):
-    """One whose files are ours: `shared.log.Forgetful`."""
+    """One whose files are ours, as the SQLite log's."""
 
     async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
         async def overwrite() -> int:
@@ -336,6 +337,7 @@ class World:
                 mock.patch.object(ledger_module, "MOST_FAILED", self.most_failed),
                 mock.patch.object(claim_check_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(publish_module, "partitions_of", self._partitions_of),
+                mock.patch.object(eraser_module, "SqliteLog", _ForgetfulLog),
                 mock.patch.object(Batcher, "_answer", _answer),
                 mock.patch.object(ingest_app, "consume", self._consume),
                 mock.patch.object(embed_app, "consume", self._consume),
