@@ -74,7 +74,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     text_format: TextFormat  # of the text that `read` returns: plain, in sections, or Markdown
     media_types: frozenset[str]
     suffixes: frozenset[str]
-    sniff: Callable[[bytes], bool]  # whether the content alone proves the format
+    sniff: Callable[[bytes], bool] = lambda _: False  # whether the content alone proves the format
     begins: bytes = b""  # with what each file of it begins; a text without that is read as text
     read: Callable[[bytes, Hints], Extraction]  # raises Rejected
     warm: Callable[[], None] = lambda: None  # imports the libraries that reading needs

@@ -54,7 +54,6 @@ FORMAT = Format(
     text_format="plain",
     media_types=frozenset({"text/csv", "text/tab-separated-values", "application/csv"}),
     suffixes=frozenset({".csv", ".tsv", ".tab"}),
-    sniff=lambda _: False,  # any text is CSV
     read=read,
     light=True,
     libraries=("chardet",),

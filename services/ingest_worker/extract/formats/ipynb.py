@@ -82,7 +82,6 @@ FORMAT = Format(
     revision=2,
     media_types=frozenset({"application/x-ipynb+json"}),
     suffixes=frozenset({".ipynb"}),
-    sniff=lambda _: False,
     read=read,
     light=True,
     libraries=("chardet",),

@@ -147,7 +147,6 @@ FORMAT = Format(
     text_format="sections",
     media_types=frozenset({"application/json", "application/x-ndjson", "application/jsonl", "application/ld+json"}),
     suffixes=frozenset({".json", ".jsonl", ".ndjson", ".geojson", ".jsonld"}),
-    sniff=lambda _: False,
     read=read,
     light=True,
     libraries=("chardet",),

@@ -129,7 +129,6 @@ FORMAT = Format(
     text_format="markdown",
     media_types=frozenset({"text/markdown", "text/x-markdown"}),
     suffixes=frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"}),
-    sniff=lambda _: False,  # any text is Markdown
     read=read,
     light=True,
     libraries=("chardet", "pyyaml"),

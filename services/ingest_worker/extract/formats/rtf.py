@@ -56,9 +56,9 @@ _WORDS = {
 }
 _SIGNS = {"~": " ", "_": "-"}
 _ENDS = frozenset({"par", "sect", "page", "column", "cell", "row"})
-_PROPERTIES = frozenset({"uc", "v", "deleted", "strike", "striked", "pard", "intbl", "outlinelevel", "s"}) | {
-    *("super", "nosupersub", "sub")
-}
+_PROPERTIES = frozenset({
+    "uc", "v", "deleted", "strike", "striked", "super", "nosupersub", "sub", "pard", "intbl", "outlinelevel", "s",
+})
 _COLUMNS = frozenset({"trowd", "clvmrg", "clmrg", "cellx"})
 _MOST_COLUMNS = 256  # of a row; rows that follow may share them
 _APART_BY = 60  # twips between the borders of two columns, at least: a millimetre

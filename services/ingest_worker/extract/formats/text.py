@@ -103,7 +103,6 @@ _TEXT = Format(
     text_format="plain",
     media_types=frozenset({"text/plain"}),
     suffixes=frozenset({".txt", ".text", ".log", ".tex", ".py"}),
-    sniff=lambda _: False,  # chosen if no other format recognises the file
     read=read,
     light=True,
     libraries=("chardet",),

@@ -72,7 +72,6 @@ FORMAT = Format(
     text_format="markdown",
     media_types=frozenset({"application/zip", "application/x-zip-compressed"}),
     suffixes=frozenset({".zip"}),
-    sniff=lambda _: False,  # a ZIP container is most likely an Office document, even a damaged one
     read=read,
     libraries=("chardet",),
 )
