@@ -574,7 +574,9 @@ async def test_a_tenant_that_is_erased_may_come_back_and_an_unknown_one_is_told(
     await system.call("POST", "/ops/tenants/erase", headers=operator, json=erase)
     unknown = await system.http.get("/ops/tenants/nobody", headers=operator)
     again = await system.put(system.secret)
+    trail = await system.call("GET", "/ops/audit?action=tenant_erased", headers=operator)
 
+    assert [each["tenant"] for each in trail["items"]][-1:] == [system.tenant]
     assert problem(unknown, 404) == "there is no tenant nobody"
     assert again == "created"
     assert await system.found() == [system.name()]

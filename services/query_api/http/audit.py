@@ -36,13 +36,11 @@ def note_change(document_id: str, result: AuditResult = "accepted") -> None:
         visit.trail.change(visit.call, document_id, result)
 
 
-def note_key(tenant: str, key: str) -> None:
-    """Note that the current request has revoked the key."""
+def note_concerned(action: str, tenant: str, key: str = "") -> None:
+    """Note what the current request has done to a tenant, or to one of its keys: its own entry has the caller's."""
     visit = _current.get()
     if visit is not None:
-        visit.trail.add(
-            msgspec.structs.replace(visit.entry("done", None, ()), tenant=tenant, key=key, action="key_revoked")
-        )
+        visit.trail.add(msgspec.structs.replace(visit.entry("done", None, ()), tenant=tenant, key=key, action=action))
 
 
 def note_caller(caller: Caller) -> None:

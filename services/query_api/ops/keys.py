@@ -6,7 +6,7 @@ import msgspec
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from services.query_api.http.audit import note_key
+from services.query_api.http.audit import note_concerned
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import delete, get
@@ -57,5 +57,5 @@ async def ops_key_revoke(key_id: FromPath[str], request: ApiRequest, api_keys: N
         await asyncio.to_thread(revoke_keys, api_keys.settings, [key_id])
     except Rejected as error:
         raise Problem(409, error.sentence, code=error.code.upper()) from None
-    note_key(found.tenant, found.id)
+    note_concerned("key_revoked", found.tenant, found.id)
     return found

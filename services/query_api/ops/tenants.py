@@ -8,6 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.documents.selection import Selection
+from services.query_api.http.audit import note_concerned
 from services.query_api.http.auth import Keyring
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, wait_of
@@ -137,4 +138,5 @@ async def ops_tenants_erase(
     page = await erasing.page(chosen, data, wait_of(request)[0])
     if page.next_cursor is None and data.confirm is not None and not data.dry_run:
         await erasing.eraser.settle_letters(data.tenant)
+        note_concerned("tenant_erased", data.tenant)
     return page
