@@ -28,7 +28,8 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 SWITCH_S = 0.0005
-FULL_COLLECTION = 100  # collections of the middle generation before a full one; Python's default is 10
+FULL_COLLECTION = 1000  # collections of the middle generation before a full one; Python's default is 10
+COLLECT_S = 30.0  # between two full collections, if there was one of the middle generation
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 _APART, _SPARE = 1 << 20, 32 << 20  # bytes of a block that is mapped by itself, and of free ones that are kept
 _BACKOFF = Backoff(0.2, 5.0)
@@ -83,15 +84,24 @@ def tune_interpreter() -> None:
                 ctypes.CDLL(None).mallopt(option, size)
 
 
-def settle_memory() -> None:
+def settle_memory(collect_s: float = COLLECT_S) -> None:
     """Exclude objects made during start-up from garbage collection: traversing them costs 50 ms each time.
 
-    Full collections become rarer, too: they stop the event loop while they look at each object of all connections.
+    Full collections come by the clock: they stop the event loop while they look at each object of all connections, and
+    a large batch caused one after the other, of 0.1 s each. What they free isn't left to the next request, either.
     """
     gc.collect()
     gc.freeze()
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, FULL_COLLECTION)
+    loop = asyncio.get_running_loop()
+
+    def collect() -> None:
+        if gc.get_count()[2]:
+            gc.collect()
+        loop.call_later(collect_s, collect)
+
+    loop.call_later(collect_s, collect)
 
 
 class StopSignal(asyncio.Event):

@@ -155,3 +155,29 @@ def test_memory_of_large_bodies_is_given_back() -> None:
     told = subprocess.run([sys.executable, "-c", LARGE_BLOCKS], capture_output=True, check=True)
 
     assert int(told.stdout) > 150_000_000 or sys.platform != "linux"
+
+
+OLD_CYCLES = """
+import asyncio, gc, weakref
+from shared.runtime.process import settle_memory
+
+class Node: pass
+
+async def main():
+    settle_memory(0.05)
+    node = Node()
+    node.itself, alive = node, weakref.ref(node)
+    gc.collect(1)
+    del node
+    gc.collect(1)
+    assert alive() is not None, "it was of the oldest generation"
+    async with asyncio.timeout(60):
+        while alive() is not None:
+            await asyncio.sleep(0.05)
+
+asyncio.run(main())
+"""
+
+
+def test_old_garbage_goes_without_a_request() -> None:
+    subprocess.run([sys.executable, "-c", OLD_CYCLES], check=True)
