@@ -217,9 +217,10 @@ def test_an_event_that_nobody_can_read_is_known_by_where_it_stands() -> None:
 
 
 def test_another_generations_failure_is_not_this_ones() -> None:
-    letter = a_letter("embed", topic=chunks_topic("beef"), document_id=NAME, version=2)
+    other: dict[str, Any] = {"document_id": NAME, "version": 2, "generation": "beef"}
+    letters = a_letter("embed", topic=chunks_topic("beef"), **other), a_letter("chunk", **other)
 
-    assert answers(told(extracted(1, 0), extracted(2, 1), written(letter))) == [2]
+    assert answers(told(extracted(1, 0), extracted(2, 1), *map(written, letters))) == [2]
 
 
 def test_a_submission_is_known_by_its_first_place_and_the_newest_one_counts() -> None:
