@@ -46,7 +46,7 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "ops_replay": {"json": {"topic": EXTRACTED, "from": "end", "dryRun": True}},
     "ops_erase": {"json": {"documentIds": ["secretid"]}},
     "ops_forget": {"json": {"dryRun": True}},
-    "ops_tenants_erase": {"json": {"tenant": "secrettenant", "confirm": 0}},
+    "ops_tenants_erase": {"json": {"tenant": "nobody", "confirm": 0}},
     "ops_key_revoke": {},
     "ops_generations_start": {"json": BUILD},
     "ops_generations_switch": {"json": {"id": "secretid"}},
