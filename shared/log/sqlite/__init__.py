@@ -155,8 +155,7 @@ class SqliteLog:
 
     async def _of_idle_group(self, group: str, change: Callable[[Transaction], None]) -> None:
         try:
-            with groups.at_rest(self._storage.path, group):
-                await self._storage.submit(change)
+            await groups.change_at_rest(self._storage, group, change)
         except CommitFailedError as error:
             raise Rejected(f"{error}; stop them first", "group_busy") from error
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -157,11 +157,13 @@ class Consumer:
         self._wake.set()
         if self._waiting is not None:
             self._waiting.cancel()
-            await asyncio.gather(self._waiting, return_exceptions=True)
-        if self._turn is not None:
+        if (turn := self._turn) is not None:
+            written = self._storage.submit(lambda _: None)  # commits on their way come before another one's
+            written.add_done_callback(lambda _: turn.close())  # also if the caller is cancelled
             with suppress(LogUnavailable):
-                await self._storage.submit(lambda _: None)  # commits on their way come before another one's
-            self._turn.close()
+                await asyncio.shield(written)
+        if self._waiting is not None:
+            await asyncio.gather(self._waiting, return_exceptions=True)
 
     def _open(self) -> None:
         if self._closed or not self._started:
@@ -191,13 +193,20 @@ class Consumer:
                     return
             except LogUnavailable as error:  # it has its turn, and tries again
                 log.warning("group_unreachable: %s: %s", group, error.sentence)
+            except Exception:
+                # The lock may be held already: without another attempt the group would stand still.
+                log.exception("group_turn_failed: %s", group)
 
     async def _hold(self, coming: Sequence[_Held]) -> None:
         self._held.update((held.tp, held) for held in coming)
         if self._listener is not None:
-            answer = self._listener.on_partitions_assigned({held.tp for held in coming})
-            if answer is not None:
-                await answer
+            try:
+                answer = self._listener.on_partitions_assigned({held.tp for held in coming})
+                if answer is not None:
+                    await answer
+            except Exception:
+                # As aiokafka's coordinator does: a listener's bug must not stop the group.
+                log.exception("rebalance_listener_failed: %s", sorted(held.tp for held in coming))
         self._wake.set()
 
     # Reading
@@ -350,9 +359,11 @@ class Consumer:
         for tp, value in offsets.items():
             offset, metadata = value if isinstance(value, tuple) else (value, "")
             wanted[self._mine(tp).id] = (offset, metadata)
-        alone = nullcontext() if self._turn is not None else groups.at_rest(self._storage.path, self._group_id)
-        with alone:
-            await self._storage.submit(partial(groups.commit, group=self._group_id, offsets=wanted))
+        change = partial(groups.commit, group=self._group_id, offsets=wanted)
+        if self._turn is None:
+            await groups.change_at_rest(self._storage, self._group_id, change)
+        else:
+            await self._storage.submit(change)
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the group's offset of the partition, None if it has none."""

@@ -19,7 +19,9 @@ from shared.settings import ConfigurationError
 Connect = Callable[[Path], sqlite3.Connection]
 
 _APPLICATION_ID = 0x536C7563  # "Sluc": tells our file from any other SQLite database
-FORMAT = 1  # the file's `user_version`: raise it when the tables change
+# The file's `user_version`: raise it when this release can't use an older file as it is. Tables that aren't used any
+# more may stay in one.
+FORMAT = 1
 _BUSY_S = 5.0  # how long a writer waits for another process before it raises Unavailable
 
 # `partition.next` is the truth about offsets: rows are deleted (retention, compaction), but it never decreases.

@@ -4,17 +4,20 @@ Whoever reads holds a lock on a file beside the log. The lock ends with its proc
 be taken for dead. Who wants several workers for one stage needs Kafka.
 """
 
+import asyncio
+import fcntl
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 from aiokafka.errors import CommitFailedError
 
+from shared.log import LogUnavailable
 from shared.log.sqlite.file import FileLock
-from shared.log.sqlite.storage import Transaction
+from shared.log.sqlite.storage import Operation, Storage, Transaction
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -28,14 +31,19 @@ class GroupTurn:
     """A consumer's place in its group."""
 
     def __init__(self, log: Path, group: str) -> None:
-        """Take the path of the log's file."""
-        self._lock = FileLock(_file(log, group))
+        """Take the path of the log's file.
+
+        Raises:
+            LogUnavailable: the group's file can't be opened now.
+        """
+        self._lock = _opened(log, group)
 
     def take(self, member: Member) -> bool:
         """Return whether the member reads from now on; False: another one does."""
         taken = self._lock.try_lock()
         if taken:
-            self._lock.write(msgspec.json.encode(member))
+            with suppress(OSError):  # a full disk: only who asks for the group's members reads the file
+                self._lock.write(msgspec.json.encode(member))
         return taken
 
     def close(self) -> None:
@@ -44,36 +52,67 @@ class GroupTurn:
 
 
 def reader(log: Path, group: str) -> Member | None:
-    """Return who reads for the group now; None: nobody."""
+    """Return who reads for the group now; None: nobody. Nothing is created.
+
+    Raises:
+        LogUnavailable: the group's file can't be read now.
+    """
+    path = _path(log, group)
+    if not path.exists():
+        return None
     try:
-        with at_rest(log, group):
-            return None
+        at_rest(log, group).close()
     except CommitFailedError:
-        with suppress(msgspec.DecodeError):  # it has only just begun
-            return msgspec.json.decode(_file(log, group).read_bytes(), type=Member)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Member)
+        except msgspec.DecodeError:  # it has only just begun, or the disk is full
+            return Member("unknown", ())
+        except OSError as error:
+            raise _unavailable(log, group, error) from error
     return None
 
 
-@contextmanager
-def at_rest(log: Path, group: str) -> Iterator[None]:
-    """Keep the group's consumers from reading while the block runs.
+def at_rest(log: Path, group: str) -> FileLock:
+    """Return a lock that keeps the group's consumers from reading until it is closed. Several may have it.
 
     Raises:
-        CommitFailedError: one of them reads now.
+        CommitFailedError: one of them reads now. LogUnavailable: the group's file can't be opened now.
     """
-    lock = FileLock(_file(log, group))
-    try:
-        if not lock.try_lock():
-            raise CommitFailedError(f"group {group} has 1 members")
-        yield
-    finally:
+    lock = _opened(log, group)
+    if not lock.try_lock(fcntl.LOCK_SH):
         lock.close()
+        raise CommitFailedError(f"group {group} has 1 members")
+    return lock
 
 
-def _file(log: Path, group: str) -> Path:
-    folder = log.with_name(f"{log.name}.groups")
-    folder.mkdir(exist_ok=True)
-    return folder / quote(group, safe="")
+async def change_at_rest(storage: Storage, group: str, change: Operation[None]) -> None:
+    """Write `change` while none of the group's consumers reads.
+
+    Raises:
+        CommitFailedError: one of them reads now. LogUnavailable: the file can't be written now.
+    """
+    lock = at_rest(storage.path, group)
+    written = storage.submit(change)
+    # A queued change is written even if its caller is cancelled; until then nobody may read.
+    written.add_done_callback(lambda _: lock.close())
+    await asyncio.shield(written)
+
+
+def _path(log: Path, group: str) -> Path:
+    return log.with_name(f"{log.name}.groups") / quote(group, safe="")
+
+
+def _opened(log: Path, group: str) -> FileLock:
+    path = _path(log, group)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        return FileLock(path)
+    except OSError as error:
+        raise _unavailable(log, group, error) from error
+
+
+def _unavailable(log: Path, group: str, error: OSError) -> LogUnavailable:
+    return LogUnavailable(f"the log {log.name} can't lock the group {group}: {error.strerror}", "log_unavailable")
 
 
 def begin(transaction: Transaction, group: str, partitions: Sequence[int], *, at_end: bool) -> dict[int, int]:
