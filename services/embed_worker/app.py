@@ -23,7 +23,7 @@ from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.memory_budget import MemoryBudget
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
-from shared.settings import Settings
+from shared.settings import ConfigurationError, Settings
 from shared.state.generation_watch import LOOK_S
 from shared.state.index import Index
 from shared.state.ledger import Ledger
@@ -113,8 +113,8 @@ async def settle_for_ever(parts: GenerationParts) -> None:
                 if ended := await parts.statuses.settle(parts.index):
                     log.info("versions_settled", generation=parts.registered.id, versions=ended)
                 settled = True
-            except Unavailable as error:
-                log.warning("settling_waits", reason=error.sentence)
+            except (Unavailable, ConfigurationError) as error:  # the latter: another release wrote the registry
+                log.warning("settling_waits", reason=str(error))
         await asyncio.sleep(LOOK_S)
 
 
@@ -131,8 +131,8 @@ async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves:
                 due, since = time.monotonic() + SWEEP_EVERY_S, 0
             if serving:
                 since = await shorten_deleted(ledger, since)
-        except Unavailable as error:
-            log.warning("sweep_waits", reason=error.sentence)
+        except (Unavailable, ConfigurationError) as error:
+            log.warning("sweep_waits", reason=str(error))
             await asyncio.sleep(SWEEP_AGAIN_S)
         else:
             await asyncio.sleep(SHORTEN_EVERY_S)

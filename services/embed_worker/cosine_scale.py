@@ -50,7 +50,7 @@ async def measure_for_ever(parts: GenerationParts, store: Store, watch: Generati
                 await change(store, partial(scaled, id_=generation, cosines=found))
                 log.info("cosines_measured", generation=generation, mean=found.mean, spread=found.spread)
                 return
-        except PipelineError as error:
+        except (PipelineError, ConfigurationError) as error:  # the latter: another release wrote the registry
             log.warning("cosines_not_measured", generation=generation, reason=str(error))
         await asyncio.sleep(LOOK_S)
 

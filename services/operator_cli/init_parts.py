@@ -52,7 +52,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
             elsewhere = stack.enter_context(tempfile.TemporaryDirectory())
             settings = settings.model_copy(update={"data": Path(elsewhere)})
         if settings.keeps_data:
-            stack.enter_context(made_folder(settings.data))
+            stack.enter_context(made_folder(settings.data, with_store=settings.embeds_store))
         log = open_log(settings.log, settings.data)
         store = open_store(settings, attach=_served(settings, stack))
         embedders = EmbedderPool(settings.openai_api_key)

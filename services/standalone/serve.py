@@ -63,7 +63,7 @@ def serve(settings: Settings, announce: Announce) -> int:
     tune_interpreter()
     with (
         bound(settings.host, settings.port) as listener,
-        made_folder(settings.data) as keep,
+        made_folder(settings.data, with_store=settings.embeds_store) as keep,
         lock_data_folder(settings.data),
     ):
         return loop_lag.run(_serve(settings, listener, announce, keep))

@@ -3,7 +3,7 @@
 import fcntl
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shared.errors import Unavailable
@@ -11,18 +11,27 @@ from shared.settings import ConfigurationError
 
 
 @contextmanager
-def made_folder(data: Path) -> Iterator[Callable[[], None]]:
+def made_folder(data: Path, *, with_store: bool) -> Iterator[Callable[[], None]]:
     """Make the folder and yield a function that keeps it.
 
     A folder that wasn't there goes again if the block fails before it is kept: a setting can't work, or a part is away.
+    Without the store in it (`with_store`) it stays, because the store may be paired with its log already.
     """
-    made = [] if data.exists() else [data]
-    data.mkdir(parents=True, exist_ok=True)
+    made: list[Path] = []
+    try:
+        data.mkdir(parents=True)
+        if with_store:
+            made.append(data)
+    except FileExistsError:
+        if not data.is_dir():
+            raise
     try:
         yield made.clear
     except (ConfigurationError, Unavailable):
         for folder in made:
-            shutil.rmtree(folder)
+            # Another process may have been quicker to lock what this one made.
+            with suppress(ConfigurationError), lock_data_folder(folder):
+                shutil.rmtree(folder)
         raise
 
 

@@ -135,8 +135,10 @@ async def drained(stop: StopSignal, seconds: float, *work: "asyncio.Task[object]
 async def done_before(stop: asyncio.Event, *work: "asyncio.Task[object]") -> bool:
     """Return whether some of `work` ended before `stop` was set; unfinished work goes on."""
     stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait({stopped, *work}, return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
+    try:
+        await asyncio.wait({stopped, *work}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.cancel()
     return any(task.done() for task in work)
 
 

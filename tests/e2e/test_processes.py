@@ -1,5 +1,6 @@
 """Separate processes: on the embedded adapters, without any server, and the demo's story on real ones."""
 
+import asyncio
 import json
 import os
 import queue
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from shared.runtime.process import StopSignal, drained
 from tests.docs import readme
 from tests.e2e.cluster import Cluster, cluster, servers, status
 from tests.servers.kafka import KafkaServer
@@ -177,6 +179,17 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+async def test_a_drain_that_takes_too_long_leaves_no_task() -> None:
+    work = asyncio.create_task(asyncio.Event().wait())
+    before = asyncio.all_tasks()
+
+    await drained(StopSignal(), 0.0, work)
+    await asyncio.sleep(0)
+
+    assert asyncio.all_tasks() == before
+    work.cancel()
 
 
 def test_old_garbage_goes_without_a_request() -> None:

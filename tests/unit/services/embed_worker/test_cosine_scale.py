@@ -1,11 +1,15 @@
 """A model without a calibration, whose cosines are on a scale of their own."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
 from pydantic import SecretStr
 
+from services.embed_worker import cosine_scale
 from services.embed_worker.cosine_scale import cosine_scale as measured
 from services.embed_worker.cosine_scale import unrelated
 from services.query_api.search.calibration import scorer_of
@@ -14,10 +18,18 @@ from services.query_api.search.relevance import features, question
 from shared.embedder import Embedder, Vector
 from shared.embedder.openai import openai_embedder
 from shared.ids import point_id, text_hash
+from shared.log.publish import publish
+from shared.log.sqlite import SqliteLog
 from shared.model_server.openai import OpenAiAddress
-from shared.state.generations import CosineScale, first_registry, scaled
-from shared.state.index import Index
+from shared.runtime.generation_stages import GenerationParts
+from shared.state.generation_statuses import GenerationStatuses
+from shared.state.generation_watch import GenerationWatch
+from shared.state.generations import REGISTRY_POINT, CosineScale, first_registry, scaled
+from shared.state.index import GENERATIONS, Index
+from shared.state.ledger import Ledger
 from shared.store import Point
+from shared.store.bm25 import current_bm25
+from tests.contract.logs import HANG_S
 from tests.fakes.embedder import MemoryEmbedder, vector_of
 from tests.fakes.state import GENERATION
 from tests.fakes.store import MemoryStore
@@ -125,6 +137,36 @@ def test_pairs_are_of_two_documents_and_two_headings() -> None:
     headings = {f"{SUBJECTS[n % 8]} {n}": n % 3 for n in range(9)}
     assert len(pairs) == 9 * 6
     assert all(point.payload["metadata"]["documentId"] != f"document {headings[name]}" for name, point in pairs)
+
+
+async def test_a_registry_that_can_not_be_read_now_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cosine_scale, "LOOK_S", 0.0)
+    store, registry, broker = MemoryStore(), first_registry(GENERATION), SqliteLog(tmp_path / "log").broker("test")
+    watch, send = GenerationWatch(store, "test"), partial(publish, broker)
+    parts = GenerationParts(
+        registered=registry.current,
+        index=Index(store, GENERATION),
+        embedder=MemoryEmbedder(),
+        bm25=current_bm25(),
+        statuses=GenerationStatuses(Ledger(store), send, store=store, watch=watch, generation=GENERATION.id),
+        publish=send,
+        broker=broker,
+        fills=lambda: False,
+        siblings=list,
+    )
+    await store.create_collection(GENERATIONS, size=None, sparse=False, indexes={})
+    await store.upsert(GENERATIONS, [Point(id=REGISTRY_POINT, payload={"format": 99})])
+
+    measuring = asyncio.create_task(cosine_scale.measure_for_ever(parts, store, watch))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    known = scaled(registry, GENERATION.id, CosineScale(mean=0.8, spread=0.1, built_in_mean=0.1, built_in_spread=0.1))
+    await store.upsert(GENERATIONS, [Point(id=REGISTRY_POINT, payload=msgspec.to_builtins(known))])
+
+    async with asyncio.timeout(HANG_S):
+        await measuring
 
 
 def test_a_scale_that_is_there_stays() -> None:
