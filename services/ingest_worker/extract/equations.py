@@ -30,8 +30,6 @@ _SIGNS: Final = {"∑": "\\sum", "∏": "\\prod", "∫": "\\int", "⋃": "\\bigc
 
 def equation(element: "_Element", depth: int = 0) -> str:
     r"""Return an equation, or a part of one: `(a+b)/c`, `10^5`, `x_i`, `\sqrt[3]{x}`, `\sum_{i=1}^n i`."""
-    if depth > _DEPTH:
-        return "".join(each.text or "" for each in element.iter("{*}t"))
     return "".join(_part(child, depth + 1) for child in element if not _SAYS.search(tag(child)))
 
 
@@ -39,6 +37,8 @@ def _part(element: "_Element", depth: int) -> str:
     name = tag(element)
     if name in _LEAVES:
         return (element.text or "") if name == "t" else (element.text or "").strip().translate(_SILENT)
+    if depth > _DEPTH:
+        return "".join(_part(each, depth) for each in element.iter() if tag(each) in _LEAVES)
 
     def of(child: str) -> str:
         found = element.find(f"{{*}}{child}")
@@ -49,7 +49,7 @@ def _part(element: "_Element", depth: int) -> str:
     if name in _PLACES:
         form, *roles = _PLACES[name]
         played = dict(zip(roles, filter(tag, element), strict=False))
-        return _FORMS[form](lambda role: _part(played[role], depth).strip() if role in played else "")
+        return _FORMS[form](lambda role: _part(played[role], depth + 1).strip() if role in played else "")
     if name == "msqrt":
         return f"\\sqrt{{{equation(element, depth)}}}"
     if name == "nary":
@@ -98,7 +98,7 @@ _FORMS: Final[dict[str, Callable[[_Of], str]]] = {
 
 
 def _parts(element: "_Element", depth: int) -> list[str]:
-    return [_part(each, depth).strip() for each in element if not _SAYS.search(tag(each))]
+    return [_part(each, depth + 1).strip() for each in element if not _SAYS.search(tag(each))]
 
 
 def _property(element: "_Element", name: str, default: str) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from services.ingest_worker.extract.rows import Cell, spread, table
+from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
@@ -109,7 +109,7 @@ def _columns(
 ) -> list[list[str]]:
     """Return the rows: what is between two rules or, `by_line`, on each line that has something in its first column.
 
-    A cell without a rule below it is in the next row, too.
+    A cell without a rule below it is in the next row, too; its text only if it is short, as in `spread`.
     """
     rows: list[list[list[str]]] = []
     begins = True
@@ -127,7 +127,15 @@ def _columns(
             if cell:
                 parts.append(cell)
         begins = False
-    return [[" ".join(parts) for parts in row] for row in rows]
+    shown: dict[int, str] = {}  # by the cell, in the rows below its first
+
+    def said(parts: list[str]) -> str:
+        if (text := shown.get(id(parts))) is None:
+            text = " ".join(parts)
+            shown[id(parts)] = text if len(text) <= REPEATED else ""
+        return text
+
+    return [list(map(said, row)) for row in rows]
 
 
 def _listed_rows(lines: Sequence[str]) -> list[list[str]]:
@@ -247,6 +255,7 @@ def _adoc_table(lines: Sequence[str], columns: int) -> str:
         columns = columns or sum(cell.across for cell in found)
         cells += found
     rows: list[list[Cell]] = []
+    columns = min(columns, _MOST_COLUMNS)
     covered, at = [0] * columns, columns  # rows that a cell above covers, by column
     for cell in cells if columns else ():
         while at >= columns or covered[at]:
@@ -255,9 +264,11 @@ def _adoc_table(lines: Sequence[str], columns: int) -> str:
                 continue
             rows.append([])
             covered, at = [max(count - 1, 0) for count in covered], 0
-        rows[-1].append(cell)
         end = min(at + max(cell.across, 1), columns)
         covered[at:end] = [cell.down] * (end - at)
+        if min(covered) > 1:  # the row below has a cell of its own, too, or a short file could make many rows
+            covered[at:end] = [1] * (end - at)
+        rows[-1].append(cell._replace(down=covered[at]))
         at = end
     return table(spread(rows))
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.page_shape import reshape
+from services.ingest_worker.extract.page_shape import is_hidden, reshape
 from services.ingest_worker.extract.rows import table
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str], *, links: bool) -> str
             if tag not in _INLINE:
                 page.close()
             page.add(element.tail)
-        elif tag in skipped or _hidden(element):
+        elif tag in skipped or is_hidden(element):
             walk.skip_subtree()
         elif tag == "pre":
             page.add_code("".join(element.itertext()))
@@ -182,15 +182,10 @@ def _rows(element: "HtmlElement") -> list[list[str]]:
     rows = [
         [" ".join("".join(cell.itertext()).split()) for cell in row if cell.tag in ("td", "th")]
         for row in element.iter("tr")
-        if not _hidden(row)
+        if not is_hidden(row)
     ]
     return rows if max(map(len, rows), default=0) > 1 else []
 
 
 def _tags(element: "HtmlElement") -> Iterator[str]:
     return (each.tag for each in element.iter() if isinstance(each.tag, str))
-
-
-def _hidden(element: "HtmlElement") -> bool:
-    style = "".join((element.get("style") or "").lower().split())
-    return element.get("hidden") is not None or "display:none" in style or "visibility:hidden" in style

@@ -55,11 +55,20 @@ def _write_equations(tree: "HtmlElement") -> None:
         math.clear()
         math.tag, math.text, math.tail = "span", text, tail
         parent = math.getparent()
-        if parent is not None and parent.attrib.pop("style", None):  # hidden, beside a picture
+        if parent is None or parent.tag not in ("span", "div"):
+            continue
+        if is_hidden(parent):  # beside a picture
             parent.tag = "span"
-        for drawn in list(islice(parent.itersiblings(), 2)) if parent is not None else ():
+            parent.attrib.pop("style", None)
+        for drawn in list(islice(parent.itersiblings(), 2)):
             if drawn.get("aria-hidden") == "true":
                 drawn.drop_tree()
+
+
+def is_hidden(element: "HtmlElement") -> bool:
+    """Return whether the element itself says that it isn't shown."""
+    style = "".join((element.get("style") or "").lower().split())
+    return element.get("hidden") is not None or "display:none" in style or "visibility:hidden" in style
 
 
 def _unwrap_forms(tree: "HtmlElement") -> None:

@@ -3,6 +3,7 @@
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 from zipfile import ZipFile
@@ -11,7 +12,7 @@ from services.ingest_worker.extract.archive import ADDRESS, addresses, part, rel
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
 from services.ingest_worker.extract.number_formats import BUILT_IN, NumberFormat, number_format
-from services.ingest_worker.extract.sparse_sheets import ROW, records
+from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"
 _HIDDEN = rb"\s(?:hidden=[\"'](?:1|true)|(?:ht|width)=[\"']0[\"'])"
@@ -71,6 +72,11 @@ class Formats:
             self._next = next(self._places, None)
         return found
 
+    def moved(self, rows: Mapping[int, int], columns: Mapping[int, int]) -> "Formats":
+        """Return the formats at the new places of rows and columns, which have the same order."""
+        places = chain(() if self._next is None else (self._next,), self._places)
+        return Formats((rows[row], columns[at], shape) for row, at, shape in places if row in rows and at in columns)
+
 
 def number_formats(archive: ZipFile, book: str, hints: Hints) -> dict[int, NumberFormat]:
     """Return the formats of numbers by the index of their style, without those that show numbers as they are stored.
@@ -112,6 +118,22 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
         hidden_columns=frozenset(_hidden_columns(sheet)) if hidden else frozenset(),
         formulas=formulas,
         links=_links(sheet, addresses(archive, path, hints)),
+    )
+
+
+def moved(view: SheetView, ranks: Ranks) -> SheetView:
+    """Return the view of a sheet whose cells have other places now."""
+    rows, columns = ({before - 1: now - 1 for before, now in each.items()} for each in ranks)
+    return SheetView(
+        formats=view.formats and view.formats.moved(rows, columns),
+        hidden_rows=frozenset(rows[row] for row in view.hidden_rows if row in rows),
+        hidden_columns=frozenset(columns[column] for column in view.hidden_columns if column in columns),
+        formulas=view.formulas,
+        links={
+            rows[row]: {columns[at]: address for at, address in links.items() if at in columns}
+            for row, links in view.links.items()
+            if row in rows
+        },
     )
 
 

@@ -28,11 +28,14 @@ _OLD_CELLS: Final = frozenset({0x06, _MANY, 0xD6, 0xFD, 0x203, 0x204, 0x205, 0x2
 _LEAST: Final = 12  # bytes of a row's record
 _NAME: Final = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 
+Ranks = tuple[dict[int, int], dict[int, int]]  # new rows and columns by the former ones, from 1
 
-def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> bytes:
+
+def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> tuple[bytes, dict[str, Ranks]]:
     """Return the workbook with at most one blank row or column between its cells, if a sheet is too far apart to read.
 
-    `suspects` are the parts in which `FAR` was found, and binary sheets.
+    With it come the new places by the name of each part that was changed; only cells have them, nothing else that the
+    sheet says of its places. `suspects` are the parts in which `FAR` was found, and binary sheets.
 
     Raises:
         Rejected: code `too_large`: a sheet spans too many places even so; `damaged`, `password`: as `opened`.
@@ -42,15 +45,15 @@ def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> bytes:
         read = ((name, move[name.endswith(".bin")](part(archive, name, hints), name, hints)) for name in suspects)
         moved = {name: near for name, near in read if near is not None}
         if not moved:
-            return data
+            return data, {}
         out = io.BytesIO()
         with ZipFile(out, "w", ZIP_STORED) as copy:
             for name in archive.namelist():
-                copy.writestr(name, moved[name] if name in moved else part(archive, name, hints))
-    return out.getvalue()
+                copy.writestr(name, moved[name][0] if name in moved else part(archive, name, hints))
+    return out.getvalue(), {name: ranks for name, (_, ranks) in moved.items()}
 
 
-def _moved(sheet: bytes, name: str, hints: Hints) -> bytes | None:
+def _moved(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] | None:
     from lxml import etree  # imported here, because only parser processes should load heavy libraries
 
     root = parsed(sheet)
@@ -65,10 +68,10 @@ def _moved(sheet: bytes, name: str, hints: Hints) -> bytes | None:
         cell.set("r", f"{_letters(columns[column])}{rows[row]}")
     for other in root.findall("{*}mergeCells"):  # names cells by their former places
         root.remove(other)
-    return etree.tostring(root)
+    return etree.tostring(root), ranks
 
 
-def _moved_binary(sheet: bytes, name: str, hints: Hints) -> bytes | None:
+def _moved_binary(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] | None:
     # Looking at each cell takes half as long as reading the sheet. One that lies about its size kills its own parser.
     at = sheet.find(_SIZE, 0, 1000) + len(_SIZE)
     if (1 + _integer(sheet, at + 4)) * (1 + _integer(sheet, at + 12)) <= MOST_PLACES:
@@ -88,7 +91,7 @@ def _moved_binary(sheet: bytes, name: str, hints: Hints) -> bytes | None:
         place = ranks[kind != ROW].get(1 + _integer(sheet, at)) if kind == ROW or kind in _CELLS else None
         if place is not None:  # a row with a cell
             moved[at : at + 4] = (place - 1).to_bytes(4, "little")
-    return bytes(moved)
+    return bytes(moved), ranks
 
 
 def records(sheet: bytes) -> Iterator[tuple[int, int]]:
@@ -172,7 +175,7 @@ def _integer(data: bytes | bytearray, at: int, size: int = 4) -> int:
     return int.from_bytes(data[at : at + size], "little")
 
 
-def _nearer(rows: set[int], columns: set[int], name: str, hints: Hints) -> tuple[dict[int, int], dict[int, int]] | None:
+def _nearer(rows: set[int], columns: set[int], name: str, hints: Hints) -> Ranks | None:
     """Return new rows and columns, from 1; None if a sheet with these may stay as it is.
 
     Raises:

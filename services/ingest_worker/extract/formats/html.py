@@ -186,14 +186,17 @@ def _has_tail(element: "HtmlElement") -> bool:
 def _mark_links(tree: "HtmlElement") -> list[str]:
     """Put marks around each link within a text, and return the addresses by the numbers in the marks."""
     found: list[str] = []
+    texts: dict[HtmlElement, bool] = {}  # whether a block holds more than links; many links may be in a long one
     base = _first(tree, "//base/@href") or _first(tree, _CANONICAL) or ""
     for link in list(islice(tree.iter("a"), limits.MOST_LINKS)):
         target, block = (link.get("href") or "").strip(), link.getparent()
         address = target if target.startswith("#") else _joined(base, target)
-        within = block is not None and (
-            _is_value(block) or (block.text or "").strip() or any(map(_has_tail, islice(block, _NEAR)))
-        )
-        if within and ADDRESS.fullmatch(address) and address not in (link.text or ""):
+        if block is None:
+            continue
+        if block not in texts:
+            near = islice(block, _NEAR)
+            texts[block] = _is_value(block) or bool((block.text or "").strip()) or any(map(_has_tail, near))
+        if texts[block] and ADDRESS.fullmatch(address) and address not in (link.text or ""):
             link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"
             found.append(address)
     return found

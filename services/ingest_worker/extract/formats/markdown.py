@@ -20,6 +20,14 @@ _READ = frozenset({"title", "description", "summary", "tags", "lang", "language"
 _FENCED = re.compile(r"(---|\+\+\+)[ \t]*\n(.*?)(?<=\n)\1[ \t]*(?:\n|$)", re.DOTALL)
 
 
+# A line that begins imports or exports; other lines that begin with these words are prose.
+_SCRIPT = re.compile(
+    r"import\s++(?:[\"'][^\"'\s]{1,500}+[\"']\s*+;?\s*+\Z"
+    r"|(?:type\s++)?(?:\{|\*\s*+as\b|[\w$]++\s*+(?:,\s*+[{*]|from\s*+[\"'])))"
+    r"|export\s++(?:\{|\*\s*+(?:as|from)\b|(?:const|let|var)\s++[\w$]*+\s*+[=:;{\[]"
+    r"|(?:async\s++)?function\b[\s*]*+[\w$]*+\s*+[(<]|(?:class|interface|type|enum)\s++[\w$]++\s*+(?:[={<]|extends\b)"
+    r"|default\s++(?:(?:async|class|function|new)\b|[\w$.]*+(?:[=({\[<;\"'`]|\s*+\Z)))"
+)
 _COMPONENT = re.compile(r"</?(?:[A-Z][\w.]{0,60}(?:\s[^<>]{0,2000})?/?)?>")
 _LABEL = re.compile(r"\b(?:title|label|summary|heading)=[\"']([^\"'<>\n]{1,200})")
 
@@ -100,7 +108,7 @@ def _without_code(text: str) -> Iterator[str]:
     fenced = script = False
     for line in (*text.split("\n"), "```"):
         fence = line.lstrip().startswith(("```", "~~~"))
-        script = not fenced and bool(line.strip()) and (script or line.startswith(("import ", "export ")))
+        script = not fenced and bool(line.strip()) and (script or _SCRIPT.match(line) is not None)
         if fence and not fenced:
             yield _COMPONENT.sub(_labels, "".join(shown))
             shown = []

@@ -3,6 +3,7 @@
 import struct
 
 from services.ingest_worker.extract import limits, office, sheets
+from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.ole import OLE, stream_places
 from services.ingest_worker.extract.sheet_views import SheetView, hidden_parts
@@ -11,7 +12,7 @@ from shared.errors import Rejected
 
 # Kinds of records in a workbook: https://learn.microsoft.com/openspecs/office_file_formats/ms-xls
 _SHEET, _COLUMNS, _ROW, _FILTERED, _LINK = 0x85, 0x7D, 0x208, 0x9B, 0x1B8
-_ADDRESS = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b")  # begins an address within a link
+_MONIKER = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b")  # begins an address within a link
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -47,10 +48,11 @@ def _view(book: bytearray, start: int) -> SheetView:
         elif kind == _COLUMNS and size > 9:
             first, last, width, _, flags = struct.unpack_from("<5H", book, at)
             columns.append((first, last, bool(flags & 1) or not width, flags >> 8 & 7))
-        elif kind == _LINK and (begin := book.find(_ADDRESS, at, at + size)) > 0:
+        elif kind == _LINK and (begin := book.find(_MONIKER, at, at + size)) > 0:
             row, _, column = struct.unpack_from("<3H", book, at)
-            address = book[begin + len(_ADDRESS) + 4 : at + size].decode("utf-16-le", "ignore").partition("\0")[0]
-            links.setdefault(row, {})[column] = address
+            address = book[begin + len(_MONIKER) + 4 : at + size].decode("utf-16-le", "ignore").partition("\0")[0]
+            if ADDRESS.fullmatch(address := address.strip()):
+                links.setdefault(row, {})[column] = address
         filtered = filtered or kind == _FILTERED
     return hidden_parts(rows, columns, filtered=filtered)._replace(links=links)
 

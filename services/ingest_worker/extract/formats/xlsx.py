@@ -1,6 +1,7 @@
 """Reads Excel files since version 2007."""
 
 import re
+from collections.abc import Mapping
 from zipfile import ZipFile
 
 import msgspec
@@ -12,8 +13,8 @@ from services.ingest_worker.extract.format import Extraction, Format, Hints, imp
 from services.ingest_worker.extract.markup import parsed, reference
 from services.ingest_worker.extract.part_names import declares, usually_named
 from services.ingest_worker.extract.parts import embedded, within
-from services.ingest_worker.extract.sheet_views import SheetView, binary_view, number_formats, sheet_view
-from services.ingest_worker.extract.sparse_sheets import FAR, moved_together, records
+from services.ingest_worker.extract.sheet_views import SheetView, binary_view, moved, number_formats, sheet_view
+from services.ingest_worker.extract.sparse_sheets import FAR, Ranks, moved_together, records
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -37,22 +38,21 @@ def read(data: bytes, hints: Hints) -> Extraction:
     says, far = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints, FAR)
     with opened(data, hints) as archive:
         far += _binary_sheets(archive, hints)
-        near = moved_together(data, far, hints) if far else data
+        near, ranks = moved_together(data, far, hints) if far else (data, {})
         drawn, notes = _drawn(archive, hints)
-    with opened(near, hints) as archive:
-        read = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, hints))
+        read = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, ranks, hints))
     return msgspec.structs.replace(read, notes=(*read.notes, *notes))
 
 
-def _views(archive: ZipFile, hints: Hints) -> dict[str, SheetView]:
-    """Return the views of the sheets by name."""
+def _views(archive: ZipFile, ranks: Mapping[str, Ranks], hints: Hints) -> dict[str, SheetView]:
+    """Return the views of the sheets by name, at the places that their cells have now."""
     styles = number_formats(archive, _BOOKS[0], hints)
-    return {
-        name: binary_view(part(archive, path, hints))
-        if path.endswith(".bin")
-        else sheet_view(archive, path, styles, hints)
-        for name, path in _sheets(archive, hints)
-    }
+    views: dict[str, SheetView] = {}
+    for name, path in _sheets(archive, hints):
+        binary = path.endswith(".bin")
+        view = binary_view(part(archive, path, hints)) if binary else sheet_view(archive, path, styles, hints)
+        views[name] = moved(view, ranks[path]) if path in ranks else view
+    return views
 
 
 def _sheets(archive: ZipFile, hints: Hints) -> list[tuple[str, str]]:

@@ -43,5 +43,26 @@ def test_an_equation_keeps_its_meaning(part: str, text: str) -> None:
     assert _equation(part) == text
 
 
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("<mrow>", "</mrow>"),
+        ("<msup>", "<mn>2</mn></msup>"),
+        ("<mfrac>", "<mn>2</mn></mfrac>"),
+        ("<mfenced>", "</mfenced>"),
+        ("<mtable><mtr><mtd>", "</mtd></mtr></mtable>"),
+        ("<msqrt>", "</msqrt>"),
+        ("<m:d><m:e>", "</m:e></m:d>"),
+        ("<m:sSup><m:e>", "</m:e></m:sSup>"),
+        ("<m:eqArr>", "</m:eqArr>"),
+    ],
+)
+@pytest.mark.parametrize("leaf", ["<mi> x </mi>", "<m:r><m:t>x</m:t></m:r>"])
+def test_one_of_any_kind_that_is_nested_too_deeply_keeps_its_characters(begin: str, end: str, leaf: str) -> None:
+    deep = 200 // begin.count("<")  # lxml refuses 256
+
+    assert "x" in _equation(begin * deep + leaf + end * deep)
+
+
 def test_one_that_is_nested_too_deeply_is_its_characters() -> None:
     assert _equation("<m:e>" * 60 + "<m:r><m:t>x</m:t></m:r>" + "</m:e>" * 60) == "x"

@@ -52,6 +52,27 @@ def test_the_tables_of_restructuredtext_are_tables(source: str) -> None:
     assert _shape(text) == ["paragraph", "table", "paragraph"]
 
 
+def test_a_cell_of_restructuredtext_that_is_long_is_in_its_first_row_only() -> None:
+    text = of_rst("+--+--+\n" + "|ab|c |\n|  +--+\n" * 50 + "+--+--+\n")
+
+    assert text.count("ab") == 50
+
+
+@pytest.mark.parametrize("cell", [".9999+|a", ".2+|a", "999.9999+|a"])
+@pytest.mark.parametrize("columns", ["", "[cols=1]\n", "[cols=3*]\n", '[cols="99*,99*"]\n'])
+def test_a_table_of_asciidoc_has_no_more_rows_than_cells(columns: str, cell: str) -> None:
+    text = of_adoc(f"{columns}|===\n" + f"{cell}\n" * 50 + "|last\n|===\n")
+
+    assert len(text.split("\n")) < 60
+    assert "last" in text
+
+
+def test_cells_of_asciidoc_that_cover_rows_are_in_each_of_them() -> None:
+    text = of_adoc("[cols=2*]\n|===\n|Deck |Cabin\n.2+|Lower .3+|Inside\n|Upper\n|===\n")
+
+    assert [line for line in text.split("\n") if line][-2:] == ["| Lower | Inside |", "| Lower | Upper |"]
+
+
 def test_asciidoc_has_headings_listings_and_tables() -> None:
     text = of_adoc(
         "= Boats\n\n== Hull ==\n[source,c]\n----\n# no heading\n----\n\n[NOTE]\n====\nMind it.\n====\n\n"

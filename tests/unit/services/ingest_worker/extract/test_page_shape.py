@@ -73,6 +73,17 @@ def test_raised_numbers_stand_apart() -> None:
     assert text == "In 1822[1] it had 10^5 tons, the 1st time."
 
 
+def test_what_is_around_an_equation_stays_unless_it_was_hidden() -> None:
+    math = "<math><mi>x</mi></math>"
+    row = f"<tr><td style='text-align:right'>{math}</td><td>7</td></tr>"
+
+    assert _page(f"<table><tr><th>Sign</th><th>Value</th></tr>{row}</table>").split("\n")[-1] == "| x | 7 |"
+    assert _page(f"<p>It is <span style='display: none'>{math}</span><img aria-hidden='true'>.</p>") == "It is x."
+    assert page_text(tree_of(f"<div style='color: red'>a</div><div style='color: red'>{math}</div>".encode())[0]) == (
+        "\n\na\n\nx"
+    )
+
+
 @pytest.mark.parametrize(
     "shape",
     [

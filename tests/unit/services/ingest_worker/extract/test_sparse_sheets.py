@@ -7,7 +7,7 @@ import pytest
 from services.ingest_worker.extract import Hints, extract
 from services.ingest_worker.extract.sparse_sheets import book_moved_together, moved_together
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_zip, an_ole, an_xlsx
+from tests.unit.services.ingest_worker.files import a_zip, an_ole, an_xlsx, parts_of
 
 _HINTS = Hints(filename="book.xlsx")
 
@@ -34,10 +34,45 @@ def test_rows_keep_their_order_and_one_blank_row_between_tables() -> None:
     assert extract(_with_cells(*cells), _HINTS).text == "# A\n\nnear\n\n2 | 3\n\n4 | 5"
 
 
+def test_links_and_hidden_places_move_with_the_cells() -> None:
+    rows = (
+        '<row r="3" hidden="1"/><row r="900000"><c r="A900000"><v>2</v></c><c r="ZZ900000"><v>3</v></c></row>'
+        '<row r="900001" hidden="1"><c r="A900001"><v>4</v></c></row>'
+        '<row r="900002"><c r="A900002"><v>5</v></c><c r="AAA900002"><v>6</v></c></row>'
+    )
+    links = "".join(f'<hyperlink ref="{place}" r:id="{place}"/>' for place in ("A3", "ZZ900000"))
+    targets = "".join(
+        f'<Relationship Id="{place}" Type="x/hyperlink" Target="https://{place}.example" TargetMode="External"/>'
+        for place in ("A3", "ZZ900000")
+    )
+    parts = parts_of(_with_cells(rows))
+    sheet = (
+        parts["xl/sheet1.xml"]
+        .decode()
+        .replace("<sheetData>", '<cols><col min="703" max="703" hidden="1"/></cols><sheetData>')
+    )
+    sheet = sheet.replace("</worksheet>", f'<hyperlinks xmlns:r="urn:r">{links}</hyperlinks></worksheet>')
+    data = a_zip(
+        parts | {"xl/sheet1.xml": sheet, "xl/_rels/sheet1.xml.rels": f"<Relationships>{targets}</Relationships>"}
+    )
+
+    read = extract(data, _HINTS)
+
+    assert read.text == "# A\n\nnear\n\n2 | [3](https://ZZ900000.example)\n\n5"
+    assert [note.code for note in read.notes] == ["hidden"]
+
+
+def test_a_hidden_column_of_a_binary_sheet_moves_with_its_cells() -> None:
+    column = _record(60, struct.pack("<4IH", 16_383, 16_383, 2000, 0, 1))
+    cells = [(0, 0, "near"), (900_000, 1, "far"), (900_000, 16_383, "SECRET"), (1_048_575, 1, "last")]
+
+    assert extract(_xlsb(cells, before=column), _BINARY).text == "# A\n\nnear\n\nfar\n\nlast"
+
+
 def test_a_sheet_that_is_not_far_apart_stays_as_it_is() -> None:
     data = _with_cells('<row r="1000000"><c r="B1000000"><v>2</v></c></row>')
 
-    assert moved_together(data, ["xl/sheet1.xml"], _HINTS) == data
+    assert moved_together(data, ["xl/sheet1.xml"], _HINTS) == (data, {})
 
 
 def test_a_diagonal_of_cells_is_too_large() -> None:
@@ -66,7 +101,7 @@ def test_a_far_cell_of_a_binary_sheet_is_read_like_any_other() -> None:
 def test_a_binary_sheet_that_is_not_far_apart_stays_as_it_is() -> None:
     data = _xlsb([(0, 0, "near"), (1_000_000, 1, "far")])
 
-    assert moved_together(data, ["xl/worksheets/sheet1.bin"], _BINARY) == data
+    assert moved_together(data, ["xl/worksheets/sheet1.bin"], _BINARY) == (data, {})
 
 
 def test_a_diagonal_of_cells_in_a_binary_sheet_is_too_large() -> None:
@@ -90,7 +125,7 @@ def test_hidden_rows_and_columns_of_a_binary_sheet_are_left_out() -> None:
 def test_a_binary_sheet_that_ends_too_early_is_read_or_refused(end: int) -> None:
     sheet = zipfile.ZipFile(io.BytesIO(_xlsb([(0, 0, "near"), (1_048_575, 16_383, "far")]))).read(_SHEET)
 
-    assert moved_together(_book(sheet[:-end]), [_SHEET], _BINARY) is not None
+    assert moved_together(_book(sheet[:-end]), [_SHEET], _BINARY)[0]
 
 
 def test_a_far_cell_of_an_old_sheet_is_read_like_any_other() -> None:

@@ -57,6 +57,46 @@ def test_the_first_heading_is_the_title(text: str, title: str) -> None:
     assert _read(text).title == title
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "export controls apply to all goods.",
+        "import duties, too, come from 'the coast'.",
+        "export default rates are low (below 1%).",
+        "import *and* export",
+        "export class goods to the north",
+        'import "steel" from the coast',
+    ],
+)
+def test_prose_in_mdx_that_begins_like_code_is_text(line: str) -> None:
+    assert extract(f"{line}\nThey are listed below.".encode(), Hints(filename="a.mdx")).text.startswith(line)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import Tabs from '@theme/Tabs';",
+        "import 'quay.css'",
+        "import {\n  Quay,\n} from './quay'",
+        "import Quay, { Ship } from './quay'",
+        "import * as quay from './quay'",
+        "import type { Quay } from './quay'",
+        "export const quay = {\n  deep: 4,\n}",
+        "export const { quay } = ship",
+        "export * from './quay'",
+        "export { quay }",
+        "export default function Quay() {}",
+        "export default ({ children }) => <div>{children}</div>",
+        "export default Quay",
+        "export async function quay() {}",
+        "export function* quay() {}",
+        "export class Quay extends Ship {}",
+    ],
+)
+def test_imports_and_exports_of_mdx_are_no_text(code: str) -> None:
+    assert extract(f"{code}\n\nBoats.".encode(), Hints(filename="a.mdx")).text == "Boats."
+
+
 def _aliases(levels: int) -> str:
     rows = "".join(f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]\n" for level in range(1, levels))
     return f"---\na0: &a0 [x]\n{rows}tags: *a{levels - 1}\n---\nBody."

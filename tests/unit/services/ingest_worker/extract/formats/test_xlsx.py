@@ -83,9 +83,17 @@ def _biff(kind: int, layout: str = "", *values: int, text: bytes = b"") -> bytes
     return struct.pack("<HH", kind, len(content)) + content
 
 
-def test_hidden_rows_and_columns_of_an_old_book_are_left_out_and_its_links_are_kept() -> None:
-    moniker = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b") + struct.pack("<I", 46)
-    address = moniker + "https://a.example/b\0".encode("utf-16-le")
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("https://a.example/b", "[Crane](https://a.example/b)"),
+        ("javascript:alert(1)", "Crane"),
+        ("https://a.example/b) [c](d", "Crane"),
+    ],
+)
+def test_hidden_rows_and_columns_of_an_old_book_are_left_out_and_its_links_are_kept(link: str, shown: str) -> None:
+    moniker = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b") + struct.pack("<I", 2 * len(link) + 2)
+    address = moniker + f"{link}\0".encode("utf-16-le")
     cells = [(0, 0, "Part"), (0, 1, "SECRET"), (1, 0, "Crane"), (2, 0, "GHOST"), (3, 0, "Boat")]
     sheet = b"".join(
         [
@@ -104,5 +112,5 @@ def test_hidden_rows_and_columns_of_an_old_book_are_left_out_and_its_links_are_k
 
     read = _read(an_ole("Workbook", book.ljust(4096, b"\0")), "book.xls")
 
-    assert read.text == "# A\n\nPart\n\n[Crane](https://a.example/b)\n\nBoat"
+    assert read.text == f"# A\n\nPart\n\n{shown}\n\nBoat"
     assert [note.code for note in read.notes] == ["hidden"]
