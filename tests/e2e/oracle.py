@@ -65,11 +65,13 @@ async def differences(
     await store.start()
     await embedder.start()
     try:
-        texts = sorted({text for texts in expected.values() for text in texts})
-        vectors = dict(zip(texts, await embedder.embed_documents(texts), strict=True))
+        vectors: dict[str, Vector] = {}
         deadline = time.monotonic() + quiet_s
         while True:
-            found = await _differences(store, expected, vectors, described, alike)
+            points = await all_points(store, "chunks.")
+            texts = sorted({_embedded(point) for point in points} - vectors.keys())
+            vectors |= zip(texts, await embedder.embed_documents(texts), strict=True)
+            found = await _differences(store, points, expected, vectors, described, alike)
             if not found or time.monotonic() > deadline:
                 return found
             await asyncio.sleep(0.5)
@@ -78,15 +80,25 @@ async def differences(
         await store.close()
 
 
+def _embedded(point: Point) -> str:
+    """Return what the model reads of a passage: what the point says is above it, then its text."""
+    return "\n".join(filter(None, (point.payload.get("prefix"), point.payload["text"])))
+
+
+def _place(point: Point) -> str:
+    """Return title and section of the passage's document, of which a beginning may be above it."""
+    return " > ".join(filter(None, (point.payload["metadata"].get(name) for name in ("title", "section"))))
+
+
 async def _differences(
     store: EdgeStore,
+    points: list[Point],
     expected: Mapping[str, tuple[str, ...]],
     vectors: Mapping[str, Vector],
     described: Mapping[str, Mapping[str, Any]],
     alike: Alike,
 ) -> list[str]:
     found: list[str] = []
-    points = await all_points(store, "chunks.")
     keys = Counter((p.payload["metadata"]["documentId"], p.payload["metadata"]["chunkOrder"]) for p in points)
     found += [f"duplicate or stale: {key} stands {count} times" for key, count in keys.items() if count > 1]
     actual = {(p.payload["metadata"]["documentId"], p.payload["metadata"]["chunkOrder"]): p for p in points}
@@ -97,7 +109,9 @@ async def _differences(
         point = actual[key]
         if point.payload["text"] != wanted[key]:
             found.append(f"wrong text: {key}")
-        elif point.dense is None or not alike(point.dense, vectors[wanted[key]]):
+        elif not _place(point).startswith(point.payload.get("prefix", "")):
+            found.append(f"wrong prefix: {key}")
+        elif point.dense is None or not alike(point.dense, vectors[_embedded(point)]):
             found.append(f"wrong vector: {key}")
         else:
             wanted_of, metadata = described.get(key[0], {}), point.payload["metadata"]

@@ -37,7 +37,9 @@ def asked_by_openai(url: str, rag: str, embedding: str) -> str:
     assert counted.usage.completion_tokens > 0
     assert (len(vector.embedding), hit.filename) == (384, "lantern.md")
     with httpx.Client(verify=False) as reader:
-        assert LANTERN in reader.get(annotations[0].url_citation.url).text
+        cited = httpx.URL(annotations[0].url_citation.url)
+        assert reader.get(cited).headers["content-type"].startswith("text/html")
+        assert LANTERN in reader.get(f"{url}/rag{cited.path}/text").text
     return text
 
 

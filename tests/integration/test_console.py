@@ -99,8 +99,9 @@ async def test_keys_are_listed_and_revoked_by_an_admin_of_their_tenant(parts: Ap
     file = tmp_path / "keys.json"
     _, mine = new_key("house", ("query",), "2026-11-20T18:00:00Z", "kitchen")
     _, theirs = new_key("other", ("query",), "2026-11-20T18:00:00Z")
+    _, above = new_key("house", ("operator",), "2026-11-20T18:00:00Z", "above")
     with editing(file) as keys:
-        keys += [mine, theirs]
+        keys += [mine, theirs, above]
     fixed = SecretStr("a-long-key-of-the-house:house:admin,a-long-key-of-another:other:operator")
     app = an_app(parts, settings=parts.settings.model_copy(update={"api_keys": fixed, "keys_file": file}))
     async with a_client(app) as admin, a_client(app) as operator:
@@ -108,17 +109,23 @@ async def test_keys_are_listed_and_revoked_by_an_admin_of_their_tenant(parts: Ap
         seen = (await admin.get("/ops/keys")).json()["items"]
         everything = (await operator.get("/ops/keys")).json()["items"]
         foreign = await admin.delete(f"/ops/keys/{theirs.id}")
-        set_elsewhere = await admin.delete(f"/ops/keys/{seen[1]['id']}")
+        higher = await admin.delete(f"/ops/keys/{above.id}")
+        set_elsewhere = await admin.delete(f"/ops/keys/{seen[-1]['id']}")
         gone = await admin.delete(f"/ops/keys/{mine.id}")
         left = (await admin.get("/ops/keys")).json()["items"]
 
-    assert [(each["note"], each["revocable"]) for each in seen] == [("kitchen", True), ("SLUICE_API_KEYS", False)]
-    assert len(everything) == 4
+    assert [(each["note"], each["revocable"]) for each in seen] == [
+        ("kitchen", True),
+        ("above", True),
+        ("SLUICE_API_KEYS", False),
+    ]
+    assert len(everything) == 5
+    assert problem(higher, 403) == "only an operator can revoke an operator's key"
     assert "sha256" not in str(everything)
     problem(foreign, 404)
     problem(set_elsewhere, 409, "NO_KEY")
     assert (gone.status_code, gone.json()["id"]) == (200, mine.id)
-    assert [each["id"] for each in left] == [seen[1]["id"]]
+    assert [each["id"] for each in left] == [each["id"] for each in seen[1:]]
 
 
 async def test_the_page_s_files_may_be_kept_for_ever(app: Litestar) -> None:

@@ -395,8 +395,12 @@ async def test_a_sender_that_may_not_read_sees_how_its_submission_ended(parts: A
         await until(ended)
         bare = await writer.get(f"/rag/documents/{sent.json()['documentId']}")
         text = await writer.get(f"/rag/documents/{sent.json()['documentId']}/text")
+        token = httpx.URL(sent.headers["Location"]).params["submission"]
+        other = await writer.post("/rag/ingest", json=body | {"path": "other.md"}, headers={"Prefer": "wait=60"})
+        foreign = await writer.get(f"/rag/documents/{other.json()['documentId']}", params={"submission": token})
 
     assert sent.status_code == 202
+    assert (foreign.json()["source"], foreign.json()["path"], foreign.json()["version"]) == ("", "", 0)
     assert (seen["status"], seen["progress"], seen["title"], seen["tags"]) == ("created", 100, None, [])
     assert not seen.keys() & {"metadata", "sha256", "filename", "hash", "etag", "description"}
     assert problem(bare, 403).startswith("this API key lacks the role query; with ingest")

@@ -136,6 +136,8 @@ class _Prefixes:
         def count(end: int) -> int:
             return self._tokens.count([whole[:end]])[0]
 
+        if not whole or room <= 0:
+            return ""
         if count(len(whole)) <= room:
             return whole
         fits = bisect_right(range(1, len(whole)), room, key=count)

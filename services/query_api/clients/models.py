@@ -5,12 +5,13 @@ them. With `:inline` at the end, the answer's text ends with its sources, for cl
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from services.query_api.http.problems import Problem
-from shared.answers.models import ChatModels, UnknownModel
+from shared.answers.models import ChatModel, ChatModels, UnknownModel
 from shared.embedder import Embedder
 
 RAG: Final = "rag/"
@@ -74,18 +75,19 @@ class Models:
         inline = name.removesuffix(_LATEST).endswith(INLINE)
         plain = name.removesuffix(_LATEST).removesuffix(INLINE) if inline else name
         rag = plain.startswith(RAG)
-        plain, at, source = plain.partition("@") if rag else (plain, "", "")
-        try:
-            [model] = self._models.chosen(plain.removeprefix(RAG) or " ")
-        except UnknownModel:
-            raise unknown(name, self.chatting()) from None
-        return Choice(
-            model=model.name,
-            rag=rag,
-            inline=inline,
-            only_quotes=model.answers.needs_passages,
-            source=source.removesuffix(_LATEST) if at else None,
-        )
+        model, source = self._parted(plain.removeprefix(RAG), sourced=rag)
+        if model is None or source == "":
+            raise unknown(name, self.chatting())
+        return Choice(model=model.name, rag=rag, inline=inline, only_quotes=model.answers.needs_passages, source=source)
+
+    def _parted(self, name: str, *, sourced: bool) -> tuple[ChatModel | None, str | None]:
+        """Return the model and the source after its name; a model's own name may have an @, too."""
+        parts = name.split("@", 8)
+        for end in range(len(parts), 0, -1) if sourced else (len(parts),):
+            with suppress(UnknownModel):
+                [model] = self._models.chosen("@".join(parts[:end]) or " ")
+                return model, "@".join(parts[end:]).removesuffix(_LATEST) if end < len(parts) else None
+        return None, None
 
     def check_embedding(self, name: str) -> None:
         """Raise a 404 if the name isn't the embedding model's."""

@@ -21,8 +21,13 @@ from shared.times import iso
 
 READ_PERCENT: Final = 10  # the progress once the text is extracted; embedding is the rest
 _OF_DOCUMENT: Final = frozenset({"title", "tags", "url", "etag"})
-# What a sender that may not read documents sees of its submission.
-_OF_SUBMISSION: Final = ("progress", "stages", *(set(DocumentView.__struct_fields__) - _OF_DOCUMENT))
+# What a sender that may not read documents sees: of its submission, and of the document that has it.
+_OF_SUBMISSION: Final = frozenset({"document_id", "status", "progress", "stages", "error", "code", "submitted_at"})
+_OF_SENT: Final = _OF_SUBMISSION | set(DocumentView.__struct_fields__) - _OF_DOCUMENT
+_NOTHING: Final = {
+    "source": "", "path": "", "title": None, "version": 0, "state": "accepted", "state_version": 0, "chunk_count": 0,
+    "tags": (), "created_at": "", "updated_at": "",
+}  # fmt: skip
 _LAST_STAGE: Final = {"created": "searchable", "updated": "searchable"}  # by status
 
 
@@ -77,8 +82,13 @@ class DocumentDetails:
         self._callbacks = callbacks
         self._signer = signer
 
-    async def detail(self, tenant: str, document_id: str, token: str | None = None) -> DocumentDetail:
+    async def detail(
+        self, tenant: str, document_id: str, token: str | None = None, *, reads: bool = True
+    ) -> DocumentDetail:
         """Return the document, with the status of the submission with the token where one is given.
+
+        Without `reads`, only what its sender knows: a token doesn't say which document it is of, so a document that
+        doesn't have the submission shows its status alone.
 
         Raises:
             Problem: 400, there is no such token; 404.
@@ -91,10 +101,13 @@ class DocumentDetails:
         last = entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
         progress = await self._progress(entry, last)
         fields = msgspec.structs.asdict(shown) | _of_body(entry) | progress
+        fields["stages"] = () if last is None else tuple(_stages(last, chunked="chunks_embedded" in progress))
+        if not reads:
+            own = _OF_SUBMISSION if submission is None or entry.submitted(submission) is None else _OF_SENT
+            return DocumentDetail(**_NOTHING | {name: fields[name] for name in own})
         called = await self._callbacks.of_document(document_id)
         return DocumentDetail(
             **fields,
-            stages=() if last is None else tuple(_stages(last, chunked="chunks_embedded" in progress)),
             callbacks=tuple(
                 _callback_view(each, self._signer.submission(tenant, each.place)) for each in called[:MOST_SHOWN]
             ),
@@ -196,7 +209,5 @@ async def rag_document(
     if not reads and submission is None:
         sentence = "this API key lacks the role query; with ingest, ask as the Location of the 202 does"
         raise Problem(403, sentence, details={"role": "query"})
-    shown = await details.detail(request.user.tenant, document_id, submission)
-    if not reads:
-        shown = DocumentDetail(title=None, tags=(), **{name: getattr(shown, name) for name in _OF_SUBMISSION})
+    shown = await details.detail(request.user.tenant, document_id, submission, reads=reads)
     return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})

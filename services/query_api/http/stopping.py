@@ -57,4 +57,6 @@ class Stopping:
                 finally:
                     self._limits.discard(limit)
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise Unavailable("the server is stopping") from None

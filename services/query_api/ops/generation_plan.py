@@ -149,7 +149,8 @@ async def planned(
     disk = round(ratio * widened * await index_bytes(store, old) + ratio * await chunk_topic_bytes(log, old))
     notes = ["until `sluice reindex gc`, both generations are kept up to date and take disk space"]
     if as_of is not None:
-        embed = min(chunks, -(-chunks * replaced // max(documents, 1)))  # the other vectors are copied
+        if old.chunker == generation.chunker:
+            embed = min(chunks, -(-chunks * replaced // max(documents, 1)))  # the other vectors are copied
         notes = [
             f"it shows the documents as of {as_of.label}, without what was erased since",
             "it gets no newer documents, never serves, and takes disk space until `sluice reindex gc`",

@@ -7,12 +7,12 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from services.query_api.http.audit import note_concerned
-from services.query_api.http.problems import Problem
+from services.query_api.http.problems import Problem, unavailable
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import delete, get
 from shared.errors import Rejected
 from shared.runtime.key_file import KeyView, listed_keys, revoke_keys
-from shared.settings import Settings
+from shared.settings import ConfigurationError, Settings
 
 
 class KeyList(msgspec.Struct, frozen=True):
@@ -28,8 +28,15 @@ class ApiKeys:
         self.settings = settings
 
     async def seen_by(self, request: ApiRequest) -> list[KeyView]:
-        """Return the keys that the caller may see."""
-        found = await asyncio.to_thread(listed_keys, self.settings)
+        """Return the keys that the caller may see.
+
+        Raises:
+            Problem: 503, the key file can't be read.
+        """
+        try:
+            found = await asyncio.to_thread(listed_keys, self.settings)
+        except ConfigurationError as error:
+            raise unavailable(str(error)) from None
         return [each for each in found if request.user.may("operator") or each.tenant == request.user.tenant]
 
 
@@ -48,13 +55,17 @@ async def ops_keys(request: ApiRequest, api_keys: NamedDependency[ApiKeys]) -> K
 async def ops_key_revoke(key_id: FromPath[str], request: ApiRequest, api_keys: NamedDependency[ApiKeys]) -> KeyView:
     """Revoke a key of the key file: servers refuse it within a second, and its browser sessions end.
 
-    A key of SLUICE_API_KEYS can't be revoked here: 409.
+    A key of SLUICE_API_KEYS can't be revoked here: 409. Only an operator revokes an operator's: 403.
     """
     found = next((each for each in await api_keys.seen_by(request) if each.id == key_id), None)
     if found is None:
         raise Problem(404, f"there is no key {key_id[:100]}")
+    if "operator" in found.roles and not request.user.may("operator"):
+        raise Problem(403, "only an operator can revoke an operator's key", details={"role": "operator"})
     try:
         await asyncio.to_thread(revoke_keys, api_keys.settings, [key_id])
+    except ConfigurationError as error:
+        raise unavailable(str(error)) from None
     except Rejected as error:
         raise Problem(409, error.sentence, code=error.code.upper()) from None
     note_concerned("key_revoked", found.tenant, found.id)

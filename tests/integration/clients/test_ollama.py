@@ -107,6 +107,8 @@ async def test_a_client_filters_by_the_model_s_name(quoter: ollama.AsyncClient, 
     assert shown.capabilities == ["completion"]
     with pytest.raises(ollama.ResponseError, match="not found"):
         await quoter.chat("gemma@s", WHEN)
+    with pytest.raises(ollama.ResponseError, match="not found"):
+        await quoter.chat(f"{QUOTES}@", WHEN)
 
 
 async def test_a_server_that_only_quotes_quotes_by_each_way_to_ask(quoter: ollama.AsyncClient, quoting: Site) -> None:

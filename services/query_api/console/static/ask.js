@@ -125,9 +125,10 @@ function earlier(app) {
 
 function keep(app) {
   kept.id ??= Date.now();
-  // The passages are kept without their text: what is erased here must not stay there.
-  const bare = ({ text: _, ...source }) => source;
+  // Of the passages only their places are kept: what is erased here must not stay there.
+  const bare = ({ metadata: { title, path, documentId, chunkId, pageNumber } = {}, ...source }) => ({ ...source, text: undefined, metadata: { title, path, documentId, chunkId, pageNumber } });
   const turns = kept.turns.filter((turn) => turn.answer).map(({ question, answer, list, cited }) => ({ question, answer, list: list.map(bare), cited }));
+  if (!turns.length) return;
   const all = [{ id: kept.id, turns }, ...earlier(app).filter((each) => each.id !== kept.id)];
   try {
     localStorage.setItem(place(app), JSON.stringify(all.slice(0, CONVERSATIONS)));

@@ -84,13 +84,13 @@ export default function documents(main, app) {
     for (const each of every ? shown : []) chosen.add(each.documentId);
     render();
   };
-  const send = (method, id, rest = "", body = undefined) => request(method, `/rag/documents/${encodeURIComponent(id)}${rest}`, { body, headers: { Prefer: "respond-async" } });
+  const send = (method, id, rest = "", body = undefined, etag = undefined) => request(method, `/rag/documents/${encodeURIComponent(id)}${rest}`, { body, headers: { Prefer: "respond-async", ...(etag ? { "If-Match": etag } : {}) } });
   const tagging = (mine) => {
     const name = h("input", { "aria-label": "Tag for the chosen documents", placeholder: "tag", size: "10", required: true });
     const form = h("form", { class: "row" }, name, h("button", {}, "Add tag"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      each_(mine, "tagged", ({ documentId, tags }) => send("PATCH", documentId, "", { tags: [...new Set([...tags, name.value.trim()])] }));
+      each_(mine, "tagged", ({ documentId, tags, etag }) => send("PATCH", documentId, "", { tags: [...new Set([...tags, name.value.trim()])] }, etag));
     });
     return form;
   };

@@ -151,6 +151,15 @@ def test_a_prefix_takes_32_tokens_at_most_and_only_what_the_limit_leaves() -> No
     assert _prefixes("\n\n".join(["one two three"] * 9), tokens=3, title=title)[0] == ""
 
 
+@pytest.mark.parametrize("words", [3, 4])
+def test_a_chunk_as_long_as_the_limit_without_title_and_section_has_no_prefix(words: int) -> None:
+    text = " ".join(["tea"] * words)
+
+    [chunk, *_] = version_chunks(a_version(), text, (), generation=GENERATION, tokens=Words(3))
+
+    assert chunk.prefix == ""
+
+
 def test_a_title_without_blanks_is_cut_within_a_word() -> None:
     document = a_version(title="茶" * 100)
 
