@@ -435,12 +435,12 @@ async def test_given_a_document_that_fails_for_ever_then_its_entry_and_the_truth
     versions = tuple(sorted(map(int, mine)))
     assert kept == versions
     assert (kept[0], kept[-1], len(kept)) == (first, failed.accepted.version, MOST_FAILED + 2)
-    assert [each["stage"] for each in await system.letters(limit=100)] == [stage] * times, "each is still told"
+    assert [each["stage"] for each in await system.letters(limit=100)] == [stage], "one a document"
     assert await system.texts() == answered
 
     settled = await system.settle("redrive", all=True)
 
-    assert sorted(each["outcome"] for each in settled) == ["redriven", *["superseded"] * (times - 1)]
+    assert [each["outcome"] for each in settled] == ["redriven"]
     mended = await system.entry(lambda entry: entry.last.status == "updated")
     assert (mended.published, mended.failed) == ((failed.accepted.version,), ())
     assert await system.texts() == [f"Nobody takes text {times - 1}."]
