@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from shared.embedder import Embedder
+from shared.embedder import BUILT_IN_MODEL, Embedder
 from shared.embedder.open import open_embedder
 from shared.errors import PipelineError
 from shared.runtime.generation_stages import GenerationParts
@@ -26,7 +26,7 @@ from shared.store import Payload, Point, Store
 ENOUGH: Final = 200  # passages
 PAIRS: Final = 300
 LOOK_S: Final = 30.0
-BUILT_IN: Final = "minilm:int8"
+_ADDRESS: Final = "minilm:int8"  # of the built-in model
 # The built-in model reads English. Where fewer than `_FEWEST` pairs may be English, these are its mean and spread.
 _FEWEST: Final = 100
 _ENGLISH: Final = (0.07, 0.10)
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 async def measure_for_ever(parts: GenerationParts, store: Store, watch: GenerationWatch) -> None:
     """Measure the generation's cosines as soon as it has enough passages, and end; nothing if the model is built in."""
     generation = parts.registered.id
-    if parts.embedder.model.name == "all-MiniLM-L6-v2":
+    if parts.embedder.model.name == BUILT_IN_MODEL:
         return
     while True:
         try:
@@ -108,7 +108,7 @@ def _document(point: Point) -> str:
 
 async def _by_built_in(pairs: Sequence[tuple[str, Point]]) -> list[float]:
     """Return the cosine of each pair by the built-in model; none if it isn't installed."""
-    model = open_embedder(BUILT_IN)
+    model = open_embedder(_ADDRESS)
     try:
         await model.start()
         return [(await model.similarities(heading, [embedded_text(point.payload)]))[0] for heading, point in pairs]

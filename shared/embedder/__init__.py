@@ -1,7 +1,7 @@
 """Port: text in, unit vectors out."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shared.errors import Rejected
 
+BUILT_IN_MODEL: Final = "all-MiniLM-L6-v2"  # its name, in either precision
 Vector = NDArray[np.float32]  # shape (dimension,), unit length, finite
 
 

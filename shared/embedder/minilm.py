@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.embedder import Model, Vector, refuse_unreadable, unit
+from shared.embedder import BUILT_IN_MODEL, Model, Vector, refuse_unreadable, unit
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
 
@@ -223,7 +223,7 @@ class MiniLm:
         options.add_external_initializers(list(weights), self._weights)
         self._session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self._model = Model(
-            name="all-MiniLM-L6-v2",
+            name=BUILT_IN_MODEL,
             digest=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
             dimension=DIMENSION,
             max_tokens=WordPieceTokens.max_tokens,

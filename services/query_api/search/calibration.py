@@ -10,11 +10,11 @@ from typing import Final, Protocol
 
 import msgspec
 
+from shared.embedder import BUILT_IN_MODEL
 from shared.state.generations import CosineScale
 
 FILE: Final = Path(__file__).with_name("calibrations.json")
 _STEP: Final = 1.25  # step to which the log odds are rounded
-_BUILT_IN: Final = "all-MiniLM-L6-v2"
 WORDS: Final = "words"  # name of the calibration for searches without vectors
 
 
@@ -70,7 +70,7 @@ class Rescaled:
     """The scorer of a model without a calibration: the built-in model's, with cosines that are put on its scale."""
 
     def __init__(self, scale: CosineScale) -> None:
-        self._calibration = calibrations()[_BUILT_IN]
+        self._calibration = calibrations()[BUILT_IN_MODEL]
         self._factor = scale.built_in_spread / scale.spread
         self._shift = scale.built_in_mean - self._factor * scale.mean
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from shared.embedder import BUILT_IN_MODEL
 from shared.embedder.minilm import package_folder
 from shared.settings import ConfigurationError
 from shared.text.words import STOP_WORDS, words
@@ -25,8 +26,8 @@ _IN_PIECES: Final = 7.0  # least weight of a word that isn't in the vocabulary a
 _REST: Final = 0.6  # share of the further pieces' logarithms that is added
 _KEPT: Final = 50_000  # words whose weights are cached
 
-# A model that isn't listed is assumed to know all scripts. all-MiniLM-L6-v2 was trained on English.
-_READ: Final = {"all-MiniLM-L6-v2": ("LATIN",)}
+# A model that isn't listed is assumed to know all scripts. the built-in one was trained on English.
+_READ: Final = {BUILT_IN_MODEL: ("LATIN",)}
 _FEWEST: Final = 3  # words needed to tell the language; fewer may be names
 _LETTERS: Final = 5  # of an English word; shorter ones are often words of other languages, too
 _SHARE: Final = 5  # at least every fifth word of an English query is such a word
