@@ -20,8 +20,10 @@ import shared
 from services.operator_cli.terminal import progress
 from services.operator_cli.verify.command import opened
 from services.operator_cli.verify.verifier import Verifier
+from shared.contracts import DEFAULT_TENANT
 from shared.log import Log
 from shared.log.headers import redrives_of
+from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.read import reading
 from shared.log.sqlite import SqliteLog
 from shared.log.sqlite.consumer import Consumer
@@ -216,13 +218,22 @@ async def _judge(server: CrashingServer, story: Story) -> None:
     assert report.verdict == "right", report
     assert wrong == []
     story.settled()
-    letters, deadline = Counter(story.letters()), time.monotonic() + QUIET_S
     wanted = Counter({name: times for name, times in submitted.items() if name in story.damaged})
-    while letters != wanted and time.monotonic() < deadline:
-        await asyncio.sleep(0.1)
-        letters = Counter(story.letters())
+    deadline = time.monotonic() + QUIET_S
+    async with opened(Settings(data=server.data)) as parts:
+        letters = await _letters(parts.log)
+        while letters != wanted and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
+            letters = await _letters(parts.log)
     assert letters == wanted
+    assert Counter(story.letters()) == Counter(list(wanted)), "lists show one for each document"
     assert _embedded_again(server.trap.events()) == set()
+
+
+async def _letters(log: Log) -> Counter[str]:
+    """Return how many open dead letters each document has, one for each submission that failed."""
+    page = await OpenLetters(log).oldest(LetterFilter(tenant=DEFAULT_TENANT), limit=1000)
+    return Counter(each.letter.document_id or "" for each in page.letters)
 
 
 async def _submitted(log: Log) -> Counter[str]:
