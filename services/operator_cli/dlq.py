@@ -2,13 +2,14 @@
 
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from services.operator_cli.errors import Misuse
-from services.operator_cli.options import DryRun, Json, client_of, confirm
-from services.operator_cli.terminal import console, print_json, print_rows
+from services.operator_cli.options import DryRun, Json, Manner, Source, client_of, given, with_options
+from services.operator_cli.terminal import console, print_found, print_json, print_rows
 
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
@@ -20,36 +21,37 @@ BATCH: Final = 100  # ids per request
 NOT_DONE: Final = frozenset({"refused", "unknown"})
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")]
-Stage = Annotated[str | None, typer.Option(help="Only from this stage: ingest, chunk or embed.")]
-Code = Annotated[str | None, typer.Option(help="Only with this reason code, such as bug or timeout.")]
-Source = Annotated[str | None, typer.Option("--source", "-s", help="Only of documents of this source.")]
-Document = Annotated[str | None, typer.Option(help="Only of the document with this id.")]
-Since = Annotated[str | None, typer.Option(help="Only failures at or after this time, such as 2026-11-20T18:00Z.")]
-Until = Annotated[str | None, typer.Option(help="Only failures before this time.")]
 All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class LetterFilters:
+    """Which dead letters are meant."""
+
+    stage: Annotated[str | None, typer.Option(help="Only from this stage: ingest, chunk or embed.")] = None
+    code: Annotated[str | None, typer.Option(help="Only with this reason code, such as bug or timeout.")] = None
+    source: Source = None
+    document_id: Annotated[str | None, typer.Option("--document", help="Only of the document with this id.")] = None
+    since: Annotated[
+        str | None, typer.Option(help="Only failures at or after this time, such as 2026-11-20T18:00Z.")
+    ] = None
+    until: Annotated[str | None, typer.Option(help="Only failures before this time.")] = None
+
+
 @dlq.command("ls", epilog="Example: sluice dlq ls --stage embed")
+@with_options
 def ls(
     context: typer.Context,
     *,
-    stage: Stage = None,
-    code: Code = None,
-    source: Source = None,
-    document: Document = None,
-    since: Since = None,
-    until: Until = None,
+    filters: LetterFilters,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number to list.")] = LISTED,
     as_json: Json = False,
 ) -> None:
     """List dead letters, newest failure first. In a pipe, print tab-separated lines."""
-    filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
-    page = client_of(context).dead_letters(limit=limit, **filters)
-    if as_json:
-        print_json(page)
-        return
-    print_rows(page["items"], ("id", "stage", "code", "lastSeen", "source", "path", "error"))
-    if page["nextCursor"]:
+    page = client_of(context).dead_letters(limit=limit, **given(filters))
+    columns = ("id", "stage", "code", "lastSeen", "source", "path", "error")
+    print_found(page, page["items"], columns, as_json=as_json)
+    if page["nextCursor"] and not as_json:
         console(stderr=True).print(f"{limit} of {page['total']} dead letters are listed: raise --limit")
 
 
@@ -67,65 +69,41 @@ def show(
         sys.stdout.buffer.write(client.dead_record(letter_id))
         return
     letter = client.get("ops", "dead-letters", letter_id)
-    if as_json:
-        print_json(letter)
-        return
-    whole = letter.pop("record")
-    rows = [{"field": name, "value": value} for name, value in letter.items() if value not in (None, "")]
-    rows += [{"field": f"record {name}", "value": _shown(value)} for name, value in whole.items() if value]
-    print_rows(rows, ("field", "value"))
+    own = {name: value for name, value in letter.items() if name != "record" and value not in (None, "")}
+    rows = [{"field": name, "value": value} for name, value in own.items()]
+    rows += [{"field": f"record {name}", "value": _shown(value)} for name, value in letter["record"].items() if value]
+    print_found(letter, rows, ("field", "value"), as_json=as_json)
 
 
 @dlq.command("redrive", epilog="Example: sluice dlq redrive --code timeout")
+@with_options
 def redrive(
     context: typer.Context,
     ids: Ids = None,
     *,
-    stage: Stage = None,
-    code: Code = None,
-    source: Source = None,
-    document: Document = None,
-    since: Since = None,
-    until: Until = None,
+    filters: LetterFilters,
     everything: All = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Process records again after the cause is fixed. A record older than its document is `superseded`."""
-    filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
-    chosen = _chosen(ids, filters, everything=everything)
+    chosen = _chosen(ids, given(filters), everything=everything)
     _settle(client_of(context), "redrive", chosen, dry_run=dry_run, as_json=as_json)
 
 
 @dlq.command("drop", epilog="Example: sluice dlq drop --all --dry-run")
+@with_options
 def drop(
-    context: typer.Context,
-    ids: Ids = None,
-    *,
-    stage: Stage = None,
-    code: Code = None,
-    source: Source = None,
-    document: Document = None,
-    since: Since = None,
-    until: Until = None,
-    everything: All = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Drop without asking.")] = False,
-    dry_run: DryRun = False,
-    as_json: Json = False,
+    context: typer.Context, ids: Ids = None, *, filters: LetterFilters, everything: All = False, manner: Manner
 ) -> None:
     """Drop dead letters for good: their records will not be processed again."""
-    filters = _filters(stage=stage, code=code, source=source, documentId=document, since=since, until=until)
-    chosen = _chosen(ids, filters, everything=everything)
+    chosen = _chosen(ids, given(filters), everything=everything)
     client = client_of(context)
-    if not (dry_run or yes):
-        count = len(chosen[0]["ids"]) if ids else client.dead_letters(limit=1, **filters)["total"]
+    if not manner.dry_run and not manner.yes:
+        count = len(chosen[0]["ids"]) if ids else client.dead_letters(limit=1, **given(filters))["total"]
         otherwise = f"add --yes to drop {count} dead letters without being asked"
-        confirm(f"Drop {count} dead letters?", yes=False, as_json=as_json, otherwise=otherwise)
-    _settle(client, "drop", chosen, dry_run=dry_run, as_json=as_json)
-
-
-def _filters(**given: str | None) -> dict[str, str]:
-    return {name: value for name, value in given.items() if value is not None}
+        manner.confirm(f"Drop {count} dead letters?", otherwise=otherwise)
+    _settle(client, "drop", chosen, dry_run=manner.dry_run, as_json=manner.as_json)
 
 
 def _chosen(ids: list[str] | None, filters: dict[str, str], *, everything: bool) -> list[dict[str, Any]]:

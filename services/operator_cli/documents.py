@@ -7,13 +7,15 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from services.operator_cli.errors import Forbidden, Misuse, RequestRefused, fail
-from services.operator_cli.options import Json, Source, Tags, client_of, confirm, filters_of
-from services.operator_cli.terminal import console, note_line, print_json, print_rows, progress
+from services.operator_cli.options import Json, Manner, Source, Tags, client_of, filters_of, with_options
+from services.operator_cli.terminal import console, note_line, print_found, print_json, print_rows, progress
 
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
@@ -23,6 +25,7 @@ IDS: Final = 100  # ids per request
 PROOFS: Final = 1000  # proofs per request
 LOOK_EVERY_S = 30.0  # between two questions whether the files were rewritten
 Requests = Callable[[int | None], Iterable[dict[str, Any]]]  # takes the count that was confirmed
+_COLUMNS: Final = ("documentId", "status", "chunkCount", "source", "path", "state", "noteCount")  # new ones at the end
 _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
 
 documents = typer.Typer(name="documents", help="List, show and remove documents.", no_args_is_help=True)
@@ -40,20 +43,8 @@ def documents_ls(
 ) -> None:
     """List documents, most recently changed first. In a pipe, print tab-separated lines."""
     page = client_of(context).documents(source=source, status=status, tags=tags or (), limit=limit)
-    if as_json:
-        print_json(page)
-        return
-    columns = (
-        "documentId",
-        "status",
-        "chunkCount",
-        "source",
-        "path",
-        "state",
-        "noteCount",
-    )  # new columns are added at the end
-    print_rows(page["items"], columns, right=("chunkCount", "noteCount"))
-    if page["nextCursor"]:
+    print_found(page, page["items"], _COLUMNS, right=("chunkCount", "noteCount"), as_json=as_json)
+    if page["nextCursor"] and not as_json:
         console(stderr=True).print(f"there are more than {limit}: raise --limit")
 
 
@@ -74,14 +65,11 @@ def documents_show(
         else:
             print(shown)
         return
-    if as_json:
-        print_json(document)
-        return
-    stages, notes = document.pop("stages", ()), document.pop("notes", ())
-    rows = [{"field": name, "value": value} for name, value in document.items() if value not in (None, [], {}, "")]
-    rows += [{"field": each["stage"], "value": _passed(each)} for each in stages]
-    rows += [{"field": "note", "value": note_line(each)} for each in notes]
-    print_rows(rows, ("field", "value"))
+    own = {name: value for name, value in document.items() if name not in ("stages", "notes")}
+    rows = [{"field": name, "value": value} for name, value in own.items() if value not in (None, [], {}, "")]
+    rows += [{"field": each["stage"], "value": _passed(each)} for each in document.get("stages", ())]
+    rows += [{"field": "note", "value": note_line(each)} for each in document.get("notes", ())]
+    print_found(document, rows, ("field", "value"), as_json=as_json)
 
 
 def _passed(stage: Mapping[str, Any]) -> str:
@@ -89,34 +77,44 @@ def _passed(stage: Mapping[str, Any]) -> str:
     return str(stage.get("at", "passed")) + ("" if seconds is None else f"  (after {seconds:g} s)")
 
 
+@dataclass(frozen=True, kw_only=True)
+class DocumentFilters:
+    """Which documents are meant."""
+
+    source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None
+    tags: Tags = None
+    metadata: Annotated[
+        list[str] | None, typer.Option("--filter", help="Only documents with this metadata, as name=value; repeatable.")
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the filters of a search. Raises Misuse as `metadata_filters`."""
+        return {**filters_of(self.source, self.tags), **metadata_filters(self.metadata or ())}
+
+
 @documents.command("rm", epilog="Example: sluice documents rm --source handbook --dry-run")
+@with_options
 def documents_rm(
     context: typer.Context,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[DOCUMENT]...", help="Ids, paths or addresses.")] = None,
     *,
-    source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
-    tags: Tags = None,
-    filters: Annotated[
-        list[str] | None, typer.Option("--filter", help="Only documents with this metadata, as name=value; repeatable.")
-    ] = None,
+    filters: DocumentFilters,
     everything: Annotated[bool, typer.Option("--all", help="All documents.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be deleted.")] = False,
-    as_json: Json = False,
+    manner: Manner,
 ) -> None:
     """Delete documents by id, by filters, or all of them."""
-    wanted = {**filters_of(source, tags), **metadata_filters(filters or ())}
+    wanted = filters.given()
     if [bool(ids), bool(wanted), everything].count(True) != 1:
         fail("give either document ids, or filters (--source, --tags, --filter), or --all", 2)
     client = client_of(context)
-    if not ids:
-        chosen_by: dict[str, Any] = {"all": True} if everything else {"filters": wanted}
-        raise typer.Exit(_remove_chosen(client, chosen_by, yes=yes, dry_run=dry_run, as_json=as_json))
-    raise typer.Exit(_remove(client, ids, yes=yes, dry_run=dry_run, as_json=as_json))
+    if ids:
+        raise typer.Exit(_remove(client, ids, manner))
+    raise typer.Exit(_remove_chosen(client, {"all": True} if everything else {"filters": wanted}, manner))
 
 
-def _remove(client: "Client", ids: Sequence[str], *, yes: bool, dry_run: bool, as_json: bool) -> int:
+def _remove(client: "Client", ids: Sequence[str], manner: Manner) -> int:
     """Delete the documents and return the exit code: 1 if one was not deleted."""
+    as_json, dry_run = manner.as_json, manner.dry_run
     chosen = [client.found(each) for each in dict.fromkeys(ids)]
     if as_json and dry_run:
         print_json({"dryRun": True, "items": chosen})
@@ -127,7 +125,7 @@ def _remove(client: "Client", ids: Sequence[str], *, yes: bool, dry_run: bool, a
             console(stderr=True).print(f"would remove {len(chosen)}")
         return 0
     otherwise = f"add --yes to delete {len(chosen)} documents without being asked"
-    confirm(f"Remove {len(chosen)}?", yes=yes, as_json=as_json, otherwise=otherwise)
+    manner.confirm(f"Remove {len(chosen)}?", otherwise=otherwise)
     removed = [_removed(client, each) for each in chosen]
     failed = [each for each in removed if each["status"] == "failed"]
     if as_json:
@@ -147,26 +145,26 @@ def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
         return {"status": "failed", "documentId": document["documentId"], "error": str(error)}
 
 
+Wait = Annotated[
+    bool,
+    typer.Option("--wait", help="Rewrite the data files now and search them for leftovers. Needs the role operator."),
+]
+
+
+@with_options
 def erase(
     context: typer.Context,
     ids: Annotated[list[str] | None, typer.Argument(help="Document ids.")] = None,
     *,
     source: Annotated[str | None, typer.Option("--source", "-s", help="All documents of this source.")] = None,
-    wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait", help="Rewrite the data files now and search them for leftovers. Needs the role operator."
-        ),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be erased.")] = False,
-    as_json: Json = False,
+    wait: Wait = False,
+    manner: Manner,
 ) -> None:
     """Erase documents for good: text, names, vectors, dead letters. Needs the role admin."""
     if bool(ids) == bool(source):
         raise Misuse("give either document ids or a --source")
-    run = ErasureOptions(yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
-    raise typer.Exit(_erase(client_of(context), lambda confirmed: _pages(ids or (), source, confirmed), run))
+    requests = partial(_pages, ids or (), source)
+    raise typer.Exit(_erase(client_of(context), requests, manner, wait=wait))
 
 
 def metadata_of(given: Sequence[str]) -> dict[str, Any]:
@@ -215,16 +213,16 @@ def _typed(value: str) -> Any:
     return int(value) if value.removeprefix("-").isascii() and value.removeprefix("-").isdigit() else value
 
 
-def _remove_chosen(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_run: bool, as_json: bool) -> int:
+def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> int:
     """Delete the matching documents and return the exit code: 1 if one was not deleted."""
-    matched = client.count_doomed(chosen)
-    if dry_run or not matched:
+    matched, as_json = client.count_doomed(chosen), manner.as_json
+    if manner.dry_run or not matched:
         if as_json:
-            print_json({"dryRun": dry_run, "matched": matched, "counts": {}, "failed": []})
+            print_json({"dryRun": manner.dry_run, "matched": matched, "counts": {}, "failed": []})
         else:
-            console().print(f"{_documents(matched)} would be removed" if dry_run else "no document matches")
+            console().print(f"{_documents(matched)} would be removed" if manner.dry_run else "no document matches")
         return 0
-    confirm_count("removed", "Remove", matched, yes=yes, as_json=as_json)
+    confirm_count("removed", "Remove", matched, manner)
     counts, failed = Counter[str](), list[dict[str, Any]]()
     with progress() as watch:
         watch.begin("removing", matched)
@@ -241,18 +239,18 @@ def _remove_chosen(client: "Client", chosen: dict[str, Any], *, yes: bool, dry_r
     return 1 if failed else 0
 
 
-def erase_tenant(client: "Client", tenant: str, *, yes: bool, dry_run: bool, wait: bool, as_json: bool) -> int:
+def erase_tenant(client: "Client", tenant: str, manner: Manner, *, wait: bool) -> int:
     """Erase everything of a tenant and return the exit code: as `erase`, and 1 if documents came meanwhile."""
     before = client.get("ops", "tenants", tenant)
-    run = ErasureOptions(yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
-    code = _erase(client, lambda confirm: [{"tenant": tenant} | ({} if confirm is None else {"confirm": confirm})], run)
-    if dry_run:
+    chosen: dict[str, Any] = {"tenant": tenant}
+    code = _erase(
+        client, lambda confirm: [chosen if confirm is None else chosen | {"confirm": confirm}], manner, wait=wait
+    )
+    if manner.dry_run:
         return code
     if before["letters"] and not before["documents"] + before["deleted"]:
-        confirm_count(
-            "erased for good", "Erase for good", before["letters"], yes=yes, as_json=as_json, what="dead letter"
-        )
-        [*client.erase([{"tenant": tenant, "confirm": 0}], dry_run=False)]
+        confirm_count("erased for good", "Erase for good", before["letters"], manner, what="dead letter")
+        [*client.erase([chosen | {"confirm": 0}], dry_run=False)]
     after = {each["tenant"]: each for each in client.get("ops", "tenants")["items"]}.get(tenant)
     left = 0 if after is None else after["documents"] + after["deleted"]
     if left:
@@ -264,18 +262,8 @@ def erase_tenant(client: "Client", tenant: str, *, yes: bool, dry_run: bool, wai
     return 1 if left else code
 
 
-class ErasureOptions(NamedTuple):
-    """How an erasure is run."""
-
-    yes: bool
-    dry_run: bool
-    wait: bool
-    as_json: bool
-
-
-def _erase(client: "Client", requests: Requests, options: ErasureOptions) -> int:
-
-    yes, dry_run, wait, as_json = options
+def _erase(client: "Client", requests: Requests, manner: Manner, *, wait: bool) -> int:
+    dry_run, as_json = manner.dry_run, manner.as_json
     pages = [*client.erase(requests(None), dry_run=True)]
     looked = [item for page in pages for item in page["items"]]
     unknown = [each for each in looked if each["outcome"] == "unknown"]
@@ -288,7 +276,7 @@ def _erase(client: "Client", requests: Requests, options: ErasureOptions) -> int
             console().print(f"{_documents(matched)} would be erased" if dry_run else "no document matches")
         return 1 if unknown else 0
     if matched:
-        confirm_count("erased for good", "Erase for good", matched, yes=yes, as_json=as_json)
+        confirm_count("erased for good", "Erase for good", matched, manner)
     words = [word for each in looked for word in each.get("canaries", ())]
     proofs = [page["proof"] for page in pages if page["proof"]][:PROOFS]
     # If the server refuses this, nothing was erased yet.
@@ -368,10 +356,10 @@ def _parts(rewritten: dict[str, Any]) -> Iterator[str]:
     yield from (f"{part['name']}: {part['sentence']}" for part in rewritten["parts"])
 
 
-def confirm_count(done: str, question: str, count: int, *, yes: bool, as_json: bool, what: str = "document") -> None:
+def confirm_count(done: str, question: str, count: int, manner: Manner, *, what: str = "document") -> None:
     """Ask the user to confirm. Raises Misuse if nobody can be asked, and Abort if the user declines."""
     otherwise = f"add --yes to confirm that {count} will be {done}"
-    confirm(f"{question} {_documents(count, what)}?", yes=yes, as_json=as_json, otherwise=otherwise)
+    manner.confirm(f"{question} {_documents(count, what)}?", otherwise=otherwise)
 
 
 def _documents(count: int, what: str = "document") -> str:

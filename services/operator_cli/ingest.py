@@ -8,10 +8,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import msgspec
 import typer
 
 from services.operator_cli.bulk_load import (
@@ -29,7 +29,7 @@ from services.operator_cli.bulk_load import (
 from services.operator_cli.documents import confirm_count, metadata_of
 from services.operator_cli.errors import CommandError, Misuse, ServerAway
 from services.operator_cli.local_files import FoundFile, Watched, files_at, stamps, wanted
-from services.operator_cli.options import Json, Source, client_of
+from services.operator_cli.options import Json, Manner, Source, client_of, given, with_options
 from services.operator_cli.terminal import console, note_line, print_json, print_line, progress
 
 if TYPE_CHECKING:
@@ -41,134 +41,69 @@ LOOK_EVERY_S: Final = 1.0
 _NOTES: Final = 3  # printed of a document
 
 
-def ingest(
-    context: typer.Context,
-    what: Annotated[
-        list[str], typer.Argument(help="Files, folders (hidden files are skipped), page URLs, or - for standard input.")
-    ],
-    *,
-    source: Annotated[
-        str | None, typer.Option("--source", "-s", help="Source to file the documents under. Default: files.")
-    ] = None,
-    path: Annotated[
-        str | None, typer.Option(help="Path of the piped document. Default: a name made from its content.")
-    ] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tags", "-t", help="Tags of the documents; repeatable.")] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the one document.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class SentFields:
+    """What is sent with each document."""
+
+    title: Annotated[str | None, typer.Option(help="Title of the one document.")] = None
     metadata: Annotated[
         list[str] | None,
         typer.Option(help="Metadata of the documents, as name=value or a JSON object; repeatable."),
-    ] = None,
+    ] = None
     keep: Annotated[
-        str | None,
-        typer.Option(help="Keep these fields of the accepted version: title, description, tags, metadata."),
-    ] = None,
+        str | None, typer.Option(help="Keep these fields of the accepted version: title, description, tags, metadata.")
+    ] = None
     on_conflict: Annotated[
-        str | None,
-        typer.Option(help="If the document exists with other content: replace (default), error or new."),
-    ] = None,
+        str | None, typer.Option(help="If the document exists with other content: replace (default), error or new.")
+    ] = None
     chunk_size: Annotated[
         int | None, typer.Option(help="Characters of the largest chunk, 100 to 2000. Default: the index's own.")
-    ] = None,
+    ] = None
     chunk_overlap: Annotated[
         int | None, typer.Option(help="Characters that the next chunk repeats, at most half of the size.")
-    ] = None,
+    ] = None
     callback_url: Annotated[
         str | None, typer.Option(help="Address to call when the processing of a sent document has ended.")
-    ] = None,
-    include: Annotated[list[str] | None, typer.Option(help="Only files that match this glob, such as '*.md'.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Skip files that match this glob.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep running and load changes until Ctrl-C.")] = False,
+    ] = None
+
+    def form(self) -> dict[str, str]:
+        """Return the fields that were given as those of a form. Raises Misuse as `metadata_of`."""
+        found = {name: str(value) for name, value in given(self).items() if name != "metadata"}
+        if self.metadata:
+            found["metadata"] = json.dumps(metadata_of(self.metadata), ensure_ascii=False)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestOptions:
+    """What is loaded, and how."""
+
+    what: Annotated[
+        list[str], typer.Argument(help="Files, folders (hidden files are skipped), page URLs, or - for standard input.")
+    ]
+    source: Annotated[
+        str | None, typer.Option("--source", "-s", help="Source to file the documents under. Default: files.")
+    ] = None
+    path: Annotated[
+        str | None, typer.Option(help="Path of the piped document. Default: a name made from its content.")
+    ] = None
+    tags: Annotated[list[str], typer.Option("--tags", "-t", help="Tags of the documents; repeatable.")] = field(
+        default_factory=list
+    )
+    include: Annotated[list[str], typer.Option(help="Only files that match this glob, such as '*.md'.")] = field(
+        default_factory=list
+    )
+    exclude: Annotated[list[str], typer.Option(help="Skip files that match this glob.")] = field(default_factory=list)
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running and load changes until Ctrl-C.")] = False
     delete_missing: Annotated[
         bool, typer.Option("--delete-missing", help="Delete documents of the source that are no longer in the folders.")
-    ] = False,
+    ] = False
     confirm: Annotated[
-        int | None,
-        typer.Option(help="Confirms this number of deletions; needed above 20 % of the source."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be loaded and deleted.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per document.")] = False,
-) -> None:
-    """Load files, folders, web pages or standard input. Unchanged files are not sent again."""
-    options = IngestOptions(
-        what=tuple(what),
-        source=source,
-        path=path,
-        tags=tuple(tags or ()),
-        title=title,
-        metadata=metadata_of(metadata) if metadata else None,
-        keep=keep,
-        on_conflict=on_conflict,
-        chunk_size=chunk_size,
-        chunk_overlap=chunk_overlap,
-        callback_url=callback_url,
-        include=tuple(include or ()),
-        exclude=tuple(exclude or ()),
-        watch=watch,
-        delete_missing=delete_missing,
-        confirm=confirm,
-        dry_run=dry_run,
-        yes=yes,
-        as_json=as_json,
-    )
-    raise typer.Exit(ingest_files(client_of(context), options))
-
-
-def inspect(
-    file: Annotated[Path, typer.Argument(help="The file.")],
-    as_json: Json = False,
-) -> None:
-    """Show what would be indexed of a file: text, tables, pages, chunks, notes, times. Nothing is stored."""
-    from services.operator_cli.inspect_file import inspect_file, markdown  # slow to import
-
-    seen = inspect_file(file)
-    if as_json:
-        print_json(seen)
-    else:
-        print("\n\n".join(markdown(seen)))
-
-
-def reread(context: typer.Context, *, source: Source = None, as_json: Json = False) -> None:
-    """Read documents again from their originals where the reader of their format has changed since."""
-    client = client_of(context)
-    report = IngestReport(IngestOptions(what=(), source=source, as_json=as_json))
-    listed = client.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
-    with progress() as watch:
-        watch.begin("reading", len(listed))
-
-        def done(ended: LoadOutcome) -> None:
-            watch.step(name=ended.path)
-            report(ended)
-
-        ready = ((each["path"], each["documentId"]) for each in listed if each["state"] == "ready")
-        reread_each(ready, client, done=done)
-    report.total()
-    raise typer.Exit(1 if report.counts["failed"] else 0)
-
-
-class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's arguments and options."""
-
-    what: tuple[str, ...]  # paths, URLs, or `-` for standard input
-    source: str | None = None
-    path: str | None = None  # the path of the document from standard input
-    tags: tuple[str, ...] = ()
-    title: str | None = None
-    metadata: dict[str, Any] | None = None
-    keep: str | None = None
-    on_conflict: str | None = None
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
-    callback_url: str | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    watch: bool = False
-    delete_missing: bool = False
-    confirm: int | None = None  # number of documents that are removed though they are many
-    dry_run: bool = False
-    yes: bool = False
-    as_json: bool = False
+        int | None, typer.Option(help="Confirms this number of deletions; needed above 20 % of the source.")
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be loaded and deleted.")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per document.")] = False
 
     @property
     def piped(self) -> bool:
@@ -190,16 +125,16 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Return the source of the files."""
         return self.source or SOURCE
 
-    def check(self) -> None:
-        """Raise Misuse if options contradict each other."""
+    def check(self, title: str | None) -> None:
+        """Raise Misuse if options contradict each other; `title` is of one document."""
         if self.piped and len(self.what) > 1:
             raise Misuse("- reads standard input and can't be combined with files or URLs")
         if self.path is not None and not self.piped:
             raise Misuse(f"--path {self.path} names a document from standard input: give - as well")
         if self.watch and (self.piped or self.urls or self.dry_run):
             raise Misuse("--watch needs files or folders, and can't be combined with --dry-run")
-        if self.title is not None and (len(self.what) > 1 or any(path.is_dir() for path in self.paths)):
-            raise Misuse(f"--title {self.title} names one document: give one file, URL or -")
+        if title is not None and (len(self.what) > 1 or any(path.is_dir() for path in self.paths)):
+            raise Misuse(f"--title {title} names one document: give one file, URL or -")
         self._check_removal()
 
     def _check_removal(self) -> None:
@@ -215,6 +150,44 @@ class IngestOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise Misuse(f"--confirm {self.confirm} confirms one removal: run it without --watch first")
         if self.watch and not self.yes:
             raise Misuse("add --yes to let --watch delete documents without asking")
+
+
+@with_options
+def ingest(context: typer.Context, *, options: IngestOptions, sent: SentFields) -> None:
+    """Load files, folders, web pages or standard input. Unchanged files are not sent again."""
+    raise typer.Exit(ingest_files(client_of(context), options, sent=sent))
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="The file.")],
+    as_json: Json = False,
+) -> None:
+    """Show what would be indexed of a file: text, tables, pages, chunks, notes, times. Nothing is stored."""
+    from services.operator_cli.inspect_file import inspect_file, markdown  # slow to import
+
+    seen = inspect_file(file)
+    if as_json:
+        print_json(seen)
+    else:
+        print("\n\n".join(markdown(seen)))
+
+
+def reread(context: typer.Context, *, source: Source = None, as_json: Json = False) -> None:
+    """Read documents again from their originals where the reader of their format has changed since."""
+    client = client_of(context)
+    report = IngestReport(IngestOptions(what=[], source=source, as_json=as_json))
+    listed = client.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
+    with progress() as watch:
+        watch.begin("reading", len(listed))
+
+        def done(ended: LoadOutcome) -> None:
+            watch.step(name=ended.path)
+            report(ended)
+
+        ready = ((each["path"], each["documentId"]) for each in listed if each["state"] == "ready")
+        reread_each(ready, client, done=done)
+    report.total()
+    raise typer.Exit(1 if report.counts["failed"] else 0)
 
 
 class IngestReport:
@@ -268,24 +241,20 @@ class IngestReport:
         return f"{count} {status}" + (f", {'' if noted == count else f'{noted} '}with notes" if noted else "")
 
 
-def ingest_files(client: "Client", options: IngestOptions, pause: Callable[[float], None] = time.sleep) -> int:
+def ingest_files(
+    client: "Client",
+    options: IngestOptions,
+    pause: Callable[[float], None] = time.sleep,
+    *,
+    sent: SentFields = SentFields(),
+) -> int:
     """Load the documents and return the exit code: 1 if one failed. `pause` waits between two looks.
 
     Raises:
         Misuse: options contradict each other, or a path can't be read. ServerAway: there is no server.
     """
-    options.check()
-    asked = {
-        "title": options.title,
-        "keep": options.keep,
-        "onConflict": options.on_conflict,
-        "chunkSize": None if options.chunk_size is None else str(options.chunk_size),
-        "chunkOverlap": None if options.chunk_overlap is None else str(options.chunk_overlap),
-        "callbackUrl": options.callback_url,
-    }
-    if options.metadata is not None:
-        asked["metadata"] = json.dumps(options.metadata, ensure_ascii=False)
-    client.described = {name: value for name, value in asked.items() if value is not None}
+    options.check(sent.title)
+    client.described = sent.form()
     files, report = _files(options), IngestReport(options)
     if not (files or options.piped or options.urls or options.watch or options.delete_missing):
         raise CommandError(f"nothing to load in {', '.join(map(str, options.paths))}")
@@ -363,7 +332,7 @@ def _remove(client: "Client", options: IngestOptions, files: Sequence[FoundFile]
         renamed = renames(gone, created, client)
         check_share(len(gone) - len(renamed), found.total, options.confirm)
         if options.confirm is None:
-            confirm_count("removed", "Remove", len(gone), yes=options.yes, as_json=options.as_json)
+            confirm_count("removed", "Remove", len(gone), Manner(yes=options.yes, as_json=options.as_json))
         remove(gone, client, done=report, renamed=renamed)
 
 

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from services.operator_cli.errors import Misuse, fail
-from services.operator_cli.options import DryRun, Json, Yes, client_of, confirm
-from services.operator_cli.terminal import print_json, print_rows
+from services.operator_cli.options import DryRun, Json, Manner, client_of, with_options
+from services.operator_cli.terminal import print_found, print_json, print_rows
 
 if TYPE_CHECKING:
     from shared.log.groups import ResetTo
@@ -30,12 +31,9 @@ def lag(context: typer.Context, *, as_json: Json = False) -> None:
         found = [{"group": each["stage"], "topic": each["topic"], "lag": each["unread"]} for each in pipeline["stages"]]
     else:
         found = msgspec.to_builtins(on_log(lags))
-    if as_json:
-        print_json(found)
-        return
     names = {"group": "GROUP", "topic": "TOPIC", "lag": "LAG", "members": "MEMBERS", "oldestUnread": "OLDEST-UNREAD"}
     rows = [{names[name]: value for name, value in each.items()} for each in found]
-    print_rows(rows, tuple(names.values()), right=("LAG", "MEMBERS"))
+    print_found(found, rows, tuple(names.values()), right=("LAG", "MEMBERS"), as_json=as_json)
 
 
 groups = typer.Typer(name="groups", help="Describe and reset consumer groups.", no_args_is_help=True)
@@ -81,19 +79,41 @@ def describe(
     _print(on_log(lambda log: descriptions(log, group)), _DESCRIBED, as_json=as_json)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ResetTarget:
+    """Where a group goes: exactly one of these."""
+
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="After the newest record.")] = False
+    to_offset: Annotated[int | None, typer.Option(min=0, help="To this offset.")] = None
+    to_datetime: Annotated[str | None, typer.Option(help="To a time, such as 2026-11-20T18:00:00Z.")] = None
+    shift_by: Annotated[int | None, typer.Option(help="By this number of records; negative numbers move back.")] = None
+
+    def chosen(self) -> "ResetTo":
+        """Return the target. Raises Misuse unless exactly one option names it."""
+        from services.operator_cli.log_access import time_of
+        from shared.log.groups import ResetTo
+
+        given: list[ResetTo] = [
+            *([ResetTo("earliest")] if self.to_earliest else ()),
+            *([ResetTo("latest")] if self.to_latest else ()),
+            *([] if self.to_offset is None else [ResetTo("offset", self.to_offset)]),
+            *([] if self.to_datetime is None else [ResetTo("datetime", time_of(self.to_datetime, "--to-datetime"))]),
+            *([] if self.shift_by is None else [ResetTo("shift-by", self.shift_by)]),
+        ]
+        if len(given) != 1:
+            raise Misuse("give one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by")
+        return given[0]
+
+
 @groups.command("reset", epilog="Example: sluice groups reset --group ingest --to-earliest --dry-run")
+@with_options
 def reset_offsets(
     *,
     group: Annotated[str, typer.Option(help="Name of the group, such as ingest.")],
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="After the newest record.")] = False,
-    to_offset: Annotated[int | None, typer.Option(min=0, help="To this offset.")] = None,
-    to_datetime: Annotated[str | None, typer.Option(help="To a time, such as 2026-11-20T18:00:00Z.")] = None,
-    shift_by: Annotated[int | None, typer.Option(help="By this number of records; negative numbers move back.")] = None,
+    target: ResetTarget,
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition; repeatable.")] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
+    manner: Manner,
 ) -> None:
     """Move a group to other offsets. This is refused while the group has members.
 
@@ -102,45 +122,21 @@ def reset_offsets(
     """
     from services.operator_cli.log_access import on_log, planned_reset, reset
 
-    to = _target(
-        to_earliest=to_earliest, to_latest=to_latest, to_offset=to_offset, to_datetime=to_datetime, shift_by=shift_by
-    )
+    to = target.chosen()
     plan = on_log(lambda log: planned_reset(log, group, to, partition or ()))
-    if not dry_run:
+    if not manner.dry_run:
         otherwise = f"add --yes to reset {group} without being asked, or --dry-run to see where it would go"
-        confirm(f"Reset {group} in {len(plan)} partitions?", yes=yes, as_json=as_json, otherwise=otherwise)
+        manner.confirm(f"Reset {group} in {len(plan)} partitions?", otherwise=otherwise)
         on_log(lambda log: reset(log, plan))
-    _print(plan, _RESET, as_json=as_json)
-
-
-def _target(
-    *, to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
-) -> "ResetTo":
-    """Return the target of the reset. Raises Misuse unless exactly one option names it."""
-    from services.operator_cli.log_access import time_of
-    from shared.log.groups import ResetTo
-
-    given: list[ResetTo] = [
-        *([ResetTo("earliest")] if to_earliest else ()),
-        *([ResetTo("latest")] if to_latest else ()),
-        *([] if to_offset is None else [ResetTo("offset", to_offset)]),
-        *([] if to_datetime is None else [ResetTo("datetime", time_of(to_datetime, "--to-datetime"))]),
-        *([] if shift_by is None else [ResetTo("shift-by", shift_by)]),
-    ]
-    if len(given) != 1:
-        raise Misuse("give one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by")
-    return given[0]
+    _print(plan, _RESET, as_json=manner.as_json)
 
 
 def _print(found: Sequence[Any], columns: Mapping[str, str], *, as_json: bool) -> None:
     import msgspec
 
-    if as_json:
-        print_json(found)
-        return
     rows = [msgspec.to_builtins(each) for each in found]
     shown = [{title: "-" if row[name] is None else row[name] for name, title in columns.items()} for row in rows]
-    print_rows(shown, tuple(columns.values()), right=_NUMBERS)
+    print_found(found, shown, tuple(columns.values()), right=_NUMBERS, as_json=as_json)
 
 
 def replay(

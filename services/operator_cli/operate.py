@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from services.operator_cli.documents import erase_tenant
-from services.operator_cli.options import HEADER, DryRun, Json, Yes, client_of
-from services.operator_cli.terminal import print_json, print_line, print_rows
+from services.operator_cli.documents import Wait, erase_tenant
+from services.operator_cli.options import HEADER, Json, Manner, client_of, with_options
+from services.operator_cli.terminal import print_found, print_line, print_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,9 +81,6 @@ def stats(context: typer.Context, *, as_json: Json = False) -> None:
     instead, calls, tokens, and their cost at SLUICE_EMBEDDING_PRICE.
     """
     found = client_of(context).get("rag", "stats", sizes="true")
-    if as_json:
-        print_json(found)
-        return
     rows: list[dict[str, Any]] = [
         {"name": f"documents {status}", "count": count} for status, count in found["documents"].items() if count
     ]
@@ -95,7 +92,8 @@ def stats(context: typer.Context, *, as_json: Json = False) -> None:
         prefix = f"{tenant['tenant']}/" if len(tenants) > 1 else ""
         rows += [_size(f"source {prefix}{each['source']}", each) for each in tenant["sources"]]
     rows += _work((found.get("pipeline") or {}).get("usage"))
-    print_rows(rows, ("name", "count", "chunks", "bytes"), right=("count", "chunks", "bytes"))
+    columns = ("name", "count", "chunks", "bytes")
+    print_found(found, rows, columns, right=columns[1:], as_json=as_json)
 
 
 def _size(name: str, size: dict[str, Any]) -> dict[str, Any]:
@@ -124,38 +122,23 @@ Name = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's name."
 def ls(context: typer.Context, *, as_json: Json = False) -> None:
     """List the tenants that have documents, dead letters or keys. Needs the role operator."""
     found = client_of(context).get("ops", "tenants")
-    if as_json:
-        print_json(found)
-        return
     numbers = ("documents", "deleted", "erased", "letters", "keys")
-    print_rows(found["items"], ("tenant", *numbers), right=numbers)
+    print_found(found, found["items"], ("tenant", *numbers), right=numbers, as_json=as_json)
 
 
 @tenants.command("show", epilog="Example: sluice tenants show acme")
 def show(context: typer.Context, tenant: Name, *, as_json: Json = False) -> None:
     """Show what a tenant has, with chunks and blobs. Needs the role operator. Exit code 1: there is no such tenant."""
     found = client_of(context).get("ops", "tenants", tenant)
-    if as_json:
-        print_json(found)
-        return
-    print_rows([{"field": name, "value": value} for name, value in found.items()], ("field", "value"))
+    rows = [{"field": name, "value": value} for name, value in found.items()]
+    print_found(found, rows, ("field", "value"), as_json=as_json)
 
 
 @tenants.command("rm", epilog="Example: sluice tenants rm acme --dry-run")
-def rm(
-    context: typer.Context,
-    tenant: Name,
-    *,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Rewrite the data files now and search them for leftovers.")
-    ] = False,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-) -> None:
+@with_options
+def rm(context: typer.Context, tenant: Name, *, wait: Wait = False, manner: Manner) -> None:
     """Erase everything of a tenant: documents, versions, names, blobs, dead letters. Needs the role operator.
 
     Revoke its keys before. Exit code 1: something is left, and the command says what.
     """
-    code = erase_tenant(client_of(context), tenant, yes=yes, dry_run=dry_run, wait=wait, as_json=as_json)
-    raise typer.Exit(code)
+    raise typer.Exit(erase_tenant(client_of(context), tenant, manner, wait=wait))

@@ -1,9 +1,12 @@
 """Shared by the commands: options, the client, and the question whether to go on."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -47,10 +50,48 @@ def filters_of(source: str | None, tags: Sequence[str] | None) -> dict[str, Any]
     return {name: value for name, value in given.items() if value is not None}
 
 
-def confirm(question: str, *, yes: bool, as_json: bool = False, otherwise: str) -> None:
-    """Ask the user. Raises Misuse with the sentence `otherwise` if nobody can be asked, and Abort after a no."""
-    if yes:
-        return
-    if as_json or not sys.stdin.isatty():
-        raise Misuse(otherwise)
-    typer.confirm(question, abort=True)
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a command that changes something goes about it."""
+
+    yes: Yes = False
+    dry_run: DryRun = False
+    as_json: Json = False
+
+    def confirm(self, question: str, *, otherwise: str) -> None:
+        """Ask the user. Raises Misuse with the sentence `otherwise` if nobody can be asked, and Abort after a no."""
+        if self.yes:
+            return
+        if self.as_json or not sys.stdin.isatty():
+            raise Misuse(otherwise)
+        typer.confirm(question, abort=True)
+
+
+def given(options: Any) -> dict[str, Any]:
+    """Return the options of a dataclass that were given, in the routes' spelling."""
+    named = ((name.split("_"), value) for name, value in asdict(options).items() if value is not None)
+    return {first + "".join(map(str.title, more)): value for (first, *more), value in named}
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command as Typer takes it: each field of a dataclass among its parameters is an option of its own."""
+    taken, parameters = dict[str, type[Any]](), list[Parameter]()
+    for parameter in signature(command, eval_str=True).parameters.values():
+        if not is_dataclass(kind := parameter.annotation):
+            parameters.append(parameter)
+            continue
+        taken[parameter.name], hints = kind, get_type_hints(kind, include_extras=True)
+        for each in fields(kind):
+            factory, default = each.default_factory, each.default
+            value = factory() if factory is not MISSING else Parameter.empty if default is MISSING else default
+            annotation = hints[each.name]
+            parameters.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=value, annotation=annotation))
+
+    @wraps(command)
+    def flat(**values: Any) -> None:
+        for name, kind in taken.items():
+            values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
+        command(**values)
+
+    flat.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # read instead of the function's own
+    return flat

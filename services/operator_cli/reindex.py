@@ -2,14 +2,15 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from services.operator_cli.errors import fail
-from services.operator_cli.options import DryRun, Json, Yes, client_of, confirm
-from services.operator_cli.terminal import console, print_json, print_rows
+from services.operator_cli.options import Json, Manner, Yes, client_of, given, with_options
+from services.operator_cli.terminal import console, print_found, print_json, shown
 
 reindex = typer.Typer(
     name="reindex",
@@ -17,7 +18,6 @@ reindex = typer.Typer(
     no_args_is_help=True,
 )
 
-_UNASKED = "add --yes to do it without being asked"
 _COLUMNS = (
     "id",
     "state",
@@ -33,35 +33,28 @@ _COLUMNS = (
 )
 
 
-@reindex.command("start", epilog="Example: sluice reindex start --chunk-size 400 --dry-run")
-def start(
-    context: typer.Context,
-    *,
-    embedder: Annotated[str | None, typer.Option(help="Model, as in SLUICE_EMBEDDER.")] = None,
-    chunk_size: Annotated[int | None, typer.Option(help="Largest size of a chunk.")] = None,
-    chunk_overlap: Annotated[int | None, typer.Option(help="Overlap of neighbouring chunks.")] = None,
-    chunk_unit: Annotated[str | None, typer.Option(help="characters or tokens.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """What the new generation is like. What isn't given comes from the settings."""
+
+    embedder: Annotated[str | None, typer.Option(help="Model, as in SLUICE_EMBEDDER.")] = None
+    chunk_size: Annotated[int | None, typer.Option(help="Largest size of a chunk.")] = None
+    chunk_overlap: Annotated[int | None, typer.Option(help="Overlap of neighbouring chunks.")] = None
+    chunk_unit: Annotated[str | None, typer.Option(help="characters or tokens.")] = None
     as_of: Annotated[
         str | None,
         typer.Option(help="Show the documents as of this moment, an offset or a time, to searches with asOf."),
-    ] = None,
-    limit_rate: Annotated[float | None, typer.Option(help="At most this many documents per second.")] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
+    ] = None
+    limit_rate: Annotated[float | None, typer.Option(help="At most this many documents per second.")] = None
+
+
+@reindex.command("start", epilog="Example: sluice reindex start --chunk-size 400 --dry-run")
+@with_options
+def start(context: typer.Context, *, options: BuildOptions, manner: Manner) -> None:
     """Build a generation beside the one that answers. Options that aren't given come from the settings."""
-    client = client_of(context)
-    given = {
-        "embedder": embedder,
-        "chunkSize": chunk_size,
-        "chunkOverlap": chunk_overlap,
-        "chunkUnit": chunk_unit,
-        "limitRate": limit_rate,
-        "asOf": as_of,
-    }
-    body = {name: value for name, value in given.items() if value is not None}
-    asks = not (yes or dry_run or as_json) and sys.stdin.isatty()
+    client, dry_run, as_json = client_of(context), manner.dry_run, manner.as_json
+    body = given(options)
+    asks = not (manner.yes or dry_run or as_json) and sys.stdin.isatty()
     plan = client.reindex("start", {**body, "dryRun": dry_run or asks})
     if as_json:
         print_json(plan)
@@ -80,11 +73,8 @@ def start(
 def status(context: typer.Context, *, as_json: Json = False) -> None:
     """List the generations and their progress. In a pipe, print tab-separated lines."""
     found = client_of(context).get("ops", "generations")
-    if as_json:
-        print_json(found)
-        return
-    print_rows([_row(each) for each in found["items"]], _COLUMNS)
-    if "switching" in found:
+    print_found(found, [_row(each) for each in found["items"]], _COLUMNS, as_json=as_json)
+    if "switching" in found and not as_json:
         console(stderr=True).print(found["switching"], markup=False)
 
 
@@ -116,10 +106,9 @@ def compare(
             fail(str(error), 1)
         body["questions"] = [{"question": each.question, "documents": each.documents} for each in asked]
     found = client_of(context).reindex("compare", body)
-    if as_json:
-        print_json(found)
-    else:
-        print_rows(_compared_rows(found), ("", found["serving"]["id"], found["other"]["id"]))
+    columns = ("", found["serving"]["id"], found["other"]["id"])
+    print_found(found, _compared_rows(found), columns, as_json=as_json)
+    if not as_json:
         for line in _compared_lines(found):
             console().print(line, markup=False, soft_wrap=True)
     if max_drop is None:
@@ -132,49 +121,43 @@ def compare(
 
 
 @reindex.command("switch", epilog="Example: sluice reindex switch")
+@with_options
 def switch(
     context: typer.Context,
     generation: Annotated[str | None, typer.Argument(help="Its id. Default: the one that was built.")] = None,
     *,
     force: Annotated[bool, typer.Option("--force", help="Accept that documents are missing in it.")] = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
+    manner: Manner,
 ) -> None:
     """Let another generation answer, once it is complete and every API is ready for it."""
-    confirm("Let the other generation answer?", yes=yes or dry_run, otherwise=_UNASKED)
     chosen = {} if generation is None else {"id": generation}
-    _do(context, "switch", {"force": force, "dryRun": dry_run, **chosen}, as_json=as_json)
+    body = {"force": force, "dryRun": manner.dry_run, **chosen}
+    _do(context, "switch", "Let the other generation answer?", body, manner)
 
 
 @reindex.command("rollback", epilog="Example: sluice reindex rollback")
-def rollback(context: typer.Context, *, dry_run: DryRun = False, yes: Yes = False, as_json: Json = False) -> None:
+@with_options
+def rollback(context: typer.Context, *, manner: Manner) -> None:
     """Let the previous generation answer again."""
-    confirm("Let the previous generation answer again?", yes=yes or dry_run, otherwise=_UNASKED)
-    _do(context, "rollback", {"dryRun": dry_run}, as_json=as_json)
+    _do(context, "rollback", "Let the previous generation answer again?", {"dryRun": manner.dry_run}, manner)
 
 
 @reindex.command("cancel", epilog="Example: sluice reindex cancel")
 def cancel(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
     """Cancel the switch in progress, or else drop the generation that is being built."""
-    confirm("Cancel it?", yes=yes, otherwise=_UNASKED)
-    _do(context, "cancel", {}, as_json=as_json)
+    _do(context, "cancel", "Cancel it?", {}, Manner(yes=yes, as_json=as_json))
 
 
 @reindex.command("gc", epilog="Example: sluice reindex gc")
 def collect(context: typer.Context, *, yes: Yes = False, as_json: Json = False) -> None:
     """Drop the retired and past generations for good. Afterwards, a rollback is impossible."""
-    confirm("Drop all retired and past generations?", yes=yes, otherwise=_UNASKED)
-    _do(context, "gc", {}, as_json=as_json)
+    _do(context, "gc", "Drop all retired and past generations?", {}, Manner(yes=yes, as_json=as_json))
 
 
-def _do(context: typer.Context, what: str, body: dict[str, Any], *, as_json: bool) -> None:
-
-    done = client_of(context).reindex(what, body)
-    if as_json:
-        print_json(done)
-    else:
-        console().print(done["sentence"], markup=False, soft_wrap=True)
+def _do(context: typer.Context, what: str, question: str, body: dict[str, Any], manner: Manner) -> None:
+    if not manner.dry_run:
+        manner.confirm(question, otherwise="add --yes to do it without being asked")
+    shown(client_of(context).reindex(what, body), lambda done: [done["sentence"]], as_json=manner.as_json)
 
 
 def _row(each: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import typer
 
 from services.operator_cli.errors import RequestRefused, ServerAway
 from services.operator_cli.options import Json, client_of
-from services.operator_cli.terminal import console, print_json, print_rows
+from services.operator_cli.terminal import console, print_found, print_json, print_rows
 from shared.version import VERSION, commit
 
 keys = typer.Typer(name="keys", help="Make, list and revoke API keys.", no_args_is_help=True)
@@ -38,11 +38,8 @@ def ls(*, as_json: Json = False) -> None:
     from services.operator_cli.keys import listed
 
     rows = listed()
-    if as_json:
-        print_json(rows)
-    else:
-        shown = [{**row, "roles": "+".join(row["roles"])} for row in rows]
-        print_rows(shown, ("id", "tenant", "roles", "created", "note"))
+    shown = [{**row, "roles": "+".join(row["roles"])} for row in rows]
+    print_found(rows, shown, ("id", "tenant", "roles", "created", "note"), as_json=as_json)
 
 
 @keys.command("revoke")

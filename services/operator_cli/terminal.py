@@ -61,6 +61,16 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, rig
         out.print(table, width=max(out.width, width), soft_wrap=True)
 
 
+def print_found(
+    found: Any, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, right: Sequence[str] = (), as_json: bool
+) -> None:
+    """Print what was found as JSON, or these rows of it as a table."""
+    if as_json:
+        print_json(found)
+    else:
+        print_rows(rows, columns, right=right)
+
+
 def _cell(value: Any) -> str:
     return "" if value is None else " ".join(str(value).split())
 

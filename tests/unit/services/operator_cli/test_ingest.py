@@ -363,7 +363,7 @@ def nothing() -> None:
 
 def watch(folder: Path, between: Between, **wish: Any) -> int:
     with Client() as client:
-        return ingest_files(client, IngestOptions(what=(str(folder),), source="s", watch=True, **wish), between)
+        return ingest_files(client, IngestOptions(what=[str(folder)], source="s", watch=True, **wish), between)
 
 
 def test_what_changes_is_loaded_once_it_is_written(
