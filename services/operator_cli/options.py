@@ -75,7 +75,7 @@ def given(options: Any) -> dict[str, Any]:
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command as Typer takes it: each field of a dataclass among its parameters is an option of its own."""
-    taken, parameters = dict[str, type[Any]](), list[Parameter]()
+    taken, parameters = dict[str, Any](), list[Parameter]()
     for parameter in signature(command, eval_str=True).parameters.values():
         if not is_dataclass(kind := parameter.annotation):
             parameters.append(parameter)

@@ -6,7 +6,7 @@ import msgspec
 
 from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
 from services.query_api.clients.links import Links
-from services.query_api.documents.listing import Listing
+from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.documents.views import DocumentPage, DocumentViews, ListCursor
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import invalid
@@ -14,7 +14,7 @@ from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 from shared.answers import Turn
-from shared.store import Filter, Match
+from shared.store import Filter
 
 LONGEST_TEXT: Final = 50_000  # characters of one reply: agents pay for each
 MOST_RESULTS: Final = 50
@@ -172,8 +172,7 @@ class AgentTools:
 
     async def documents(self, tenant: str, cursor: ListCursor | None) -> DocumentPage:
         """Return a page of the tenant's documents, the last changed first."""
-        where = Filter(must=(Match("tenant", (tenant,)),), must_not=(Match("last.status", ("deleted",)),))
-        return await self.views.page(Listing(where=where), limit=100, cursor=cursor)
+        return await self.views.page(Listing(where=of_tenant(tenant)), limit=100, cursor=cursor)
 
 
 def _where(source: str | None, tags: list[str] | None) -> Filter:

@@ -9,6 +9,7 @@ from litestar.params import FromPath, JSONBody
 
 from services.query_api.clients.conditions import OPERATORS, FilterConditions
 from services.query_api.clients.reply_types import VectorStoreCard, VectorStoreList, VectorStoreResults
+from services.query_api.documents.listing import of_tenant
 from services.query_api.http.lanes import FILTERS
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
@@ -51,7 +52,7 @@ class VectorStore:
     async def card(self, tenant: str) -> dict[str, Any]:
         """Return the description of the store."""
         mine = Match("tenant", (tenant,))
-        total = await self._ledger.count(Filter(must=(mine,), must_not=(Match("last.status", ("deleted",)),)))
+        total = await self._ledger.count(of_tenant(tenant))
         done = await self._ledger.count(Filter(must=(mine, Match("last.status", _ENDED))))
         failed = await self._ledger.count(Filter(must=(mine, Match("last.status", ("failed",)))))
         counts = {"completed": done, "failed": failed, "in_progress": max(0, total - done - failed)}

@@ -5,14 +5,13 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from services.query_api.documents.detail import DocumentDetail, DocumentDetails
-from services.query_api.documents.listing import Listing
+from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.documents.views import (
     Cursor,
     DocumentView,
     DocumentViews,
     Limit,
     ListCursor,
-    of_tenant,
     parsed_cursor,
 )
 from services.query_api.http.request import ApiRequest

@@ -7,13 +7,14 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from shared.state.ledger import Entry
-from shared.store import Filter
+from shared.store import Filter, Match
 
 State = Literal["accepted", "ready", "failed", "deleted"]  # `ready`: a version is searchable
 STATES: Final[tuple[str, ...]] = get_args(State)
 Sort = Literal["-updatedAt", "updatedAt", "-createdAt", "createdAt", "path", "-path", "title", "-title"]
 SORTS: Final[tuple[str, ...]] = get_args(Sort)
 LONGEST_SEARCH: Final = 200  # characters of `q`
+DELETED: Final = (Match("last.status", ("deleted",)),)
 
 _KEYS: Final[dict[str, Callable[[Entry], int | str]]] = {
     "createdAt": lambda entry: entry.created_at,
@@ -58,6 +59,11 @@ class SortCursor(msgspec.Struct, frozen=True, array_like=True):
     sort: str
     key: int | str
     document_id: str
+
+
+def of_tenant(tenant: str) -> Filter:
+    """Return the filter of the tenant's documents, without deleted ones."""
+    return Filter(must=(Match("tenant", (tenant,)),), must_not=DELETED)
 
 
 def words_of(text: str) -> tuple[str, ...]:

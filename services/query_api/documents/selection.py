@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from services.query_api.documents.listing import DELETED
 from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of
 from shared.state.index import Index
@@ -31,7 +32,7 @@ def selection(tenant: str, filters: Mapping[str, Any], *, gone: bool = False) ->
     if not filters.keys() <= _IN_LEDGER or not all(isinstance(condition, Match) for condition in where.must):
         return Selection(tenant, where, by_chunks=True)
     must = tuple(_of_entry(condition) for condition in where.must)
-    hidden = () if gone else (Match("last.status", ("deleted",)),)
+    hidden = () if gone else DELETED
     return Selection(tenant, Filter(must=(Match("tenant", (tenant,)), *must), must_not=hidden), by_chunks=False)
 
 

@@ -13,6 +13,7 @@ import msgspec
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
+from services.query_api.documents.listing import of_tenant
 from services.query_api.documents.usage import ModelWork, SizeSum, TenantSize
 from services.query_api.documents.views import STATUSES
 from services.query_api.http.request import ApiRequest
@@ -127,7 +128,7 @@ class Census:
         counts, chunks, sources, recent = await asyncio.gather(
             self.ledger.statuses(_of(tenant)),
             self.index.tenant_points(tenant),
-            self.ledger.sources(Filter(must=_of(tenant).must, must_not=_DELETED)),
+            self.ledger.sources(of_tenant(tenant)),
             self._recent(tenant),
         )
         documents = {str(status): counts.get(status, 0) for status in STATUSES}
@@ -211,9 +212,6 @@ class _Kept(Generic[T]):
 
 def _of(tenant: str, *conditions: Condition) -> Filter:
     return Filter(must=(Match("tenant", (tenant,)), *conditions))
-
-
-_DELETED = (Match("last.status", ("deleted",)),)
 
 
 def generation_view(generation: Generation) -> GenerationView:

@@ -2,7 +2,8 @@
 
 import asyncio
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 from uuid import UUID
 
@@ -12,7 +13,16 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
-from services.query_api.documents.listing import LONGEST_SEARCH, SORTS, STATES, Listing, SortCursor, State, words_of
+from services.query_api.documents.listing import (
+    DELETED,
+    LONGEST_SEARCH,
+    SORTS,
+    STATES,
+    Listing,
+    SortCursor,
+    State,
+    words_of,
+)
 from services.query_api.documents.listing import after as sorted_after
 from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.plain_text import plain
@@ -306,58 +316,77 @@ class DocumentViews:
         return None, []
 
 
-@get("/rag/documents", role="query", line="list documents: source, path, pathPrefix, q, state, tags, sort")
-async def rag_documents(
-    request: ApiRequest,
-    library: NamedDependency[DocumentViews],
-    *,
-    source: FromQuery[str | None] = None,
-    path: FromQuery[str | None] = None,
-    path_prefix: Annotated[str | None, QueryParameter(name="pathPrefix")] = None,
+@dataclass(frozen=True, kw_only=True)
+class ListQuery:
+    """Which documents to list, and in what order."""
+
+    source: FromQuery[str | None] = None
+    path: FromQuery[str | None] = None
+    path_prefix: Annotated[str | None, QueryParameter(name="pathPrefix")] = None
     q: Annotated[
         str | None, QueryParameter(description="Words that must all appear in title, path or description.")
-    ] = None,
-    in_state: Annotated[str | None, QueryParameter(name="state", description=f"One of {', '.join(STATES)}.")] = None,
-    status: FromQuery[list[str] | None] = None,
-    tags: FromQuery[list[str] | None] = None,
-    sort: Annotated[str, QueryParameter(description=f"One of {', '.join(SORTS)}.")] = "-updatedAt",
+    ] = None
+    in_state: Annotated[str | None, QueryParameter(name="state", description=f"One of {', '.join(STATES)}.")] = None
+    status: FromQuery[list[str] | None] = None
+    tags: FromQuery[list[str] | None] = None
+    sort: Annotated[str, QueryParameter(description=f"One of {', '.join(SORTS)}.")] = "-updatedAt"
     facets: Annotated[
         list[str] | None, QueryParameter(description="Fields whose values are counted, over all pages of the list.")
-    ] = None,
-    limit: Limit = 100,
-    cursor: Cursor = None,
+    ] = None
+    limit: Limit = 100
+    cursor: Cursor = None
+
+    def check(self) -> None:
+        """Raise a 400 for a value that can't be."""
+        for name, value in (("source", self.source), ("path", self.path)):
+            if value == "":
+                raise invalid(name, "must not be empty; leave it out to list all documents")
+        statuses = (("status", each, STATUSES) for each in self.status or ())
+        for name, given, possible in (("state", self.in_state, STATES), *statuses, ("sort", self.sort, SORTS)):
+            if given is not None and given not in possible:
+                raise invalid(name, f"{given!r} is none of {', '.join(possible)}")
+        if self.q is not None and len(self.q) > LONGEST_SEARCH:
+            raise invalid("q", f"has {len(self.q)} characters, but at most {LONGEST_SEARCH} are allowed")
+
+
+@get(
+    "/rag/documents",
+    role="query",
+    line="list documents: source, path, pathPrefix, q, state, tags, sort",
+    query=ListQuery,
+)
+async def rag_documents(
+    request: ApiRequest, library: NamedDependency[DocumentViews], wanted: NamedDependency[ListQuery]
 ) -> DocumentPage:
     """List documents, last changed first. Deleted documents appear only when `state` or `status` names them."""
-    tenant = request.user.tenant
-    for name, value in (("source", source), ("path", path)):
-        if value == "":
-            raise invalid(name, "must not be empty; leave it out to list all documents")
-    _known("state", in_state, STATES)
-    for each in status or ():
-        _known("status", each, STATUSES)
-    _known("sort", sort, SORTS)
-    if q is not None and len(q) > LONGEST_SEARCH:
-        raise invalid("q", f"has {len(q)} characters, but at most {LONGEST_SEARCH} are allowed")
-    tags_wanted = [*(tags or []), *request.query_params.getall("tags[]", [])]
-    named: tuple[Condition, ...] = () if source is None else (Match("source", (composed(source),)),)
+    wanted.check()
+    tenant, source, path, sort = request.user.tenant, wanted.source, wanted.path, wanted.sort
+    must: list[Condition] = [Match("tenant", (tenant,))]
     if path is not None:
-        named = (await library.of_path(tenant, path) if source is None else Ids((id_of(tenant, source, path),)),)
+        must.append(await library.of_path(tenant, path) if source is None else Ids((id_of(tenant, source, path),)))
+    elif source is not None:
+        must.append(Match("source", (composed(source),)))
+    if wanted.status:
+        must.append(Match("last.status", tuple(wanted.status)))
+    given = (*(wanted.tags or ()), *request.query_params.getall("tags[]", []))
+    if tags := tuple(tag for value in given for tag in tags_of(value)):
+        must.append(Match("tags", tags))
     listing = Listing(
-        where=_where(tenant, in_state, status or (), [tag for value in tags_wanted for tag in tags_of(value)], named),
-        path_prefix=composed(path_prefix or ""),
-        words=words_of(composed(q or "")),
-        state=in_state,
+        where=Filter(must=tuple(must), must_not=() if wanted.in_state or wanted.status else DELETED),
+        path_prefix=composed(wanted.path_prefix or ""),
+        words=words_of(composed(wanted.q or "")),
+        state=wanted.in_state,
         sort=sort,
     )
     behind: ListCursor | SortCursor | None = (
-        parsed_cursor(cursor, ListCursor) if listing.by_update else parsed_cursor(cursor, SortCursor)
+        parsed_cursor(wanted.cursor, ListCursor) if listing.by_update else parsed_cursor(wanted.cursor, SortCursor)
     )
     if isinstance(behind, SortCursor) and behind.sort != sort:
         raise invalid("cursor", f"was given for sort={behind.sort}")
-    page = await library.page(listing, limit=limit, cursor=behind)
-    if not facets:
+    page = await library.page(listing, limit=wanted.limit, cursor=behind)
+    if not wanted.facets:
         return page
-    counted = await library.facets(tenant, listing, [name for value in facets for name in value.split(",")])
+    counted = await library.facets(tenant, listing, [name for value in wanted.facets for name in value.split(",")])
     return msgspec.structs.replace(page, facets=counted)
 
 
@@ -540,28 +569,6 @@ def state_of(entry: Entry, head: Head | None) -> tuple[State, int]:
         return "deleted", entry.last.version
     # The index was lost, and the document is being rebuilt.
     return ("failed" if entry.last.status == "failed" else "accepted"), entry.last.version
-
-
-def of_tenant(tenant: str) -> Filter:
-    """Return the filter of the tenant's documents, without deleted ones."""
-    return _where(tenant, None, (), (), ())
-
-
-def _where(
-    tenant: str, in_state: str | None, statuses: Sequence[str], tags: Sequence[str], named: tuple[Condition, ...]
-) -> Filter:
-    """Return the filter of a list. It includes deleted documents only if `state` or `status` names them."""
-    must: list[Condition] = [Match("tenant", (tenant,)), *named]
-    if statuses:
-        must.append(Match("last.status", tuple(statuses)))
-    if tags:
-        must.append(Match("tags", tuple(tags)))
-    return Filter(must=tuple(must), must_not=() if in_state or statuses else (Match("last.status", ("deleted",)),))
-
-
-def _known(name: str, value: str | None, possible: Iterable[str]) -> None:
-    if value is not None and value not in possible:
-        raise invalid(name, f"{value!r} is none of {', '.join(possible)}")
 
 
 def _after(entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypedDict, Unpack
 
 import litestar
 import msgspec
+from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import Operation
 
@@ -59,6 +60,7 @@ class RouteOptions(TypedDict, total=False):
     reads: bool  # changes nothing, whatever its method and role
     json_only: bool  # for routes that change something for a whole tenant or for all tenants
     refuses: tuple[int, ...]  # `Replies.refusals`
+    query: type[Any]  # a dataclass of query parameters, which the handler gets as `wanted`
     ok: Content
     accepted: bool
     nothing: bool
@@ -85,9 +87,11 @@ def _route(
     def decorate(handler: Callable[..., Awaitable[Any]]) -> HTTPRouteHandler:
         role = declared.get("role")
         roles = role if isinstance(role, tuple) else (role,)
+        query = declared.get("query")
         return method(
             path,
             operation_id=handler.__name__,
+            dependencies=None if query is None else {"wanted": Provide(query, sync_to_thread=False)},
             guards=[] if declared.get("open") else [RoleGuard(*roles)],
             opt=_opt(declared),
             status_code=200,

@@ -1,5 +1,6 @@
 """`GET /ops/audit`: the audit trail, of all tenants for operators, of the caller's own for its admins."""
 
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
@@ -52,39 +53,45 @@ class _AuditCursor(OffsetCursor, frozen=True, array_like=True):
     pass
 
 
-@get("/ops/audit", role=("admin", "operator"), line="show who changed what")
+@dataclass(frozen=True, kw_only=True)
+class AuditQuery:
+    """Which entries are asked for."""
+
+    since: FromQuery[str | None] = None
+    tenant: FromQuery[str | None] = None
+    key: FromQuery[str | None] = None
+    action: FromQuery[str | None] = None
+    cursor: FromQuery[str | None] = None
+    limit: Limit = 100
+
+
+@get("/ops/audit", role=("admin", "operator"), line="show who changed what", query=AuditQuery)
 async def ops_audit(
     request: ApiRequest,
     operations: NamedDependency[LogOperations],
     signer: NamedDependency[Signer],
-    *,
-    since: FromQuery[str | None] = None,
-    tenant: FromQuery[str | None] = None,
-    key: FromQuery[str | None] = None,
-    action: FromQuery[str | None] = None,
-    cursor: FromQuery[str | None] = None,
-    limit: Limit = 100,
+    wanted: NamedDependency[AuditQuery],
 ) -> AuditViewPage:
     """Show changes, admin calls and refusals, the oldest first: all for operators, those of its tenant for an admin.
 
     `since` is an ISO 8601 time, `key` an id as `sluice keys ls` shows it. An empty page may still move the cursor.
     """
+    own, tenant, after = request.user.tenant, wanted.tenant, wanted.cursor
     if not request.user.may("operator"):
-        if tenant not in (None, request.user.tenant):
+        if tenant not in (None, own):
             raise Problem(
                 403, "only an operator can see other tenants in the audit trail", details={"role": "operator"}
             )
-        tenant = request.user.tenant
-    own = request.user.tenant
+        tenant = own
     page = await audit_page(
         operations.log,
-        AuditFilter(tenant=tenant, key=key, action=action),
-        since=time_of(since, "since"),
-        after=None if cursor is None else signer.opened(cursor, _AuditCursor, field="cursor", tenant=own).offset,
-        limit=limit,
+        AuditFilter(tenant=tenant, key=wanted.key, action=wanted.action),
+        since=time_of(wanted.since, "since"),
+        after=None if after is None else signer.opened(after, _AuditCursor, field="cursor", tenant=own).offset,
+        limit=wanted.limit,
     )
-    after = signer.sign(_AuditCursor(page.after), tenant=own)
-    return AuditViewPage(items=[_view(each) for each in page.entries], cursor=after, more=not page.end)
+    cursor = signer.sign(_AuditCursor(page.after), tenant=own)
+    return AuditViewPage(items=[_view(each) for each in page.entries], cursor=cursor, more=not page.end)
 
 
 def _view(entry: AuditEntry) -> AuditView:

@@ -1,8 +1,9 @@
 """Routes that list, redrive and drop the dead letters of the caller's tenant."""
 
 import base64
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Response
@@ -45,6 +46,9 @@ class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     version: int | None = None
     traceback_digest: str | None = None
     generation: str | None = None  # the generation that the stage belongs to
+
+
+_SAME: Final = frozenset(DeadLetterView.__struct_fields__) & frozenset(DeadLetter.__struct_fields__)
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -111,16 +115,7 @@ class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         filters = (self.ids, self.stage, self.code, self.source, self.document_id, self.since, self.until)
         if self.all != (filters == (None,) * len(filters)):
             raise invalid("all", "must be true when neither ids nor filters are given, and left out otherwise")
-        return LetterFilter(
-            tenant=tenant,
-            ids=None if self.ids is None else frozenset(self.ids),
-            stage=self.stage,
-            code=None if self.code is None else self.code.lower(),
-            source=self.source,
-            document_id=self.document_id,
-            since=time_of(self.since, "since"),
-            until=time_of(self.until, "until"),
-        )
+        return _filter(self, tenant, self.ids)
 
 
 class SettledPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -131,34 +126,52 @@ class SettledPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: str | None
 
 
-@get("/ops/dead-letters", role="admin", line="list records that could not be processed; /redrive and /drop settle them")
+@dataclass(frozen=True, kw_only=True)
+class LetterQuery:
+    """Which letters to list, and how many."""
+
+    stage: FromQuery[str | None] = None
+    code: FromQuery[str | None] = None
+    source: FromQuery[str | None] = None
+    document_id: Annotated[str | None, QueryParameter(name="documentId")] = None
+    since: FromQuery[str | None] = None
+    until: FromQuery[str | None] = None
+    limit: Limit = 50
+    cursor: FromQuery[str | None] = None
+
+
+def _filter(given: LetterSelection | LetterQuery, tenant: str, ids: Iterable[str] | None = None) -> LetterFilter:
+    """Return the filter in the form in which the log's letters are searched. Raises a 400 for an invalid time."""
+    return LetterFilter(
+        tenant=tenant,
+        ids=None if ids is None else frozenset(ids),
+        stage=given.stage,
+        code=None if given.code is None else given.code.lower(),
+        source=given.source,
+        document_id=given.document_id,
+        since=time_of(given.since, "since"),
+        until=time_of(given.until, "until"),
+    )
+
+
+@get(
+    "/ops/dead-letters",
+    role="admin",
+    line="list records that could not be processed; /redrive and /drop settle them",
+    query=LetterQuery,
+)
 async def ops_dead_letters(
     request: ApiRequest,
     service: NamedDependency[DeadLetterService],
     signer: NamedDependency[Signer],
-    *,
-    stage: FromQuery[str | None] = None,
-    code: FromQuery[str | None] = None,
-    source: FromQuery[str | None] = None,
-    document_id: Annotated[str | None, QueryParameter(name="documentId")] = None,
-    since: FromQuery[str | None] = None,
-    until: FromQuery[str | None] = None,
-    limit: Limit = 50,
-    cursor: FromQuery[str | None] = None,
+    wanted: NamedDependency[LetterQuery],
 ) -> DeadLetterPage:
     """List dead letters, the newest failure first; `since` and `until` are ISO 8601 times."""
-    wanted = LetterFilter(
-        tenant=request.user.tenant,
-        stage=stage,
-        code=None if code is None else code.lower(),
-        source=source,
-        document_id=document_id,
-        since=time_of(since, "since"),
-        until=time_of(until, "until"),
-    )
     tenant = request.user.tenant
-    below = None if cursor is None else signer.opened(cursor, _Below, field="cursor", tenant=tenant).offset
-    found = await service.open.newest(wanted, limit=limit, below=below)
+    below = (
+        None if wanted.cursor is None else signer.opened(wanted.cursor, _Below, field="cursor", tenant=tenant).offset
+    )
+    found = await service.open.newest(_filter(wanted, tenant), limit=wanted.limit, below=below)
     return DeadLetterPage(
         items=[DeadLetterView(**_fields(each)) for each in found.letters],
         total=found.total,
@@ -253,24 +266,13 @@ async def _one(service: DeadLetterService, tenant: str, letter_id: str) -> OpenL
 def _fields(each: OpenLetter) -> dict[str, Any]:
     letter = each.letter
     return {
+        **{name: getattr(letter, name) for name in _SAME},
         "id": each.id,
-        "stage": letter.stage,
         "code": letter.code.upper(),
         "error": letter.sentence,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "attempts": letter.attempts,
-        "redrives": letter.redrives,
         "first_seen": iso(letter.first_seen),
         "last_seen": iso(letter.last_seen),
         "size": letter.blob.size if letter.blob is not None else len(letter.value or b""),
-        "document_id": letter.document_id,
-        "source": letter.source,
-        "path": letter.path,
-        "version": letter.version,
-        "traceback_digest": letter.traceback_digest,
-        "generation": letter.generation,
     }
 
 
