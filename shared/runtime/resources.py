@@ -49,7 +49,7 @@ from shared.state.index import Generation, ServingIndex
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, store_address
-from shared.state.rebuild_gate import CODE, GRACE_S, Rebuild, RebuildGate, last_rebuild, write_rebuild
+from shared.state.rebuild_gate import CODE, GRACE_S, LOST, Rebuild, RebuildGate, last_rebuild, write_rebuild
 from shared.state.registry_copy import RegistryCopy, registered
 from shared.state.sessions import Sessions
 from shared.store import Store
@@ -328,7 +328,7 @@ async def make_missing(
     seen = await look_at(settings, log, store, generation)
     decision = judge(seen)
     if decision.lost and not rebuilds:
-        raise Unavailable("the index is lost; an ingest worker rebuilds it from the log", CODE)
+        raise Unavailable(LOST, CODE)
     await pairing.create(store)
     if decision.lost:
         log_.error("index_lost", lost=decision.lost)

@@ -22,6 +22,7 @@ CODE: Final = "index_rebuilding"
 LEASE_S: Final = 3.0  # how long a look at the store is valid
 GRACE_S: Final = 2 * LEASE_S  # between recording a rebuild and creating the first collection
 
+LOST: Final = "the index is lost; an ingest worker rebuilds it from the log"
 _ASK_AGAIN: Final = "the index was rebuilt just now; send the request again"
 
 Phase = Literal["ledger", "points", "done"]
@@ -121,7 +122,7 @@ class RebuildGate(Gate):
         self.rebuild = msgspec.convert(found[_POINT], Rebuild) if _POINT in found else None
         pairing = found.get(PAIRING_POINT)
         if pairing is None:
-            self.lost = "the index is lost; an ingest worker rebuilds it from the log"
+            self.lost = LOST
         elif self.log_id not in (None, pairing["logId"]):
             self.lost = f"the store belongs to the log {pairing['logId']} now, and this is the log {self.log_id}"
         else:

@@ -23,6 +23,7 @@ from services.operator_cli.verify.findings import VerifyReport
 from services.operator_cli.verify.verifier import VerifierParts
 from services.standalone.serve import start
 from shared.contracts import DocumentSubmitted
+from shared.errors import Unavailable
 from shared.ids import document_id, point_id
 from shared.settings import Settings
 from shared.state import ledger, verdict
@@ -331,19 +332,33 @@ async def test_a_damage_is_named_and_healed_and_healing_again_changes_nothing(
     assert await verdict.trouble(rig.parts.store) is None
 
 
+async def test_an_emptied_store_is_named_and_left_to_the_worker(rig: Rig, tmp_path: Path) -> None:
+    empty = EdgeStore(tmp_path / "store")
+    await empty.start()
+    try:
+        emptied = replace(rig, parts=replace(rig.parts, store=empty), patience_s=0.0)
+        report = (await emptied.verify()).report
+        with pytest.raises(Unavailable, match="an ingest worker rebuilds it"):
+            await emptied.verify(repair=True)
+        made = await empty.collections()
+    finally:
+        await empty.close()
+
+    found = {name: " | ".join(each.sentence for each in report.first[name]) for name in ("I1", "I3")}
+    assert "the store has no generation" in found["I1"]
+    assert "all 3 points" in found["I1"]
+    assert "the ledger has no entry" in found["I3"]
+    assert not {ledger.COLLECTION, rig.parts.generation.heads, rig.parts.generation.chunks} & set(made)
+
+
 @CI_ONLY
-async def test_an_emptied_store_is_named_and_filled_again_from_the_log(rig: Rig) -> None:
+async def test_an_emptied_store_is_filled_again_from_the_log_beside_a_repair(rig: Rig) -> None:
     before = await rig.everything()
     for name in await rig.parts.store.collections():
         await rig.parts.store.drop_collection(name)
 
     healed = await rig.verify(repair=True)
 
-    assert healed.found is not None
-    found = " | ".join(each.sentence for each in healed.found.first["I1"])
-    assert "the store has no generation" in found
-    assert "all 3 points" in found
-    assert "the ledger has no entry" in " | ".join(each.sentence for each in healed.found.first["I3"])
     assert (healed.report.verdict, healed.report.first) == ("right", {})
     # The log tells neither how many parts a failed version's predecessor had, nor that one was sent again unchanged.
     after = await rig.everything()
@@ -353,13 +368,12 @@ async def test_an_emptied_store_is_named_and_filled_again_from_the_log(rig: Rig)
 
 @CI_ONLY
 async def test_beside_a_load_nothing_is_called_wrong(rig: Rig) -> None:
-    stop = asyncio.Event()
     rng = random.Random(7)
     edits = 0
 
     async def edit(number: int) -> None:
         nonlocal edits
-        while not stop.is_set():
+        while edits < 12:
             revision = rng.randrange(1_000_000)
             texts = [paragraph(number, revision, n, of=9, seed=n % 2) for n in range(rng.randint(1, 3))]
             document = a_document(f"hot{number}.md", *texts)
@@ -368,15 +382,12 @@ async def test_beside_a_load_nothing_is_called_wrong(rig: Rig) -> None:
             edits += 1
             await asyncio.sleep(rng.uniform(0.1, 0.5))  # the pace of the load
 
-    editing = [asyncio.create_task(edit(number)) for number in range(3)]
-    try:
-        impatient = replace(rig, patience_s=1.0)
-        reports = list[VerifyReport]()
-        while edits < 12:
-            reports.append((await impatient.verify()).report)
-    finally:
-        stop.set()
-        await asyncio.gather(*editing)
+    impatient = replace(rig, patience_s=1.0)
+    reports = list[VerifyReport]()
+    editing = asyncio.gather(*(edit(number) for number in range(3)))
+    while not editing.done():
+        reports.append((await impatient.verify()).report)
+    await editing
     after = (await rig.verify()).report
 
     assert [report.first for report in reports] == [{}] * len(reports)

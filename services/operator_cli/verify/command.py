@@ -23,10 +23,10 @@ from shared.runtime.in_force import COMMAND as REINDEX
 from shared.runtime.in_force import model_in_force
 from shared.runtime.resources import wanted_generation
 from shared.settings import ConfigurationError, Settings
-from shared.state import verdict
+from shared.state import ledger, verdict
 from shared.state.as_of import overtaken
 from shared.state.generations import AsOf, Registered, registry_of
-from shared.state.rebuild_gate import CODE, last_rebuild
+from shared.state.rebuild_gate import CODE, LOST, RebuildGate
 from shared.state.registry_copy import registered
 from shared.store import Store
 from shared.store.bm25 import current_bm25
@@ -87,12 +87,14 @@ async def verify(
     """
     if parts.as_of is not None:
         await _comparable(parts, parts.as_of, repair=repair)
-    await _rebuilt(parts.store, patience_s)
+    await _whole(parts, patience_s, if_lost=False)
     verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s)
     report = await verifier.verify()
     outcome = VerifyOutcome(report=report, dry_run=dry_run)
     if repair and report.differences:
         await _keep(parts.store, report)
+        if not dry_run:
+            await _whole(parts, patience_s, if_lost=True)
         repaired = await Repair(parts, verifier, patience_s=patience_s).repair(report, dry_run=dry_run)
         if not dry_run:
             report = await Verifier(parts, watch, sample=sample, patience_s=patience_s).verify()
@@ -122,16 +124,24 @@ async def _comparable(parts: VerifierParts, as_of: AsOf, *, repair: bool) -> Non
         )
 
 
-async def _rebuilt(store: Store, patience_s: float) -> None:
-    """Wait until no rebuild of the index is running.
+async def _whole(parts: VerifierParts, patience_s: float, *, if_lost: bool) -> None:
+    """Wait until no rebuild of the index is running; `if_lost`, and until a lost index was rebuilt.
+
+    Only a worker fills a lost index. It would take one that a repair had filled for another log's.
 
     Raises:
-        Unavailable: it was still running after `patience_s`.
+        Unavailable: the index was still incomplete after `patience_s`.
     """
-    deadline = time.monotonic() + patience_s
-    while (rebuild := await last_rebuild(store)) is not None and rebuild.phase != "done":
+    gate, deadline = RebuildGate(parts.store), time.monotonic() + patience_s
+    wanted = {ledger.COLLECTION, parts.generation.heads, parts.generation.chunks}
+    while True:
+        await gate.look()
+        trouble = gate.trouble or (None if wanted <= set(await parts.store.collections()) else LOST)
+        running = gate.rebuild is not None and gate.rebuild.phase != "done"
+        if trouble is None or not (running or if_lost):
+            return
         if time.monotonic() > deadline:
-            raise Unavailable(rebuild.sentence, CODE)
+            raise Unavailable(trouble, CODE)
         await asyncio.sleep(_LOOK_S)
 
 
@@ -157,13 +167,13 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         registry = await registered(store, log)
         chosen: Registered | None = None
         if registry is None:
-            embedder, address = await embedders.get(settings.embedder), settings.embedder
+            embedder = await embedders.get(settings.embedder)
             generation = wanted_generation(settings, CHUNKER, embedder.model)
         elif of in (None, registry.serving):
-            embedder, address = await model_in_force(registry.current, settings, embedders)
+            embedder, _ = await model_in_force(registry.current, settings, embedders)
             generation = registry.current.generation
         elif (chosen := registry.find(of)) is not None:
-            embedder, address, generation = await model_of(chosen, embedders), chosen.embedder, chosen.generation
+            embedder, generation = await model_of(chosen, embedders), chosen.generation
         else:
             raise ConfigurationError(f"the index has no generation {of}; `sluice reindex status` lists them")
         yield VerifierParts(
@@ -173,7 +183,6 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
             embedder=embedder,
             bm25=current_bm25(),
             generation=generation,
-            address=address,
             as_of=None if chosen is None else chosen.as_of,
         )
 

@@ -23,10 +23,7 @@ from shared.log.publish import publish
 from shared.log.read import Span, records
 from shared.settings import ConfigurationError
 from shared.state import ledger
-from shared.state.generations import first_registry, serving
-from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
-from shared.state.registry_copy import registered
 from shared.store import Filter, Ids, Match, Payload, Point
 from shared.topics import EXTRACTED, SUBMITTED
 
@@ -74,7 +71,6 @@ class Repair:
         await broker.start()
         try:
             doing = _Doing(self._parts, self._ledger, partial(publish, broker), dry_run=dry_run)
-            await doing.prepare()
             await self._verifier.read_on()
             busy = self._verifier.busy()
             batch: list[SeenDocument] = []
@@ -127,16 +123,6 @@ class _Doing:
 
     def summary(self, *, applied: bool) -> Repaired:
         return msgspec.structs.replace(self._done, left=self.left, applied=applied)
-
-    async def prepare(self) -> None:
-        """Create the collections of an emptied store: without them, the workers would wait for ever."""
-        if self._dry_run:
-            return
-        parts = self._parts
-        registry = await registered(parts.store, parts.log) or first_registry(parts.generation, parts.address)
-        generation = await serving(parts.store, registry)
-        await self._ledger.create()
-        await Index(self._parts.store, generation).create()
 
     async def mend(self, batch: list[SeenDocument]) -> None:
         await asyncio.gather(*(self._mend(seen) for seen in batch))

@@ -49,7 +49,6 @@ class VerifierParts:
     embedder: Embedder
     bm25: Bm25
     generation: Generation
-    address: str = ""  # address of the generation's model
     as_of: AsOf | None = None  # the past moment that the generation shows; None: the present
 
 
