@@ -426,7 +426,7 @@ class Index:
 
     async def tenant_points(self, tenant: str) -> int:
         """Return how many points the tenant has; while a version is replaced, both versions count."""
-        count = await self._store.count(self._chunks, Filter(must=(Match("metadata.tenant", (tenant,)),)))
+        count = await self._store.count(self._chunks, _of_tenant(tenant, Filter()))
         await self.whole()
         return count
 
@@ -480,12 +480,7 @@ class Index:
             while missing:
                 page = await self._store.scroll(
                     self._chunks,
-                    Filter(
-                        must=(
-                            Match("metadata.tenant", (tenant,)),
-                            Match("metadata.embeddedHash", tuple(sorted(missing))),
-                        )
-                    ),
+                    _of_tenant(tenant, Filter(must=(Match("metadata.embeddedHash", tuple(sorted(missing))),))),
                     after=after,
                     vectors=True,
                     fields=(
@@ -532,16 +527,8 @@ class Index:
 
         So `where` should only use fields that are equal in all chunks of a document.
         """
-        first = (Match("metadata.tenant", (tenant,)), Match("metadata.chunkOrder", (0,)))
-        scoped = Filter(must=(*first, *where.must), must_not=where.must_not)
-        fields = ("metadata.documentId", "metadata.version")
-        page = await self._store.scroll(self._chunks, scoped, limit=limit, after=after, fields=fields)
-        await self.whole()
-        found = [
-            (point.payload["metadata"]["documentId"], point.payload["metadata"]["version"]) for point in page.points
-        ]
-        heads = await self.heads([name for name, _ in found])
-        return [name for name, version in found if name in heads and heads[name].version == version], page.after
+        found, following = await self.metadata_page(tenant, where, fields=(), firsts=True, after=after, limit=limit)
+        return [document_id for document_id, _ in found], following
 
     async def head_values(self, tenant: str, field: str, where: Filter) -> dict[str, int]:
         """Return the number of the tenant's documents for each value of `source` or `tags`; `where` is on heads."""
@@ -562,15 +549,14 @@ class Index:
         With `firsts`, only the first chunk of each document is read.
         """
         first = (Match("metadata.chunkOrder", (0,)),) if firsts else ()
-        scoped = Filter(must=(Match("metadata.tenant", (tenant,)), *first, *where.must), must_not=where.must_not)
+        scoped = _of_tenant(tenant, Filter(must=(*first, *where.must), must_not=where.must_not))
         wanted = tuple(f"metadata.{name}" for name in dict.fromkeys(("documentId", "version", *fields)))
         page = await self._store.scroll(self._chunks, scoped, limit=limit, after=after, fields=wanted)
         await self.whole()
         found: list[Payload] = [point.payload["metadata"] for point in page.points]
         versions = await self._versions(list({each["documentId"] for each in found}))
-        return [
-            (each["documentId"], each) for each in found if versions.get(each["documentId"]) == each["version"]
-        ], page.after
+        current = [each for each in found if versions.get(each["documentId"]) == each["version"]]
+        return [(each["documentId"], each) for each in current], page.after
 
     async def _versions(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the answering version of each document that has one."""
@@ -579,26 +565,18 @@ class Index:
 
     async def titled_page(self, tenant: str, *, after: str, limit: int) -> list[Payload]:
         """Return titles and headings of the tenant's next chunks by id, without those that aren't current."""
-        where = Filter(must=(Match("metadata.tenant", (tenant,)),))
-        fields = tuple(f"metadata.{name}" for name in ("title", "sectionTitle", "documentId", "version"))
-        page = await self._store.scroll(self._chunks, where, limit=limit, after=after, fields=fields)
-        found: list[Payload] = [point.payload["metadata"] for point in page.points]
-        heads = await self.heads([each["documentId"] for each in found])
-        return [
-            each
-            for each in found
-            if each["documentId"] in heads and heads[each["documentId"]].version == each["version"]
-        ]
+        fields = ("title", "sectionTitle")
+        found, _ = await self.metadata_page(tenant, Filter(), fields=fields, firsts=False, after=after, limit=limit)
+        return [metadata for _, metadata in found]
 
     async def stands_elsewhere(self, tenant: str, document_id: str, chunk_hash: str) -> bool:
         """Return whether another document of the tenant has a chunk with this hash."""
-        same = (Match("metadata.tenant", (tenant,)), Match("metadata.chunkHash", (chunk_hash,)))
-        other = Filter(must=same, must_not=(Match("metadata.documentId", (document_id,)),))
-        return await self._store.count(self._chunks, other) > 0
+        same, own = Match("metadata.chunkHash", (chunk_hash,)), Match("metadata.documentId", (document_id,))
+        return await self._store.count(self._chunks, _of_tenant(tenant, Filter(must=(same,), must_not=(own,)))) > 0
 
     async def has_field(self, tenant: str, field: str) -> bool:
         """Return whether some point of the tenant has the (dotted) payload field."""
-        where = Filter(must=(Match("metadata.tenant", (tenant,)), Present(field)))
+        where = _of_tenant(tenant, Filter(must=(Present(field),)))
         return bool((await self._store.scroll(self._chunks, where, limit=1, fields=())).points)
 
     @property

@@ -99,6 +99,19 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     sparse: Sparse | None = None
 
 
+def stored_point(record: Any) -> Point:
+    """Return the point of a record of Qdrant's client, or of its engine, with the vectors that the record includes."""
+    # Where the only vector is the unnamed one, it may come without its empty name.
+    named = record.vector if isinstance(record.vector, dict) else {} if record.vector is None else {"": record.vector}
+    dense, sparse = named.get(""), named.get("bm25")
+    return Point(
+        id=str(record.id),
+        payload=record.payload or {},
+        dense=None if dense is None else np.array(dense, dtype=np.float32),
+        sparse=None if sparse is None else Sparse(sparse.indices, sparse.values),
+    )
+
+
 class PointPage(msgspec.Struct, frozen=True):
     """A page of a scroll; `after` is the next call's cursor, None at the end."""
 

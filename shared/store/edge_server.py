@@ -266,7 +266,7 @@ async def _serve(  # noqa: PLR0917 - of `main` alone
     keepers = [
         asyncio.create_task(server.keep(parent, upkeep_every_s)),
         asyncio.create_task(server.sync()),
-        asyncio.create_task(server.rewrite(Rewriter(engine, folder, tell, builder=builder), upkeep_every_s)),
+        asyncio.create_task(server.rewrite(Rewriter(engine, folder, tell, builder), upkeep_every_s)),
     ]
     sys.stdout.write("ready\n")
     sys.stdout.flush()

@@ -21,7 +21,6 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
-import numpy as np
 import qdrant_edge as qdrant
 
 from shared.store import (
@@ -41,7 +40,7 @@ from shared.store import (
     Present,
     Range,
     Scalar,
-    Sparse,
+    stored_point,
     wire,
 )
 from shared.store.checks import is_id, json_path, value_at
@@ -116,7 +115,7 @@ class Copy(msgspec.Struct, eq=False):
     building: Callable[[], None] | None = None  # stops the build of its index, for which the shard is closed
 
 
-class _Collection:
+class Collection:
     """An open shard and our own data about it."""
 
     def __init__(self, folder: Path, description: _Description) -> None:
@@ -173,21 +172,29 @@ class _Collection:
         if self.copy is not None:
             self.copy.touched.update(ids)
 
-    def begin_copy(self, fields: Iterable[tuple[str, Any]]) -> None:
-        """Create an empty shard like this one, with payload indexes of `fields`; an unfinished copy is dropped."""
+    @property
+    def copying(self) -> bool:
+        """Return whether a copy makes progress."""
+        return self.copy is not None and time.monotonic() - self.copy.at < _ABANDONED_S
+
+    def begin_copy(self) -> Copy:
+        """Create and return an empty shard like this one, with its payload indexes; an unfinished copy is dropped."""
         self.drop_copy()
+        schemas = {field: found.params or found.data_type for field, found in self.shard.info().payload_schema.items()}
+        schemas |= {json_path(field): _schema(kind, self.description) for field, kind in self.indexes.items()}
         name = f"shard-{uuid4().hex}"
         (self.folder / name).mkdir()
         shard = qdrant.EdgeShard.create(str(self.folder / name), _config(self.description))
-        for field, schema in fields:
+        for field, schema in sorted(schemas.items()):
             shard.update(_update.create_field_index(field, schema))
         self.copy = Copy(name, shard, set(), at=time.monotonic())
+        return self.copy
 
-    def copy_some(self, after: str | None, limit: int) -> str | None:
-        """Copy the points after `after`, in id order; return the id to continue at, None when all are copied."""
+    def copy_some(self, limit: int) -> str | None:
+        """Copy some more points, in id order; return the id to continue at, None when all are copied."""
         assert self.copy is not None
         records, following = self.shard.scroll(
-            qdrant.ScrollRequest(offset=after, limit=limit, with_payload=True, with_vector=True)
+            qdrant.ScrollRequest(offset=self.copy.after, limit=limit, with_payload=True, with_vector=True)
         )
         _copy_points(self.copy.shard, records, self.description)
         self.copy.after = None if following is None else str(following)
@@ -238,10 +245,10 @@ class _Collection:
     def begin_index(self, stop: Callable[[], None]) -> Path:
         """Close the copy, so that another process can build its index, and return its folder."""
         assert self.copy is not None
-        self.copy.shard.flush()
+        folder = self.flush_copy()
         self.copy.shard.close()
         self.copy.building = stop
-        return self.folder / self.copy.name
+        return folder
 
     def end_index(self) -> None:
         """Open the copy again."""
@@ -252,7 +259,14 @@ class _Collection:
         if left := _growing(self.folder / self.copy.name):
             raise Unserved(f"the engine left {left} points of {self.folder.name!r} without an index")
 
+    def flush_copy(self) -> Path:
+        """Return the copy's folder, once the engine has handed all of it to the operating system."""
+        assert self.copy is not None
+        self.copy.shard.flush()
+        return self.folder / self.copy.name
+
     def drop_copy(self) -> None:
+        """Delete the copy, if there is one."""
         if self.copy is not None:
             if self.copy.building is not None:
                 self.copy.building()
@@ -285,6 +299,12 @@ class _Collection:
         They are in the segments that take new points; dead ones are counted, too.
         """
         return 0 if self.description.size is None else _growing(self.folder / self.description.shard)
+
+    @property
+    def vectors(self) -> VectorFormat | None:
+        """Return the format of the dense vectors; None if there are none."""
+        described = self.description
+        return None if described.size is None else VectorFormat(described.size, described.half, described.sparse)
 
     def ids(self, where: Filter) -> list[str]:
         return [str(record.id) for record in self._all(self.filter(where), payload=False)]
@@ -362,7 +382,7 @@ class Engine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / wire.COLLECTIONS
         self._making = folder / "making"
-        self._open: dict[str, _Collection] = {}
+        self._open: dict[str, Collection] = {}
         self.written = 0  # writes since the start, by which the rewriter detects idle times
 
     def load(self, loaded: Callable[[str, float], None]) -> None:
@@ -393,7 +413,7 @@ class Engine:
     def _load(self, name: str) -> None:
         folder = self._folder / name
         description = msgspec.json.decode((folder / _DESCRIPTION).read_bytes(), type=_Description)
-        collection = self._open[name] = _Collection(folder, description)
+        collection = self._open[name] = Collection(folder, description)
         collection.clear()
 
     def answer(self, request: wire.AnyRequest) -> Any:
@@ -433,14 +453,14 @@ class Engine:
                 return self._change(request.name, request.where, _update.set_payload, request.payload)
             case wire.Retrieve():
                 ids: list[Any] = [identifier for identifier in request.ids if is_id(identifier)]
-                found = self._at(request.name).shard.retrieve(ids, _shown(request.fields), request.vectors)
-                return _points(found, request.vectors)
+                found = self.at(request.name).shard.retrieve(ids, _shown(request.fields), request.vectors)
+                return list(map(stored_point, found))
             case wire.Scroll():
                 return self._scroll(request)
             case wire.Ordered():
                 return self._ordered(request)
             case wire.Count():
-                at = self._at(request.name)
+                at = self.at(request.name)
                 return at.shard.count(qdrant.CountRequest(exact=True, filter=at.filter(request.where)))
             case wire.Facet():
                 return self._facet(request)
@@ -486,62 +506,6 @@ class Engine:
         """Return the size of each collection as of the last flush, in the order of their names."""
         return [self._open[name].size() for name in sorted(self._open)]
 
-    def unindexed(self, name: str) -> int:
-        """Return how many of the collection's vectors aren't in its index, as of the last flush."""
-        return self._at(name).unindexed()
-
-    def vectors(self, name: str) -> VectorFormat | None:
-        """Return the format of the collection's vectors; None if it has no dense ones."""
-        description = self._at(name).description
-        if description.size is None:
-            return None
-        return VectorFormat(description.size, half=description.half, sparse=description.sparse)
-
-    def begin_copy(self, name: str) -> Copy | None:
-        """Return a new, empty copy of the collection; None while another copy makes progress."""
-        collection = self._at(name)
-        if collection.copy is not None and time.monotonic() - collection.copy.at < _ABANDONED_S:
-            return None
-        self._begin_copy(collection)
-        return collection.copy
-
-    def copies(self, name: str, copy: Copy) -> bool:
-        """Return whether `copy` is still the copy that will replace the collection."""
-        return name in self._open and self._open[name].copy is copy
-
-    def copy_some(self, name: str, limit: int) -> bool:
-        """Copy at most `limit` more points; return whether there may be more."""
-        collection = self._at(name)
-        assert collection.copy is not None
-        return collection.copy_some(collection.copy.after, limit) is not None
-
-    def copy_touched(self, name: str, limit: int) -> int:
-        """Copy again at most `limit` points written since they were copied; return how many are left."""
-        return self._at(name).copy_touched(limit)
-
-    def begin_index(self, name: str, stop: Callable[[], None]) -> Path:
-        """Close the copy and return its folder, for a process that builds its index; `stop` must end that process."""
-        return self._at(name).begin_index(stop)
-
-    def end_index(self, name: str) -> None:
-        """Open the copy again, with its index."""
-        self._at(name).end_index()
-
-    def flush_copy(self, name: str) -> Path:
-        """Return the copy's folder, once the engine has handed all of it to the operating system."""
-        collection = self._at(name)
-        assert collection.copy is not None
-        collection.copy.shard.flush()
-        return collection.folder / collection.copy.name
-
-    def finish_copy(self, name: str) -> None:
-        """Replace the collection by its copy."""
-        self._at(name).finish_copy()
-
-    def drop_copy(self, name: str) -> None:
-        """Drop the copy."""
-        self._at(name).drop_copy()
-
     def close(self) -> None:
         """Flush and close every shard."""
         self.flush()
@@ -550,7 +514,8 @@ class Engine:
             collection.shard.close()
         self._open.clear()
 
-    def _at(self, name: str) -> _Collection:
+    def at(self, name: str) -> Collection:
+        """Return the collection. Raises NoCollection."""
         try:
             return self._open[name]
         except KeyError:
@@ -600,7 +565,7 @@ class Engine:
         shutil.rmtree(gone)
 
     def _upsert(self, request: wire.Upsert) -> None:
-        collection = self._at(request.name)
+        collection = self.at(request.name)
         description = collection.description
         points = {point.id: _engine_point(point, request.name, description) for point in request.points}
         refused = collection.refused(request, list(points))
@@ -612,8 +577,8 @@ class Engine:
             collection.forget(written)
 
     def _change(self, name: str, where: Filter, operation: Callable[..., Any], *arguments: Any) -> None:
-        """Change the matching points, by their ids: see `_Collection.write`."""
-        collection = self._at(name)
+        """Change the matching points, by their ids: see `Collection.write`."""
+        collection = self.at(name)
         matching = collection.ids(where)
         collection.touch(matching)
         for at in range(0, len(matching), _CHANGED):
@@ -622,30 +587,20 @@ class Engine:
         collection.forget(matching)
 
     def _rewrite(self, request: wire.Rewrite) -> str | None:
-        collection = self._at(request.name)
+        collection = self.at(request.name)
         if request.after is None:
-            self._begin_copy(collection)
+            collection.begin_copy()
         elif collection.copy is None or collection.copy.after != request.after:
             raise Unserved(
                 f"the rewrite of {request.name!r} was abandoned: the store or another rewrite was started since"
             )
-        after = collection.copy_some(request.after, request.limit)
+        after = collection.copy_some(request.limit)
         if after is None:
             collection.finish_copy()
         return after
 
-    @staticmethod
-    def _begin_copy(collection: _Collection) -> None:
-        schemas = {
-            field: found.params or found.data_type for field, found in collection.shard.info().payload_schema.items()
-        }
-        schemas |= {
-            json_path(field): _schema(kind, collection.description) for field, kind in collection.indexes.items()
-        }
-        collection.begin_copy(sorted(schemas.items()))
-
     def _scroll(self, request: wire.Scroll) -> PointPage:
-        collection = self._at(request.name)
+        collection = self.at(request.name)
         records, after = collection.shard.scroll(
             qdrant.ScrollRequest(
                 offset=request.after,
@@ -655,11 +610,11 @@ class Engine:
                 with_vector=request.vectors,
             )
         )
-        return PointPage(_points(records, request.vectors), None if after is None else str(after))
+        return PointPage(list(map(stored_point, records)), None if after is None else str(after))
 
     def _ordered(self, request: wire.Ordered) -> list[Point]:
         direction = qdrant.Direction.Desc if request.descending else qdrant.Direction.Asc
-        collection = self._at(request.name)
+        collection = self.at(request.name)
         records, _ = collection.shard.scroll(
             qdrant.ScrollRequest(
                 limit=request.limit,
@@ -669,18 +624,18 @@ class Engine:
                 order_by=qdrant.OrderBy(json_path(request.by), direction, request.start),
             )
         )
-        return _points(records, vectors=False)
+        return list(map(stored_point, records))
 
     def _facet(self, request: wire.Facet) -> dict[str, int]:
-        collection = self._at(request.name)
+        collection = self.at(request.name)
         facet = qdrant.FacetRequest(
             json_path(request.field), request.limit, exact=True, filter=collection.filter(request.where)
         )
         return {str(hit.value): hit.count for hit in collection.shard.facet(facet)}
 
     def _search(self, request: wire.Search) -> wire.SearchFound:
-        collection = self._at(request.name)
-        heads = self._at(request.heads.collection)
+        collection = self.at(request.name)
+        heads = self.at(request.heads.collection)
         where = collection.filter(request.where)
         queries = [_query(leg, request.name, collection.description) for leg in request.legs]
         current = _CurrentPoints(collection, request.heads, heads)
@@ -719,7 +674,7 @@ class Engine:
 class _CurrentPoints:
     """The points of one search that are current by their heads. Their payloads are read once, however many legs."""
 
-    def __init__(self, chunks: _Collection, fields: Heads, heads: _Collection) -> None:
+    def __init__(self, chunks: Collection, fields: Heads, heads: Collection) -> None:
         self._shard, self._cache, self._files = chunks.shard, chunks.payloads, chunks.payload_files
         self._document, self._version = fields.document.split("."), fields.version.split(".")
         if chunks.payload_fields != (fields.document, fields.version):
@@ -930,25 +885,8 @@ def _dense(vector: Any, owner: str, name: str, description: _Description) -> Any
 
 def _copy_points(shard: Any, records: Sequence[Any], description: _Description) -> None:
     if records:
-        points = [_engine_point(point, "copied", description) for point in _points(records, vectors=True)]
+        points = [_engine_point(point, "copied", description) for point in map(stored_point, records)]
         shard.update(_update.upsert_points(points))
-
-
-def _points(records: Iterable[Any], vectors: bool) -> list[Point]:
-    return [_point(record, vectors) for record in records]
-
-
-def _point(record: Any, vectors: bool) -> Point:
-    stored = (record.vector or {}) if vectors else {}
-    # A shard whose only vector is unnamed returns it without the empty name.
-    named = stored if isinstance(stored, dict) else {DENSE: stored}
-    dense, sparse = named.get(DENSE), named.get(SPARSE)
-    return Point(
-        id=str(record.id),
-        payload=record.payload or {},
-        dense=None if dense is None else np.array(dense, dtype=np.float32),
-        sparse=None if sparse is None else Sparse(sparse.indices, sparse.values),
-    )
 
 
 def _has_flags(condition: Condition) -> bool:

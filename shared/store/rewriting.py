@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from shared.store import CollectionSize
-from shared.store.engine import Broken, Copy, Engine, NoCollection, sync_tree
-from shared.store.index_builder import VectorFormat
+from shared.store.engine import Broken, Collection, Copy, Engine, NoCollection, sync_tree
+from shared.store.index_builder import IndexBuilder, VectorFormat
 
 SMALL: Final = 2000  # dead points that never justify a rewrite
 BURST: Final = 20.0  # points written a second: more than this is a burst
@@ -41,22 +41,6 @@ def is_index_due(size: CollectionSize, unindexed: int, least: int = INDEXED_FROM
     return unindexed >= least and unindexed * _OUTGROWN >= size.live
 
 
-class Build(Protocol):
-    """Builds the vector index of a closed shard in another process."""
-
-    def begin(self, shard: Path, vectors: VectorFormat) -> None:
-        """Start the build. Raises an exception that says why it can't start."""
-        ...
-
-    def wait(self) -> None:
-        """Return when the index is built. Runs in a thread. Raises an exception that says why the build failed."""
-        ...
-
-    def stop(self) -> None:
-        """Stop a running build, and return when it has ended."""
-        ...
-
-
 @dataclass
 class Rewriter:
     """Rewrites one collection at a time, slice by slice, between the requests that the engine answers.
@@ -67,8 +51,8 @@ class Rewriter:
     engine: Engine
     folder: Path
     tell: Callable[..., None]  # event, **fields: logs it in the process that runs the engine
+    builder: IndexBuilder
     _: KW_ONLY
-    builder: Build | None = None
     small: int = SMALL
     indexed_from: int = INDEXED_FROM
     clock: Callable[[], float] = time.monotonic
@@ -99,17 +83,14 @@ class Rewriter:
                 await self._rewrite(size)
 
     def _is_index_due(self, size: CollectionSize) -> bool:
-        if self.builder is None:
-            return False
-        return is_index_due(size, self.engine.unindexed(size.name), self.indexed_from)
+        return is_index_due(size, self.engine.at(size.name).unindexed(), self.indexed_from)
 
-    def _gets_index(self, size: CollectionSize) -> bool:
-        return (
-            self.builder is not None and self.engine.vectors(size.name) is not None and (size.live >= self.indexed_from)
-        )
+    def _index_format(self, size: CollectionSize) -> VectorFormat | None:
+        """Return the format of the vectors of which the rewritten collection gets an index; None: it gets none."""
+        return self.engine.at(size.name).vectors if size.live >= self.indexed_from else None
 
     def _has_room(self, size: CollectionSize) -> bool:
-        room = ROOM_INDEXED if self._gets_index(size) else ROOM
+        room = ROOM_INDEXED if self._index_format(size) else ROOM
         free, needed = self.free(self.folder), int(room * size.disk_bytes)
         if free >= needed:
             self._told.discard(size.name)
@@ -123,16 +104,16 @@ class Rewriter:
         name = size.name
         began = self.clock()
         try:
-            copy = self.engine.begin_copy(name)
-            if copy is None or not await self._copied(size, copy):
+            collection = self.engine.at(name)
+            if collection.copying or not await self._copied(size, collection, collection.begin_copy()):
                 return
-            self.engine.finish_copy(name)
+            collection.finish_copy()
         except NoCollection:  # dropped meanwhile
             return
         except (Broken, asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - a full disk; or a Rust panic, whose PanicException is no Exception
-            self.engine.drop_copy(name)
+            collection.drop_copy()
             self._not_before[name] = self.clock() + PATIENCE_S
             self.tell("store_rewrite_failed", collection=name, reason=str(error))
             return
@@ -140,42 +121,39 @@ class Rewriter:
         seconds = round(self.clock() - began, 1)
         self.tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
 
-    async def _copied(self, size: CollectionSize, copy: Copy) -> bool:
+    async def _copied(self, size: CollectionSize, collection: Collection, copy: Copy) -> bool:
         """Return whether all but a few points are copied and on the disk; False: the copy was given up."""
-        name = size.name
-        while await self._slice(lambda: self.engine.copy_some(name, _SLICE)):
-            if not self.engine.copies(name, copy):
+        while await self._slice(lambda: collection.copy_some(_SLICE) is not None):
+            if collection.copy is not copy:
                 return False
-        # Bring most of it to the disk beside the engine; the last step then has little left to sync.
-        if not self.engine.copies(name, copy):
+        if collection.copy is not copy:
             return False
-        if self.builder is not None and self._gets_index(size):
-            if not await self._indexed(self.builder, name, copy):
+        if (vectors := self._index_format(size)) is not None:
+            if not await self._indexed(collection, copy, vectors):
                 return False
         else:
-            await asyncio.to_thread(sync_tree, self.engine.flush_copy(name))
+            # Bring most of it to the disk beside the engine; the last step then has little left to sync.
+            await asyncio.to_thread(sync_tree, collection.flush_copy())
         for _ in range(_LONGEST_CHASE):
-            if not self.engine.copies(name, copy):
+            if collection.copy is not copy:
                 return False
-            if await self._slice(lambda: self.engine.copy_touched(name, _SLICE) > _CAUGHT_UP) is False:
+            if not await self._slice(lambda: collection.copy_touched(_SLICE) > _CAUGHT_UP):
                 break
-        return self.engine.copies(name, copy)
+        return collection.copy is copy
 
-    async def _indexed(self, builder: Build, name: str, copy: Copy) -> bool:
+    async def _indexed(self, collection: Collection, copy: Copy, vectors: VectorFormat) -> bool:
         """Return whether the copy has its index and is on the disk; False: the copy was given up."""
-        vectors = self.engine.vectors(name)
-        assert vectors is not None
-        shard = self.engine.begin_index(name, builder.stop)
-        builder.begin(shard, vectors)
-        building = asyncio.create_task(asyncio.to_thread(_built, builder, shard))
+        shard = collection.begin_index(self.builder.stop)
+        self.builder.begin(shard, vectors)
+        building = asyncio.create_task(asyncio.to_thread(_built, self.builder, shard))
         while not (await asyncio.wait([building], timeout=_ALIVE_S))[0]:
             copy.at = time.monotonic()  # it makes progress, so nobody may take it for abandoned
-        if not self.engine.copies(name, copy):
+        if collection.copy is not copy:
             with suppress(Exception):
                 building.result()
             return False
         building.result()
-        self.engine.end_index(name)
+        collection.end_index()
         return True
 
     async def _slice(self, work: Callable[[], bool]) -> bool:
@@ -185,6 +163,6 @@ class Rewriter:
         return more
 
 
-def _built(builder: Build, shard: Path) -> None:
+def _built(builder: IndexBuilder, shard: Path) -> None:
     builder.wait()
     sync_tree(shard)

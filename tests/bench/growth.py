@@ -97,7 +97,7 @@ async def _build_index(folder: Path) -> None:
     try:
         engine.load(lambda _name, _seconds: None)
         engine.flush()
-        await Rewriter(engine, folder, tell, builder=builder, pause=_no_rest).look()
+        await Rewriter(engine, folder, tell, builder, pause=_no_rest).look()
         engine.close()
     finally:
         builder.close()

@@ -70,10 +70,9 @@ READS = {
     "LocalStore": {"sizes"},
     "Blobs": {"get", "stored"},
 }  # fmt: skip
-# Protocols that write nothing, or only through one of the ports above; or, as `Build`, only a copy that is put in place
-# by the store's child (tests/unit/shared/store/test_rewriting.py).
+# Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
-    "Announce", "Answers", "Build", "Embedder", "EmbeddingServer", "Fetch", "Framing",
+    "Announce", "Answers", "Embedder", "EmbeddingServer", "Fetch", "Framing",
     "Publish", "ReadFile", "Reranker",
     "Scored", "Scorer", "TokenCounter",
 }  # fmt: skip

@@ -445,8 +445,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a rewrite of the store's own that goes before the operator's",
         "shared/store/engine.py",
-        "if collection.copy is not None and time.monotonic() - collection.copy.at < _ABANDONED_S:",
-        "if False:",
+        "return self.copy is not None and time.monotonic() - self.copy.at < _ABANDONED_S",
+        "return False",
         "tests/unit/shared/store/test_rewriting.py::test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_the_operator_goes_first",
     ),
     _mutant(

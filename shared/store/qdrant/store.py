@@ -18,7 +18,19 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Filter, Heads, Ids, IndexKind, Leg, Payload, Point, PointPage, StoreHit
+from shared.store import (
+    EVERYTHING,
+    Filter,
+    Heads,
+    Ids,
+    IndexKind,
+    Leg,
+    Payload,
+    Point,
+    PointPage,
+    StoreHit,
+    stored_point,
+)
 from shared.store.checks import (
     check_after,
     check_legs,
@@ -36,7 +48,6 @@ from shared.store.qdrant.connect import make_client, open_grpc, warn_of_version
 from shared.store.qdrant.errors import NO_ACCESS, VENDOR, ours, status, too_large
 from shared.store.qdrant.translate import (
     SPARSE,
-    our_point,
     payload_selector,
     query_request,
     schema,
@@ -245,7 +256,7 @@ class QdrantStore:
         for at in range(0, len(wanted), _READ_SLICE):
             some = wanted[at : at + _READ_SLICE]
             records = await self._ask(self._client.retrieve(full, some, payload, vectors, consistency=consistency))
-            found += [our_point(record) for record in records]
+            found += [stored_point(record) for record in records]
         return found
 
     async def scroll(
@@ -269,7 +280,7 @@ class QdrantStore:
                 consistency=(await self._shape(name)).consistency,
             )
         )
-        return PointPage([our_point(record) for record in records], None if following is None else str(following))
+        return PointPage([stored_point(record) for record in records], None if following is None else str(following))
 
     async def ordered(
         self,
@@ -291,7 +302,7 @@ class QdrantStore:
                 consistency=(await self._shape(name)).consistency,
             )
         )
-        return [our_point(record) for record in records]
+        return [stored_point(record) for record in records]
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
         result = await self._ask(self._client.count(self._full(name), server_filter(where), exact=True))

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
 from qdrant_client import models
 
-from shared.store import Condition, Filter, IndexKind, Leg, Match, Period, Point, Prefix, Present, Range, Scalar, Sparse
+from shared.store import Condition, Filter, IndexKind, Leg, Match, Period, Point, Prefix, Present, Range, Scalar
 from shared.store.checks import is_id, json_path
 
 DENSE: Final = ""
@@ -48,19 +47,6 @@ def server_point(point: Point) -> models.PointStruct:
     if point.sparse is not None:
         vectors[SPARSE] = models.SparseVector(indices=point.sparse.indices, values=point.sparse.values)
     return models.PointStruct(id=point.id, vector=vectors, payload=point.payload)
-
-
-def our_point(record: models.Record) -> Point:
-    """Return the server's point in our form, with the vectors that it includes."""
-    stored = record.vector
-    named: dict[str, Any] = stored if isinstance(stored, dict) else {} if stored is None else {DENSE: stored}
-    dense, sparse = named.get(DENSE), named.get(SPARSE)
-    return Point(
-        id=str(record.id),
-        payload=record.payload or {},
-        dense=None if dense is None else np.array(dense, dtype=np.float32),
-        sparse=None if sparse is None else Sparse(sparse.indices, sparse.values),
-    )
 
 
 def server_filter(where: Filter) -> models.Filter:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
-from shared.store import Filter, Leg, Match, Point, Present, Sparse
-from shared.store.qdrant.translate import our_point, payload_selector, query_request, server_filter, server_point
+from shared.store import Filter, Leg, Match, Point, Present, Sparse, stored_point
+from shared.store.qdrant.translate import payload_selector, query_request, server_filter, server_point
 
 ID = "0f8fad5b-d9cb-569f-a165-70867728950e"
 
@@ -14,7 +14,7 @@ def test_a_point_survives_the_way_there_and_back() -> None:
     point = Point(id=ID, payload={"a": 1}, dense=np.array([1, 0], np.float32), sparse=Sparse([3], [0.5]))
     sent = server_point(point)
 
-    back = our_point(models.Record(id=ID, payload=sent.payload, vector=cast("Any", sent.vector)))
+    back = stored_point(models.Record(id=ID, payload=sent.payload, vector=cast("Any", sent.vector)))
 
     assert (back.id, back.payload, back.sparse) == (ID, {"a": 1}, Sparse([3], [0.5]))
     assert back.dense is not None
