@@ -56,7 +56,7 @@ READS = {
     },
     "Producer": {"start", "stop", "flush", "partitions_for"},
     "Consumer": {
-        "subscribe", "assign", "start", "stop", "getone", "getmany", "assignment", "pause",
+        "subscribe", "assign", "start", "stop", "getmany", "assignment", "pause",
         "resume", "paused", "position", "seek", "committed", "committed_metadata",
         "beginning_offsets", "end_offsets", "offsets_for_times",
     },

@@ -91,7 +91,8 @@ class KafkaLog:
 
     `patience_s` is how long `start` and other requests wait for a broker, `delivery_s` how long a send may take. A
     group's members learn within `heartbeat_ms` that another one joined or left, and all clients learn within
-    `metadata_age_ms` of added partitions.
+    `metadata_age_ms` of added partitions. What asks the cluster raises LogUnavailable if no broker answers, if it
+    refuses, or if there is no such topic.
     """
 
     address: KafkaAddress
@@ -106,12 +107,7 @@ class KafkaLog:
         self._admin: AIOKafkaAdminClient | None = None
         self._reader: AIOKafkaConsumer | None = None  # of offsets only
         self._limits: dict[str, int] = {}
-        self._moves = 0
-
-    @property
-    def moves(self) -> int:
-        """Return how many moves from log to log have brought the records here."""
-        return self._moves
+        self.moves = 0  # from log to log, which have brought the records here
 
     async def start(self) -> None:
         """Connect to the cluster.
@@ -131,7 +127,7 @@ class KafkaLog:
         try:
             await self._persist(admin.start)
             await self._persist(reader.start)
-            self._moves = moves_of(await self._persist(admin.list_topics))
+            self.moves = moves_of(await self._persist(admin.list_topics))
         except BaseException:
             await reader.stop()
             await admin.close()
@@ -161,7 +157,7 @@ class KafkaLog:
                 "group_id": group_id,
                 "group_instance_id": static,
                 "heartbeat_interval_ms": self.heartbeat_ms,
-                "moves": self._moves,
+                "moves": self.moves,
             }
         )
 
@@ -182,11 +178,7 @@ class KafkaLog:
         )
 
     async def ping(self) -> dict[str, Any]:
-        """Return the cluster's description of itself.
-
-        Raises:
-            LogUnavailable: no broker answers.
-        """
+        """Return the cluster's description of itself."""
         described: dict[str, Any] = await self._ask(lambda admin: admin.describe_cluster(), patience_s=0)
         return described
 
@@ -197,7 +189,6 @@ class KafkaLog:
 
         Raises:
             ConfigurationError: existing topics are unfit; the sentence says how each differs. No topic was created.
-            LogUnavailable: no broker answers, or it refuses.
         """
         wanted = {topic.name: topic for topic in topics}
         inspections = await self.inspect_topics(wanted.values())
@@ -217,11 +208,7 @@ class KafkaLog:
                 raise LogUnavailable(f"Kafka didn't delete the topic {name}: {for_code(code).__name__}")
 
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
-        """Return each topic as it is on this log, in the order given; nothing is created or changed.
-
-        Raises:
-            LogUnavailable: no broker answers, or it refuses.
-        """
+        """Return each topic as it is on this log, in the order given; nothing is created or changed."""
         wanted = tuple(topics)
         return self._inspections(wanted, await self._found([topic.name for topic in wanted]))
 
@@ -233,11 +220,7 @@ class KafkaLog:
         )
 
     async def retention_ms(self, topic: str) -> int | None:
-        """Return the age in ms at which the topic's records are deleted; None: never.
-
-        Raises:
-            LogUnavailable: no broker answers, or there is no such topic.
-        """
+        """Return the age in ms at which the topic's records are deleted; None: never."""
         return retention_ms((await self._settings([topic]))[topic])
 
     async def _create(self, topics: Iterable[Topic]) -> None:
@@ -302,30 +285,18 @@ class KafkaLog:
     # Offsets
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition, None if it has none.
-
-        Raises:
-            LogUnavailable: no broker answers, or there is no such topic.
-        """
+        """Return the group's committed offset of each partition, None if it has none."""
         tps = await self._partitions(topic)
         found = await self._ask(lambda admin: admin.list_consumer_group_offsets(group_id, partitions=tps))
         return {tp: found[tp].offset if tp in found and found[tp].offset >= 0 else None for tp in tps}
 
     async def groups(self) -> tuple[str, ...]:
-        """Return the names of all consumer groups, sorted.
-
-        Raises:
-            LogUnavailable: no broker answers.
-        """
+        """Return the names of all consumer groups, sorted."""
         found = await self._ask(lambda admin: admin.list_consumer_groups())
         return tuple(sorted(name for name, _ in found))
 
     async def members(self, group_id: str) -> tuple[GroupMember, ...]:
-        """Return the group's consumers, sorted by id.
-
-        Raises:
-            LogUnavailable: no broker answers.
-        """
+        """Return the group's consumers, sorted by id."""
         return await self._ask(lambda admin: groups.members(admin, group_id))
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -333,10 +304,8 @@ class KafkaLog:
 
         Raises:
             Rejected: code `group_busy`, the group has members.
-            LogUnavailable: no broker answers.
         """
-        if found := await self.members(group_id):
-            raise Rejected(f"group {group_id} has {len(found)} members; stop them first", "group_busy")
+        await self._check_idle(group_id)
         tool = self.consumer(group_id=group_id)
         tool.assign([*offsets])
         try:
@@ -354,40 +323,30 @@ class KafkaLog:
 
         Raises:
             Rejected: code `group_busy`, the group has members.
-            LogUnavailable: no broker answers.
         """
-        if found := await self.members(group_id):
-            raise Rejected(f"group {group_id} has {len(found)} members; stop them first", "group_busy")
+        await self._check_idle(group_id)
         await self._ask(lambda admin: groups.drop(admin, group_id))
 
-    async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition; it never decreases.
+    async def _check_idle(self, group_id: str) -> None:
+        if found := await self.members(group_id):
+            raise Rejected(f"group {group_id} has {len(found)} members; stop them first", "group_busy")
 
-        Raises:
-            LogUnavailable: no broker answers, or there is no such topic.
-        """
+    async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition; it never decreases."""
         tps = await self._partitions(topic)
         reader = self._started(self._reader)
         ends: dict[TopicPartition, int] = await self._persist(lambda: reader.end_offsets(tps))
         return ends
 
     async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
-        """Return each partition's first existing offset not older than `time` (ms since 1970), else its end.
-
-        Raises:
-            LogUnavailable: no broker answers, or there is no such topic.
-        """
+        """Return each partition's first existing offset not older than `time` (ms since 1970), else its end."""
         ends = await self.end_offsets(topic)
         reader = self._started(self._reader)
         found = await self._persist(lambda: reader.offsets_for_times(dict.fromkeys(ends, time)))
         return {tp: end if found[tp] is None else found[tp].offset for tp, end in ends.items()}
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return for each partition the offset below which records may be gone. See `shared.log.Log`.
-
-        Raises:
-            LogUnavailable: no broker answers, or there is no such topic.
-        """
+        """Return for each partition the offset below which records may be gone. See `shared.log.Log`."""
         lag = least_lag_ms((await self._settings([topic]))[topic])
         return await self.offsets_since(topic, time_ns() // 1_000_000 - lag)
 

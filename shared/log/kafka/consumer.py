@@ -141,12 +141,6 @@ class Consumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
 
     # Reading
 
-    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """Wait for the next record and return it."""
-        while True:
-            for records in (await self.getmany(*partitions, timeout_ms=60_000, max_records=1)).values():
-                return records[0]
-
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
@@ -50,7 +51,6 @@ class SqliteLog:
         now: Callable[[], int] = wall_clock_ms,
         boot: Callable[[], float] = boot_clock,
     ) -> None:
-        self._connect = connect
         self._upkeep_every_s = upkeep_every_s
         self._upkeep: asyncio.Task[None] | None = None
         self._storage = Storage(path, connect=connect, step=step, now=now, boot=boot)
@@ -199,7 +199,7 @@ class SqliteLog:
 
     async def topic_bytes(self) -> dict[str, int]:
         """Return the bytes of each topic's records: keys, values and headers."""
-        return await asyncio.to_thread(upkeep.topic_bytes, self._storage, self._connect)
+        return await asyncio.to_thread(upkeep.topic_bytes, self._storage)
 
     async def ahead_ms(self) -> int:
         """Return how many ms the newest record's time is ahead of the clock, at least 0."""
@@ -219,7 +219,7 @@ class SqliteLog:
 
     async def reclaimable(self) -> int:
         """Return about how many bytes compaction would free, and what is free within the file."""
-        return await asyncio.to_thread(upkeep.reclaimable, self._storage, self._connect)
+        return await asyncio.to_thread(upkeep.reclaimable, self._storage)
 
     def disk_bytes(self) -> int:
         """Return the bytes of the file and its write-ahead log."""
@@ -239,14 +239,14 @@ class SqliteLog:
 
     async def copy_to(self, path: Path, commits: Commits) -> None:
         """Write the log as of one moment into a new file, with these committed offsets instead of its own."""
-        await asyncio.to_thread(snapshot.copy, self._storage.path, self._connect, path, commits)
+        await asyncio.to_thread(snapshot.copy, self._storage.path, self._storage.connect, path, commits)
 
     async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
         """Return how many records were overwritten, headers included: those for which `instead` returned a replacement.
 
         `instead` is called in a thread, for each record of each topic, except compacted ones without a compaction lag.
         """
-        return await erasing.overwrite(self._storage, self._connect, instead)
+        return await erasing.overwrite(self._storage, instead)
 
     async def forget(self) -> None:
         """Return when the file contains only its current records. It is rewritten, and writers wait meanwhile."""
@@ -277,13 +277,12 @@ _REPLACED = "SELECT partition, max(listed, replaced) FROM listing"
 
 
 class _Found(NamedTuple):
-    id: int
     partitions: int
     cleanup: str
 
 
 def _found(connection: sqlite3.Connection) -> dict[str, _Found]:
-    rows = connection.execute("SELECT name, id, partitions, cleanup FROM topic")
+    rows = connection.execute("SELECT name, partitions, cleanup FROM topic")
     return {name: _Found(*rest) for name, *rest in rows}
 
 
@@ -305,6 +304,16 @@ def _inspection(topic: Topic, found: _Found | None) -> TopicInspection:
     return TopicInspection(topic=topic.name, partitions=found.partitions, differences=tuple(differences))
 
 
+_UPDATE = """
+UPDATE topic SET cleanup = :cleanup, retention_ms = :retention_ms, max_record_bytes = :max_record_bytes,
+    compaction_lag_ms = :compaction_lag_ms WHERE name = :name
+"""
+_INSERT = """
+INSERT INTO topic(name, partitions, cleanup, retention_ms, max_record_bytes, compaction_lag_ms)
+VALUES (:name, :partitions, :cleanup, :retention_ms, :max_record_bytes, :compaction_lag_ms)
+"""
+
+
 def _ensure(transaction: Transaction, topics: Iterable[Topic]) -> None:
     connection = transaction.connection
     found = _found(connection)
@@ -312,31 +321,11 @@ def _ensure(transaction: Transaction, topics: Iterable[Topic]) -> None:
         for sentence in _inspection(topic, found.get(topic.name)).sentences("unfit"):
             raise ConfigurationError(f"{sentence}, and compacted records can't be restored")
     for topic in topics:
+        spec = msgspec.structs.asdict(topic)
         if topic.name in found:
-            connection.execute(
-                "UPDATE topic SET cleanup = ?, retention_ms = ?, max_record_bytes = ?, compaction_lag_ms = ? "
-                "WHERE id = ?",
-                (
-                    topic.cleanup,
-                    topic.retention_ms,
-                    topic.max_record_bytes,
-                    topic.compaction_lag_ms,
-                    found[topic.name].id,
-                ),
-            )
+            connection.execute(_UPDATE, spec)
             continue
-        id_ = connection.execute(
-            "INSERT INTO topic(name, partitions, cleanup, retention_ms, max_record_bytes, compaction_lag_ms) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                topic.name,
-                topic.partitions,
-                topic.cleanup,
-                topic.retention_ms,
-                topic.max_record_bytes,
-                topic.compaction_lag_ms,
-            ),
-        ).lastrowid
+        id_ = connection.execute(_INSERT, spec).lastrowid
         connection.executemany(
             "INSERT INTO partition(topic, number) VALUES (?, ?)", [(id_, number) for number in range(topic.partitions)]
         )

@@ -211,12 +211,6 @@ class Consumer:
 
     # Reading
 
-    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """Wait for the next record and return it."""
-        while True:
-            for records in (await self.getmany(*partitions, timeout_ms=60_000, max_records=1)).values():
-                return records[0]
-
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
@@ -374,10 +368,9 @@ class Consumer:
 
     async def committed_metadata(self, partition: TopicPartition) -> str:
         """Return what was committed beside the group's offset of the partition; empty if nothing was."""
-        key = self._group_id, await partition_id(self._storage, partition)
-        found = "SELECT metadata FROM committed WHERE consumer_group = ? AND partition = ?"
-        row = await self._storage.read(lambda connection: connection.execute(found, key).fetchone())
-        return "" if row is None else row[0]
+        group, id_ = self._group_id or "", await partition_id(self._storage, partition)
+        found = await self._storage.read(lambda connection: groups.committed(connection, group, id_))
+        return "" if found is None else found[1]
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each that may be read."""
@@ -427,9 +420,8 @@ async def committed(storage: Storage, group: str, ids: Sequence[int]) -> list[in
     """Return the group's offset of each partition, None if it has none, all of one moment."""
 
     def query(connection: sqlite3.Connection) -> list[int | None]:
-        found = "SELECT offset FROM committed WHERE consumer_group = ? AND partition = ?"
-        rows = [connection.execute(found, (group, id_)).fetchone() for id_ in ids]
-        return [None if row is None else row[0] for row in rows]
+        found = (groups.committed(connection, group, id_) for id_ in ids)
+        return [None if each is None else each[0] for each in found]
 
     return await storage.read(query)
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +12,7 @@ from aiokafka import TopicPartition
 from shared.log import LogUnavailable, Record, Replacement
 from shared.log.headers import with_position
 from shared.log.sqlite.consumer import record_of
-from shared.log.sqlite.file import Connect, open_reader, unavailable
+from shared.log.sqlite.file import scanning
 from shared.log.sqlite.storage import Storage, Transaction
 
 _SLICE = 200  # rows of one transaction, for which writers wait
@@ -27,7 +27,7 @@ class _Change(NamedTuple):
     offset: int
 
 
-async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Record], Replacement | None]) -> int:
+async def overwrite(storage: Storage, instead: Callable[[Record], Replacement | None]) -> int:
     """Overwrite the records for which `instead` returns a replacement; return how many.
 
     Compacted topics without a compaction lag are left out: the next upkeep deletes what was replaced there.
@@ -39,43 +39,34 @@ async def overwrite(storage: Storage, connect: Connect, instead: Callable[[Recor
             continue
         for number, id_ in enumerate(known.ids):
             tp = TopicPartition(known.spec.name, number)
-            changes = await asyncio.to_thread(_changes, storage, connect, tp, id_, instead)
+            changes = await asyncio.to_thread(_changes, storage, tp, id_, instead)
             for start in range(0, len(changes), _SLICE):
-                await _write(storage, changes[start : start + _SLICE])
+                await storage.submit(partial(_write, storage, changes[start : start + _SLICE]))
             count += len(changes)
     return count
 
 
 def _changes(
-    storage: Storage, connect: Connect, tp: TopicPartition, id_: int, instead: Callable[[Record], Replacement | None]
+    storage: Storage, tp: TopicPartition, id_: int, instead: Callable[[Record], Replacement | None]
 ) -> list[_Change]:
-    # A connection of its own, because the scan of a large partition would delay the readers.
-    try:
-        with closing(open_reader(storage.path, connect)) as connection:
-            rows = connection.execute(
-                "SELECT offset, time, key, headers, value FROM record WHERE partition = ? ORDER BY offset", (id_,)
-            )
-            found = (
-                (offset, instead(with_position(record_of(tp, offset, *rest), storage.moves))) for offset, *rest in rows
-            )
-            return [_change(new, id_, offset) for offset, new in found if new is not None]
-    except sqlite3.Error as error:
-        raise unavailable(storage.path, error) from error
-
-
-def _change(new: Replacement, partition: int, offset: int) -> _Change:
-    headers = msgspec.msgpack.encode([(name, text.encode()) for name, text in new.headers.items()])
-    return _Change(new.key, headers, new.value, partition, offset)
-
-
-async def _write(storage: Storage, changes: Iterable[_Change]) -> None:
-    def write(transaction: Transaction) -> None:
-        transaction.connection.executemany(
-            "UPDATE record SET key = ?, headers = ?, value = ? WHERE partition = ? AND offset = ?", changes
+    changes = []
+    with scanning(storage.path, storage.connect) as connection:
+        rows = connection.execute(
+            "SELECT offset, time, key, headers, value FROM record WHERE partition = ? ORDER BY offset", (id_,)
         )
-        storage.step("swept")
+        for offset, *rest in rows:
+            new = instead(with_position(record_of(tp, offset, *rest), storage.moves))
+            if new is not None:
+                headers = msgspec.msgpack.encode([(name, text.encode()) for name, text in new.headers.items()])
+                changes.append(_Change(new.key, headers, new.value, id_, offset))
+    return changes
 
-    await storage.submit(write)
+
+def _write(storage: Storage, changes: Sequence[_Change], transaction: Transaction) -> None:
+    transaction.connection.executemany(
+        "UPDATE record SET key = ?, headers = ?, value = ? WHERE partition = ? AND offset = ?", changes
+    )
+    storage.step("swept")
 
 
 async def vacuum(storage: Storage) -> None:

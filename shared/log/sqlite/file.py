@@ -10,7 +10,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from shared.log import LogUnavailable
@@ -136,9 +136,20 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
         )
 
 
-def unavailable(path: Path, error: sqlite3.Error) -> LogUnavailable:
-    """Return our error, which names the file and quotes SQLite."""
-    return LogUnavailable(f"the log {path.name} can't be used now: {error}", "log_unavailable")
+@contextmanager
+def failures_named(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into LogUnavailable, which names the file and quotes SQLite."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise LogUnavailable(f"the log {path.name} can't be used now: {error}", "log_unavailable") from error
+
+
+@contextmanager
+def scanning(path: Path, connect: Connect) -> Iterator[sqlite3.Connection]:
+    """Yield a connection for one long read, which would delay all others on a shared one. Raises LogUnavailable."""
+    with failures_named(path), closing(open_reader(path, connect)) as connection:
+        yield connection
 
 
 def boot_clock() -> float:

@@ -126,7 +126,8 @@ def begin(transaction: Transaction, group: str, partitions: Sequence[int], *, at
         "SELECT ?, id, iif(?, next, start), '' FROM partition WHERE id = ?",
         [(group, at_end, partition) for partition in partitions],
     )
-    return {partition: _offset(transaction.connection, group, partition) for partition in partitions}
+    found = {partition: committed(transaction.connection, group, partition) for partition in partitions}
+    return {partition: each[0] for partition, each in found.items() if each is not None}
 
 
 def commit(transaction: Transaction, group: str, offsets: Mapping[int, tuple[int, str]]) -> None:
@@ -143,7 +144,8 @@ def drop(transaction: Transaction, group: str) -> None:
     transaction.connection.execute("DELETE FROM committed WHERE consumer_group = ?", (group,))
 
 
-def _offset(connection: sqlite3.Connection, group: str, partition: int) -> int:
-    found = "SELECT offset FROM committed WHERE consumer_group = ? AND partition = ?"
-    offset: int = connection.execute(found, (group, partition)).fetchone()[0]
-    return offset
+def committed(connection: sqlite3.Connection, group: str, partition: int) -> tuple[int, str] | None:
+    """Return what the group has committed of the partition, offset and metadata; None if nothing."""
+    found = "SELECT offset, metadata FROM committed WHERE consumer_group = ? AND partition = ?"
+    row: tuple[int, str] | None = connection.execute(found, (group, partition)).fetchone()
+    return row

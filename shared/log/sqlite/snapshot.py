@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from shared.log import Commits
-from shared.log.sqlite.file import Connect, unavailable
+from shared.log.sqlite.file import Connect, failures_named
 
 
 def read_commits(connection: sqlite3.Connection) -> Commits:
@@ -20,7 +20,7 @@ def copy(source: Path, connect: Connect, target: Path, commits: Commits) -> None
     Raises:
         LogUnavailable: the log can't be read, or the disk is full.
     """
-    try:
+    with failures_named(source):
         # Not `open_reader`: SQLite refuses this statement on a connection that may only read.
         with closing(connect(source)) as connection:
             connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -31,7 +31,5 @@ def copy(source: Path, connect: Connect, target: Path, commits: Commits) -> None
             copied.execute("DELETE FROM committed")
             copied.executemany("INSERT INTO committed VALUES (?, ?, ?, ?)", commits)
             copied.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise unavailable(source, error) from error
     with target.open("rb") as file:
         os.fsync(file.fileno())

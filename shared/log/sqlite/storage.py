@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from shared.log import LogUnavailable
 from shared.log.sqlite.age import Reading, boot_id, tick
-from shared.log.sqlite.file import Connect, WriteTurn, open_reader, open_writer, unavailable
+from shared.log.sqlite.file import Connect, WriteTurn, failures_named, open_reader, open_writer
 from shared.settings import ConfigurationError
 from shared.topics import Topic
 
@@ -30,6 +30,8 @@ STEPS = ("begun", "applied", "tails", "committed", "acknowledged", "listed", "sw
 Step = Callable[[str], None]
 
 _GROUP_RECORDS, _GROUP_BYTES = 256, 8 << 20  # largest transaction: bounds memory and the next one's wait
+_SPEC = ("name", "partitions", "cleanup", "retention_ms", "max_record_bytes", "compaction_lag_ms")
+_TOPICS = f"SELECT id, {', '.join(_SPEC)} FROM topic"  # noqa: S608 - our own names
 _POLL_S = 0.075  # interval of looking for other processes' writes
 
 
@@ -106,7 +108,7 @@ class Storage:
         self.topics: dict[str, KnownTopic] = {}
         self.ends: dict[int, int] = {}  # next offset by partition id, as last seen
         self._boot = boot
-        self._connect = connect
+        self.connect = connect
         self._queue: deque[_Queued] = deque()
         self._queued = asyncio.Event()
         self._watchers: set[Callable[[], None]] = set()
@@ -159,16 +161,14 @@ class Storage:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Only this user may read it, because it contains documents. SQLite gives its side files the same mode.
             self.path.touch(mode=0o600)
-            with ExitStack() as undo:
+            with failures_named(self.path), ExitStack() as undo:
                 self._turn = WriteTurn(self.path)
                 undo.callback(self._turn.close)
                 with self._turn.taken():
-                    self._writer = open_writer(self.path, self._connect)
+                    self._writer = open_writer(self.path, self.connect)
                 undo.callback(self._writer.close)
-                self._reader = open_reader(self.path, self._connect)
+                self._reader = open_reader(self.path, self.connect)
                 undo.pop_all()
-        except sqlite3.Error as error:
-            raise unavailable(self.path, error) from error
         except OSError as error:
             raise LogUnavailable(f"the log {self.path} can't be opened: {error.strerror}", "log_unavailable") from error
 
@@ -254,7 +254,7 @@ class Storage:
 
     def _transact(self, operations: Sequence[Operation[Any]]) -> tuple[list[Any], dict[int, int]]:
         outcomes: list[Any] = []
-        with self._turn.taken():
+        with self._turn.taken(), failures_named(self.path):
             connection = self._writing_connection()
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -270,29 +270,23 @@ class Storage:
                 self.step("tails")
                 connection.execute("COMMIT")
                 self.step("committed")
-            except sqlite3.Error as error:
-                self._undo(connection)
-                raise unavailable(self.path, error) from error
             except BaseException:
                 self._undo(connection)
                 raise
         return outcomes, {partition: tail.next for partition, tail in transaction.tails.items()}
 
     def _maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._turn.taken():
+        with self._turn.taken(), failures_named(self.path):
             connection = self._writing_connection()
             try:
                 return work(connection)
-            except sqlite3.Error as error:
+            except sqlite3.Error:
                 self._undo(connection)
-                raise unavailable(self.path, error) from error
+                raise
 
     def _writing_connection(self) -> sqlite3.Connection:
         if self._writer is None:
-            try:
-                self._writer = open_writer(self.path, self._connect)
-            except sqlite3.Error as error:
-                raise unavailable(self.path, error) from error
+            self._writer = open_writer(self.path, self.connect)
         return self._writer
 
     def _undo(self, connection: sqlite3.Connection) -> None:
@@ -318,14 +312,12 @@ class Storage:
         return await self._loop.run_in_executor(self._read_thread, self._read, query)
 
     def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        try:
+        with failures_named(self.path):
             self._reader.execute("BEGIN")
             try:
                 return query(self._reader)
             finally:
                 self._reader.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            raise unavailable(self.path, error) from error
 
     async def topic(self, name: str) -> KnownTopic:
         """Return the topic.
@@ -379,23 +371,8 @@ class Storage:
         for partition, topic, end in connection.execute("SELECT id, topic, next FROM partition ORDER BY topic, number"):
             ids.setdefault(topic, []).append(partition)
             ends[partition] = end
-        topics = {
-            name: KnownTopic(
-                Topic(
-                    name=name,
-                    partitions=partitions,
-                    cleanup=cleanup,
-                    retention_ms=retention_ms,
-                    max_record_bytes=max_record_bytes,
-                    compaction_lag_ms=lag_ms,
-                ),
-                tuple(ids[topic]),
-            )
-            for topic, name, partitions, cleanup, retention_ms, max_record_bytes, lag_ms in connection.execute(
-                "SELECT id, name, partitions, cleanup, retention_ms, max_record_bytes, compaction_lag_ms FROM topic"
-            )
-        }
-        return version, topics, ends
+        specs = {id_: Topic(**dict(zip(_SPEC, spec, strict=True))) for id_, *spec in connection.execute(_TOPICS)}
+        return version, {spec.name: KnownTopic(spec, tuple(ids[id_])) for id_, spec in specs.items()}, ends
 
     async def _poll_for_ever(self) -> None:
         reachable = True

@@ -4,14 +4,13 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from shared.errors import Unavailable
 from shared.log.sqlite import compaction
 from shared.log.sqlite.age import end_at, forget_milestones, last_age
-from shared.log.sqlite.file import Connect, open_reader, unavailable
+from shared.log.sqlite.file import scanning
 from shared.log.sqlite.hold import HELD
 from shared.log.sqlite.storage import KnownTopic, Storage, Transaction
 
@@ -106,34 +105,27 @@ async def give_room_back(storage: Storage) -> None:
     await storage.maintain(checkpoint)
 
 
-def topic_bytes(storage: Storage, connect: Connect) -> dict[str, int]:
+def topic_bytes(storage: Storage) -> dict[str, int]:
     """Return the bytes of each topic's records: keys, values and headers.
 
     Raises:
         LogUnavailable: the file can't be read now.
     """
-    # A connection of its own, because this reads an index entry of each record.
-    try:
-        with closing(open_reader(storage.path, connect)) as connection:
-            return dict(connection.execute(_TOPIC_BYTES))
-    except sqlite3.Error as error:
-        raise unavailable(storage.path, error) from error
+    with scanning(storage.path, storage.connect) as connection:  # it reads an index entry of each record
+        return dict(connection.execute(_TOPIC_BYTES))
 
 
-def reclaimable(storage: Storage, connect: Connect) -> int:
+def reclaimable(storage: Storage) -> int:
     """Return about how many bytes compaction would free: those of superseded records, and what is free in the file.
 
     Raises:
         LogUnavailable: the file can't be read now.
     """
     compacted = [known for known in storage.topics.values() if known.spec.cleanup == "compact"]
-    try:
-        with closing(open_reader(storage.path, connect)) as connection:
-            free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
-            page: int = connection.execute("PRAGMA page_size").fetchone()[0]
-            rows = sum(_superseded_bytes(connection, known, id_) for known in compacted for id_ in known.ids)
-    except sqlite3.Error as error:
-        raise unavailable(storage.path, error) from error
+    with scanning(storage.path, storage.connect) as connection:
+        free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
+        page: int = connection.execute("PRAGMA page_size").fetchone()[0]
+        rows = sum(_superseded_bytes(connection, known, id_) for known in compacted for id_ in known.ids)
     wal = storage.path.with_name(storage.path.name + "-wal")
     return rows + free * page + (wal.stat().st_size if wal.exists() else 0)
 

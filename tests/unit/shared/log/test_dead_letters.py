@@ -46,7 +46,7 @@ async def stored(
     consumer = log.consumer(auto_offset_reset="earliest")
     consumer.subscribe([DEAD_LETTERS])
     await consumer.start()
-    letter = await consumer.getone()
+    [[letter]] = (await consumer.getmany(timeout_ms=60_000, max_records=1)).values()
     await consumer.stop()
     return letter.key, decode(letter.value, DeadLetter)
 
