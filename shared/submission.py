@@ -1,5 +1,7 @@
 """Reads records of documents.submitted: our own, foreign JSON, CloudEvents and tombstones; makes deletions."""
 
+from uuid import UUID
+
 import msgspec
 
 from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, decode, erasure
@@ -24,6 +26,15 @@ def submission_of(record: Record) -> DocumentSubmitted:
     if submitted.chunks is None:
         return submitted
     return msgspec.structs.replace(submitted, chunks=None, content=prepared_chunks.body_of(submitted.chunks))
+
+
+def document_key(record: Record) -> str | None:
+    """Return the record's key if it is a document id in canonical form, else None."""
+    try:
+        name = (record.key or b"").decode()
+        return name if str(UUID(name)) == name else None
+    except ValueError:
+        return None
 
 
 def document_id_of(record: Record) -> str | None:

@@ -35,10 +35,13 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     max_record_bytes: int = 1024 * 1024  # key, value and headers together, as Kafka's message.max.bytes
 
 
+Weight = Literal["unfit", "risk", "note"]
+
+
 class TopicDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One property of a topic that isn't as wanted."""
 
-    weight: Literal["unfit", "risk", "note"]  # unfit: prevents a start; risk: may lose records; note: harmless
+    weight: Weight  # unfit: prevents a start; risk: may lose records; note: harmless
     what: str  # the log's name of the property, such as retention.ms
     found: str
     wanted: str

@@ -79,10 +79,12 @@ class EmbedStages:
         """Return the stage of a generation, which is also swept until `stack` closes."""
         vectors = Vectors(parts.index, parts.embedder, self._base.registry, siblings=parts.siblings, fills=parts.fills)
         self._vectors[parts.registered.id] = vectors
-        keep_swept(parts.index, self._base.ledger, parts.publish, stack, serves=parts.statuses.serves)
-        settling = asyncio.create_task(settle_for_ever(parts))
-        stack.callback(settling.cancel)
-        stack.callback(asyncio.create_task(measure_for_ever(parts, self._base.store, self._base.generations)).cancel)
+        for acting in (
+            sweep_for_ever(parts.index, self._base.ledger, parts.publish, parts.statuses.serves),
+            settle_for_ever(parts),
+            measure_for_ever(parts, self._base.store, self._base.generations),
+        ):
+            stack.callback(asyncio.create_task(acting).cancel)
         return [
             join(
                 parts.broker,
@@ -136,19 +138,6 @@ async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves:
             await asyncio.sleep(SWEEP_AGAIN_S)
         else:
             await asyncio.sleep(SHORTEN_EVERY_S)
-
-
-def keep_swept(
-    index: Index,
-    ledger: Ledger,
-    publish: Publish,
-    stack: AsyncExitStack,
-    *,
-    serves: Callable[[], Awaitable[bool]],
-) -> None:
-    """Start sweeping; closing `stack` stops it. `serves` says whether the index is that of the serving generation."""
-    sweeping = asyncio.create_task(sweep_for_ever(index, ledger, publish, serves))
-    stack.callback(sweeping.cancel)
 
 
 def keep_collected(base: Resources, stack: AsyncExitStack) -> None:

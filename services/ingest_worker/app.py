@@ -112,21 +112,15 @@ def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
 
 def join_forwarders(broker: KafkaBroker, parts: IngestParts, topics: Mapping[str, str]) -> list[Consumption]:
     """Return the stages that forward tenants' own topics, subscribed on a broker that isn't started yet."""
-    return [_join_forwarder(broker, parts, topic, tenant) for topic, tenant in topics.items()]
-
-
-def _join_forwarder(broker: KafkaBroker, parts: IngestParts, topic: str, tenant: str) -> Consumption:
-    forwarder = Forwarder(
-        tenant, ledger=parts.ledger, blobs=parts.blobs, publish=partial(publish, broker), moves=parts.moves
-    )
-    return consume(
-        broker,
-        topic,
-        forwarding_group(topic),
-        forwarder,
-        stage=FORWARD,
-        on_dead=DeadLetters(broker, parts.blobs, forwarder.owner),
-    )
+    consumptions = []
+    for topic, tenant in topics.items():
+        forwarder = Forwarder(
+            tenant, ledger=parts.ledger, blobs=parts.blobs, publish=partial(publish, broker), moves=parts.moves
+        )
+        on_dead = DeadLetters(broker, parts.blobs, forwarder.owner)
+        group = forwarding_group(topic)
+        consumptions.append(consume(broker, topic, group, forwarder, stage=FORWARD, on_dead=on_dead))
+    return consumptions
 
 
 def join_chunking(

@@ -6,6 +6,7 @@ A version that can never answer is removed from the truth instead (ADR 0007), so
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import structlog
@@ -19,7 +20,7 @@ from shared.contracts import Chunk, DocumentChunked, DocumentExtracted, Document
 from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.log import Publish, Record
-from shared.log.dead_letters import RecordOwner, owner_of
+from shared.log.dead_letters import owner_of
 from shared.log.headers import redriven
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.index import Head, Index
@@ -45,6 +46,8 @@ class Chunking:
     room: MemoryBudget
     limit: RateLimit | None = None  # slows a build down
     past: PastTruth | None = None  # where the generation shows a past moment
+
+    owner = staticmethod(partial(owner_of, kind=DocumentExtracted))
 
     def __post_init__(self) -> None:
         self._generation = self.index.generation
@@ -104,15 +107,6 @@ class Chunking:
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
         await self._announce(document, chunks, headers)
-
-    @staticmethod
-    def owner(record: Record) -> RecordOwner | None:
-        """Return the owner of the record, or None where the record can't be decoded."""
-        try:
-            document = decode(record.value, DocumentExtracted).document
-        except Rejected:
-            return None
-        return owner_of(document)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Record the failure in the document's status, where the record can be decoded.

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import msgspec
 
@@ -28,13 +29,13 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     before: Accepted | None = None  # the version whose body is kept
 
 
+@dataclass(frozen=True, kw_only=True)
 class ContentReader:
     """Reads the content of submissions."""
 
-    def __init__(self, *, blobs: Blobs, fetch: Fetch, parsers: ParserPool) -> None:
-        self._blobs = blobs
-        self._fetch = fetch
-        self._parsers = parsers
+    blobs: Blobs
+    fetch: Fetch
+    parsers: ParserPool
 
     @asynccontextmanager
     async def content(
@@ -54,7 +55,7 @@ class ContentReader:
             return
         if submitted.fetched:
             assert submitted.url is not None
-            async with self._fetch.page(
+            async with self.fetch.page(
                 submitted.url, known.validators if known else None, tenant=submitted.tenant
             ) as page:
                 if page is not None:
@@ -83,7 +84,7 @@ class ContentReader:
             text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
             return Extraction(text=text, document_type="xml", text_format="markdown", title=page.url)
         sent_as = page.media_type if page is not None else "text/markdown" if submitted.text is not None else None
-        return await self._parsers.extract(
+        return await self.parsers.extract(
             content.body,
             tenant=submitted.tenant,
             filename=submitted.filename or (submitted.path if page is None else page.url.partition("?")[0]),
@@ -99,7 +100,7 @@ class ContentReader:
         chunks: BlobRef | None = None
         if extraction.chunks:
             data = await json_of(extraction.chunks)
-            chunks = await self._blobs.put(submitted.tenant, submitted.document_id, data)
+            chunks = await self.blobs.put(submitted.tenant, submitted.document_id, data)
         bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=(), notes=(), note_count=0)
         return TextReading(
             extracted={name: value for name, value in msgspec.to_builtins(bare).items() if value},
@@ -121,7 +122,7 @@ class ContentReader:
         if submitted.content is not None:
             return submitted.content
         if submitted.blob is not None:
-            return await self._blobs.get(submitted.tenant, submitted.document_id, submitted.blob)
+            return await self.blobs.get(submitted.tenant, submitted.document_id, submitted.blob)
         raise Rejected(
             f"{submitted.source}/{submitted.path} has no body; it needs text, content, blob or url", "no_body"
         )
@@ -135,8 +136,8 @@ class ContentReader:
         assert before.reading is not None, "it can be changed"
         assert before.text is not None
         tenant, name, ref = submitted.tenant, submitted.document_id, before.reading.chunks
-        text = (await self._blobs.get(tenant, name, before.text)).decode()
-        chunks = await self._blobs.get(tenant, name, ref) if ref is not None else b"[]"
+        text = (await self.blobs.get(tenant, name, before.text)).decode()
+        chunks = await self.blobs.get(tenant, name, ref) if ref is not None else b"[]"
         extraction = msgspec.convert({**before.reading.extracted, "text": text}, Extraction)
         return msgspec.structs.replace(
             extraction,

@@ -1,5 +1,6 @@
 """Writes to the ledger what `accept` decides: acceptances, conflicts, refusals, failures."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,29 +93,17 @@ class Decisions:
             sent = await self.publish(SUBMITTED, value, key=renamed.document_id.encode())
             moved_to = MovedTo(document_id=renamed.document_id, place=sent_position(sent, self.moves))
 
-        def ends(seen: Entry | None) -> Entry | None:
-            if seen is None or accept.late(seen, submission.place) or seen.ended(submission.place):
-                return None
-            return with_forwarded(accept.in_conflict(seen, submission, moved_to), submission.source_record)
-
-        entry = await self.ledger.update(submission.document_id, ends)
+        await self._end(
+            submission,
+            lambda seen: with_forwarded(accept.in_conflict(seen, submission, moved_to), submission.source_record),
+        )
         log.info("submission_in_conflict", document_id=submission.document_id, asked=submission.on_conflict)
-        if entry is not None:
-            await self.statuses.notify(entry)
 
     async def repeat(self, submitted: DocumentSubmitted, place: LogPosition) -> None:
         """Record that the submission is a copy of one that was forwarded before."""
         submission = submission_at(place, submitted)
-
-        def repeats(seen: Entry | None) -> Entry | None:
-            if seen is None or accept.late(seen, place) or seen.ended(place):
-                return None
-            return accept.repeated(seen, submission)
-
-        entry = await self.ledger.update(submitted.document_id, repeats)
+        await self._end(submission, lambda seen: accept.repeated(seen, submission))
         log.info("submission_repeated", document_id=submitted.document_id)
-        if entry is not None:
-            await self.statuses.notify(entry)
 
     async def refuse_patch(
         self, submitted: DocumentSubmitted, place: LogPosition, source_record: Forwarded | None
@@ -126,22 +115,32 @@ class Decisions:
         """
         submission = submission_at(place, submitted)
 
-        def refuses(seen: Entry | None) -> Entry | None:
-            if seen is None or accept.late(seen, place) or seen.ended(place):
-                return None
+        def refused(seen: Entry) -> Entry | None:
             why = accept.unpatchable(seen, place, submitted.if_version)
             return None if why is None else with_forwarded(accept.refused(seen, submission, *why), source_record)
 
-        entry = await self.ledger.update(submitted.document_id, refuses)
+        entry = await self._end(submission, refused)
         if entry is None:
             raise Rejected(
                 f"the metadata of {submitted.source}/{submitted.path} can't change: there is no such document",
                 "no_document",
             )
-        if not entry.ended(place):
-            return False
-        await self.statuses.notify(entry)
-        return True
+        return entry.ended(place)
+
+    async def _end(self, submission: Submission, end: Callable[[Entry], Entry | None]) -> Entry | None:
+        """Write what `end` makes of the entry, unless the submission has ended or is late; return the entry as it is.
+
+        Clients that wait for the submission are notified of its end.
+        """
+        place = submission.place
+
+        def ends(seen: Entry | None) -> Entry | None:
+            return None if seen is None or accept.late(seen, place) or seen.ended(place) else end(seen)
+
+        entry = await self.ledger.update(submission.document_id, ends)
+        if entry is not None and entry.ended(place):
+            await self.statuses.notify(entry)
+        return entry
 
     async def fail(
         self,

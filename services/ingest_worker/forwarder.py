@@ -5,7 +5,6 @@ that a record that is forwarded twice has its effect once (correctness.md, secti
 """
 
 from typing import Final
-from uuid import UUID
 
 import msgspec
 import structlog
@@ -18,7 +17,7 @@ from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner
 from shared.log.headers import FORWARDED_HEADER, forwarded_header
 from shared.state.ledger import Ledger
-from shared.submission import deletion, submission_for
+from shared.submission import deletion, document_key, submission_for
 from shared.topics import SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -60,7 +59,7 @@ class Forwarder:
         return RecordOwner(self._tenant, submitted.document_id, submitted.source, submitted.path)
 
     async def _submitted(self, record: Record) -> DocumentSubmitted:
-        if record.value is None and (name := _document_key(record)) is not None:
+        if record.value is None and (name := document_key(record)) is not None:
             entry = await self._ledger.get(name)
             if entry is None or entry.tenant != self._tenant:
                 raise Rejected(f"the record deletes {name}, but there is no such document", "no_document")
@@ -69,12 +68,3 @@ class Forwarder:
         if submitted.erases is not None:
             raise Rejected("erasing needs an API key with the role admin; a record can only delete", "erases")
         return msgspec.structs.replace(submitted, tenant=self._tenant)
-
-
-def _document_key(record: Record) -> str | None:
-    """Return the record's key if it is a document id in canonical form, else None."""
-    try:
-        name = (record.key or b"").decode()
-        return name if str(UUID(name)) == name else None
-    except ValueError:
-        return None

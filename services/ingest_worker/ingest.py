@@ -7,7 +7,6 @@ ledger, and `version_publisher` publishes the version.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from uuid import UUID
 
 import msgspec
 import structlog
@@ -46,7 +45,7 @@ from shared.state.callbacks import KEPT_MS, Callbacks
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
-from shared.submission import deletion, needs_headers, submission_of
+from shared.submission import deletion, document_key, needs_headers, submission_of
 from shared.topics import SUBMITTED
 
 log = structlog.get_logger(__name__)
@@ -85,7 +84,7 @@ class Ingest:
             statuses=self.statuses,
             moves=self.moves,
         )
-        self._versions = VersionPublisher(blobs=blobs, publish=publish)
+        self._versions = VersionPublisher(blobs=blobs, send=publish)
 
     async def __call__(self, record: Record) -> None:
         """Process one record.
@@ -244,7 +243,7 @@ class Ingest:
 
     async def _submitted(self, record: Record) -> DocumentSubmitted:
         """Return the record's message; a null record under the id of a known document is a deletion."""
-        if record.value is None and (id_ := _document_key(record)) is not None:
+        if record.value is None and (id_ := document_key(record)) is not None:
             entry = await self.ledger.get(id_)
             if entry is not None:
                 return deletion(entry)
@@ -298,12 +297,3 @@ def _source_record(record: Record) -> Forwarded | None:
 def _reader(submission: Submission, extraction: Extraction | None) -> str:
     """Return the fingerprint of the reader of the submission's body; empty where there is none."""
     return submission.extractor or ("" if extraction is None else READERS.name(extraction.document_type))
-
-
-def _document_key(record: Record) -> str | None:
-    """Return the record's key if it is a document id in canonical form, else None."""
-    try:
-        id_ = (record.key or b"").decode()
-        return id_ if str(UUID(id_)) == id_ else None
-    except ValueError:
-        return None

@@ -1,7 +1,7 @@
 """Publishes an accepted version on documents.extracted, with its text or a reference to it."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -26,12 +26,12 @@ from shared.topics import EXTRACTED
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
 class VersionPublisher:
     """Publishes accepted versions. A repeated call publishes the same version with the same text."""
 
-    def __init__(self, *, blobs: Blobs, publish: Publish) -> None:
-        self._blobs = blobs
-        self._publish = publish
+    blobs: Blobs
+    send: Publish
 
     async def publish(
         self,
@@ -56,14 +56,10 @@ class VersionPublisher:
         if extraction is not None and ref is not None:
             document = msgspec.structs.replace(document, text_sha256=ref.sha256, text_size=ref.size)
             text = extraction.text if ref.size <= CLAIM_CHECK_BYTES // 2 else None  # JSON may double it
-        event = DocumentExtracted(
-            document=document,
-            text=text,
-            pages=extraction.pages if extraction else (),
-        )
+        event = DocumentExtracted(document=document, text=text, pages=extraction.pages if extraction else ())
         if extraction is not None and extraction.chunks:
             event = await self._with_chunks(event, extraction.chunks)
-        await self._publish(
+        await self.send(
             EXTRACTED,
             encode(event),
             key=truth_key(entry.document_id, document.version),
@@ -76,7 +72,7 @@ class VersionPublisher:
         """Store the extracted text and return its blob; None where there is no text."""
         if extraction is None:
             return None
-        return await self._blobs.put(submission.tenant, submission.document_id, extraction.text.encode())
+        return await self.blobs.put(submission.tenant, submission.document_id, extraction.text.encode())
 
     async def _first_text(self, entry: Entry, extraction: Extraction, ref: BlobRef) -> tuple[Extraction, BlobRef]:
         """Return the extraction with the version's final text: that of the worker that accepted it (ADR 0006).
@@ -88,7 +84,7 @@ class VersionPublisher:
         if first is None or first.sha256 == ref.sha256:
             return extraction, ref
         log.warning("text_read_otherwise", document_id=entry.document_id, version=entry.accepted.version)
-        text = (await self._blobs.get(entry.tenant, entry.document_id, first)).decode()
+        text = (await self.blobs.get(entry.tenant, entry.document_id, first)).decode()
         # The page offsets belong to our text, not to this one.
         return msgspec.structs.replace(extraction, text=text, pages=()), first
 
@@ -96,12 +92,12 @@ class VersionPublisher:
         data = await json_of(chunks)
         if len(data) <= CLAIM_CHECK_BYTES // 2:  # the chunks contain the text, so the event needn't repeat it
             return msgspec.structs.replace(event, text=None, chunks=chunks)
-        ref = await self._blobs.put(event.document.tenant, event.document.document_id, data)
+        ref = await self.blobs.put(event.document.tenant, event.document.document_id, data)
         return msgspec.structs.replace(event, text=None, chunks_blob=ref)
 
 
 def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction | None) -> DocumentVersion:
-    accepted = entry.accepted
+    accepted, found = entry.accepted, extraction or Extraction(text="", document_type="txt")
     return DocumentVersion(
         document_id=entry.document_id,
         version=accepted.version,
@@ -114,35 +110,25 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         metadata_hash=accepted.metadata_hash,
         extractor=accepted.extractor,
         validators=accepted.validators,
-        title=submitted.title or (extraction.title if extraction else None),
-        description=submitted.description or (extraction.description if extraction else None),
-        url=submitted.url or (extraction.url if extraction else None),
+        title=submitted.title or found.title,
+        description=submitted.description or found.description,
+        url=submitted.url or found.url,
         filename=submitted.filename,
-        tags=submitted.tags or (extraction.tags if extraction else ()),
-        file=extraction.file if extraction else {},
-        metadata={**_file_properties(extraction), **submitted.metadata},
+        tags=submitted.tags or found.tags,
+        file=found.file,
+        metadata={**({"pageCount": len(found.pages)} if found.pages else {}), **submitted.metadata},
         chunk_size=submitted.chunk_size,
         chunk_overlap=submitted.chunk_overlap,
-        document_type=extraction.document_type if extraction else "txt",
-        text_format=extraction.text_format if extraction else "plain",
+        document_type=found.document_type,
+        text_format=found.text_format,
         source_type=_source_type(submitted, extraction),
-        language=extraction.language if extraction else None,
+        language=found.language,
         created_at=entry.created_at,
         updated_at=entry.updated_at,
         given=accepted.given,
         reading=accepted.reading,
         body=accepted.body,
     )
-
-
-def _file_properties(extraction: Extraction | None) -> dict[str, Any]:
-    """Return the file's properties that have no field in a version; the sender's metadata overrides them."""
-    if extraction is None:
-        return {}
-    found = {
-        "pageCount": len(extraction.pages) or None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _source_type(submitted: DocumentSubmitted, extraction: Extraction | None) -> str:

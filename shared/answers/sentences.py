@@ -194,24 +194,6 @@ def _stem(word: str) -> str:
 
 
 # Words that show that a question is German; none of them is English.
-_GERMAN: Final = frozenset(
-    [
-        "der",
-        "das",
-        "dem",
-        "den",
-        "des",
-        "ist",
-        "wie",
-        "wo",
-        "wer",
-        "welche",
-        "welcher",
-        "welches",
-        "welchem",
-        "welchen",
-        "auf",
-        "und",
-    ]
-)
+_GERMAN_WORDS: Final = "der das dem den des ist wie wo wer welche welcher welches welchem welchen auf und"
+_GERMAN: Final = frozenset(_GERMAN_WORDS.split())
 _STOPPED: Final = frozenset(map(_stem, _STOP.split()))

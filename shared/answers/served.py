@@ -14,14 +14,7 @@ from shared.model_server.http import TooLong
 Ask = Callable[[list[Turn]], AsyncGenerator[str | Called | Finished, None]]
 
 CUT_SHORT: Final = " …"  # ends an answer that the model's limit truncated
-_SHARES: Final = (
-    1,
-    2,
-    4,
-    8,
-    16,
-    32,
-)  # the prompt's limits are divided by these in turn, until the prompt fits the model
+_SHARES: Final = (1, 2, 4, 8, 16, 32)  # the prompt's limits are divided by these in turn, until it fits the model
 
 
 async def answered(

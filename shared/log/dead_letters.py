@@ -14,7 +14,16 @@ import msgspec
 from faststream.kafka import KafkaBroker
 
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
-from shared.contracts import DEFAULT_TENANT, DeadLetter, DocumentVersion, LogPosition, Message, encode
+from shared.contracts import (
+    DEFAULT_TENANT,
+    DeadLetter,
+    DocumentChunked,
+    DocumentExtracted,
+    LogPosition,
+    Message,
+    decode,
+    encode,
+)
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
@@ -35,8 +44,12 @@ class RecordOwner(NamedTuple):
     place: LogPosition | None = None  # of the submission from which the record was made
 
 
-def owner_of(document: DocumentVersion) -> RecordOwner:
-    """Return the owner of a record of a later stage."""
+def owner_of(record: Record, kind: type[DocumentExtracted] | type[DocumentChunked]) -> RecordOwner | None:
+    """Return the owner of a record of a later stage, None if the record can't be decoded."""
+    try:
+        document = decode(record.value, kind).document
+    except Rejected:
+        return None
     return RecordOwner(
         document.tenant, document.document_id, document.source, document.path, document.version, document.place
     )

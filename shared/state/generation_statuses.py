@@ -7,8 +7,8 @@ Whichever begins to serve ends what it has had, or failed at, since before.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Collection
+from typing import Any, Final
 
 import structlog
 from aiokafka.structs import RecordMetadata
@@ -187,16 +187,9 @@ def _accepted(entry: Entry, head: Head) -> DocumentVersion:
 def truth_guarded(publish: Publish, watch: GenerationWatch, generation: str) -> Publish:
     """Return `publish` without tombstones of documents.extracted unless `generation` serves: others still read it."""
 
-    async def guarded(
-        topic: str,
-        value: bytes | None,
-        *,
-        key: bytes,
-        route: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> RecordMetadata | None:
+    async def guarded(topic: str, value: bytes | None, **more: Any) -> RecordMetadata | None:
         if topic == EXTRACTED and value is None and (await watch.certain()).serving != generation:
             return None
-        return await publish(topic, value, key=key, route=route, headers=headers)
+        return await publish(topic, value, **more)
 
     return guarded

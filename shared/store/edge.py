@@ -307,7 +307,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for frame in self._frames.feed(data):
-                reply = wire.read_reply(frame)
+                reply = wire.REPLIES.decode(frame)
                 waiting = self._waiting.pop(reply.number, None)
                 if waiting is not None and not waiting.done():  # done: its caller has timed out
                     waiting.set_result(reply)

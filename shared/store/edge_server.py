@@ -127,9 +127,9 @@ class _Server:
 
     def take(self, frame: bytes, send: Callable[[bytes], None]) -> None:
         """Queue a request, whose reply goes to `send`; that of a flush comes when the answered writes are on disk."""
-        call = wire.read_call(frame)
+        call = wire.CALLS.decode(frame)
         try:
-            request = wire.read_request(call)
+            request = wire.REQUESTS.decode(call.request)
         except msgspec.DecodeError as error:
             send(wire.failed_frame(call.number, "value", f"not a request: {error}"))
             return

@@ -219,9 +219,9 @@ def _decode_vector(_kind: type, value: Any) -> Any:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_vector)
-_calls = msgspec.msgpack.Decoder(Call)
-_requests: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest, dec_hook=_decode_vector)
-_replies: "msgspec.msgpack.Decoder[Reply]" = msgspec.msgpack.Decoder(Reply)
+CALLS: "msgspec.msgpack.Decoder[Call]" = msgspec.msgpack.Decoder(Call)
+REQUESTS: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest, dec_hook=_decode_vector)
+REPLIES: "msgspec.msgpack.Decoder[Reply]" = msgspec.msgpack.Decoder(Reply)
 
 
 def call_frame(number: int, request: AnyRequest) -> bytes:
@@ -248,21 +248,6 @@ def _frame(message: Call | Reply) -> bytes:
     if len(body) > MAX_FRAME:
         raise ValueError(f"a message of {len(body)} bytes is larger than {MAX_FRAME}")
     return len(body).to_bytes(_HEADER, "little") + body
-
-
-def read_call(frame: bytes) -> Call:
-    """Return the call. Raises msgspec.DecodeError."""
-    return _calls.decode(frame)
-
-
-def read_request(call: Call) -> AnyRequest:
-    """Return what a call asks for. Raises msgspec.DecodeError."""
-    return _requests.decode(call.request)
-
-
-def read_reply(frame: bytes) -> Reply:
-    """Return the reply. Raises msgspec.DecodeError."""
-    return _replies.decode(frame)
 
 
 def body_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:

@@ -10,8 +10,7 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -26,16 +25,16 @@ from shared.errors import Rejected
 from shared.settings import ConfigurationError
 
 
-class Transport(httpx.AsyncBaseTransport):
-    """Sends requests through a network backend, over at most so many connections."""
+class Transport(httpx.AsyncHTTPTransport):
+    """Sends requests through a network backend of ours, which httpx has no option for."""
 
     def __init__(self, network: httpcore.AsyncNetworkBackend, connections: int) -> None:
-        """Take the network backend."""
+        """Take the network backend, and the most connections."""
         self._network = network
         self._connections = connections
 
     @cached_property
-    def _pool(self) -> httpcore.AsyncConnectionPool:
+    def _pool(self) -> httpcore.AsyncConnectionPool:  # type: ignore[override]  # where httpx looks for it
         # Created at the first use: a worker that fetches nothing loads no certificates.
         return httpcore.AsyncConnectionPool(
             ssl_context=_certificates(),
@@ -45,53 +44,10 @@ class Transport(httpx.AsyncBaseTransport):
             network_backend=self._network,
         )
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the response with its body unread. Raises httpx's exceptions, and those of the network backend."""
-        assert isinstance(request.stream, httpx.AsyncByteStream)
-        url = request.url
-        sent = httpcore.Request(
-            method=request.method,
-            url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-            headers=request.headers.raw,
-            content=request.stream,
-            extensions=request.extensions,
-        )
-        with _as_httpx():
-            got = await self._pool.handle_async_request(sent)
-        assert isinstance(got.stream, AsyncIterable)
-        return httpx.Response(got.status, headers=got.headers, stream=_Body(got), extensions=got.extensions)
-
     async def aclose(self) -> None:
         """Close all connections."""
         if "_pool" in self.__dict__:
             await self._pool.aclose()
-
-
-class _Body(httpx.AsyncByteStream):
-    """A response's body as it arrives."""
-
-    def __init__(self, response: httpcore.Response) -> None:
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _as_httpx():
-            async for part in self._response.aiter_stream():
-                yield part
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
-
-
-@contextmanager
-def _as_httpx() -> Iterator[None]:
-    """Raise httpcore's exceptions as httpx's, which have the same names."""
-    try:
-        yield
-    except Exception as error:
-        kind = getattr(httpx, type(error).__name__, None)
-        if type(error).__module__.startswith("httpcore") and kind is not None:
-            raise kind(str(error)) from error
-        raise
 
 
 @cache

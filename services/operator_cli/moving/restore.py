@@ -166,7 +166,7 @@ def _read(path: Path) -> Iterator[list[Point]]:
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             for frame in frames.feed(chunk):
-                reply = wire.read_reply(frame)
+                reply = wire.REPLIES.decode(frame)
                 assert isinstance(reply, wire.CallDone)  # the file's hash was checked, so a backup wrote it
                 yield _points.decode(reply.body)
 

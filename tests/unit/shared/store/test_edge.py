@@ -260,7 +260,7 @@ async def test_few_searches_are_sent_at_once_and_all_are_answered(folder: Path) 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal most
         while data := await reader.read(1 << 20):
-            calls = [wire.read_call(frame) for frame in frames.feed(data)]
+            calls = [wire.CALLS.decode(frame) for frame in frames.feed(data)]
             most = max(most, len(calls))
             writer.writelines(wire.done_frame(call.number, wire.SearchFound([[]], {})) for call in calls)
         writer.close()
@@ -556,7 +556,7 @@ async def test_the_socket_refuses_nonsense_and_lives_on(store: EdgeStore) -> Non
     unknown = msgspec.msgpack.encode([7, {"type": "Sing"}])
     refused = await asyncio.to_thread(ask, len(unknown).to_bytes(4, "little") + unknown)
     (body,) = wire.Frames().feed(refused)
-    reply = wire.read_reply(body)
+    reply = wire.REPLIES.decode(body)
 
     assert isinstance(reply, wire.CallFailed)
     assert (reply.number, reply.kind) == (7, "value")

@@ -50,10 +50,10 @@ WHERE = Filter(
 def test_a_request_arrives_as_it_was_sent(request_: wire.AnyRequest) -> None:
     (frame,) = wire.Frames().feed(wire.call_frame(7, request_))
 
-    call = wire.read_call(frame)
+    call = wire.CALLS.decode(frame)
 
     assert call.number == 7
-    assert wire.read_request(call) == request_
+    assert wire.REQUESTS.decode(call.request) == request_
 
 
 def test_vectors_arrive_to_the_bit() -> None:
@@ -62,7 +62,7 @@ def test_vectors_arrive_to_the_bit() -> None:
     search = wire.Search("n", [Leg(dense=VECTOR), Leg(sparse=point.sparse)], WHERE, 5, Heads("h"))
 
     arrived = [
-        wire.read_request(wire.read_call(frame))
+        wire.REQUESTS.decode(wire.CALLS.decode(frame).request)
         for frame in wire.Frames().feed(wire.call_frame(0, upsert) + wire.call_frame(1, search))
     ]
 
@@ -80,20 +80,20 @@ def test_answers_and_refusals_arrive() -> None:
         + wire.failed_frame(4, "missing", "no such thing")
     )
 
-    reply = wire.read_reply(done)
+    reply = wire.REPLIES.decode(done)
     assert isinstance(reply, wire.CallDone)
     (point,) = wire.body_decoder(list[Point]).decode(reply.body)
     assert point.payload == {"a": 2**63 - 1}
     assert point.dense.tobytes() == VECTOR.tobytes()
-    assert wire.read_reply(failed) == wire.CallFailed(4, "missing", "no such thing")
+    assert wire.REPLIES.decode(failed) == wire.CallFailed(4, "missing", "no such thing")
 
 
 def test_an_unknown_request_is_known_by_its_number() -> None:
-    call = wire.read_call(msgspec.msgpack.encode([9, {"type": "Sing"}]))
+    call = wire.CALLS.decode(msgspec.msgpack.encode([9, {"type": "Sing"}]))
 
     assert call.number == 9
     with pytest.raises(msgspec.DecodeError, match="Sing"):
-        wire.read_request(call)
+        wire.REQUESTS.decode(call.request)
 
 
 @given(parts=st.lists(st.sampled_from(["a", "ü" * 60, "d" * 200, " "]), max_size=12))
