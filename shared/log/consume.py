@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -99,7 +99,7 @@ def consume(
         batch_timeout_ms=50,
         ack_policy=AckPolicy.MANUAL,
         auto_offset_reset="none",
-        listener=_Listener(consumption),
+        listener=consumption,
         parser=readable_headers,
         decoder=raw_records,
         no_reply=True,  # else a foreign `reply_to` header would make us publish to the topic it names
@@ -161,22 +161,21 @@ class _Running(PartitionLane):
         self.suspects = 0  # below this offset, records may have been under way in a worker that ended uncleanly
 
 
-class Consumption:
+@dataclass(eq=False)
+class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """The consumption of one topic, made by `consume`. Its counters are for metrics."""
 
-    def __init__(
-        self,
-        handle: Handle,
-        *,
-        topic: str,
-        group: str,
-        on_dead: OnDead,
-        stage: str,
-        handle_alone: Handle | None = None,
-        options: ConsumeOptions,
-    ) -> None:
-        self.name = f"{stage}: {group} on {topic}"
-        self.group = group
+    handle: Handle
+    _: KW_ONLY
+    topic: str
+    group: str
+    on_dead: OnDead
+    stage: str
+    handle_alone: Handle | None = None
+    options: ConsumeOptions = ConsumeOptions()  # noqa: RUF009 - frozen
+
+    def __post_init__(self) -> None:
+        self.name = f"{self.stage}: {self.group} on {self.topic}"
         self.handled = 0  # records done by `handle`
         self.dead = 0  # records dead-lettered
         self.retries = 0  # failed attempts that are repeated
@@ -184,13 +183,6 @@ class Consumption:
         self.lag: dict[TopicPartition, int] = {}  # records not finished, as last measured
         self.broken: str | None = None  # why it stopped permanently
         self.consumer: Callable[[], Any] = lambda: None
-        self._handle = handle
-        self._handle_alone = handle_alone or handle
-        self._marks = handle_alone is not None
-        self._on_dead = on_dead
-        self.stage = stage
-        self._before_commit = options.before_commit
-        self._options = options
         self._lanes: dict[TopicPartition, _Running] = {}
         self._revoked: set[TopicPartition] = set()
         self._streak = 0
@@ -254,7 +246,7 @@ class Consumption:
             lane = self._lanes.get(tp)
             if lane is None:
                 lane = self._lanes[tp] = _Running(tp, batch[0].offset)
-            if self._marks and batch[-1].offset >= lane.marked:
+            if self.handle_alone is not None and batch[-1].offset >= lane.marked:
                 await self._mark(consumer, lane, batch[-1].offset + 1)
                 if lane.closing.is_set():  # revoked or stopped meanwhile
                     continue
@@ -276,7 +268,7 @@ class Consumption:
             # Their handlers may run all the same: the next mark includes them.
             log.warning("records_not_marked: %s: %r", self.name, error)
 
-    async def assigned(self, tps: Iterable[TopicPartition]) -> None:
+    async def on_partitions_assigned(self, tps: Iterable[TopicPartition]) -> None:
         """Start consuming these partitions."""
         self._revoked -= set(tps)
         if self._stopping or self.broken is not None:
@@ -287,7 +279,7 @@ class Consumption:
                 asyncio.create_task(self._measure_for_ever(), name="consume-measure"),
             )
 
-    async def revoked(self, tps: Iterable[TopicPartition]) -> None:
+    async def on_partitions_revoked(self, tps: Iterable[TopicPartition]) -> None:
         """Stop consuming these partitions: wait for running handlers, commit, drop the rest."""
         going = set(tps)
         self._revoked |= going
@@ -298,7 +290,7 @@ class Consumption:
     # A lane
 
     def _pump(self, lane: _Running) -> None:
-        while len(lane.tasks) - len(lane.resting) < self._options.key_concurrency and not lane.closing.is_set():
+        while len(lane.tasks) - len(lane.resting) < self.options.key_concurrency and not lane.closing.is_set():
             record = lane.start()
             if record is None:
                 break
@@ -308,7 +300,7 @@ class Consumption:
     def _regulate(self, lane: _Running) -> None:
         if lane.closing.is_set():
             return
-        fill = max(len(lane) / self._options.max_in_flight, lane.bytes / self._options.max_in_flight_bytes)
+        fill = max(len(lane) / self.options.max_in_flight, lane.bytes / self.options.max_in_flight_bytes)
         if fill >= 1 or lane.waiting:
             self._pause((lane.tp,))
         elif fill <= 0.5 and (consumer := self.consumer()) is not None and lane.tp in consumer.paused():
@@ -353,7 +345,7 @@ class Consumption:
         _aside.set(partial(self._stepped_aside, lane, record))
         first_seen = _now_ms()
         attempts = outages = bugs = doubts = 0
-        handle = self._handle_alone if record.offset < lane.suspects else self._handle
+        handle = (record.offset < lane.suspects and self.handle_alone) or self.handle
         try:
             while True:
                 attempts += 1
@@ -372,7 +364,7 @@ class Consumption:
                 except Unavailable as error:
                     lane.waiting[record.offset] = error.sentence
                     self._regulate(lane)
-                    pause = self._options.backoff.delay(outages)
+                    pause = self.options.backoff.delay(outages)
                     outages += 1
                 except Rejected as error:
                     return self._failure(error.code, error.sentence, attempts, first_seen)
@@ -382,7 +374,7 @@ class Consumption:
                     if bugs >= BUG_ATTEMPTS:
                         return self._failure("bug", _BUG, attempts, first_seen, traceback_digest(error))
                     lane.waiting.pop(record.offset, None)
-                    pause = self._options.bug_backoff.delay(bugs - 1)
+                    pause = self.options.bug_backoff.delay(bugs - 1)
                 else:
                     self.handled += 1
                     self._streak = 0
@@ -422,7 +414,7 @@ class Consumption:
         try:
             while True:
                 try:
-                    await self._on_dead(record, failure)
+                    await self.on_dead(record, failure)
                 except Exception as error:
                     if not isinstance(error, Unavailable):
                         log.exception("dead_letter_failed: %s at %s", self.name, _where(record))
@@ -433,7 +425,7 @@ class Consumption:
                     log.warning("record_set_aside: %s at %s: %s", self.name, _where(record), failure.sentence)
                     return True
                 self.retries += 1
-                if not await _rest(lane, self._options.backoff.delay(attempt)):
+                if not await _rest(lane, self.options.backoff.delay(attempt)):
                     return False
                 attempt += 1
         finally:
@@ -445,17 +437,17 @@ class Consumption:
         for lane in lanes:
             lane.closing.set()
         if running := {task for lane in lanes for task in lane.tasks}:
-            _, late = await asyncio.wait(running, timeout=self._options.drain_s)
+            _, late = await asyncio.wait(running, timeout=self.options.drain_s)
             for task in late:
                 task.cancel()
             for lane in lanes:
-                if self._marks and lane.tasks & late:  # whatever holds them may have to be killed
+                if self.handle_alone is not None and lane.tasks & late:  # whatever holds them may have to be killed
                     lane.suspects = lane.next
             if late:
                 log.warning("drain_timed_out: %s: %d records handed back", self.name, len(late))
                 await asyncio.wait(late)
         try:
-            async with asyncio.timeout(self._options.drain_s):
+            async with asyncio.timeout(self.options.drain_s):
                 await self._commit(lanes)
         except Exception as error:  # noqa: BLE001 - the partition's next owner handles uncommitted records again
             log.warning("last_commit_failed: %s: %r", self.name, error)
@@ -500,11 +492,11 @@ class Consumption:
                 elif attempt == 0:
                     log.warning("commit_failed: %s: %s", self.name, error)
                 self._to_commit.set()
-                await asyncio.sleep(self._options.backoff.delay(attempt))
+                await asyncio.sleep(self.options.backoff.delay(attempt))
                 attempt += 1
             else:
                 attempt = 0
-                await asyncio.sleep(self._options.commit_every_s)
+                await asyncio.sleep(self.options.commit_every_s)
 
     async def _commit(self, lanes: Sequence[_Running]) -> None:
         """Commit these lanes' finished offsets: read the offsets first, then flush, then commit."""
@@ -516,8 +508,8 @@ class Consumption:
             }
             if not lows or self.broken is not None:
                 return
-            if self._before_commit is not None:
-                await self._before_commit()
+            if self.options.before_commit is not None:
+                await self.options.before_commit()
             consumer = self.consumer()
             # Lanes closed meanwhile have committed by themselves, or belong to another worker.
             lows = {lane: low for lane, low in lows.items() if self._lanes.get(lane.tp) is lane}
@@ -529,7 +521,7 @@ class Consumption:
             try:
                 await consumer.commit({lane.tp: (low, _metadata(marks[lane])) for lane, low in lows.items()})
             except (CommitFailedError, IllegalStateError) as error:
-                # A lane isn't ours any more; `revoked` will close it, and the others commit in the next round.
+                # A lane isn't ours any more: it will be closed, and the others commit in the next round.
                 raise Unavailable(f"an assignment has changed: {error}", "rebalance") from error
             for lane, low in lows.items():
                 lane.committed, lane.marked = low, marks[lane]
@@ -537,7 +529,7 @@ class Consumption:
     def _mark_of(self, lane: _Running, low: int) -> int:
         """Return the mark to commit with `low`: the offset below which records may be under way, 0 if none will be."""
         ended = lane.closing.is_set() and not lane.tasks
-        end = lane.suspects if ended or not self._marks else max(lane.suspects, lane.next + _AHEAD)
+        end = lane.suspects if ended or self.handle_alone is None else max(lane.suspects, lane.next + _AHEAD)
         return end if end > low else 0
 
     # Measures
@@ -548,7 +540,7 @@ class Consumption:
                 await self._measure()
             except (KafkaError, Unavailable) as error:
                 log.warning("lag_unknown: %s: %s", self.name, error)
-            await asyncio.sleep(self._options.measure_every_s)
+            await asyncio.sleep(self.options.measure_every_s)
 
     async def _measure(self) -> None:
         consumer = self.consumer()
@@ -569,17 +561,6 @@ class Consumption:
                     "nothing on its own: stop this process, choose where to continue with `sluice groups reset --group "
                     f"{self.group} --to-earliest`, start it, and run `sluice verify --repair`"
                 )
-
-
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    def __init__(self, consumption: Consumption) -> None:
-        self._consumption = consumption
-
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        await self._consumption.revoked(revoked)
-
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        await self._consumption.assigned(assigned)
 
 
 def _metadata(mark: int) -> str:

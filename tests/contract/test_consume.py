@@ -270,13 +270,13 @@ async def test_an_outage_longer_than_a_session_costs_no_membership_no_letter_and
         for _ in range(20):
             await publish(door, TOPIC, b"", key=key(partition))
     worker = await work(handle, backoff=Backoff())  # as in production
-    assigned = worker.consumption.assigned
+    assigned = worker.consumption.on_partitions_assigned
 
     async def told(tps: Iterable[TopicPartition]) -> None:
         dealt.append(set(tps))
         await assigned(tps)
 
-    worker.consumption.assigned = told  # type: ignore[method-assign]  # only listened to
+    worker.consumption.on_partitions_assigned = told  # type: ignore[method-assign]  # only listened to
     await asyncio.sleep(12)  # a session is 10 s
 
     assert len(worker.consumption.waiting) == 4
@@ -601,13 +601,13 @@ async def test_a_partition_that_moves_is_drained_first(
             await publish(door, TOPIC, b"", key=key(partition))
     first = await work(handler("first"))
     await until(lambda: first.consumption.in_flight == 12)
-    moving, revoked = asyncio.Event(), first.consumption.revoked
+    moving, revoked = asyncio.Event(), first.consumption.on_partitions_revoked
 
     async def told(tps: Iterable[TopicPartition]) -> None:
         moving.set()
         await revoked(tps)
 
-    first.consumption.revoked = told  # type: ignore[method-assign]  # only listened to
+    first.consumption.on_partitions_revoked = told  # type: ignore[method-assign]  # only listened to
     second = await work(handler("second"), log=await harness.join())
     async with asyncio.timeout(HANG_S):
         await moving.wait()

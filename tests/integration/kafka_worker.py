@@ -47,13 +47,13 @@ async def main(address: str, topic: str, group: str, told: Path) -> None:
 
 
 def _tell_of_assignments(consumption: Consumption) -> None:
-    assigned = consumption.assigned
+    assigned = consumption.on_partitions_assigned
 
     async def told(tps: Iterable[TopicPartition]) -> None:
         say("assigned", *sorted(tp.partition for tp in tps))
         await assigned(tps)
 
-    consumption.assigned = told  # type: ignore[method-assign]  # only listened to
+    consumption.on_partitions_assigned = told  # type: ignore[method-assign]  # only listened to
 
 
 if __name__ == "__main__":

@@ -300,7 +300,7 @@ async def test_a_member_s_session_is_ten_seconds_and_its_work_gets_five_to_end(
     await worker.start(users)
 
     assert worker.consumption.consumer()._session_timeout_ms == 10_000
-    assert worker.consumption._options.drain_s == 5.0
+    assert worker.consumption.options.drain_s == 5.0
 
 
 class Child:

@@ -559,7 +559,7 @@ class World:
         process, consumption = self._stage_of(member)
 
         async def begin() -> None:
-            await consumption.assigned([tp])
+            await consumption.on_partitions_assigned([tp])
             if tp in member.assignment():
                 member.fetching.add(tp)
 
@@ -576,7 +576,7 @@ class World:
 
         async def release() -> None:
             owner.fetching.discard(tp)
-            await consumption.revoked([tp])
+            await consumption.on_partitions_revoked([tp])
             if self._going.get(tp) is going:
                 del self._going[tp]
             if group.owners[tp] is not owner:
@@ -622,7 +622,7 @@ class World:
             return  # frozen again before it was back, it wakes twice
         tps = member.assignment()
         member.fetching.clear()
-        await consumption.revoked(tps)
+        await consumption.on_partitions_revoked(tps)
         if member in group.members:
             return  # the other waking was faster
         for tp in tps:

@@ -93,11 +93,11 @@ async def test_a_batch_read_before_the_partition_came_back_is_dropped(
 async def test_a_batch_of_a_partition_that_is_going_is_dropped_until_it_is_ours_again(
     consumption: Consumption, consumer: FakeConsumer, handled: list[int]
 ) -> None:
-    await consumption.revoked({TP})
+    await consumption.on_partitions_revoked({TP})
     await consumption.dispatch(consumer, BATCH)
     assert consumption.in_flight == 0
 
-    await consumption.assigned({TP})
+    await consumption.on_partitions_assigned({TP})
     await consumption.dispatch(consumer, BATCH)
     await asyncio.sleep(0)
     await consumption.stop()
