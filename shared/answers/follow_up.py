@@ -36,36 +36,51 @@ def spelled_out(turns: Sequence[Turn]) -> str:
     if not questions:
         return ""
     whole, *later = questions
+    named = _named(whole)
     for question in later:
-        whole = _with_terms(question, whole)
+        whole = _with_terms(question, whole, named)
+        named |= _named(question)  # what was carried may stand first, where a capital says nothing
     return whole[:LONGEST_QUESTION]
 
 
-def _with_terms(question: str, before: str) -> str:
+def _with_terms(question: str, before: str, named: set[str]) -> str:
     own = content_words(question)
     instead = _INSTEAD.match(question) is not None and len(own) <= _SHORT_INSTEAD
     if not own or not (instead or len(own) <= _SHORT or (_REFERS.search(question) and len(own) <= _SHORT_INSTEAD)):
         return question if own else f"{before} {question}".strip()
-    carried = _terms(before)
+    carried = _terms(before, named)
     if instead:
-        carried = _without_replaced(carried, question, before)
+        carried = _without_replaced(carried, question, named)
     known = set(own)
     kept = [term for term in carried if not known.issuperset(words(term))]
     return " ".join([*kept[-_MOST:], question])
 
 
-def _terms(question: str) -> list[str]:
-    """Return the question's content words as written, each once."""
-    return list(dict.fromkeys(match[0] for match in _WORD.finditer(question) if content_words(match[0])))
+def _terms(question: str, named: set[str]) -> list[str]:
+    """Return the question's content words as written, each once; a name of several words is one of them."""
+    found: list[str] = []
+    end = len(question)  # of the name before
+    for match in _WORD.finditer(question):
+        if not content_words(match[0]):
+            continue
+        is_name = not named.isdisjoint(words(match[0]))
+        joined = is_name and question[end : match.start()] == " "
+        found.append(f"{found.pop()} {match[0]}" if joined else match[0])
+        end = match.end() if is_name else len(question)
+    return list(dict.fromkeys(found))
 
 
-def _without_replaced(terms: Sequence[str], question: str, before: str) -> list[str]:
-    """Return the terms without the one that the question replaces: the last name by a name, else the last of all.
+def _without_replaced(terms: Sequence[str], question: str, named: set[str]) -> list[str]:
+    """Return the terms without the one that the question replaces.
 
-    "And pub/sub?" after "How do I publish to a Redis list?" replaces `list`.
+    A name replaces the last name. Other words ask something else of what is named, or of what "there" and "its" refer
+    to: "And pub/sub?" after "How do I publish to a Redis list?" replaces `list`, "And the price?" after "Who is the
+    captain of the Skua?" `captain`.
     """
-    named = _named(before) if _named(question) else set()
-    replaced = next((term for term in reversed(terms) if named.intersection(words(term))), terms[-1] if terms else "")
+    by_name = bool(_named(question))
+    last = terms[-1] if terms else ""
+    subject = set(words(last)) if _REFERS.search(question) and named.isdisjoint(words(" ".join(terms))) else named
+    replaced = next((term for term in reversed(terms) if subject.isdisjoint(words(term)) != by_name), last)
     return [term for term in terms if term != replaced] or list(terms)
 
 

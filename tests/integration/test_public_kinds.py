@@ -205,6 +205,35 @@ _CASES: Final = [
         ),
         "It is (a+b)/c",
     ),
+    Case(
+        "K14 limits: docx",
+        a_docx(
+            f'<w:p><m:oMath xmlns:m="{_OFFICE}/math"><m:limLow><m:e><m:r><m:t>lim</m:t></m:r></m:e>'
+            "<m:lim><m:r><m:t>n→0</m:t></m:r></m:lim></m:limLow></m:oMath></w:p>"
+        ),
+        "lim_{n→0}",
+    ),
+    Case("K15 dates that were typed: pptx", a_pptx(a_shape("Dues"), a_shape("3 May 1927", place="dt")), "3 May 1927"),
+    Case(
+        "K7 messages without headers: mbox",
+        "From a Mon Jun 01 10:00:00 2009\n\nThe pier is closed.\n\nFrom b Mon Jun 01 11:00:00 2009\n\nIt is open.\n",
+        "The pier is closed.",
+        "From b",
+    ),
+    Case(
+        "K22 macro sheets: xlsm",
+        _with(
+            an_xlsx(Tide=[["It rises."]], Run=[["=HALT()"]]),
+            {
+                "xl/_rels/workbook.xml.rels": parts_of(an_xlsx(Tide=[["x"]], Run=[["x"]]))["xl/_rels/workbook.xml.rels"]
+                .decode()
+                .replace(f'Id="s2" Type="{_OFFICE}/relationships/worksheet', 'Id="s2" Type="x/xlMacrosheet')
+            },
+        ),
+        "It rises.",
+        "HALT",
+        note="macro",
+    ),
     Case("K14 struck text: pptx", a_pptx(_shape("9", properties='strike="sngStrike"')), "~~9~~"),
     Case(
         "K15 reading order: odp",

@@ -103,9 +103,10 @@ def _box(element: "_Element") -> Box | None:
 
 
 def feet(root: "_Element") -> Iterator[str]:
-    """Yield the footers of a slide."""
+    """Yield the footers of a slide, and a date that was typed: one that is a field is the day on which it is opened."""
     for body in root.iter("{*}txBody"):
-        if _place(body) == "ftr":
+        kind = _place(body)
+        if kind == "ftr" or (kind == "dt" and body.find(".//{*}fld") is None):
             yield "\n".join(_paragraphs(body))
 
 

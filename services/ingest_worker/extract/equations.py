@@ -41,7 +41,7 @@ def _part(element: "_Element", depth: int) -> str:
         return "".join(_part(each, depth) for each in element.iter() if tag(each) in _LEAVES)
 
     def of(child: str) -> str:
-        found = element.find(f"{{*}}{child}")
+        found = element.find(f"{{*}}{child}") if child else None
         return "" if found is None else equation(found, depth).strip()
 
     if name in _FORMS:

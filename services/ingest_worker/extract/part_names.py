@@ -14,6 +14,7 @@ _HEAD: Final = 256 * 1024  # bytes of the list of types that are looked at
 _RELATIONS: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _FIXED: Final = ("sharedStrings", "styles")
 _BOOK: Final = "xl/workbook.xml"
+_MACROS: Final = frozenset({"xlMacrosheet", "xlIntlMacrosheet"})  # kinds of sheets that the library refuses
 
 
 def declares(data: bytes, program: re.Pattern[bytes]) -> bool:
@@ -49,14 +50,15 @@ def usually_named(data: bytes, hints: Hints) -> bytes:
         book = main_part(archive, _BOOK, hints)
         if book.endswith(".bin"):
             return data
-        new = {book: _BOOK}
+        new, macros = {book: _BOOK}, False
         for number, (kind, path) in enumerate(related(archive, book, hints).values(), 1):
             if kind in _FIXED:
                 new[path] = f"xl/{kind}.xml"
             elif kind == "worksheet" and not path.startswith("xl/"):
                 new[path] = f"xl/moved{number}.xml"
+            macros |= kind in _MACROS
         new = {path: name for path, name in new.items() if path != name and path in listed}
-        if not new:
+        if not new and not macros:
             return data
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as copy:
@@ -76,7 +78,8 @@ def _relations_of(path: str) -> str:
 
 def _relations(archive: zipfile.ZipFile, path: str, new: dict[str, str], hints: Hints) -> str:
     links = "".join(
-        f'<Relationship Id={quoteattr(of)} Type="{_RELATIONS}/{kind}" Target={quoteattr(f"/{new.get(to, to)}")}/>'
+        f'<Relationship Id={quoteattr(of)} Type="{_RELATIONS}/{"dialogsheet" if kind in _MACROS else kind}" '
+        f"Target={quoteattr(f'/{new.get(to, to)}')}/>"
         for of, (kind, to) in related(archive, path, hints).items()
     )
     return (

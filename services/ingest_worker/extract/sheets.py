@@ -51,8 +51,8 @@ def read_as(
             if sheet.visible != calamine.SheetVisibleEnum.Visible:
                 notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
                 continue
-            if sheet.typ == calamine.SheetTypeEnum.MacroSheet:
-                notes.append(Note(code="macro", place=name, message=f"the macro sheet {name} was left out"))
+            if sheet.typ in (calamine.SheetTypeEnum.MacroSheet, calamine.SheetTypeEnum.DialogSheet):
+                notes.append(Note(code="macro", place=name, message=f"the sheet {name} of macros was left out"))
                 continue
             beside, view = drawn.get(name, ""), views.get(name, SheetView())
             left_out = _LeftOut()

@@ -15,8 +15,11 @@ from services.ingest_worker.extract.parts import refused, within
 from shared.contracts import Note
 from shared.errors import Rejected
 
-# RFC 4155; the line after it is a header, so that a sentence that begins with "From" ends no message.
-_FROM = re.compile(rb"(?:\A|(?<=\n))From [^\n]{1,200}\d\d:\d\d[^\n]{0,100}\n(?=[!-9;-~]{1,80}:)")
+# RFC 4155; after it comes a header, or nothing after a whole date: a sentence that begins with "From" ends no message.
+_FROM = re.compile(
+    rb"(?:\A|(?<=\n))From [^\n]{1,200}(?:\d\d:\d\d[^\n]{0,100}\n(?=[!-9;-~]{1,80}:)"
+    rb"| [A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\n(?=\n))"
+)
 _QUOTED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 _ID = re.compile(r"<[^<>\s]{1,500}>")
 _REPLY = re.compile(r"\s*(?:(?:re|aw|sv|fw|fwd|wg|antw|rif|res|tr|回复|答复)\s*[:：]\s*)+", re.IGNORECASE)

@@ -37,6 +37,8 @@ def _equation(part: str) -> str:
         ),
         (f"<m:func>{_of('fName', 'sin')}{_of('e', 'x+y')}</m:func>", "sin (x+y)"),
         (f"<m:box>{_of('e', 'x')}</m:box>", "x"),
+        (f"<m:limLow>{_of('e', 'lim')}{_of('lim', 'n→∞')}</m:limLow>", "lim_{n→∞}"),
+        (f"<m:limUpp>{_of('e', 'x')}{_of('lim', '!')}</m:limUpp>", "x^!"),
     ],
 )
 def test_an_equation_keeps_its_meaning(part: str, text: str) -> None:

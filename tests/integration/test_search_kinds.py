@@ -1,0 +1,105 @@
+"""What a careful searcher finds, by the kinds of faults that people reported: words, copies, numbers, follow-ups."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.api import ingested
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+# By kind: a text, and a query that spells its word in another way.
+_SPELLED = {
+    "K19 accents": ("Die Brücke über den Fluß schließt.", "brucke fluss"),
+    "K19 accents: es": ("El piñón está roto.", "pinon"),
+    "K19 accents: el": ("Το λιμάνι κλείνει.", "λιμανι"),
+    "K19 strokes: pl": ("Przystań Płock jest zamknięta.", "plock"),
+    "K19 full width": ("Valve ＱＲ７７ is stuck.", "QR77"),
+    "K19 half width: ja": ("ｸﾚｰﾝは赤い。", "クレーン"),
+    "K19 ligatures": ("The ﬂag of the oﬃcer is torn.", "flag officer"),
+    "K19 joined by nothing": ("The sub\u200bway\u200b stops here.", "subway"),
+    "K19 hyphens that are not shown": ("The break\u00adwater is old.", "breakwater"),
+    "K19 vowels: ar": ("المِينَاءُ مغلق", "الميناء"),
+    "K19 vowels: he": ("הַנָּמֵל סגור", "הנמל"),
+    "K19 dotted I: tr": ("İskele kapalı.", "iskele"),
+}
+_KOREAN = {
+    "등대의 문은 초록색입니다. 배는 저녁 일곱 시에 돌아옵니다.": "등대의 문은 무슨 색인가요?",
+    "사다리는 창고에 있습니다. 밧줄은 보트에 있습니다.": "사다리",
+}
+_TERN = "# Barge Tern\n\nThe Tern sails at ten from quay one. A berth costs eleven crowns. Its mate is Ann Lund."
+_AUK = "# Barge Auk\n\nThe Auk sails at dusk from quay six. A berth costs seven crowns. Its mate is Bo Dahl."
+
+
+async def _found(client: httpx.AsyncClient, query: str, **options: Any) -> list[dict[str, Any]]:
+    reply = await client.post("/rag/search", json={"query": query, **options})
+    assert reply.status_code == 200, reply.text
+    hits: list[dict[str, Any]] = reply.json()["results"]
+    return hits
+
+
+async def _answer(client: httpx.AsyncClient, question: str, *before: str) -> str:
+    """Return the answer, in a conversation of which only the questions matter."""
+    said = [{"role": role, "content": text} for each in before for role, text in (("user", each), ("assistant", "-"))]
+    body = {"message": question, "conversationHistory": said, "useRag": True}
+    answer: str = (await client.post("/chat", json=body)).json()["response"]
+    return answer
+
+
+async def test_a_word_is_found_however_it_is_spelled(client: httpx.AsyncClient) -> None:
+    for kind, (text, _) in _SPELLED.items():
+        await ingested(client, text, path=kind)
+
+    first = {kind: await _found(client, query, mode="sparse", topK=1) for kind, (_, query) in _SPELLED.items()}
+
+    assert {kind: [hit["metadata"]["path"] for hit in hits] for kind, hits in first.items()} == {
+        kind: [kind] for kind in _SPELLED
+    }
+
+
+async def test_a_korean_question_finds_its_text_and_is_answered(client: httpx.AsyncClient) -> None:
+    for text in _KOREAN:
+        await ingested(client, text, path=text)
+
+    for text, question in _KOREAN.items():
+        best = (await _found(client, question))[0]
+        assert (best["text"], best["score"] > 0.02) == (text, True)
+        assert text[:10] in await _answer(client, question)
+
+
+async def test_copies_of_a_text_are_one_hit_and_one_passage_of_the_prompt(client: httpx.AsyncClient) -> None:
+    copied, other = "# Oil\n\nThe crane is oiled on Fridays.", "# Paint\n\nThe crane was painted last spring."
+    for at in range(6):
+        await ingested(client, copied, path=f"{at}.md")
+    await ingested(client, other, path="other.md")
+
+    hits = await _found(client, "When is the crane oiled?", topK=5)
+    context = (await client.post("/rag/context", json={"query": "When is the crane oiled?"})).json()["context"]
+
+    assert sorted(hit["text"] for hit in hits) == [copied, other]
+    assert (context.count(copied), context.count(other)) == (1, 1)
+
+
+async def test_a_number_is_one_number_however_it_is_written(client: httpx.AsyncClient) -> None:
+    for value in (4.0, -3.0, 5000.0):
+        await ingested(client, f"The lock is {value} deep.", path=str(value), metadata={"deep": value})
+
+    asked: list[tuple[Any, float]] = [(4, 4), (4.0, 4), ([4], 4), ({"gte": 4, "lte": 4.0}, 4), (-3.0, -3), (5e3, 5000)]
+    for filtered, number in asked:
+        hits = await _found(client, "lock", filters={"deep": filtered})
+        assert [float(hit["metadata"]["path"]) for hit in hits] == [number]
+
+
+async def test_a_follow_up_may_change_the_subject_or_what_is_asked(client: httpx.AsyncClient) -> None:
+    await ingested(client, _TERN, path="tern.md")
+    await ingested(client, _AUK, path="auk.md")
+    asked = ("When does the Tern sail?", "Who is its mate?", "And the Auk?", "What about the price there?")
+
+    answers = [await _answer(client, question, *asked[:at]) for at, question in enumerate(asked)]
+
+    for answer, (holds, lacks) in zip(
+        answers, [("at ten", "dusk"), ("Ann Lund", "Bo"), ("Bo Dahl", "Ann"), ("seven crowns", "eleven")], strict=True
+    ):
+        assert holds in answer
+        assert lacks not in answer
