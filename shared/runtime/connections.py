@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache, partial
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 import structlog
@@ -167,46 +167,6 @@ def _host(address: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-class _ReplyWriter:
-    """Writes one reply, its head together with the first part of its body: uvicorn writes them one after the other.
-
-    Each write is a system call and a packet that wakes the client, which can't use a head without its body. A head
-    without a body is written in the event loop's next iteration.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._head: bytes | None = None
-        self._begun = False
-
-    def write(self, data: bytes) -> None:
-        """Write the data, or keep it until the next write if it is the first."""
-        if not self._begun:
-            self._begun = True
-            self._head = data
-            self._loop.call_soon(self._flush)
-        elif self._head is not None:
-            head, self._head = self._head, None
-            self._transport.write(head + data)
-        else:
-            self._transport.write(data)
-
-    def close(self) -> None:
-        """Close the connection once everything is written."""
-        self._flush()
-        self._transport.close()
-
-    def is_closing(self) -> bool:
-        """Return whether the connection is closed or being closed."""
-        return self._transport.is_closing()
-
-    def _flush(self) -> None:
-        if self._head is not None:
-            head, self._head = self._head, None
-            self._transport.write(head)
-
-
 class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits on connections, and on the size, number and time of headers."""
 
@@ -310,7 +270,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
-        cycle.transport = cast("asyncio.Transport", _ReplyWriter(self.transport, self.loop))  # a cycle only writes
         # Who is calling isn't known yet. Requests with the same credentials certainly have the same caller.
         cycle.scope[ON_CLOSE] = list[Callable[[], None]]()  # type: ignore[typeddict-unknown-key]
         credentials = tuple(value for name, value in cycle.scope["headers"] if name in _CREDENTIALS)
