@@ -1,13 +1,12 @@
 """Sentences and content words of plain text, in any script, and plain text of Markdown."""
 
-import functools
 import re
-import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
 from shared.answers.citations import unmarked
+from shared.text import words as text_words
 
 _LINKS: Final = (
     (re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\[\]]*\])"), r"\1"),  # image, link
@@ -35,44 +34,18 @@ _UNFINISHED: Final = re.compile(
 _UNFINISHED_REACH: Final = 16  # characters; the longest abbreviation, and what is before it
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-# Scripts without spaces, and Korean, whose particles are attached to words: pairs of characters replace words.
-_PAIRED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-_ACCENT: Final = re.compile(r"[\u0300-\u036f]")
-_ENDINGS: Final = tuple(
-    (re.compile(ending), instead)
-    for ending, instead in (
-        (r"['’]s?$", ""),
-        (r"(?<=\w\w)ies$", "y"),
-        (r"(?<=\w[sxz])es$|(?<=\w[cs]h)es$|(?<=\w\w)(?<![sui])s$", ""),
-        (r"(?<=\w\w\w)(?:ing|ed|ly)$", ""),
-        (r"(?<=\w\w)([^aeiouls])\1$", r"\1"),  # running, runn, run
-        (r"(?<=\w\w\w)e$", ""),
-    )
-)
-_MOST_KNOWN: Final = 20_000  # words whose compared form is cached (5 MB); most words of a text are frequent
-_LONGEST_KNOWN: Final = 32  # characters
+_APART: Final = re.compile(r"_|['’](?:s\b)?", re.IGNORECASE)  # what words of answers are without
 # English only: in other languages, the words' weights by rarity have nearly the same effect.
-_STOP: Final = """
-a about above after again all also am an and any are as at be because been before being below between both but by
-can cannot could did do does doing down during each few for from further get had has have having he her here hers
-him his how i if in into is it its itself just let like many may me might more most much must my no nor not of off
-on once one only or other our ours out over own please same shall she should so some such tell than that the their
-them then there these they this those through to too under until up us use very want was we were what when where
-which while who whom whose why will with would you your
-"""
+_MORE_STOP_WORDS: Final = "cannot get like many may me might much must shall tell us use want"
 
 
 def words(text: str) -> list[str]:
-    """Return the words of `text` in their compared form: folded, without accents and endings, in reading order."""
-    if text.isascii():
-        composed = text.lower()
-    else:
-        folded = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
-        composed = unicodedata.normalize("NFC", folded)  # composes Korean again
-    found: list[str] = []
-    for match in _WORD.finditer(composed):
-        found += _known_parts(match[0]) if match.end() - match.start() <= _LONGEST_KNOWN else _parts(match[0])
-    return found
+    """Return the words of `text` in their compared form, as searches compare them, without underscores and `'s`."""
+    return text_words.stems(text_words.words(_APART.sub(_joint, text)))
+
+
+def _joint(mark: re.Match[str]) -> str:
+    return " " if mark[0] == "_" else ""
 
 
 def content_words(text: str) -> list[str]:
@@ -169,31 +142,7 @@ def split(text: str) -> Iterator[str]:
         yield " ".join(begun)
 
 
-@functools.lru_cache(_MOST_KNOWN)
-def _known_parts(word: str) -> tuple[str, ...]:
-    return tuple(_parts(word))
-
-
-def _parts(word: str) -> Iterator[str]:
-    start = 0
-    for run in _PAIRED.finditer(word):
-        if before := word[start : run.start()]:
-            yield _stem(before)
-        pairs = [run[0][at : at + 2] for at in range(len(run[0]) - 1)]
-        yield from pairs or [run[0]]
-        start = run.end()
-    if rest := word[start:]:
-        yield _stem(rest)
-
-
-def _stem(word: str) -> str:
-    """Return the word without its commonest English endings; enough to match, not to print."""
-    for ending, instead in _ENDINGS:
-        word = ending.sub(instead, word)
-    return word
-
-
 # Words that show that a question is German; none of them is English.
 _GERMAN_WORDS: Final = "der das dem den des ist wie wo wer welche welcher welches welchem welchen auf und"
 _GERMAN: Final = frozenset(_GERMAN_WORDS.split())
-_STOPPED: Final = frozenset(map(_stem, _STOP.split()))
+_STOPPED: Final = frozenset(text_words.stems([*text_words.STOP_WORDS, *_MORE_STOP_WORDS.split()]))
