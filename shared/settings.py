@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?grpc=6334&replicas=3&shards=2&ca=/file.pem
     qdrant_api_key: SecretStr = SecretStr("")  # API key of the Qdrant server
     qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # prefix of every collection's name on Qdrant
-    embedder: str = "minilm:int8"  # minilm:int8 or minilm:, ollama://host:11434/model, openai+https://host/v1/model
+    embedder: str = "minilm:int8"  # minilm:int8, minilm:, onnx:FOLDER, ollama://host/model, openai+https://…/model
     embedding_price: float = Field(default=0.0, ge=0)  # price of a million embedded tokens, for `sluice stats`; 0: none
     chat: str = "auto:"  # chat models, default first: auto:, extractive:, ollama://host/model, fast=openai+https://…
     chat_context: int = Field(default=16_384, ge=1024, le=10_000_000)  # tokens of a conversation with its answer
@@ -76,7 +76,7 @@ class Settings(BaseSettings):
     chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down
     chat_rag: Literal["on", "off", ""] = ""  # whether /chat without useRag searches; empty: no, and the reply warns
     result_cache: float = Field(default=0.0, ge=0, le=600)  # seconds for which search results are kept; 0: not at all
-    rerank: str = ""  # cross-encoder that orders the best hits: http://host:8080/rerank?model=name; empty: none
+    rerank: str = ""  # cross-encoder that orders the best hits: http://host:8080/rerank?model=name or onnx:FOLDER
     rerank_api_key: SecretStr = SecretStr("")  # API key for that server
     rerank_timeout: float = Field(default=2.0, gt=0, le=60)  # seconds; after that, results keep their order
     prompts: Path | None = None  # folder whose system.jinja and question.jinja replace the built-in prompts

@@ -26,7 +26,7 @@ from shared.setting_sources import GivenSettings
 from shared.settings import ConfigurationError, Settings, load_settings, read_given
 
 if TYPE_CHECKING:
-    from shared.embedder import Model
+    from shared.embedder.in_process import Loaded
 
 Verdict = Literal["ok", "warning", "failed"]
 
@@ -242,29 +242,30 @@ def _taken(settings: Settings, found: str) -> Check:
 
 
 def weights(setting: str) -> Check:
-    """Return whether the built-in model is present and unaltered, and loads; of another one, what it is sent."""
-    from shared.embedder.open import BUILT_IN, open_embedder  # numpy is slow to import
+    """Return whether a model in this process loads, the built-in one unaltered; of a served one, what it is sent."""
+    from shared.embedder.open import BUILT_IN, in_process  # numpy is slow to import
+    from shared.embedder.served import prefixes_of
 
-    if setting not in BUILT_IN:
-        from shared.embedder.served import prefixes_of
-
-        document, query = prefixes_of(setting)
-        sent = f"texts behind {document!r} and queries behind {query!r}" if query else "texts and queries as they are"
-        return Check(name="weights", verdict="ok", found=f"not needed by SLUICE_EMBEDDER={setting}, which gets {sent}")
-
-    async def loaded() -> "Model":
-        embedder = open_embedder(setting)
+    async def loaded() -> "Loaded | None":
+        if (embedder := in_process(setting)) is None:
+            return None
         try:
             await embedder.start()
-            return embedder.model
+            return embedder.loaded
         finally:
             await embedder.close()
 
     try:
-        model = asyncio.run(loaded())
+        known = asyncio.run(loaded())
     except ConfigurationError as error:
-        return Check(name="weights", verdict="failed", found=str(error), fix="remove .venv, then run make again")
-    return Check(name="weights", verdict="ok", found=f"{model.name} has the pinned hash, and loads")
+        fix = "remove .venv, then run make again" if setting in BUILT_IN else "correct SLUICE_EMBEDDER, or the folder"
+        return Check(name="weights", verdict="failed", found=str(error), fix=fix)
+    if known and setting in BUILT_IN:
+        return Check(name="weights", verdict="ok", found=f"{known.model.name} has the pinned hash, and loads")
+    document, query = known[-2:] if known else prefixes_of(setting)
+    sent = f"texts behind {document!r} and queries behind {query!r}" if query else "texts and queries as they are"
+    found = f"{known.model.name} loads, and" if known else f"not needed by SLUICE_EMBEDDER={setting}, which"
+    return Check(name="weights", verdict="ok", found=f"{found} gets {sent}")
 
 
 def part(variable: str, setting: str) -> Check:

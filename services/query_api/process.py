@@ -69,7 +69,7 @@ async def opened(
         templates=load_templates(settings.prompts),
         context=settings.chat_context,
     )
-    reranker = open_reranker(settings.rerank, settings.rerank_api_key, settings.rerank_timeout)
+    reranker = await asyncio.to_thread(open_reranker, settings.rerank, settings.rerank_api_key, settings.rerank_timeout)
     if reranker is not None:
         stack.push_async_callback(reranker.close)
     notices = StatusWaiters()

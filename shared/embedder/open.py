@@ -9,6 +9,7 @@ from shared.embedder import Embedder
 from shared.settings import ConfigurationError
 
 if TYPE_CHECKING:  # numpy is slow to import
+    from shared.embedder.in_process import InProcess
     from shared.embedder.minilm import Precision
 
 _NO_KEY = SecretStr("")
@@ -18,17 +19,15 @@ BUILT_IN: Final[dict[str, "Precision"]] = {"minilm:": "float32", "minilm:int8": 
 def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder:
     """Return the embedder that `setting` names, not started.
 
-    The setting is `minilm:`, `minilm:int8`, `ollama://host:port/model` (or several servers: `ollama://a:11434,b/model`),
+    The setting is `minilm:`, `minilm:int8`, `onnx:FOLDER?pooling=cls`, `ollama://host:port/model` (or several servers: `ollama://a:11434,b/model`),
     or `openai+https://host:port/v1/model`; only the last sends the key.
 
     Raises:
         ConfigurationError: the setting has another form; the sentence names SLUICE_EMBEDDER and the value.
     """
     # Each adapter is imported only where it is used: onnxruntime and the clients are slow to import.
-    if setting in BUILT_IN:
-        from shared.embedder.minilm import MiniLm
-
-        return MiniLm(precision=BUILT_IN[setting])
+    if (embedder := in_process(setting)) is not None:
+        return embedder
     if setting.startswith("ollama:"):
         from shared.embedder.ollama import ollama_embedder
         from shared.model_server.ollama import ollama_addresses
@@ -40,8 +39,21 @@ def open_embedder(setting: str, openai_api_key: SecretStr = _NO_KEY) -> Embedder
 
         return openai_embedder(openai_address("SLUICE_EMBEDDER", setting), openai_api_key)
     raise ConfigurationError(
-        f"SLUICE_EMBEDDER={setting} must be minilm:, minilm:int8, ollama://host:11434/model or openai+https://host/v1/model"
+        f"SLUICE_EMBEDDER={setting} must be minilm:, minilm:int8, onnx:FOLDER, ollama://host:11434/model or openai+https://host/v1/model"
     )
+
+
+def in_process(setting: str) -> "InProcess | None":
+    """Return the embedder if its model runs in this process, else None. Raises ConfigurationError."""
+    if setting in BUILT_IN:
+        from shared.embedder.minilm import MiniLm
+
+        return MiniLm(precision=BUILT_IN[setting])
+    if setting.startswith("onnx:"):
+        from shared.embedder.in_process import onnx_embedder
+
+        return onnx_embedder(setting)
+    return None
 
 
 class EmbedderPool:

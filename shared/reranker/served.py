@@ -10,6 +10,8 @@ import msgspec
 from pydantic import SecretStr
 
 from shared.model_server.http import BadAnswer, TooLong, client_with_key, refusal, transport_named
+from shared.reranker import Reranker
+from shared.reranker.in_process import OnnxReranker
 from shared.settings import ConfigurationError
 
 KEY_VARIABLE: Final = "SLUICE_RERANK_API_KEY"
@@ -135,10 +137,12 @@ def rerank_address(variable: str, value: str) -> RerankAddress:
     return RerankAddress(str(url.copy_with(query=None)), url.params.get("model") or None)
 
 
-def open_reranker(setting: str, key: SecretStr, timeout_s: float) -> ServedReranker | None:
-    """Return the reranker that SLUICE_RERANK names; None if it is empty.
+def open_reranker(setting: str, key: SecretStr, timeout_s: float) -> Reranker | None:
+    """Return the reranker that SLUICE_RERANK names; None if it is empty. Loads `onnx:FOLDER`, so call it in a thread.
 
     Raises:
-        ConfigurationError: as `rerank_address` and `ServedReranker`.
+        ConfigurationError: as `rerank_address`, `ServedReranker` and `OnnxReranker`.
     """
+    if setting.startswith("onnx:"):
+        return OnnxReranker(setting, timeout_s)
     return ServedReranker(rerank_address("SLUICE_RERANK", setting), key, timeout_s) if setting else None

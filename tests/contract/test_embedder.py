@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import SecretStr
 
 from shared.embedder import Embedder
+from shared.embedder.in_process import onnx_embedder
 from shared.embedder.minilm import MiniLm, Precision
 from shared.embedder.ollama import ollama_embedder
 from shared.embedder.openai import openai_embedder
@@ -18,6 +20,7 @@ from shared.model_server.openai import OpenAiAddress
 from tests.fakes.embedder import MemoryEmbedder
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.ollama import EMBEDDING_MODEL
+from tests.tiny_models import cls_model, mean_model
 
 TEXTS = ["The cat sleeps on the warm mat.", "A cat slept on a mat.", "Interest rates rose by a quarter point."]
 KEY = SecretStr("sk-a-key")
@@ -44,6 +47,8 @@ def running(precision: Precision) -> Iterator[MiniLm]:
     params=[
         "minilm",
         "minilm:int8",
+        "onnx of BERT's kind",
+        "onnx of sentence pieces",
         "memory",
         "fake ollama",
         pytest.param("ollama", marks=pytest.mark.server),
@@ -51,11 +56,19 @@ def running(precision: Precision) -> Iterator[MiniLm]:
         pytest.param("openai", marks=pytest.mark.server),
     ]
 )
-async def embedder(request: pytest.FixtureRequest, minilm: MiniLm, minilm_int8: MiniLm) -> AsyncIterator[Embedder]:
+async def embedder(
+    request: pytest.FixtureRequest, minilm: MiniLm, minilm_int8: MiniLm, tmp_path: Path
+) -> AsyncIterator[Embedder]:
     if request.param == "minilm":
         yield minilm
     elif request.param == "minilm:int8":
         yield minilm_int8
+    elif request.param == "onnx of BERT's kind":
+        async with started(onnx_embedder(f"onnx:{mean_model(tmp_path)}?pooling=mean", threads=2)) as found:
+            yield found
+    elif request.param == "onnx of sentence pieces":
+        async with started(onnx_embedder(f"onnx:{cls_model(tmp_path)}", threads=2)) as found:
+            yield found
     elif request.param == "memory":
         yield MemoryEmbedder()
     elif request.param == "ollama":

@@ -1,6 +1,7 @@
 """What every reranker adapter promises, and how it handles a server's faults."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -8,10 +9,12 @@ from pydantic import SecretStr
 from shared.errors import Unavailable
 from shared.model_server.http import BadAnswer
 from shared.reranker import Reranker
+from shared.reranker.in_process import OnnxReranker
 from shared.reranker.served import BATCH, ServedReranker, open_reranker, rerank_address
 from shared.settings import ConfigurationError
 from tests.fakes.reranker import MemoryReranker
 from tests.servers.fake_rerank import FakeReranker, Shape, fake_rerank
+from tests.tiny_models import cross_encoder, mean_model
 
 NO_KEY = SecretStr("")
 FAULTS = ("few", "null", "index", "html", "list", "400", "401", "429", "500", "503", "redirect")
@@ -23,10 +26,16 @@ def a_reranker(server: FakeReranker, model: str = "", key: SecretStr = NO_KEY, t
     return ServedReranker(rerank_address("SLUICE_RERANK", f"{server.url}/rerank{named}"), key, timeout_s)
 
 
-@pytest.fixture(params=["memory", "cohere", "tei"])
-async def reranker(request: pytest.FixtureRequest) -> AsyncIterator[Reranker]:
+@pytest.fixture(params=["memory", "onnx", "cohere", "tei"])
+async def reranker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Reranker]:
     if request.param == "memory":
         yield MemoryReranker()
+        return
+    if request.param == "onnx":
+        found = open_reranker(f"onnx:{cross_encoder(tmp_path)}", NO_KEY, 60)
+        assert found
+        yield found
+        await found.close()
         return
     async with fake_rerank(request.param) as server:
         opened = a_reranker(server)
@@ -132,3 +141,19 @@ def test_a_key_in_the_address_is_refused_and_not_shown() -> None:
 
 def test_no_setting_is_no_reranker() -> None:
     assert open_reranker("", NO_KEY, 1) is None
+
+
+async def test_a_model_in_a_folder_that_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="more than a number"):
+        OnnxReranker(f"onnx:{mean_model(tmp_path / 'mean')}", 1)
+    with pytest.raises(ConfigurationError, match="must look like"):
+        open_reranker(f"onnx:{tmp_path}?pooling=mean", NO_KEY, 1)
+
+
+async def test_a_model_in_a_folder_gives_up_after_the_time_limit(tmp_path: Path) -> None:
+    reranker = OnnxReranker(f"onnx:{cross_encoder(tmp_path)}", 0.000001)
+
+    with pytest.raises(Unavailable, match="300 passages"):
+        await reranker.scores(QUERY, ["the lantern"] * 300)
+
+    await reranker.close()

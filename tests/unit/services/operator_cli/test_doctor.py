@@ -10,6 +10,7 @@ from services.operator_cli import doctor
 from services.operator_cli.main import main
 from shared.settings import Settings
 from tests.servers.s3 import Bucket
+from tests.tiny_models import mean_model
 from tests.unit.services.operator_cli.conftest import Wire, free_port
 
 
@@ -209,3 +210,13 @@ def test_it_says_what_a_served_model_is_sent() -> None:
 
     assert "texts behind 'passage: ' and queries behind 'query: '" in e5.found
     assert "texts and queries as they are" in plain.found
+
+
+def test_it_loads_the_model_of_a_folder(tmp_path: Path) -> None:
+    folder = mean_model(tmp_path / "e5-tiny")
+
+    found, wrong = doctor.weights(f"onnx:{folder}?pooling=mean"), doctor.weights(f"onnx:{folder}?pooling=cls")
+
+    assert found.verdict == "ok"
+    assert "e5-tiny loads, and gets texts behind 'passage: '" in found.found
+    assert wrong.verdict == "failed"

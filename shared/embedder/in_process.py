@@ -1,0 +1,217 @@
+"""The embedder of a model in this process, and of any sentence-transformers model in a folder.
+
+As many threads as cores, one text a call: that is fastest on a CPU, and a text's vector doesn't depend on what else is
+being embedded. docs/adr/0016-vectors.md.
+"""
+
+import asyncio
+import hashlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.embedder import Model, Vector, refuse_unreadable, unit
+from shared.embedder.served import prefixes_of
+from shared.errors import Rejected, Unavailable
+from shared.model_server.onnx_folder import FileTokens, OnnxAddress, OnnxModel, onnx_address, said_by
+from shared.settings import ConfigurationError
+
+_NICE: Final = 10
+_NEAR: Final = "The cat sleeps on the warm mat.", "A cat slept on a mat."
+_FAR: Final = "Interest rates rose by a quarter point."
+
+_Rows = NDArray[np.float32]  # a vector for each token
+_POOLINGS: Final[dict[str, Callable[[_Rows], NDArray[Any]]]] = {
+    "mean": lambda rows: rows.mean(axis=0, dtype=np.float64),
+    "cls": lambda rows: rows[0],
+    "lasttoken": lambda rows: rows[-1],
+    "max": lambda rows: rows.max(axis=0),
+}
+
+
+class Loaded(NamedTuple):
+    """A model that is ready."""
+
+    model: Model
+    tokens: FileTokens
+    run: Callable[[list[int]], NDArray[Any]]  # the vector of token ids, of any length
+    document: str = ""  # put before a document
+    query: str = ""
+
+
+class InProcess:
+    """An embedder that loads its model at the start."""
+
+    def __init__(self, load: Callable[[], Loaded], threads: int | None = None) -> None:
+        """Take what loads the model, and how many texts are embedded at a time; by default as many as cores."""
+        threads = threads or os.cpu_count() or 1
+        self._load = load
+        self._documents = ThreadPoolExecutor(threads, "embedding", initializer=_give_way)
+        # A pool of their own, so that a query doesn't queue behind a thousand chunks.
+        self._queries = ThreadPoolExecutor(threads, "embedding-query")
+        self._known: Loaded | None = None
+
+    @property
+    def model(self) -> Model:
+        """Return the identity of the model, known after `start`."""
+        return self.loaded.model
+
+    @property
+    def tokens(self) -> FileTokens:
+        """Return the model's own tokenizer as a counter."""
+        return self.loaded.tokens
+
+    @property
+    def loaded(self) -> Loaded:
+        """Return the model, known after `start`."""
+        if self._known is None:
+            raise RuntimeError("a model is used before start()")
+        return self._known
+
+    async def start(self) -> None:
+        """Check and load the model, off the event loop.
+
+        Raises:
+            ConfigurationError: a file is missing, or isn't what it must be.
+        """
+        if self._known is None:
+            self._known = await asyncio.get_running_loop().run_in_executor(self._queries, self._load)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Return one unit vector per text, in order.
+
+        Raises:
+            Rejected: a text is blank or has more tokens than the model accepts; nothing is embedded then.
+            Unavailable: a value isn't finite.
+        """
+        refuse_unreadable(texts)
+        loop = asyncio.get_running_loop()
+        rows = await loop.run_in_executor(self._queries, self._rows, texts)
+        return await asyncio.gather(*(loop.run_in_executor(self._documents, self._embed, row) for row in rows))
+
+    async def embed_query(self, text: str) -> Vector:
+        """Return the query's unit vector; a longer query is truncated at the model's limit.
+
+        Raises:
+            Rejected: the query is blank.
+        """
+        refuse_unreadable([text])
+        asked = self.loaded.query + text
+        return await asyncio.get_running_loop().run_in_executor(self._queries, self._embed_cut, asked)
+
+    async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return the cosine of the question with each text, computed on the query threads.
+
+        Raises:
+            Rejected: one of them is blank.
+        """
+        refuse_unreadable([question, *texts])
+        loop = asyncio.get_running_loop()
+        whole = (self.loaded.query + question, *(self.loaded.document + text for text in texts))
+        asked, *vectors = await asyncio.gather(
+            *(loop.run_in_executor(self._queries, self._embed_cut, text) for text in whole)
+        )
+        return [float(asked @ vector) for vector in vectors]
+
+    async def ping(self) -> None:
+        """Return at once: the model is in this process."""
+
+    async def close(self) -> None:
+        """Drop queued texts and wait for those being embedded, some tens of milliseconds."""
+        for pool in (self._documents, self._queries):
+            await asyncio.to_thread(pool.shutdown, cancel_futures=True)
+
+    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+        model, tokens, *_ = self.loaded
+        rows = [tokens.ids(self.loaded.document + text) for text in texts]
+        for position, row in enumerate(rows):
+            if (over := len(row) - tokens.longest) > 0:
+                raise Rejected(
+                    f"text {position} of {len(texts)} has {model.max_tokens + over} tokens; "
+                    f"{model.name} accepts at most {model.max_tokens}",
+                    "text_too_long",
+                )
+        return rows
+
+    def _embed_cut(self, text: str) -> Vector:
+        return self._embed(self.tokens.cut(text))
+
+    def _embed(self, row: list[int]) -> Vector:
+        try:
+            return unit(self.loaded.run(row))
+        except ValueError as error:
+            raise Unavailable(f"{self.model.name}: {error}") from error
+
+
+def onnx_embedder(setting: str, threads: int | None = None) -> InProcess:
+    """Return the embedder of `onnx:FOLDER`. Pooling and prefixes are as its files or the address say.
+
+    Raises:
+        ConfigurationError: the setting has another form.
+    """
+    address = onnx_address("SLUICE_EMBEDDER", setting, ("pooling", "query", "document"))
+    if address.options.get("pooling", "mean") not in _POOLINGS:
+        raise ConfigurationError(f"{address.setting}: pooling must be one of {', '.join(_POOLINGS)}")
+    return InProcess(partial(_load, address), threads)
+
+
+def _load(address: OnnxAddress) -> Loaded:
+    said = said_by(address, "config_sentence_transformers.json").get("prompts") or {}  # often of empty texts
+    family = prefixes_of(name := address.folder.resolve().name)
+    document = address.options.get("document", said.get("document") or said.get("passage") or family.document)
+    query = address.options.get("query", said.get("query") or family.query)
+    onnx = OnnxModel(address, document)
+    pooling, run = _pooled(onnx)
+    near, same, far = (unit(run(onnx.tokens.ids(text))) for text in (*_NEAR, _FAR))
+    if not near @ same > near @ far:
+        raise onnx.wrong(
+            f"its vectors find {_NEAR[0]!r} no nearer to {_NEAR[1]!r} than to {_FAR!r}; is pooling={pooling} right?"
+        )
+    model = Model(
+        name=name,
+        digest=hashlib.sha256("\n".join((*onnx.digests, pooling, document, query)).encode()).hexdigest(),
+        dimension=len(near),
+        max_tokens=onnx.tokens.max_tokens,
+        precision=onnx.precision,
+    )
+    return Loaded(model, onnx.tokens, run, document, query)
+
+
+def _pooled(onnx: OnnxModel) -> tuple[str, Callable[[list[int]], NDArray[Any]]]:
+    """Return how a text's vector is made, by name, and what makes it."""
+    pooling = onnx.address.options.get("pooling")
+    if pooling is None and onnx.outputs.get("sentence_embedding") == 2:  # dimensions: batch and vector
+        return "sentence_embedding", partial(onnx.run, output="sentence_embedding")
+    if pooling is None:
+        said = said_by(onnx.address, "1_Pooling/config.json")
+        modes = [key.split("_")[2] for key in said if said[key] is True and key.startswith("pooling_mode_")]
+        [pooling] = modes if len(modes) == 1 else [""]
+        if pooling not in _POOLINGS or said.get("include_prompt") is False:
+            raise onnx.wrong(
+                f"1_Pooling/config.json says nothing that is known here; add pooling={' or '.join(_POOLINGS)}"
+            )
+    if any(onnx.address.folder.glob("*_Dense")):
+        raise onnx.wrong("its model has a layer after pooling; export it with sentence_embedding")
+    output = next((name for name, dimensions in onnx.outputs.items() if dimensions == 3), None)
+    if output is None:
+        raise onnx.wrong("its model returns no vector for each token, nor sentence_embedding")
+    pool = _POOLINGS[pooling]
+    return pooling, lambda ids: pool(onnx.run(ids, output))
+
+
+def _give_way() -> None:
+    """Lower this thread's priority, so that queries aren't delayed: chunks use every core while there are any.
+
+    On Linux a thread has its own niceness. Elsewhere, or where it can't be raised, nothing changes.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

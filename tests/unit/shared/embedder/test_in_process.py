@@ -1,0 +1,127 @@
+"""A model in a folder is used as its files or its address say, and is refused at the start if that can't be right."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shared.embedder.in_process import InProcess, onnx_embedder
+from shared.errors import Unavailable
+from shared.settings import ConfigurationError
+from tests.tiny_models import LONGEST, cls_model, mean_model
+
+
+async def begun(setting: str) -> InProcess:
+    embedder = onnx_embedder(setting, threads=1)
+    try:
+        await embedder.start()
+    finally:
+        await embedder.close()
+    return embedder
+
+
+async def test_its_files_say_how_it_is_used(tmp_path: Path) -> None:
+    embedder = await begun(f"onnx:{cls_model(tmp_path / 'pieces')}")
+
+    assert embedder.model.name == "pieces"
+    assert (embedder.loaded.document, embedder.loaded.query) == ("passage: ", "query: ")
+    assert embedder.model.max_tokens < LONGEST - 2  # the prefix takes some
+
+
+async def test_the_address_says_more_than_the_files(tmp_path: Path) -> None:
+    embedder = await begun(f"onnx:{cls_model(tmp_path)}?pooling=mean&query=ask:%20&document=&maxTokens=32")
+
+    assert (embedder.loaded.document, embedder.loaded.query, embedder.tokens.longest) == ("", "ask: ", 32)
+
+
+async def test_a_known_family_is_known_by_the_folders_name(tmp_path: Path) -> None:
+    embedder = await begun(f"onnx:{mean_model(tmp_path / 'e5-small-v2')}?pooling=mean")
+
+    assert (embedder.loaded.document, embedder.loaded.query) == ("passage: ", "query: ")
+
+
+async def test_whatever_changes_vectors_changes_the_digest(tmp_path: Path) -> None:
+    folder = mean_model(tmp_path)
+    settings = [
+        f"onnx:{folder}?pooling=mean",
+        f"onnx:{folder}?pooling=mean&document=a:%20",
+        f"onnx:{folder}?pooling=max",
+    ]
+    digests = {(await begun(setting)).model.digest for setting in settings}
+    (folder / "model.onnx.data").write_bytes(b"other weights")
+
+    digests.add((await begun(settings[0])).model.digest)
+
+    assert len(digests) == 4
+
+
+async def test_eight_bits_are_another_file_and_another_model(tmp_path: Path) -> None:
+    folder = mean_model(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"has no model_int8\.onnx"):
+        await begun(f"onnx:{folder}?pooling=mean&precision=int8")
+    (folder / "model.onnx").rename(folder / "model_quantized.onnx")
+
+    embedder = await begun(f"onnx:{folder}?pooling=mean&precision=int8")
+
+    assert embedder.model.precision == "int8"
+
+
+async def test_no_vector_is_an_outage_and_not_a_result(tmp_path: Path) -> None:
+    embedder = onnx_embedder(f"onnx:{mean_model(tmp_path)}?pooling=mean")
+    await embedder.start()
+    embedder._known = embedder.loaded._replace(run=lambda _: np.full(4, np.nan))
+
+    with pytest.raises(Unavailable, match="can't be normalized"):
+        await embedder.embed_documents(["word"])
+
+    await embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("?pooling", "must look like"),
+        ("?pooling=sum", "pooling must be one of"),
+        ("?size=3", "must look like"),
+        ("?maxTokens=4", "maxTokens=4 must be 16"),
+        ("?precision=int4", "precision must be"),
+        ("?maxTokens=300", "takes no 300 tokens"),
+        ("", "says nothing that is known here"),
+        ("tokenizer.json", "can't be loaded"),
+        ("model.onnx", "has no model.onnx"),
+        ("broken model.onnx", "can't be loaded"),
+        ("broken tokenizer_config.json", "can't read tokenizer_config.json"),
+        ("2_Dense", "layer after pooling"),
+    ],
+)
+async def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path, change: str, said: str) -> None:
+    folder, query = mean_model(tmp_path), "?pooling=mean"
+    if change == "" or change.startswith("?"):
+        query = change
+    elif change.startswith("broken "):
+        (folder / change.removeprefix("broken ")).write_text("{")
+    elif change.endswith("Dense"):
+        (folder / change).mkdir()
+    else:
+        (folder / change).unlink()
+
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        await begun(f"onnx:{folder}{query}")
+
+    assert str(caught.value).startswith(f"SLUICE_EMBEDDER=onnx:{folder}{query}")
+
+
+async def test_a_model_that_finds_nothing_near_is_refused(tmp_path: Path) -> None:
+    folder = mean_model(tmp_path)  # its first token is the same for all texts
+
+    with pytest.raises(ConfigurationError, match="is pooling=cls right"):
+        await begun(f"onnx:{folder}?pooling=cls")
+
+
+async def test_a_pooling_that_is_unknown_is_refused(tmp_path: Path) -> None:
+    folder = cls_model(tmp_path)
+    (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_weightedmean_tokens": True}))
+
+    with pytest.raises(ConfigurationError, match="add pooling=mean or cls"):
+        await begun(f"onnx:{folder}")
