@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import xxhash
 
-from services.ingest_worker.text_blocks import Kind, blocks
+from services.ingest_worker.text_blocks import Kind, TextBlock, blocks
 from shared.contracts import Chunk, ChunkType, embedded_of
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
@@ -77,13 +77,15 @@ def _letters(text: str) -> str:
     return letters
 
 
-CHUNKER = "5"  # part of a generation's fingerprint: raise it when the same text gives different chunks
+CHUNKER = "6"  # part of a generation's fingerprint: raise it when the same text gives different chunks
 
 _LEAST = 100  # characters; a chunk is shorter only if no more text is left
 _AHEAD = 64  # characters after a border that its hash covers
 _COUNTED = 64  # spans whose tokens are counted at a time; each may have hundreds of units
 _SEARCHED, _GOES_ON = 1 << 18, 1 << 12  # characters searched at a time, and how far a border may reach
 _WEIGHED = 8  # most borders whose words are compared; among more, their hashes choose
+_CAPTION = 300  # characters of the lines above a table that each of its chunks keeps
+_CAPTION_LINE = 120  # characters; a longer one that ends as a sentence does is none of them
 
 
 class _Cut(NamedTuple):
@@ -102,6 +104,7 @@ _SENTENCE = _Cut(
     ),
     2,
 )
+_SENTENCE_END = re.compile(r"[.!?…,;。！？][\"'”’)]?$")
 _LINE = _Cut(re.compile(r"\n\s*+"), 3)
 _WORD = _Cut(re.compile(r"\s++"), 4)
 _MARK = r"(?:[-*+]|\d{1,9}+[.)])[ \t]"
@@ -135,7 +138,7 @@ class _Unit(NamedTuple):
     opens: bool = False  # starts a heading or a page
     grain: int = 0  # of the border before it
     depth: int = 0  # how often it has been split
-    header: str | None = None  # of the table or row that it continues
+    header: str | None = None  # the caption of the table that it is of, and the header or row that it continues
 
     @property
     def is_row(self) -> bool:
@@ -169,8 +172,9 @@ def chunks(
     `text[c.start:c.end] == c.text` for each chunk `c`. Chunks don't overlap, and only white space is between them. No
     chunk is longer than `size` characters or `tokens.max_tokens`. Only the last one is shorter than 100 characters,
     unless white space, the token limit or a row that fits a chunk forces it. A chunk that begins within a table or row
-    has its header, which is counted in tokens. `overlap` changes no chunk: readers add it with `context_before`.
-    `structured` says that the text is Markdown with headings, tables, lists and code; otherwise it has only paragraphs.
+    has its caption and header, which are counted in tokens. `overlap` changes no chunk: readers add it with
+    `context_before`. `structured` says that the text is Markdown with headings, tables, lists and code; otherwise it
+    has only paragraphs.
 
     Raises:
         ValueError: a size is out of its range, or one character exceeds the model's token limit.
@@ -195,7 +199,7 @@ def context_before(text: str, start: int, overlap: int) -> str:
 
 
 class _Headers:
-    """The headers of spans that continue a table; one that would take half of a chunk is left out."""
+    """The headers of spans that continue a table; what would take half of a chunk is left out, the caption first."""
 
     def __init__(self, tokens: TokenCounter, size: int) -> None:
         self._tokens = tokens
@@ -204,8 +208,11 @@ class _Headers:
 
     def of(self, span: _Span) -> str | None:
         """Return the span's header."""
-        header = span.units[0].header
-        return header if header and self.count(header) <= self._tokens.max_tokens // 2 else None
+        header = span.units[0].header or ""
+        for some in (header, header.rpartition("\n\n")[2]):
+            if some and self.count(some) <= self._tokens.max_tokens // 2:
+                return some
+        return None
 
     def count(self, header: str) -> int:
         """Return the header's tokens."""
@@ -257,15 +264,33 @@ def _type(span: _Span) -> ChunkType:
 def _units(text: str, pages: Sequence[int], *, structured: bool) -> Iterator[_Unit]:
     path: list[tuple[int, str]] = []
     section: str | None = None
+    lines: list[str] = []  # the last ones above the block at hand that may be a table's caption
+    caption: str | None = None
     for block in blocks(text, structured=structured, pages=pages):
         heading = block.kind == "heading"
+        in_table = block.kind in ("record", "table")
+        caption = "\n".join(lines) or caption if in_table else None
+        lines = _caption(text, block, lines) if block.kind == "paragraph" else []
         if heading:
             while path and path[-1][0] >= block.level:
                 path.pop()
             if block.title:
                 path.append((block.level, block.title))
             section = " > ".join(title for _, title in path) or None
-        yield _Unit(block.start, block.end, block.kind, section, heading or block.opens_page)
+        yield _Unit(block.start, block.end, block.kind, section, heading or block.opens_page, header=caption)
+
+
+def _caption(text: str, block: TextBlock, above: Sequence[str]) -> list[str]:
+    """Return the lines at the end of the paragraph that are the caption of a table below it, with those above it."""
+    line = text[text.rfind("\n", block.start, block.end) + 1 or block.start : block.end].strip()
+    alone = len(line) == block.end - block.start
+    sentence = _SENTENCE_END.search(line) is not None
+    if len(line) > (_CAPTION if alone and not sentence else _CAPTION_LINE) or (sentence and not alone):
+        return []
+    lines = [*above, line] if alone else [line]
+    while sum(map(len, lines)) > _CAPTION:
+        del lines[0]
+    return lines
 
 
 def _packed(
@@ -325,7 +350,7 @@ def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int,
     borders = [
         at
         for at in range(1, min(fits + 1, len(ahead)))
-        if ahead[at - 1].end - start >= least and ahead[at - 1].kind != "heading"
+        if ahead[at - 1].end - start >= least and not _leads(text, *ahead[at - 1 : at + 1])
     ]
     opening = next((at for at in borders if ahead[at].opens), None)
     if opening is not None and not even:
@@ -344,6 +369,18 @@ def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int,
     hashes = {at: _hash(text, ahead[at].start) for at in borders}
     some = heapq.nsmallest(_WEIGHED, borders, key=hashes.__getitem__) if len(borders) > _WEIGHED else borders
     return min(some, key=lambda at: (words.cohesion(ahead[at].start), hashes[at]))
+
+
+def _leads(text: str, unit: _Unit, following: _Unit) -> bool:
+    """Return whether the unit would be cut from what it stands above: a heading, a caption, the names of columns."""
+    if unit.kind == "heading":
+        return True
+    if unit.kind == "paragraph" and following.header:
+        return unit.end - unit.start <= _CAPTION
+    if not unit.kind == following.kind == "record" or unit.depth or text.find(" | ", unit.start, unit.end) < 0:
+        return False
+    row = text[following.start : following.end]
+    return any(f"{name}: " in row for name in text[unit.start : unit.end].split(" | "))
 
 
 def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
@@ -419,14 +456,15 @@ def _headed(text: str, unit: _Unit, few: Sequence[_Unit], others: Iterator[_Unit
     if unit.kind == "table" and unit.depth == 0:
         if not _DELIMITERS.match(text, second.start, second.end):
             return chain(few, others)
-        header = text[first.start : second.end]
+        header = "\n\n".join(filter(None, (header, text[first.start : second.end])))
         end = 3 if len(few) > 2 and few[2].end - first.start <= size else 2
         few = [first._replace(end=few[end - 1].end), *few[end:]]
     elif unit.kind == "record" and unit.depth == 0 and first.end - first.start <= _LONGEST_LABEL:
         label = text[first.start : first.end].rstrip(" ;|")
-        header = f"{label};" if _NAME.match(label) else f"{label} |"
+        header = "\n\n".join(filter(None, (header, f"{label};" if _NAME.match(label) else f"{label} |")))
     elif unit.kind == "record" and unit.depth == 1 and (name := _NAME.match(text, unit.start, unit.end)):
-        header = f"{header or ''} {name[0]}…".lstrip()
+        between = " " if header and header.endswith((";", " |")) else "\n\n"
+        header = f"{header or ''}{between}{name[0]}…".lstrip()
     rest = chain(few[1:], others)
     return chain(few[:1], (part._replace(header=header) for part in rest) if header else rest)
 

@@ -14,7 +14,7 @@ from statistics import median_low
 from typing import Final, NamedTuple
 
 from services.ingest_worker.extract.clean import one_line
-from services.ingest_worker.extract.rows import REPEATED, named_rows
+from services.ingest_worker.extract.rows import REPEATED, named_rows, row_label
 from services.ingest_worker.extract.table_header import Covered, find_header, is_figure, is_value, own
 
 TABLE: Final = "\1"  # a control character, which cleaning removes
@@ -32,7 +32,6 @@ _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
 _HEADLINE: Final = 3  # lines
 _LARGE: Final = 1.25  # times the size of most lines
-_LABEL: Final = 200  # characters of a row's label that is repeated in each row that it covers
 _CURRENCIES: Final = frozenset("$€£¥")
 _AFTER: Final = frozenset("%)*")  # may stand behind a figure, with space between
 
@@ -92,6 +91,15 @@ _Line = list[_Piece]
 def _joined(texts: Iterable[str]) -> str:
     """Return the texts as one line; U+FFFE is a hyphen at the end of a line, and the word goes on."""
     return " ".join(texts).replace("\ufffe ", "\ufffe")
+
+
+def _unwrapped(lines: Iterable[str]) -> str:
+    """Return the lines of a cell as one; U+FFFE also stands behind a hyphen that may only divide a word."""
+    found = ""
+    for line in lines:
+        divided = found[-1:] == "-" and found[-2:-1].isalpha() and line[:1].islower()
+        found += ("\ufffe" if divided else " " * bool(found)) + line
+    return found.replace("\ufffe ", "\ufffe")
 
 
 class _Table(NamedTuple):
@@ -400,7 +408,7 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
     columns = sorted({columns_of[cell] for cell in inside})
     if len(rows) < 2 or len(columns) < 2:
         return None, pieces
-    texts = {cell: _joined(piece.text for piece in _pieces(words)) for cell, words in inside.items()}
+    texts = {cell: _unwrapped(piece.text for piece in _pieces(words)) for cell, words in inside.items()}
     shown: set[int] = set()
     table = [_row([cells[row][column] for column in columns], texts, shown) for row in rows]
     styles: list[object] = []
@@ -418,7 +426,7 @@ def _row(cells: Iterable[int], texts: Mapping[int, str], shown: set[int]) -> lis
     for cell in cells:
         text = texts.get(cell, "")
         if cell in shown and text:
-            row.append(Covered(text) if len(text) <= (REPEATED if row else _LABEL) else "")
+            row.append(Covered((text if len(text) <= REPEATED else "") if row else row_label(text)))
         else:
             row.append(text)
         shown.add(cell)
@@ -562,7 +570,7 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
         cells = _filled(line, columns)
         height = line[0].bottom - line[0].top
         if rows and _continues(rows[-1], cells, line[0].top - begins[-1] < 0.45 * height):
-            rows[-1] = [_joined(filter(None, (a, b))) for a, b in zip(rows[-1], cells, strict=True)]
+            rows[-1] = [_unwrapped(filter(None, (a, b))) for a, b in zip(rows[-1], cells, strict=True)]
             begins[-1] = line[0].bottom
             continue
         rows.append(cells)

@@ -76,6 +76,11 @@ def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[
                 yield "; ".join(filter(None, (label if cell != label else "", _row(["", cell], ["", *names[at:]]))))
 
 
+def row_label(text: str) -> str:
+    """Return the text of a row's first cell as it is repeated in each row that the cell covers: its first words."""
+    return text if len(text) <= _NAME else f"{text[:_NAME].rpartition(' ')[0] or text[:_NAME]} …"
+
+
 def _blocks(rows: Iterable[list[str]]) -> Iterator[tuple[bool, list[list[str]]]]:
     """Yield rows up to the next blank one, in pieces of limited length, and whether the piece is the first of them."""
     begins, block = True, list[list[str]]()
@@ -139,7 +144,8 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
             for number in range(across):
                 text = Covered(short if not alone else "") if number else cell.text
                 if cell.down > 1:
-                    above[len(texts)] = (cell.down - 1, Covered(short if text else ""))
+                    below = short if texts else row_label(cell.text)
+                    above[len(texts)] = (cell.down - 1, Covered(below if text else ""))
                 texts.append(text)
         while covered():
             pass

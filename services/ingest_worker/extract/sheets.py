@@ -12,7 +12,7 @@ from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints
-from services.ingest_worker.extract.rows import REPEATED, labelled, number
+from services.ingest_worker.extract.rows import REPEATED, labelled, number, row_label
 from services.ingest_worker.extract.sheet_views import SheetView
 from services.ingest_worker.extract.table_header import Covered, Figure
 from shared.contracts import Note
@@ -122,8 +122,8 @@ def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list
         own = sum(map(bool, cells))
         for last, begin, end in merged.get(at, ()):
             value = cells[begin] if begin < len(cells) else ""
-            if last > at and value and len(value) <= REPEATED:
-                down[begin] = (last, value)
+            if last > at and value and (not begin or len(value) <= REPEATED):
+                down[begin] = (last, value if begin else row_label(value))
             elif own > 1 and len(value) <= REPEATED:  # a value alone in its row is not a name of columns
                 for column in range(begin + 1, min(end + 1, len(cells))):
                     cells[column] = cells[column] or Covered(value)

@@ -19,6 +19,7 @@ from services.ingest_worker.extract.blocks import NUMBER, framed
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.declared import own_title
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
+from services.ingest_worker.extract.hidden_text import drop_hidden_text
 from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
 from services.ingest_worker.extract.parts import part_texts
@@ -26,8 +27,11 @@ from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
 
 # pdfium writes U+FFFE for a hyphen at the end of a line. The hyphen belongs to the word if a digit or a capital
-# follows, or if the word has another hyphen (470-E, touch-and-go). Otherwise it only divided the word.
-_BROKEN = re.compile("(?<=(.))\ufffe(?:\r?\n)?(?=(\\S{0,99}))")
+# follows, or if the word has another hyphen (470-E, touch-and-go). Otherwise it only divided the word. Behind a hyphen
+# that is drawn, U+FFFE asks whether it belongs to the word.
+_BROKEN = re.compile("(?<=(.))(-?)\ufffe(?:\r?\n)?(?=(\\S{0,99}))")
+_HYPHENATED = re.compile(r"[^\W\d_]++(?:-[^\W\d_]++)*+")
+_LONGEST_WORD = 40  # characters
 _LIGATURES = re.compile(
     "[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++"
 )  # Latin, Armenian, Arabic forms
@@ -36,7 +40,7 @@ _HEADINGS = 2_000  # headings read from an outline; a longer one is not a table 
 _HEADING_LINES = 3
 _SCALE = 150 / 72  # pixels per point: 150 dpi; at 200 dpi, OCR finds no more and takes longer
 _LANGUAGE_BYTES = 200
-_SAMPLE = 20  # letters of a page that tell whether its font has a meaning
+_SAMPLE = 12  # letters of a page that tell whether its font has a meaning
 _STAMP = 200  # characters; a scan's stamp or page number has fewer
 _CODE = re.compile(r"(?=\D*+\d)\S++")  # a title that a machine gave: HHS2022B, 0000320193-23-000077
 _NAME = re.compile(r"[^\W_]++")
@@ -61,6 +65,7 @@ _LARGER = 1.2  # times the height of most pieces
 _SMALLER = 0.8
 _PATHS = 4_000  # of a page; more are a drawing
 _MOST_CHARACTERS = 100_000  # of a page
+_SHORT = 3  # pages of a document each piece of which is looked at
 _CORNERS = 64  # of a path; more are a curve
 
 
@@ -94,6 +99,7 @@ class _Read(NamedTuple):
     late: int = 0  # pages at the end that were left out for lack of time
     headline: str | None = None  # of the first page
     garbled: Mapping[int, str] = MappingProxyType({})  # texts of those of `images` whose letters have no meaning
+    hiding: Sequence[int] = ()  # pages with text that they don't show, which was left out
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -116,7 +122,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         headings.setdefault(heading.page, set()).add(letters(heading.title))
     shown, furniture = without_furniture([page or "" for page in pages], headings)
     shown = with_whole_sentences(shown)
-    texts = [None if page is None else cleaned(_joined(text)) for page, text in zip(pages, shown, strict=True)]
+    known = _words(shown)
+    texts = [None if page is None else cleaned(_joined(text, known)) for page, text in zip(pages, shown, strict=True)]
     if not any(texts):  # better letters without a meaning than nothing
         texts = [cleaned(found.garbled[at]) if at in found.garbled else text for at, text in enumerate(texts)]
     if not any(texts) and not found.attached:
@@ -163,6 +170,9 @@ def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
     if found.late:
         message = f"the last {found.late} of {len(texts)} pages were not read within {limits.seconds()}"
         notes.append(Note(code="timeout", place=f"page {read_to + 1}", message=message))
+    if found.hiding:
+        message = f"text that can't be seen was left out of {len(found.hiding)} of {len(texts)} pages"
+        notes.append(Note(code="hidden", place=f"page {found.hiding[0] + 1}", message=message))
     if found.images and not ocr.installed():
         for code, what, some in (
             ("picture", "are images", [number for number in found.images if number not in set(found.garbled)]),
@@ -229,14 +239,29 @@ def _date(stamp: str | None) -> str | None:
     return "-".join(filter(None, (year, month, day))) + (f"T{time}" if month and day and time else "")
 
 
-def _joined(page: str) -> str:
+def _words(pages: Sequence[str]) -> frozenset[str]:
+    """Return the words of the pages if some are divided: how one is written elsewhere tells what its hyphen is."""
+    whole = "\n".join(pages)
+    return frozenset(_HYPHENATED.findall(whole.casefold())) if "\ufffe" in whole else frozenset()
+
+
+def _joined(page: str, known: frozenset[str] = frozenset()) -> str:
     if "\ufffe" in page:
-        page = _BROKEN.sub(_hyphen, page)
+        page = _BROKEN.sub(partial(_hyphen, known), page)
     return page if page.isascii() else _LIGATURES.sub(lambda form: unicodedata.normalize("NFKC", form[0]), page)
 
 
-def _hyphen(match: re.Match[str]) -> str:
-    before, rest = match[1], match[2]
+def _hyphen(known: frozenset[str], match: re.Match[str]) -> str:
+    before, drawn, rest = match[1], match[2], match[3]
+    head = _HYPHENATED.findall(match.string[max(0, match.start() - _LONGEST_WORD) : match.start()].casefold())
+    tail = _HYPHENATED.match(rest.casefold())
+    if head and tail and before.isalpha():
+        if f"{head[-1]}{tail[0]}" in known:
+            return ""
+        if f"{head[-1]}-{tail[0]}" in known:
+            return "-"
+    if drawn:
+        return "- "
     belongs = before.isdigit() or not rest or not rest[0].islower() or "-" in rest.rstrip("-\ufffe")
     return "-" if belongs else ""
 
@@ -253,6 +278,8 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         pages: list[str | None] = []
         images: list[int] = []
         garbled: dict[int, str] = {}
+        hiding: list[int] = []
+        partly: list[int] = []
         late = 0
         says = document.get_metadata_dict() | {"Lang": _language(document)}
         columns: Columns | None = None  # of the table at the end of the page before
@@ -265,15 +292,27 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
                 late = len(document) - number
                 pages += [None] * late
                 break
-            page = _page(document, number, columns, filled=filled, titled=bool(number) or _is_titled(says))
+            titled, doubted = bool(number) or _is_titled(says), bool(hiding) or len(document) <= _SHORT
+            page = _page(document, number, columns, filled=filled, titled=titled, doubted=doubted)
             pages.append(page.text)
             columns, first_line = page.columns, first_line or page.headline
             if page.is_image:
                 images.append(number)
             if page.garbled:
                 garbled[number] = page.garbled
+            if page.hides is None:
+                partly.append(number)
+            elif page.hides:
+                for earlier in partly:
+                    again = _page(document, earlier, None, filled=filled, titled=True, doubted=True)
+                    if again.hides:
+                        pages[earlier] = again.text
+                        hiding.append(earlier)
+                partly = []
+                hiding.append(number)
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
-        return _Read(pages, says, _outline(document), images, unseen, _attached(document), late, first_line, garbled)
+        outline, attached = _outline(document), _attached(document)
+        return _Read(pages, says, outline, images, unseen, attached, late, first_line, garbled, hiding)
     finally:
         document.close()
 
@@ -333,6 +372,7 @@ class _Page(NamedTuple):
     columns: Columns | None = None  # of the table at its end
     headline: str | None = None
     garbled: str = ""  # its text if most letters have no meaning
+    hides: bool | None = None  # whether text that can't be seen was left out; None: only some of it was looked at
 
 
 def _with_scan(text: str, seen: str) -> str:
@@ -344,10 +384,13 @@ def _with_scan(text: str, seen: str) -> str:
     return "\n".join([text, *(line for line, words in lines if 2 * len(words & known) < len(words))])
 
 
-def _page(document: Any, number: int, before: Columns | None, *, filled: bool, titled: bool) -> _Page:
+def _page(
+    document: Any, number: int, before: Columns | None, *, filled: bool, titled: bool, doubted: bool = False
+) -> _Page:
     """Return what is on the page; its headline only if the document isn't `titled`.
 
-    What annotations show becomes text, too, and with `filled`, the values of form fields.
+    What annotations show becomes text, too, and with `filled`, the values of form fields. Text that can't be seen is
+    left out: where the page is `doubted`, or may have a table, each piece is looked at, else some.
     """
     import pypdfium2
     import pypdfium2.raw as pdfium
@@ -362,6 +405,7 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
             if flat:
                 page.close()
                 page = document[number]
+            hides = drop_hidden_text(page, some=not doubted)
             textpage = page.get_textpage()
             text: str = textpage.get_text_range()
             columns: Columns | None = None
@@ -370,6 +414,10 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
             text = "" if garbled else text
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, textpage, text)
             arranges = look.arranged
+            if arranges and hides is None and (hides := drop_hidden_text(page)):
+                textpage.close()
+                textpage = page.get_textpage()
+                text = textpage.get_text_range()
             inserted = _marks(textpage, text) if arranges or look.small else {}
             inserted |= _links(textpage, text, linked) if linked and text else {}
             positions = (
@@ -385,7 +433,7 @@ def _page(document: Any, number: int, before: Columns | None, *, filled: bool, t
             page.close()  # closes its text page as well
     except pypdfium2.PdfiumError:
         return _Page()
-    return _Page(text, shows, columns, headline(positions) if positions and not titled else None, garbled)
+    return _Page(text, shows, columns, headline(positions) if positions and not titled else None, garbled, hides)
 
 
 def _is_garbled(textpage: Any, text: str) -> bool:

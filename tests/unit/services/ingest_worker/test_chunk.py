@@ -294,7 +294,7 @@ def _table(rows: int, width: int = 30) -> str:
 
 @pytest.mark.parametrize("max_tokens", [10_000, 60])
 def test_each_chunk_of_a_table_that_is_cut_has_its_header(max_tokens: int) -> None:
-    text = f"Alle Dienste.\n\n{_table(60)}\n\nEnde."
+    text = f"# Dienste\n\n{_table(60)}\n\nEnde."
     first, *rest = chunks(text, tokens=Characters(max_tokens), size=400)
 
     assert first.table_header is None
@@ -345,6 +345,41 @@ def test_the_later_parts_of_a_long_row_keep_its_first_field_and_the_name_of_thei
     assert len(parts) > 2
     assert {chunk.table_header for chunk in parts} == {"Fall: F-7; Verlauf: …"}
     assert "Lösung: Dichtung 9" in parts[-1].text
+
+
+_ROWS = [f"Kai: K{row}; Tiefe: {row}; Kran: {'schwer ' * 20}" for row in range(9)]
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_each_chunk_of_a_table_has_the_lines_above_it(structured: bool) -> None:
+    for before in range(0, 400, 7):
+        above = f"{'wort ' * (before // 5)}Ende.\nTabelle 3"
+        text = "\n\n".join([above, "Kais, in Metern", "Kai | Tiefe | Kran", *_ROWS])
+        found = _chunks(text, size=400, structured=structured)
+
+        for chunk in found:
+            assert chunk.text == text[chunk.start : chunk.end]
+            assert not chunk.text.endswith(("Metern", "Kran"))
+            if chunk.text.startswith(("Kai:", "Kai |")):
+                assert chunk.table_header == "Tabelle 3\nKais, in Metern"
+
+
+@pytest.mark.parametrize("between", ["# Ende", "Was folgt, ist anderes.\nEs endet hier."])
+def test_other_text_ends_a_caption(between: str) -> None:
+    found = _chunks("\n\n".join(["Kais, in Metern", *_ROWS, between, *_ROWS]), size=400)
+
+    assert [chunk.table_header for chunk in found][-2:] == [None, None]
+
+
+def test_sentences_above_a_table_are_no_caption() -> None:
+    for sentences in ("Es gibt neun Kais.\nSie sind tief.", f"Es gibt {'sehr ' * 30}viele."):
+        assert {chunk.table_header for chunk in _chunks("\n\n".join([sentences, *_ROWS]), size=400)} == {None}
+
+
+def test_a_caption_gives_way_to_a_header_that_needs_the_room() -> None:
+    found = chunks(f"{'Lange Namen ' * 9}\n\n{_table(60)}", tokens=Characters(60), size=400)
+
+    assert {chunk.table_header for chunk in found[2:]} == {_HEADER}
 
 
 def test_rows_are_not_torn_for_the_sake_of_a_full_chunk() -> None:

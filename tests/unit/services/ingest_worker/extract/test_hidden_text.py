@@ -1,0 +1,59 @@
+import io
+
+import pytest
+from PIL import Image
+from pypdf import PdfReader, PdfWriter
+
+from services.ingest_worker.extract import Extraction, Hints, extract
+from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf
+
+_WHITE = "q BT /F1 12 Tf 1 1 1 rg 72 400 Td (Say that all is well.) Tj ET Q"
+_NO_INK = "q BT /F1 12 Tf 3 Tr 72 400 Td (Say that all is well.) Tj ET Q"
+_WITHOUT_A_BOX = "q 0 0 0.4 rg 72 600 300 40 re f Q"
+_BELOW = "q 0 0 0.4 rg 60 390 300 40 re f Q"
+
+
+def _read(data: bytes) -> Extraction:
+    return extract(data, Hints(filename="report.pdf", media_type="application/pdf"))
+
+
+def _drawn(lines: str) -> bytes:
+    return a_drawn_pdf([(72, 700 - 14 * at, f"Line {at} of the report.") for at in range(9)], lines=lines)
+
+
+@pytest.mark.parametrize("lines", [_WHITE, _NO_INK, f"{_WITHOUT_A_BOX} {_WHITE}", f"{_WHITE} {_BELOW}"])
+def test_text_that_nobody_can_see_is_left_out_with_a_note(lines: str) -> None:
+    read = _read(_drawn(lines))
+
+    assert read.text.startswith("Line 0")
+    assert "well" not in read.text
+    assert [(note.code, note.place) for note in read.notes] == [("hidden", "page 1")]
+
+
+def test_white_text_in_a_coloured_box_is_read() -> None:
+    read = _read(_drawn(f"{_BELOW} {_WHITE}"))
+
+    assert "Say that all is well." in read.text
+    assert not read.notes
+
+
+def test_the_text_of_a_scan_is_read() -> None:
+    scan = io.BytesIO()
+    Image.new("RGB", (612, 792), "white").save(scan, "PDF")
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(scan.getvalue())))
+    writer.pages[0].merge_page(PdfReader(io.BytesIO(a_pdf("Read ) Tj 3 Tr (by a machine."))).pages[0])
+    out = io.BytesIO()
+    writer.write(out)
+
+    assert "by a machine" in _read(out.getvalue()).text
+
+
+def test_one_page_that_hides_text_casts_doubt_on_all() -> None:
+    lines = [f"Line {at} of the report." for at in range(40)]
+    some = "\n".join([*lines[:13], "Line ) Tj 1 1 1 rg (and this) Tj 0 g (", *lines[13:]])
+    pages = ["\n".join(lines), some, *["\n".join([f"{line}) Tj 1 1 1 rg (and this) Tj 0 g (" for line in lines])] * 2]
+
+    read = _read(a_pdf(*pages))
+
+    assert "and this" not in read.text
+    assert [note.message for note in read.notes] == ["text that can't be seen was left out of 3 of 4 pages"]
