@@ -108,6 +108,19 @@ def _shape(text: str, says: str = "", properties: str = "") -> str:
     return f"<p:sp><p:nvSpPr><p:cNvPr {says}/></p:nvSpPr><p:txBody><a:p>{begins}{run}</a:p></p:txBody></p:sp>"
 
 
+def _flat(kind: str, body: str) -> bytes:
+    """Return an OpenDocument file that is one XML file, as programs indent it."""
+    content = parts_of(an_opendocument(kind, body))["content.xml"].replace(b"-content", b"")
+    says = f'<?xml version="1.0"?>\n<office:document office:mimetype="application/vnd.oasis.opendocument.{kind}"'
+    return content.replace(b"<office:document", says.encode(), 1)
+
+
+_SHEET: Final = (
+    "<table:table table:name='A'>\n <table:table-row>\n  <table:table-cell office:value-type='string'>"
+    "<text:p>It rises.</text:p>{}</table:table-cell>\n </table:table-row>\n</table:table>"
+)
+_DRAWN: Final = '<draw:frame><draw:object xmlns:x="http://www.w3.org/1999/xlink" x:href="./O"/></draw:frame>'
+
 _CASES: Final = [
     Case(
         "K3 header of two rows: html",
@@ -233,6 +246,41 @@ _CASES: Final = [
         "It rises.",
         "HALT",
         note="macro",
+    ),
+    Case(
+        "K8 flat files: fodt", _flat("text", "<text:h>Tide</text:h>\n<text:p>It rises.</text:p>"), "# Tide\n\nIt rises."
+    ),
+    Case("K8 flat files: txt", _flat("presentation", "<draw:page><text:p>It rises.</text:p></draw:page>"), "It rises."),
+    Case("K8 flat files: fods", _flat("spreadsheet", _SHEET.format("")), "# A\n\nIt rises."),
+    Case(
+        "K22 charts: ods",
+        _with(
+            an_opendocument("spreadsheet", _SHEET.format(_DRAWN)),
+            {"O/content.xml": parts_of(_text("<text:p>Depth in m</text:p>"))["content.xml"]},
+        ),
+        "It rises.\n\nDepth in m",
+    ),
+    Case(
+        "K22 text boxes: ods",
+        an_opendocument(
+            "spreadsheet",
+            _SHEET.format("<draw:frame><draw:text-box><text:p>At ebb.</text:p></draw:text-box></draw:frame>"),
+        ),
+        "It rises.\n\nAt ebb.",
+    ),
+    Case(
+        "K22 titles of charts from cells: docx",
+        _with(
+            a_docx(f"<w:p><w:r><c:chart xmlns:c='c' xmlns:r='{_OFFICE}/relationships' r:id='x'/></w:r></w:p>"),
+            {
+                "word/_rels/document.xml.rels": _linked("chart", "chart.xml"),
+                "word/chart.xml": (
+                    "<c:chartSpace xmlns:c='c'><c:valAx><c:title><c:tx><c:strRef><c:strCache><c:pt>"
+                    "<c:v>Depth in m</c:v></c:pt></c:strCache></c:strRef></c:tx></c:title></c:valAx></c:chartSpace>"
+                ),
+            },
+        ),
+        "Depth in m",
     ),
     Case("K14 struck text: pptx", a_pptx(_shape("9", properties='strike="sngStrike"')), "~~9~~"),
     Case(

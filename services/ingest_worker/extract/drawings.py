@@ -159,15 +159,19 @@ def referred(element: "_Element", part: Part) -> str:
 
 def _chart(root: "_Element") -> str:
     """Return the titles of a chart and its axes, and its values: a row per category, a column per series."""
-    titles = [line for title in root.iter("{*}title") if (line := " ".join(_paragraphs(title)))]
+    titles = [line for title in root.iter("{*}title") if (line := " ".join(_paragraphs(title)) or _called(title))]
     tables: dict[tuple[str, ...], list[tuple[str, list[str]]]] = {}
     for series in root.iter("{*}ser"):
         categories = _points(series.find("{*}cat"), series.find("{*}xVal"))
         values = _points(series.find("{*}val"), series.find("{*}yVal"))
-        name = series.find("{*}tx")
-        called = "" if name is None else " ".join(words(each) for each in name.iter("{*}v"))
-        tables.setdefault(tuple(categories), []).append((called, values))
+        tables.setdefault(tuple(categories), []).append((_called(series), values))
     return "\n\n".join(filter(None, ["\n".join(titles), *(_values(*each) for each in tables.items())]))
+
+
+def _called(element: "_Element") -> str:
+    """Return the name that an element of a chart takes from cells."""
+    name = element.find("{*}tx")
+    return "" if name is None else " ".join(words(each) for each in name.iter("{*}v"))
 
 
 def _values(categories: tuple[str, ...], columns: list[tuple[str, list[str]]]) -> str:

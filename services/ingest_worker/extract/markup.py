@@ -29,6 +29,13 @@ def parsed(source: bytes, *, encoding: str | None = None) -> "_Element | None":
         return None
 
 
+def serialized(root: "_Element") -> bytes:
+    """Return the element as XML in UTF-8."""
+    from lxml import etree
+
+    return etree.tostring(root, encoding="utf-8")
+
+
 def tag(element: "_Element") -> str:
     """Return the local name; '' for a node that isn't an element."""
     name: object = element.tag  # a function if the node is an entity reference

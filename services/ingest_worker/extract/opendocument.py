@@ -1,11 +1,12 @@
 """Reads OpenDocument texts and presentations as Markdown."""
 
+import io
 import math
 import re
+import zipfile
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
-from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import ADDRESS, Properties, named, names, opened, part
 from services.ingest_worker.extract.blocks import raised
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _CONTENT, _META, _MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
 _MIME = b"application/vnd.oasis.opendocument."
+_SAYS = b'office:mimetype="' + _MIME  # of a flat file
+_HEAD = 64 * 1024  # bytes in which it says so
+_INDENT = re.compile(rb">\r?\n[ \t]*+<")
 _PROPERTIES = {
     "title": "title",
     "description": "description",
@@ -41,6 +45,8 @@ _LENGTH = re.compile(r"(-?\d{1,9}(?:\.\d{0,9})?)(cm|mm|in|pt|px)")
 _POINTS = {"cm": 28.35, "mm": 2.835, "in": 72.0, "pt": 1.0, "px": 0.75}
 _SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
 _SPAN = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}span"
+TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_DRAWN = ("{*}frame", "{*}custom-shape")
 HREF = "{http://www.w3.org/1999/xlink}href"
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; a larger count is an attack
@@ -50,7 +56,22 @@ _COLUMNS = 50  # columns that a cell may cover or be repeated in
 def holds(data: bytes, kind: str) -> bool:
     """Return whether it is an OpenDocument file of that kind: text, presentation, spreadsheet."""
     # The standard puts the media type first and uncompressed, so it is at a fixed offset.
-    return data[38 : 38 + len(_MIME) + len(kind)] == _MIME + kind.encode() and _CONTENT in names(data)
+    if data[38 : 38 + len(_MIME) + len(kind)] == _MIME + kind.encode():
+        return _CONTENT in names(data)
+    at = data.find(_SAYS, 0, _HEAD) if data.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"<?xml") else -1
+    return at >= 0 and data.startswith(kind.encode(), at + len(_SAYS))
+
+
+def contained(data: bytes) -> bytes:
+    """Return the file as a container; one that is flat, a single XML file, becomes its content."""
+    if data.startswith(b"PK"):
+        return data
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("mimetype", _MIME + b"spreadsheet")  # calamine asks for it and the manifest
+        archive.writestr(_MANIFEST, "<manifest/>")
+        archive.writestr(_CONTENT, _INDENT.sub(b"><", data))  # between cells calamine takes nothing else
+    return out.getvalue()
 
 
 def described(data: bytes, hints: Hints) -> Properties:
@@ -63,7 +84,7 @@ def described(data: bytes, hints: Hints) -> Properties:
         listed = archive.namelist()
         if _MANIFEST in listed and b"encryption-data" in part(archive, _MANIFEST, hints):
             raise Rejected(f"{hints.name} is locked by a password", "password")
-        root = parsed(part(archive, _META, hints)) if _META in listed else None
+        root = parsed(part(archive, _META if _META in listed else _CONTENT, hints))
     found = {} if root is None else named(root.iterfind("{*}meta/*"), _PROPERTIES)
     return {_PROPERTIES[name]: value for name, value in found.items()}
 
@@ -76,6 +97,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `damaged`, `password` or `too_large`.
     """
+    data = contained(data)
     says = described(data, hints)
     with opened(data, hints) as archive:
         root = parsed(part(archive, _CONTENT, hints))
@@ -104,18 +126,31 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     )
 
 
-def pictured(archive: ZipFile) -> int:
+def drawings(root: "_Element", archive: zipfile.ZipFile, hints: Hints) -> tuple[dict[str, str], list[Note]]:
+    """Take text boxes and charts out of a spreadsheet; return their text by the sheet's name, and notes."""
+    notes = list(_with_objects(root, archive, hints))
+    found: dict[str, str] = {}
+    for sheet in root.iterfind("{*}body/{*}spreadsheet/{*}table"):
+        drawn = [each for each in sheet.iter(*_DRAWN) if next(each.iterancestors(*_DRAWN), None) is None]
+        found[sheet.get(f"{TABLE}name", "")] = "\n\n".join(filter(None, chain.from_iterable(map(_blocks, drawn))))
+        for each in drawn:
+            if (parent := each.getparent()) is not None:
+                parent.remove(each)
+    return found, notes
+
+
+def pictured(archive: zipfile.ZipFile) -> int:
     """Return the number of pictures in the file."""
     return sum(name.startswith("Pictures/") for name in archive.namelist())
 
 
-def _with_objects(root: "_Element", archive: ZipFile, hints: Hints) -> Iterator[Note]:
+def _with_objects(root: "_Element", archive: zipfile.ZipFile, hints: Hints) -> Iterator[Note]:
     """Put embedded equations and the tables of charts in their places; yield notes about other objects."""
     left = set(archive.namelist())  # each is read once, whatever refers to it
     for drawn in list(islice(root.iter("{*}object", "{*}object-ole"), _OBJECTS)):
         path, frame = drawn.get(HREF, "").removeprefix("./"), drawn.getparent()
         content = f"{path}/{_CONTENT}"
-        inner = parsed(part(archive, content, hints)) if content in left else None
+        inner = parsed(part(archive, content, hints)) if content in left else next(iter(drawn), None)
         left.discard(content)
         if frame is None or inner is None:
             yield Note(code="object", place=path, message=f"the embedded object {path} could not be read")
@@ -124,7 +159,7 @@ def _with_objects(root: "_Element", archive: ZipFile, hints: Hints) -> Iterator[
             frame.clear()
             frame.tag, frame.text, frame.tail = _SPAN, text, tail
         else:
-            drawn.extend(inner.iterfind("{*}body/*"))
+            drawn[:] = inner.iterfind("{*}body/*")
 
 
 def _box(element: "_Element") -> Box | None:

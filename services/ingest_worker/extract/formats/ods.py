@@ -9,9 +9,9 @@ import msgspec
 from services.ingest_worker.extract import sheets
 from services.ingest_worker.extract.archive import ADDRESS, opened, part
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.markup import parsed, tag, whole, words
+from services.ingest_worker.extract.markup import parsed, serialized, tag, whole, words
 from services.ingest_worker.extract.number_formats import NumberFormat
-from services.ingest_worker.extract.opendocument import HREF, described, holds, pictured
+from services.ingest_worker.extract.opendocument import HREF, TABLE, contained, described, drawings, holds, pictured
 from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.sheet_views import Formats, SheetView
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 _CONTENT = "content.xml"
-_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 # What only some files have; the others aren't looked at a second time.
 _SIGN = re.compile(
@@ -39,17 +38,24 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
     """
+    data = contained(data)
     says = described(data, hints)
+    drawn: dict[str, str] = {}
     with opened(data, hints) as archive:
-        content, unread = part(archive, _CONTENT, hints), pictures(pictured(archive))
-    read = sheets.read_as("ods", data, hints, says, views=_views(content) if _SIGN.search(content) else {})
+        content, unread = part(archive, _CONTENT, hints), [*pictures(pictured(archive))]
+        if b"<draw:" in content and (root := parsed(content)) is not None:
+            drawn, notes = drawings(root, archive, hints)
+            unread += notes
+            data = contained(serialized(root))  # calamine reads what is drawn in a cell as its value
+    views = _views(content) if _SIGN.search(content) else {}
+    read = sheets.read_as("ods", data, hints, says, drawn=drawn, views=views)
     return msgspec.structs.replace(read, notes=(*read.notes, *unread))
 
 
 def _views(content: bytes) -> dict[str, SheetView]:
     root = parsed(content)
     tables = () if root is None else root.iterfind("{*}body/{*}spreadsheet/{*}table")
-    return {table.get(f"{_TABLE}name", ""): _view(table) for table in tables}
+    return {table.get(f"{TABLE}name", ""): _view(table) for table in tables}
 
 
 def _view(table: "_Element") -> SheetView:
@@ -58,10 +64,10 @@ def _view(table: "_Element") -> SheetView:
     shown: list[tuple[range, list[tuple[range, NumberFormat]]]] = []
     links: dict[int, dict[int, str]] = {}
     formulas = at = column = 0
-    for each in table.iter(f"{_TABLE}table-column", f"{_TABLE}table-row"):
+    for each in table.iter(f"{TABLE}table-column", f"{TABLE}table-row"):
         parent = each.getparent()
         folded = parent is not None and tag(parent) in _GROUPS
-        hidden = each.get(f"{_TABLE}visibility") == "collapse" and not folded
+        hidden = each.get(f"{TABLE}visibility") == "collapse" and not folded
         if tag(each) == "table-column":
             count = _count(each, "columns")
             if hidden:
@@ -73,7 +79,7 @@ def _view(table: "_Element") -> SheetView:
             hidden_rows.update(range(at, min(at + min(count, _MOST), _ROWS)))
         shapes: list[tuple[range, NumberFormat]] = []
         for places, cell in _cells(each):
-            if cell.get(f"{_TABLE}formula") is not None and cell.get(_TYPE) is None:
+            if cell.get(f"{TABLE}formula") is not None and cell.get(_TYPE) is None:
                 formulas += count * len(places)
             if address := _address(cell):
                 links.setdefault(at, {})[places.start] = address
@@ -96,13 +102,13 @@ def _cells(row: "_Element") -> Iterator[tuple[range, "_Element"]]:
     column = 0
     for cell in row:
         count = _count(cell, "columns")
-        if cell.get(_TYPE) is not None or cell.get(f"{_TABLE}formula") is not None:
+        if cell.get(_TYPE) is not None or cell.get(f"{TABLE}formula") is not None:
             yield range(column, min(column + min(count, _MOST), _COLUMNS)), cell
         column += count
 
 
 def _count(element: "_Element", what: str) -> int:
-    return whole(element.get(f"{_TABLE}number-{what}-repeated"), 1)
+    return whole(element.get(f"{TABLE}number-{what}-repeated"), 1)
 
 
 def _address(cell: "_Element") -> str:
@@ -129,7 +135,7 @@ FORMAT = Format(
     document_type="ods",
     text_format="sections",
     media_types=frozenset({"application/vnd.oasis.opendocument.spreadsheet"}),
-    suffixes=frozenset({".ods", ".ots"}),
+    suffixes=frozenset({".ods", ".ots", ".fods"}),
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
     warm=imports("python_calamine"),

@@ -17,7 +17,7 @@ FORMATS = tuple(
         libraries=("lxml",),
     )
     for document_type, kind, suffixes in (
-        ("odt", "text", (".odt", ".ott")),
-        ("odp", "presentation", (".odp", ".otp")),
+        ("odt", "text", (".odt", ".ott", ".fodt")),
+        ("odp", "presentation", (".odp", ".otp", ".fodp")),
     )
 )
