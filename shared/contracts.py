@@ -277,7 +277,7 @@ def truth_key(document_id: str, version: int) -> bytes:
 ChunkType = Literal["paragraph", "section", "table", "code", "list", "semantic"]
 
 
-class PreparedChunk(Message, frozen=True):
+class PreparedChunk(Message, frozen=True, gc=False):
     """A chunk prepared by the caller; no chunker changes it. Texts are NFC and never blank."""
 
     text: str  # text to show
@@ -324,7 +324,7 @@ class DocumentExtracted(Message, frozen=True):
         return bool(self.chunks) or self.chunks_blob is not None
 
 
-class Chunk(Message, frozen=True):
+class Chunk(Message, frozen=True, gc=False):  # full collections would look at 100,000 under way, and free none
     """One passage. `text` is NFC and equals extracted_text[start:end]."""
 
     order: Natural  # 0-based, in reading order

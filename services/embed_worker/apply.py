@@ -87,9 +87,8 @@ class Apply:
             async with self.vectors.of(document.tenant, part) as dense:
                 precision = self.index.generation.vectors
                 make = partial(chunk_points, document, chunks, slice_, dense, sparse, precision=precision)
-                # Metadata of prepared chunks may take 50 ms.
-                points = await asyncio.to_thread(make) if any(chunk.metadata for chunk in part) else make()
-                await self.index.put(points, attempt)
+                # Metadata of prepared chunks may take 50 ms, and so may rounding: it waits for Python's lock often.
+                await self.index.put(await asyncio.to_thread(make), attempt)
         if found and await self.index.version_points(document.document_id, document.version) > len(chunks):
             await self.index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)

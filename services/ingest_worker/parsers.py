@@ -396,6 +396,7 @@ class _Child:
         finally:
             exchange.cancel()
             await asyncio.gather(exchange, return_exceptions=True)
+            del exchange  # with its error, it and this frame would keep the file until the next full collection
 
     def stop(self) -> None:
         """Kill the process; a pending `ask` raises _Died."""

@@ -8,13 +8,14 @@ from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
 import structlog
-from litestar import Litestar, MediaType, Response, Router
+from litestar import Litestar, Response, Router
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.di import Provide
 from litestar.exceptions import NotFoundException
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from prometheus_client import CollectorRegistry
@@ -40,7 +41,7 @@ from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.lanes import LANE, index_of
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
-from services.query_api.http.openapi import MORE_LINES, DescribedRoutes, openapi
+from services.query_api.http.openapi import MORE_LINES, described_instead, openapi
 from services.query_api.http.problems import HANDLERS, REQUEST_ID, AnyRequest, Problem, on_http_exception
 from services.query_api.http.query_names import KnownQuery
 from services.query_api.http.reply_warnings import ReplyWarnings
@@ -366,7 +367,12 @@ def _openapi(version: str) -> OpenAPIConfig:
         ),
         security=[{"bearer": []}, {"key": []}, {}],
         openapi_router=Router(
-            "/openapi.json", route_handlers=[], include_in_schema=False, guards=[needs_key], opt={LANE: "ask"}
+            "/openapi.json",
+            route_handlers=[],
+            include_in_schema=False,
+            guards=[needs_key],
+            opt={LANE: "ask"},
+            before_request=described_instead,
         ),
-        render_plugins=[DescribedRoutes(path=["/", "/openapi.json"], media_type=MediaType.JSON)],
+        render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],
     )

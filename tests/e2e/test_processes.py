@@ -181,6 +181,25 @@ asyncio.run(main())
 """
 
 
+FREE_BETWEEN = """
+import asyncio, gc, psutil
+from shared.runtime.process import settle_memory
+
+async def main():
+    settle_memory(0.05)
+    blocks = [bytes(4_000) for _ in range(40_000)]
+    above = bytes(4_000)
+    full = psutil.Process().memory_info().rss
+    blocks.clear()
+    gc.collect(1)
+    async with asyncio.timeout(60):
+        while full - psutil.Process().memory_info().rss < 100_000_000:
+            await asyncio.sleep(0.05)
+
+asyncio.run(main())
+"""
+
+
 async def test_a_drain_that_takes_too_long_leaves_no_task() -> None:
     work = asyncio.create_task(asyncio.Event().wait())
     before = asyncio.all_tasks()
@@ -194,3 +213,8 @@ async def test_a_drain_that_takes_too_long_leaves_no_task() -> None:
 
 def test_old_garbage_goes_without_a_request() -> None:
     subprocess.run([sys.executable, "-c", OLD_CYCLES], check=True)
+
+
+def test_what_is_free_between_blocks_in_use_is_given_back() -> None:
+    if sys.platform == "linux":
+        subprocess.run([sys.executable, "-c", FREE_BETWEEN], check=True)

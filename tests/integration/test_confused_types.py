@@ -1,11 +1,13 @@
 """Values of another type at every field of every route: none is answered by a 500, and none costs a batch."""
 
+import gc
 import itertools
 from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -142,6 +144,45 @@ async def test_no_value_of_another_type_is_answered_by_a_500(tmp_path: Path) -> 
                         faults.append((path, body))
 
     assert not faults, (len(faults), faults[:5])
+
+
+async def test_no_refusal_keeps_what_was_sent_until_the_next_full_collection(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        parts = await start(Settings(data=tmp_path, samples="off", chat="extractive:"), stack)
+        app = make_api(replace(parts, publish=publish_nothing))
+        client, spec = await stack.enter_async_context(a_client(app)), described(app)
+        sent = [
+            (method, path.replace("{document_id}", str(UUID(int=1))).replace("{id_}", "documents"), body)
+            for path, methods in spec["paths"].items()
+            for method, operation in methods.items()
+            if JSON in operation.get("requestBody", {}).get("content", {})
+            for body in ({}, [], *itertools.islice(bodies(spec, operation), 30, 400, 37))
+        ]
+        with all_garbage() as garbage:
+            for method, path, body in sent:
+                await client.request(method.upper(), path, json=body, headers={"Prefer": "wait=0"})
+
+    kept = [repr(each)[:100] for each in garbage if isinstance(each, BaseException) and each.__traceback__ is not None]
+    assert not kept, (len(kept), sorted(set(kept))[:9])
+
+
+@contextmanager
+def all_garbage() -> Iterator[list[Any]]:
+    """Give a list that has, at the end, what was of no use any more and only a full collection could find."""
+    found: list[Any] = []
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield found
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        found += gc.garbage
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+        gc.unfreeze()
 
 
 @CI_ONLY

@@ -135,6 +135,16 @@ async def test_no_document_on_its_way_to_the_index_holds_the_loop_up(parts: ApiP
     assert seconds < UP_TO_1_MB_S, what
 
 
+async def test_the_description_of_the_routes_is_made_beside_the_loop(parts: ApiParts) -> None:
+    async with a_client(an_app(parts)) as client:
+        with loop_holds() as holds:
+            reply = await client.get("/openapi.json")
+            seconds, what = holds.look()
+
+    assert len(reply.json()["paths"]) > 50
+    assert seconds < 0.05, what  # it takes 0.2 s
+
+
 async def test_a_long_name_above_a_list_is_refused_at_once(app: Litestar) -> None:
     body = ShapedBody.within({"source": "s", "path": "p", "text": "t"}, "metadata", SHAPES["long name"](900_000))
 

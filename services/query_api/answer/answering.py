@@ -386,19 +386,18 @@ def _numbered(documents: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[Passage
 
 async def _that_take(conversation: Conversation, models: Sequence[ChatModel]) -> tuple[ChatModel, ...]:
     """Return the models whose context has room for the conversation. Raises Rejected if there is none."""
-    refusal: Rejected | None = None
-    taking = []
+    taking, refusals = [], list[Rejected]()
     contexts = await asyncio.gather(*(model.answers.context() for model in models))
     for model, context in zip(models, contexts, strict=True):
         try:
             if not model.answers.needs_passages:
                 check_length(conversation, context)
         except Rejected as error:
-            refusal = refusal or error
+            refusals = refusals or [error]
         else:
             taking.append(model)
-    if refusal and not taking:
-        raise refusal
+    if refusals and not taking:
+        raise refusals.pop()  # a name for it would keep the conversation until the next full collection
     return tuple(taking)
 
 

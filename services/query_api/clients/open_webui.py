@@ -15,7 +15,7 @@ from services.query_api.clients.reply_types import ProcessedFile, WebResult
 from services.query_api.http.lanes import WHOLE
 from services.query_api.http.openapi import described
 from services.query_api.http.problems import Problem
-from services.query_api.http.request import ApiRequest
+from services.query_api.http.request import ApiRequest, beside
 from services.query_api.http.routes import JSON, get, post, put
 from services.query_api.ingest.upload import FileText, ReadFile
 from services.query_api.search.retrieval import Retriever
@@ -101,7 +101,7 @@ def _no_parsers() -> Problem:
 @get("/tools/openapi.json", role=None, in_schema=False)
 async def tools(request: ApiRequest) -> dict[str, Any]:
     """Return the OpenAPI description of the read-only routes, which an assistant can use as tools."""
-    schema = described(request.app)
+    schema = await beside(True, described, request.app)
     paths = {
         path: {method: _tool(operation) for method, operation in item.items() if operation["operationId"] in TOOLS}
         for path, item in schema["paths"].items()

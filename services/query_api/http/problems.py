@@ -293,10 +293,11 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
     return Response(content, status_code=problem.status, media_type=kind, headers=problem.headers)
 
 
-def of_contract(error: msgspec.ValidationError) -> Problem:
-    """Return the 400 that says in plain words which field of a body is wrong and what it must be."""
+def of_contract(error: msgspec.ValidationError, within: str = "") -> Problem:
+    """Return the 400 that says in plain words which field of a body is wrong and what it must be, after `within`."""
     what, _, path = str(error).partition(" - at `$")
-    return _unfit(path.rstrip("`").lstrip("."), what)
+    problem = _unfit(path.rstrip("`").lstrip("."), what)
+    return Problem(problem.status, f"{within}: {problem.sentence}", code=problem.code) if within else problem
 
 
 def _of_validation(error: ValidationException) -> Problem:
