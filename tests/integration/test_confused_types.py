@@ -146,6 +146,7 @@ async def test_no_value_of_another_type_is_answered_by_a_500(tmp_path: Path) -> 
     assert not faults, (len(faults), faults[:5])
 
 
+@CI_ONLY
 async def test_no_refusal_keeps_what_was_sent_until_the_next_full_collection(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         parts = await start(Settings(data=tmp_path, samples="off", chat="extractive:"), stack)
