@@ -28,6 +28,7 @@ def reshape(tree: "HtmlElement") -> None:
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()
+    _drop_empty(tree)
     _write_equations(tree)
     _unwrap_forms(tree)
     _keep_asides(tree)
@@ -46,6 +47,16 @@ def reshape(tree: "HtmlElement") -> None:
             span.drop_tree()
     _number_items(tree)
     _mark_raised(tree)
+
+
+def _drop_empty(tree: "HtmlElement") -> None:
+    """Drop anchors and spacers, with which trafilatura drops the text behind them, and underlines: it writes tags."""
+    for element in list(tree.iter("a", "b", "div", "em", "i", "span", "strong", "u")):
+        empty = not len(element) and not (element.text or "").strip() and (element.tail or "").strip()
+        if empty and element.tag == "div":
+            element.tail = f" {element.tail}"
+        if empty or element.tag == "u":
+            element.drop_tag()
 
 
 def _write_equations(tree: "HtmlElement") -> None:

@@ -25,7 +25,8 @@ _PAGE = re.compile(
 # Trafilatura favours precision first, then recall. Both together beat either alone in both measures of the
 # evaluation sets: docs/adr/0018-web-pages.md.
 _ENOUGH = 2_000  # characters; with so many, the first result is taken without trying recall
-_SHARE = 0.4  # of the second result's length; a shorter first result has missed the main text
+_MUCH_MORE = 2.5  # times the length of the first result: it has missed the main text
+_ALIKE = 1.1  # times its length at most, either way: it found the same, but drops lines that are links
 _FLAT = Note(code="structure", place="", message="its elements are nested too deeply, so the text has no structure")
 _ABOUT = {
     "author": "//meta[@name='author' or @name='dc.creator' or @name='DC.creator' or @name='citation_author']/@content",
@@ -131,7 +132,8 @@ def _text(source: bytes, tree: "HtmlElement") -> str:
         return main.with_links()
     # On short pages the first try may drop the main text itself, so a try without that preference is compared with it.
     second = _main_text(tree_of(source)[0], favor_precision=False)
-    main = main if len(main.text) >= _SHARE * len(second.text) else second
+    more = len(second.text) / max(1, len(main.text))
+    main = second if more > _MUCH_MORE or 1 / _ALIKE <= more <= _ALIKE else main
     if len(main.text) >= _SHORT:
         return main.with_links()
     page = cleaned(page_text(tree_of(source)[0], links=True))

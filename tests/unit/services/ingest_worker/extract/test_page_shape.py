@@ -26,6 +26,14 @@ def test_items_of_ordered_lists_keep_their_numbers() -> None:
     assert _page('<ol start="4"><li>Stop it.</li><li value="9">Wait.</li></ol>') == "4. Stop it.\n9. Wait."
 
 
+def test_anchors_and_spacers_cost_no_text_and_underlines_are_no_tags() -> None:
+    anchor, spacer = '<span id="more"></span>', '<div class="space"></div>'
+
+    assert _page(f"<p>{anchor}Ships may lie here.</p>") == "Ships may lie here."
+    assert _page(f"<p><b>{spacer}Boats, </b><b>too.{spacer}</b></p>") == "Boats, too."
+    assert _page("<p><u>Tugs</u> may not.</p>") == "Tugs may not."
+
+
 def test_merged_cells_and_lists_in_cells_are_in_each_row() -> None:
     rows = (
         '<tr><th>Deck</th><th colspan="2">Price</th></tr>'

@@ -32,6 +32,14 @@ def test_the_main_text_is_markdown_and_what_surrounds_it_is_gone() -> None:
         assert noise not in read.text
 
 
+def test_a_line_of_the_text_that_is_a_link_stays() -> None:
+    lines = _PAGE.replace(
+        "<h2>After", '<p><a href="/e">Where the ferry company announces the event</a></p><p>Until then:</p><h2>After'
+    )
+
+    assert "Where the ferry company announces the event" in _read(lines).text
+
+
 @pytest.mark.feature(92)
 def test_the_head_gives_title_language_description_and_address() -> None:
     read = _read(_PAGE)
