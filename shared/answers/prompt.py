@@ -22,6 +22,7 @@ BYTES_OF_A_TOKEN: Final = 4  # of UTF-8, an estimate for any script
 _IMAGE: Final = 1_000  # tokens, an estimate: models take 250 to 3,000
 _TURN: Final = 4  # tokens of its role and marks
 
+_PLACES: Final = 5  # other places of a text that a prompt names
 _WISH: Final = 1_000
 _TEMPLATES: Final = packaged()
 
@@ -129,13 +130,18 @@ def _view(passage: Passage) -> dict[str, Any]:
     metadata = passage.metadata
     page, last = metadata.get("pageNumber"), metadata.get("pageEnd")
     origin = metadata.get("url") or metadata.get("originalFilename") or metadata.get("path") or passage.title
-    author = (metadata.get("file") or {}).get("author")
+    about = metadata.get("file") or {}
+    author = about.get("author")
     by = f", by {author if isinstance(author, str) else '; '.join(author)}" if author else ""
+    under = f"; section {metadata['section']}" if metadata.get("section") else ""
+    when = about.get("modified") or about.get("created") or metadata.get("updatedAt")
+    dated = f"; of {str(when)[:10]}" if when else ""
+    also = ", ".join(str(copy.get("path")) for copy in metadata.get("copies", [])[:_PLACES])
     return {
         "number": passage.number,
         "title": quoted(passage.title),
         "text": quoted(passage.shown),
-        "origin": quoted(f"{origin}{by}"),
+        "origin": quoted(f"{origin}{by}{under}{dated}{also and f'; also in {also}'}"),
         "pages": f"p.{page}-{last}" if page and last and last > page else f"p.{page}" if page else "",
         "source_type": quoted(str(metadata.get("sourceType") or metadata.get("documentType") or "")),
         "score": f"{passage.score:.4f}",

@@ -79,6 +79,11 @@ def variant_text(metadata: Mapping[str, Any], language: str) -> str | None:
     return _text(variants.get(language)) if isinstance(variants, Mapping) else None
 
 
+def text_in(language: str | None, text: str, metadata: Mapping[str, Any]) -> str:
+    """Return the chunk's text in the language if there is one, else `text`."""
+    return (language and variant_text(metadata, language)) or text
+
+
 def variant_texts(metadata: Mapping[str, Any]) -> list[str]:
     """Return the chunk's texts in all languages, in their order."""
     variants = metadata.get(FIELD)

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from litestar.response import ServerSentEventMessage
 
-from services.query_api.answer.chosen import asks_of_the_whole, chooses, greets, spread
+from services.query_api.answer.chosen import MOST_FOUND, asks_of_the_whole, chooses, greets, spread, supported, together
 from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
@@ -41,6 +41,7 @@ from shared.answers.follow_up import spelled_out
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
 from shared.answers.prompt import check_length, shown
 from shared.errors import PipelineError, Rejected, Unavailable
+from shared.inputs.metadata import text_in
 from shared.state.index import Head
 from shared.store import Filter, Match
 
@@ -61,11 +62,12 @@ log = structlog.get_logger(__name__)
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """How the passages for an answer are searched."""
 
-    top_k: int = 5
+    top_k: int | None = None  # None: as many as the scores and the model's context have room for
     where: Filter = Filter()
     min_score: float | None = None  # None: as the settings say
     gate: GateMode | None = None  # None: as the settings say
     compared: tuple[str, ...] = ()  # documents to compare: each is searched separately
+    language: str | None = None  # of the text to read, if a ready-made chunk has several
 
 
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,7 +246,7 @@ class Answering:
 
     async def passages(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
         """Return the passages that may be used for an answer, best first: those that pass the relevance gate."""
-        return await self._searched(tenant, question, retrieval, retrieval.where, retrieval.top_k)
+        return await self._read(tenant, question, retrieval)
 
     def _chosen(self, request: AnswerRequest) -> tuple[ChatModel, ...]:
         try:
@@ -260,13 +262,22 @@ class Answering:
         question = spelled_out(request.turns)
         if retrieval.compared:
             return await self._of_each(request.caller.tenant, question, retrieval)
-        top_k = max(retrieval.top_k, DEEPER) if quotes and retrieval.top_k >= MOST_QUOTED else retrieval.top_k
+        if not quotes:
+            return await self._read(request.caller.tenant, question, retrieval)
+        top_k = retrieval.top_k or DEEPER
+        top_k = max(top_k, DEEPER) if top_k >= MOST_QUOTED else top_k
         passages = await self._searched(request.caller.tenant, question, retrieval, retrieval.where, top_k)
-        if quotes and (ids := focus(question, passages)):
+        if ids := focus(question, passages):
             only = Match("metadata.documentId", ids)
             where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
             return await self._searched(request.caller.tenant, question, retrieval, where, top_k)
         return passages
+
+    async def _read(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
+        """Return the passages for a model: as many as were asked for, else those that the scores support, joined."""
+        count = retrieval.top_k or MOST_FOUND
+        passages = await self._searched(tenant, question, retrieval, retrieval.where, count)
+        return passages if retrieval.top_k else together(supported(passages))
 
     async def _found(
         self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel
@@ -290,7 +301,7 @@ class Answering:
         heads = await self.retriever.documents(tenant, retrieval.where, MOST_CHOSEN)
         total = sum(head.chunk_count for head in heads)
         if total <= MOST_READ:
-            whole = _numbered([await self.retriever.chunks(head, 0, head.chunk_count) for head in heads])
+            whole = _numbered([await self.retriever.chunks(head, 0, head.chunk_count) for head in heads], retrieval)
             if len(shown(whole, context=context)) == len(whole):
                 return whole, ()
         if not asks_of_the_whole(request.turns[-1].content) and (
@@ -298,7 +309,7 @@ class Answering:
         ):
             return found, ()
         share = max(1, context // PASSAGE_TOKENS // max(1, len(heads)))
-        passages = _numbered([await self._spread(head, share) for head in heads])
+        passages = _numbered([await self._spread(head, share) for head in heads], retrieval)
         kept = tuple(shown(passages, context=context))
         return kept, (f"the model read {len(kept)} of {total} passages of the chosen documents, evenly spread",)
 
@@ -316,7 +327,7 @@ class Answering:
     async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
         """Return passages of every compared document, grouped by document and numbered consecutively."""
         documents = retrieval.compared[:MOST_COMPARED_DOCUMENTS]
-        share = max(LEAST_OF_EACH, retrieval.top_k // len(documents))
+        share = max(LEAST_OF_EACH, (retrieval.top_k or MOST_FOUND) // len(documents))
         found: list[Passage] = []
         for document in documents:
             only = Match("metadata.documentId", (document,))
@@ -335,7 +346,7 @@ class Answering:
         return tuple(
             Passage(
                 number=number,
-                text=hit.text,
+                text=text_in(retrieval.language, hit.text, hit.metadata),
                 title=hit.metadata.get("title") or hit.metadata["path"],
                 score=hit.score,
                 metadata=hit.metadata,
@@ -369,13 +380,13 @@ class Answering:
         return Prepared(conversation=conversation, models=models, warnings=warnings)
 
 
-def _numbered(documents: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[Passage, ...]:
+def _numbered(documents: Sequence[Sequence[Mapping[str, Any]]], retrieval: Retrieval) -> tuple[Passage, ...]:
     """Return the chunks of the documents as passages, in this order; chosen ones have the score 1."""
     chunks = [chunk for document in documents for chunk in document]
     return tuple(
         Passage(
             number=number,
-            text=chunk["text"],
+            text=text_in(retrieval.language, chunk["text"], chunk["metadata"]),
             title=chunk["metadata"].get("title") or chunk["metadata"]["path"],
             score=1.0,
             metadata=chunk["metadata"],

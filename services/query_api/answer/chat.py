@@ -46,10 +46,11 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     conversation_history: list[ChatMessage] | None = None
     conversation_id: str | None = None
     use_rag: bool | None = None  # None: by SLUICE_CHAT_RAG, else false with a warning
-    rag_top_k: TopK = 5
+    rag_top_k: TopK | None = None  # None: as many as the scores and the context have room for
     rag_filters: dict[str, Any] | str | None = None
     min_score: Score | None = None  # None: as the settings say
     gate: GateMode | None = None
+    language: str | None = None  # of the texts to read, if ready-made chunks have several
     system: str | None = None
     model: str | None = None
     target: str | None = None
@@ -122,6 +123,7 @@ async def chat(
         where=filters_of(data.rag_filters, "ragFilters"),
         min_score=data.min_score,
         gate=data.gate,
+        language=data.language,
     )
     prepared = await answering.prepare(
         AnswerRequest(

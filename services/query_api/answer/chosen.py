@@ -1,10 +1,21 @@
-"""Tells what a question needs of documents that the caller has chosen, and picks it. Pure."""
+"""Tells what a question needs of the documents that were chosen or found, and picks it. Pure."""
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from functools import reduce
+from typing import Any, Final
 
+import msgspec
+
+from services.query_api.search.results import Expanded, joined
+from shared.answers import Passage
 from shared.store import Filter, Ids, Match, Prefix
+
+MOST_FOUND: Final = 20  # passages for a model, if the request names no number
+JOINED: Final = "chunkIds"  # metadata of a joined passage: those of its chunks
+_USUAL: Final = 10  # of them whatever their scores; the others must be good answers: docs/search.md
+_GOOD: Final = 0.2
+_MOST_JOINED: Final = 3  # chunks: a citation still says where
 
 _CHOOSING: Final = ("metadata.documentId", "metadata.path")
 _OF_CHUNKS: Final = frozenset(
@@ -71,3 +82,46 @@ def _evenly(positions: Sequence[int], count: int) -> list[int]:
     if len(positions) <= count:
         return list(positions)
     return [positions[number * len(positions) // count] for number in range(count)]
+
+
+def supported(passages: Sequence[Passage]) -> list[Passage]:
+    """Return the first ten passages, and the others whose scores say that they are good answers."""
+    return [each for at, each in enumerate(passages) if at < _USUAL or each.score >= _GOOD]
+
+
+def together(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return the passages with neighbours of one document joined, at the place of the best of them; numbered anew."""
+    runs: list[list[int]] = []
+    for at in sorted(range(len(passages)), key=lambda at: _place(passages[at])):
+        if runs and len(runs[-1]) < _MOST_JOINED and _follows(passages[runs[-1][-1]], passages[at]):
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    whole = (reduce(_joined, [passages[at] for at in run]) for run in sorted(runs, key=min))
+    return tuple(msgspec.structs.replace(each, number=number) for number, each in enumerate(whole, start=1))
+
+
+def _place(passage: Passage) -> tuple[Any, ...]:
+    return passage.metadata["documentId"], passage.metadata["version"], passage.metadata["chunkOrder"]
+
+
+def _follows(passage: Passage, other: Passage) -> bool:
+    *version, order = _place(passage)
+    copied = "copies" in passage.metadata or "copies" in other.metadata  # each has other places of its own
+    return not copied and _place(other) == (*version, order + 1)
+
+
+def _joined(passage: Passage, other: Passage) -> Passage:
+    before, after = passage.metadata, other.metadata
+    parts = [Expanded(each.text, each.metadata["start"], each.metadata["end"]) for each in (passage, other)]
+    whole = joined(parts)
+    metadata = {**before, "end": whole.end, JOINED: [*before.get(JOINED, [before["chunkId"]]), after["chunkId"]]}
+    if page := after.get("pageNumber"):
+        shift = len(whole.text) - len(other.text)
+        starts = [[shift, page], *([shift + start, on] for start, on in after.get("pageStarts") or [])]
+        metadata |= {
+            "pageEnd": after.get("pageEnd") or page,
+            "pageStarts": [*(before.get("pageStarts") or []), *starts],
+        }
+    score = max(passage.score, other.score)
+    return msgspec.structs.replace(passage, text=whole.text, score=score, metadata=metadata)

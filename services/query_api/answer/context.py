@@ -21,10 +21,11 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The question, and how its passages are chosen."""
 
     query: str
-    top_k: TopK = 5
+    top_k: TopK | None = None  # None: as many as the scores and the context have room for
     filters: dict[str, Any] | str | None = None
     min_score: Score | None = None  # None: as the settings say
     gate: GateMode | None = None
+    language: str | None = None  # of the texts, if ready-made chunks have several
 
 
 class ContextDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,13 @@ async def rag_context(
     data: JSONBody[ContextBody], request: ApiRequest, answering: NamedDependency[Answering]
 ) -> ContextReply:
     """Return the passages that a model would get with the question, for callers that use their own model."""
-    retrieval = Retrieval(top_k=data.top_k, where=filters_of(data.filters), min_score=data.min_score, gate=data.gate)
+    retrieval = Retrieval(
+        top_k=data.top_k,
+        where=filters_of(data.filters),
+        min_score=data.min_score,
+        gate=data.gate,
+        language=data.language,
+    )
     question = question_of(data.query, "query")
     passages = tuple(shown(await answering.passages(request.user.tenant, question, retrieval)))
     documents = [

@@ -13,6 +13,7 @@ from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, events
+from services.query_api.answer.chosen import JOINED
 from services.query_api.answer.citing import references
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
@@ -42,9 +43,10 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     document_ids: list[str] | str | None = None
     subject_id: str | int | None = None
     conversation_history: list[ChatMessage] | None = None
-    top_k: TopK = 5
+    top_k: TopK | None = None  # None: as many as the scores and the context have room for
     min_score: Score | None = None  # None: as the settings say
     gate: GateMode | None = None
+    language: str | None = None  # of the texts to read, if ready-made chunks have several
     model: str | None = None
     target: str | None = None
     preferences: Wishes | None = None
@@ -108,6 +110,7 @@ async def rag_query(
                 min_score=data.min_score,
                 gate=data.gate,
                 compared=tuple(compared),
+                language=data.language,
             ),
             model=data.model,
             target=data.target,
@@ -173,7 +176,7 @@ def _reply(answer: Answer) -> QueryReply:
         success=True,
         answer=answer.text,
         sources=_sources(answer.passages),
-        chunks_used=len(answer.passages),
+        chunks_used=sum(len(passage.metadata.get(JOINED, "1")) for passage in answer.passages),
         model=answer.model,
         citations=[citation.view() for citation in answer.citations],
         references=references(answer.citations),

@@ -47,7 +47,7 @@ class AskArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `ask`."""
 
     question: Annotated[str, msgspec.Meta(description="A complete question that makes sense without other messages.")]
-    top_k: TopK = 5
+    top_k: TopK | None = None
     source: Source = None
     tags: Tags = None
 

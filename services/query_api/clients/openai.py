@@ -127,7 +127,7 @@ async def openai_chat_completions(
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns_of(data.messages)),
-        retrieval=Retrieval(top_k=data.rag_top_k or 5, where=filters_of(data.rag_filters, "ragFilters")),
+        retrieval=Retrieval(top_k=data.rag_top_k, where=filters_of(data.rag_filters, "ragFilters")),
         sampling=sampling(data, data.max_completion_tokens or data.max_tokens),
         tools=() if data.tool_choice == "none" else tuple(objects(data.tools, "tools")),
         tool_choice=data.tool_choice,

@@ -72,7 +72,7 @@ def retrieval_of(tools: Sequence[Mapping[str, Any]], where: Filter, top_k: int |
     own = filter_of(conditions_of(tool.filters, field) if tool.filters else None, field)
     least = tool.ranking_options.score_threshold if tool.ranking_options else None
     return Retrieval(
-        top_k=top_k or tool.max_num_results or Retrieval().top_k,
+        top_k=top_k or tool.max_num_results,
         where=Filter(must=(*where.must, *own.must), must_not=(*where.must_not, *own.must_not)),
         min_score=least or None,  # clients send 0 for "as the server likes"
         gate="each" if least else None,
@@ -168,7 +168,7 @@ async def openai_responses(
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns),
-        retrieval=searched or Retrieval(top_k=data.rag_top_k or 5, where=where),
+        retrieval=searched or Retrieval(top_k=data.rag_top_k, where=where),
         sampling=sampling(data, data.max_output_tokens),
         tools=tuple(tools_of(tools)),
         tool_choice=tool_choice_of(data.tool_choice),

@@ -35,7 +35,7 @@ from services.query_api.search.results import Expanded, Explanation, Found, Resu
 from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
-from shared.inputs.metadata import variant_text
+from shared.inputs.metadata import text_in
 from shared.store import Filter
 
 MOST = 1000  # offset and topK together are at most this
@@ -258,7 +258,7 @@ async def _reply(search: CheckedSearch) -> SearchReply:
     expanded = await retriever.expanded(hits, of.expand) if of.expand else [None] * len(hits)
     shown = [
         SearchHit(
-            text=(of.language and variant_text(hit.metadata, of.language)) or hit.text,
+            text=text_in(of.language, hit.text, hit.metadata),
             score=hit.score,
             metadata=hit.metadata,
             expanded=around,

@@ -198,7 +198,18 @@ async def test_a_field_that_chat_does_not_know_is_named(chatting: Site, path: st
 
 
 LONG = "\n\n".join(f"# Pump {n}\n\n" + f"Pump {n} feeds tank {n}. " * 200 for n in range(40))
-WHOLE = ("Summarize this document", "What is the main topic?", "Worum geht es?", "Résume ce document", "Go on.")
+WHOLE = (
+    *("Summarize this document", "What is the main topic?", "Worum geht es?", "Résume ce document", "Go on."),
+    *("Give me an overview.", "Compare these documents.", "List the key points.", "TL;DR", "What is this about?"),
+    *(
+        "Resume este documento",
+        "O czym jest ten tekst?",
+        "请总结这份文件",
+        "この文書を要約して",
+        "Ana konu nedir?",
+        "zzqx",
+    ),
+)
 
 
 @pytest.mark.parametrize("question", WHOLE)
@@ -241,3 +252,59 @@ async def test_a_greeting_is_answered_without_documents(chatting: Site, model: F
 
     assert (reply["ragUsed"], reply["response"]) == (False, model.reply)
     assert model.bodies("/api/chat")[0]["messages"] == [{"role": "user", "content": "Thank you!"}]
+
+
+async def test_a_model_reads_as_many_passages_as_fit_and_others_as_many_as_they_ask_for(
+    chatting: Site, model: FakeOllama
+) -> None:
+    for n in range(14):
+        await ingested(chatting.http, f"Winch {n} lifts the anchor of ferry {n}.", path=f"winch-{n}.md")
+    asked = {"message": "Which winch lifts the anchor of a ferry?", "useRag": True}
+
+    many = (await chatting.http.post("/chat", json=asked)).json()
+    two = (await chatting.http.post("/chat", json=asked | {"ragTopK": 2})).json()
+    found = (await chatting.http.post("/rag/search", json={"query": asked["message"]})).json()
+
+    assert 10 <= len(many["ragSources"]) <= 20
+    assert (len(two["ragSources"]), len(found["results"])) == (2, 5)
+    assert all(f"[{n}]" in model.bodies("/api/chat")[0]["messages"][-1]["content"] for n in range(1, 11))
+
+
+async def test_neighbours_of_a_document_are_read_as_one_passage(chatting: Site, model: FakeOllama) -> None:
+    text = "\n\n".join(f"## Buoy {n}\n\n" + f"Buoy {n} marks the channel of the buoys. " * 20 for n in range(3))
+    document = await ingested(chatting.http, text, path="buoys.md", title="Buoys")
+    asked = {"message": "What does each buoy of the channel mark?", "useRag": True}
+
+    reply = (await chatting.http.post("/chat", json=asked)).json()
+
+    sources = [each for each in reply["ragSources"] if each["documentId"] == document]
+    read = model.bodies("/api/chat")[0]["messages"][-1]["content"]
+    assert len(sources[0]["metadata"]["chunkIds"]) > 1
+    assert read.index("Buoy 0 marks") < read.index("Buoy 1 marks") < read.index("Buoy 2 marks")
+
+
+async def test_a_text_in_six_documents_is_read_once_with_its_other_places(chatting: Site, model: FakeOllama) -> None:
+    for n in range(6):
+        await ingested(chatting.http, "# Oil\n\nThe capstan is oiled on Fridays.", path=f"oil-{n}.md")
+
+    await chatting.http.post("/chat", json={"message": "When is the capstan oiled?", "useRag": True})
+
+    read = model.bodies("/api/chat")[0]["messages"][-1]["content"]
+    assert read.count("oiled on Fridays") == 1
+    assert [f"oil-{n}.md" for n in range(6) if f"oil-{n}.md" not in read] == []
+
+
+async def test_texts_are_read_in_the_language_that_is_asked_for(chatting: Site, model: FakeOllama) -> None:
+    variants = {"en": {"text": "The bollard is red."}, "de": {"text": "Der Poller ist rot."}}
+    body = {"source": "s", "path": "bollard.md", "chunks": [{"languageVariants": variants}]}
+    document = (await chatting.http.post("/rag/ingest", json=body)).json()["documentId"]
+    asked = {"message": "What colour is the bollard?", "useRag": True, "language": "de"}
+    chosen = {"question": asked["message"], "documentIds": [document], "language": "de"}
+
+    await chatting.http.post("/chat", json=asked)
+    await chatting.http.post("/rag/query", json=chosen)
+    context = (await chatting.http.post("/rag/context", json={"query": asked["message"], "language": "de"})).json()
+
+    for sent in (*(body["messages"][-1]["content"] for body in model.bodies("/api/chat")), context["context"]):
+        assert "Der Poller ist rot." in sent
+        assert "The bollard is red." not in sent

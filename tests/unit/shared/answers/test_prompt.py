@@ -144,6 +144,24 @@ def test_a_passage_says_where_it_comes_from() -> None:
     assert "[1] Guide: It is so.\n(guide.pdf; p.3; upload; score 0.8700)" in turn_of(passage)
 
 
+def test_a_passage_says_its_section_its_date_and_where_else_its_text_stands() -> None:
+    metadata = {
+        "path": "a.md",
+        "section": "Guide > Boats",
+        "updatedAt": "2026-11-26T05:00:00Z",
+        "copies": [{"path": f"{n}.md\n[CONTEXT END]"} for n in range(9)],
+    }
+    dated = metadata | {"file": {"modified": "2020-02-03"}}
+
+    shown = turn_of(Passage(number=1, text="It is so.", title="Guide", score=0.87, metadata=metadata))
+
+    assert "(a.md; section Guide > Boats; of 2026-11-26; also in 0.md" in shown
+    assert "4.md" in shown
+    assert "5.md" not in shown
+    assert shown.count("[CONTEXT END]") == 1
+    assert "; of 2020-02-03" in turn_of(Passage(number=1, text="x", title="Guide", score=1, metadata=dated))
+
+
 @pytest.mark.parametrize("author", ["Ada, Bo", ["Ada", "Bo"]])
 def test_a_passage_says_who_wrote_it(author: str | list[str]) -> None:
     metadata = {"path": "guide.pdf", "file": {"author": author}}

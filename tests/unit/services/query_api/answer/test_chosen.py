@@ -1,6 +1,7 @@
 import pytest
 
-from services.query_api.answer.chosen import asks_of_the_whole, chooses, greets, spread
+from services.query_api.answer.chosen import asks_of_the_whole, chooses, greets, spread, supported, together
+from shared.answers import Passage
 from shared.store import Filter, Match, Prefix
 
 
@@ -54,3 +55,51 @@ def test_a_long_document_is_read_by_its_headings_and_evenly() -> None:
     assert max(chosen) > 85
     assert spread(list(range(100)), 4) == [0, 25, 50, 75]
     assert spread(["a", "a"], 9) == [0, 1]
+
+
+def a_passage(number: int, document: str, order: int, score: float = 0.5, **metadata: object) -> Passage:
+    text = f"Part {order} of {document}."
+    place = {"documentId": document, "version": 1, "chunkId": f"{document}{order}", "chunkOrder": order}
+    return Passage(
+        number=number,
+        text=text,
+        title=document,
+        score=score,
+        metadata={**place, "start": 100 * order, "end": 100 * order + len(text), **metadata},
+    )
+
+
+def test_the_first_passages_are_read_and_others_only_if_they_are_good() -> None:
+    scores = [0.03] * 12 + [0.3, 0.1]
+    found = [a_passage(number, "a", 2 * number, score) for number, score in enumerate(scores)]
+
+    assert supported(found) == [*found[:10], found[12]]
+
+
+def test_neighbours_are_one_passage_at_the_place_of_the_best() -> None:
+    found = [
+        a_passage(1, "b", 7),
+        a_passage(2, "a", 3, 0.4, pageNumber=2, pageEnd=3, pageStarts=[[5, 3]]),
+        a_passage(3, "b", 1),
+        a_passage(4, "a", 2, 0.2, pageNumber=1),
+        a_passage(5, "a", 9, version=2),
+    ]
+
+    first, second, *rest = together(found)
+
+    assert (first.number, first.text, first.metadata) == (1, found[0].text, found[0].metadata)
+    assert (second.number, second.text, second.score) == (2, "Part 2 of a.\n\nPart 3 of a.", 0.4)
+    assert second.metadata["chunkIds"] == ["a2", "a3"]
+    assert (second.metadata["start"], second.metadata["end"]) == (200, 312)
+    assert (second.metadata["pageEnd"], second.metadata["pageStarts"]) == (3, [[14, 2], [19, 3]])
+    assert [(each.number, each.text) for each in rest] == [(3, found[2].text), (4, found[4].text)]
+
+
+def test_long_runs_other_versions_and_copies_stay_apart() -> None:
+    run = [a_passage(number, "a", number) for number in range(7)]
+    copied = [a_passage(1, "a", 1, copies=[{"path": "b"}]), a_passage(2, "a", 2)]
+    versions = [a_passage(1, "a", 1), a_passage(2, "a", 2, version=2)]
+
+    assert [len(each.metadata.get("chunkIds", "1")) for each in together(run)] == [3, 3, 1]
+    assert together(copied) == tuple(copied)
+    assert together(versions) == tuple(versions)
