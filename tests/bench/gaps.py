@@ -1,5 +1,6 @@
 """How long a body of any shape holds up the event loop of a running server, as the server itself measures it."""
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from tests.bench.report import Row
 from tests.fuzz.target import Target, over_http
 from tests.request_shapes import LARGEST_BODIES, ShapedBody, shaped
 
+_SHORT_S: Final = 0.05
 _NAMES: Final = {"{document_id}": "8f9f8a3e-0f7e-5a0e-9d7e-1f2e3d4c5b6a", "{id_}": "documents"}
 
 
@@ -33,12 +35,19 @@ def measure(row: Row, *, quick: bool) -> None:
 
 
 def _gap(target: Target, method: str, path: str, body: ShapedBody) -> tuple[float, str]:
+    """Return the longest gap; if it is long, the least of three: what else the machine did doesn't repeat itself."""
     for name, instead in _NAMES.items():
         path = path.replace(name, instead)
     headers = {"Content-Type": body.media_type, "Prefer": "wait=0"}
-    target.held()
-    target.send_or_fail(httpx.Request(method.upper(), f"http://127.0.0.1{path}", content=body.content, headers=headers))
-    return target.held()[0], f"{method} {path} {body.name}"
+    least = math.inf
+    for _ in range(3):
+        target.held()
+        url = f"http://127.0.0.1{path}"
+        target.send_or_fail(httpx.Request(method.upper(), url, content=body.content, headers=headers))
+        least = min(least, target.held()[0])
+        if least < _SHORT_S:
+            break
+    return least, f"{method} {path} {body.name}"
 
 
 def _worst(gaps: list[tuple[float, str]]) -> str:
