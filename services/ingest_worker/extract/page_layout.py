@@ -30,6 +30,7 @@ _MARGIN: Final = 40.0  # points between the margins of two pages
 _LEADER: Final = ". . ."
 _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
+_LEAST_ROWS: Final = 3  # of a table that has lines between rows only
 _HEADLINE: Final = 3  # lines
 _LARGE: Final = 1.25  # times the size of most lines
 _CURRENCIES: Final = frozenset("$€£¥")
@@ -121,7 +122,7 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     if len(pieces) > _MOST_PIECES:
         return None, None
     tables: list[tuple[_Table, float]] = []
-    for box in _boxes(page):
+    for box in _boxes(page, pieces):
         table, rest = _ruled(page, box, pieces)
         if table is not None:
             tables.append((table, table.top))
@@ -328,11 +329,28 @@ class _Groups:
         self._up[self.of(one)] = self.of(other)
 
 
-def _boxes(page: Page) -> Iterator[_Box]:
-    """Yield the groups of lines that touch each other."""
+def _boxes(page: Page, pieces: Sequence[_Piece]) -> Iterator[_Box]:
+    """Yield the groups of lines that touch each other, then those that only divide rows."""
     across, upright = _merged(page.across), _merged(page.upright)
     if len(across) + len(upright) > _MOST_EDGES:
         return
+    alone: dict[tuple[int, int], list[Edge]] = {}  # lines across by where they begin and end
+    for box in _touching(across, upright):
+        across, upright = (
+            box.across + _closing(box.upright, box.across),
+            box.upright + _closing(box.across, box.upright),
+        )
+        if len(across) > 2 and len(upright) > 2:
+            yield _Box(across, upright)
+        else:
+            for edge in box.across:
+                alone.setdefault((round(edge.start), round(edge.end)), []).append(edge)
+    for edges in alone.values():
+        if len(edges) >= _LEAST_ROWS:
+            yield from _striped(sorted(edges), pieces)
+
+
+def _touching(across: Sequence[Edge], upright: Sequence[Edge]) -> Iterable[_Box]:
     groups = _Groups(len(across) + len(upright))
     for one, flat in enumerate(across):
         for other, tall in enumerate(upright, len(across)):
@@ -345,28 +363,66 @@ def _boxes(page: Page) -> Iterator[_Box]:
     for at, edge in enumerate([*across, *upright]):
         box = boxes.setdefault(groups.of(at), _Box([], []))
         (box.across if at < len(across) else box.upright).append(edge)
-    for box in boxes.values():
-        if len(box.across) + len(box.upright) > 3:
-            across, upright = (
-                box.across + _closing(box.upright, box.across),
-                box.upright + _closing(box.across, box.upright),
-            )
-            if len(across) > 2 and len(upright) > 2:
-                yield _Box(across, upright)
+    return boxes.values()
+
+
+def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
+    """Yield the tables whose rows have lines between them, and whose columns have none: each begins in every row."""
+    start, end = edges[0].start - _NEAR, edges[0].end + _NEAR
+    within = [piece for piece in pieces if start <= piece.left and piece.right <= end]
+    tables: list[tuple[list[float], list[float]]] = []  # where rows, and columns, begin and end
+    goes_on = False
+    for top, below in pairwise([*(edge.place for edge in edges), math.inf]):
+        row, ends = _until_gap([piece for piece in within if top - _NEAR <= piece.top < below - _NEAR])
+        first = _lines(row)[0] if row else []
+        lefts = [start, *(piece.left - _NEAR for piece in first[1:]), end]
+        crossed = any(piece.left < left < piece.right for piece in row for left in lefts[1:-1])
+        if len(first) < 2 or crossed or len(first[0].text) > REPEATED or (below == math.inf and not goes_on):
+            goes_on = False
+            continue
+        bottom = max(piece.bottom for piece in row) if ends or below == math.inf else below
+        known = tables[-1][1] if goes_on else []
+        if len(known) == len(lefts) and all(abs(a - b) < _NEAR for a, b in zip(known, lefts, strict=True)):
+            tables[-1][0].append(bottom)
+        else:
+            tables.append(([top, bottom], lefts))
+        goes_on = not ends
+    for ys, xs in tables:
+        if len(ys) > _LEAST_ROWS:
+            yield _Box([Edge(y, xs[0], xs[-1]) for y in ys], [Edge(x, ys[0], ys[-1]) for x in xs])
+
+
+def _until_gap(pieces: Sequence[_Piece]) -> tuple[list[_Piece], bool]:
+    """Return the pieces down to an empty space between lines, and whether there is one."""
+    bottom = math.inf
+    for at, piece in enumerate(pieces):
+        if piece.top - bottom > 0.8 * (piece.bottom - piece.top):
+            return list(pieces[:at]), True
+        bottom = max(bottom, piece.bottom) if at else piece.bottom
+    return list(pieces), False
 
 
 def _closing(edges: Sequence[Edge], crossing: Sequence[Edge]) -> list[Edge]:
-    """Return the lines that are not drawn, where several `edges` end: many tables have no frame."""
+    """Return the lines that are not drawn, where several `edges` end: many tables have no frame.
+
+    Where a header alone is framed, a single line between two columns may go on below it.
+    """
     ends: dict[int, list[Edge]] = {}
     for edge in edges:
         for end in (edge.start, edge.end):
             if not any(abs(each.place - end) <= _NEAR for each in crossing):
                 ends.setdefault(round(end / _NEAR), []).append(edge)
-    return [
+    places, between = sorted(edge.place for edge in edges), sorted(each.place for each in crossing)
+    closing = [
         Edge(end * _NEAR, min(edge.place for edge in some), max(edge.place for edge in some))
         for end, some in ends.items()
         if len(some) > 1
     ]
+    for end, [edge, *others] in ends.items():
+        inner = not others and places[0] < edge.place < places[-1] and len(between) > 1
+        if inner and abs(edge.start - between[0]) <= _NEAR and between[-1] < edge.end:
+            closing.append(Edge(end * _NEAR, places[0], places[-1]))
+    return closing
 
 
 def _merged(edges: Iterable[Edge]) -> list[Edge]:

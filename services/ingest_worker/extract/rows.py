@@ -70,15 +70,16 @@ def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[
         if alone or len(row) <= _PARAGRAPH:
             yield row
             continue
-        label = next((cell for cell in cells if cell and len(cell) <= _NAME), "")
+        first = next((at for at, cell in enumerate(cells) if cell and len(cell) <= _NAME), None)
+        label = "" if first is None else _row(["", cells[first]], ["", *names[first:]])
         for at, cell in enumerate(cells):
-            if cell and not isinstance(cell, Covered):
-                yield "; ".join(filter(None, (label if cell != label else "", _row(["", cell], ["", *names[at:]]))))
+            if cell and at != first and not isinstance(cell, Covered):
+                yield "; ".join(filter(None, (label, _row(["", cell], ["", *names[at:]]))))
 
 
 def row_label(text: str) -> str:
     """Return the text of a row's first cell as it is repeated in each row that the cell covers: its first words."""
-    return text if len(text) <= _NAME else f"{text[:_NAME].rpartition(' ')[0] or text[:_NAME]} …"
+    return text if len(text) <= _NAME else f"{text[: _NAME - 2].rpartition(' ')[0] or text[: _NAME - 2]} …"
 
 
 def _blocks(rows: Iterable[list[str]]) -> Iterator[tuple[bool, list[list[str]]]]:

@@ -113,6 +113,84 @@ South     12 m      4 t
     ]
 
 
+def test_lines_between_rows_alone_make_a_table_and_its_last_row_needs_none() -> None:
+    across, _ = _grid((0, 60), (0, 1, 3, 4, 8, 9, 10))
+    page = _page(
+        """
+Measure        Depth of the quay
+Source         Soundings, from the ice-
+               free spring on
+Frequency      Yearly
+Limits         None
+               at all
+Table 2
+
+Measure        Cranes
+Source         Their owners
+Frequency      Monthly
+
+Other text is not in any of both tables, whatever stands above.
+""",
+        across,
+        bold=(0, 8),
+    )
+    page = page._replace(
+        words=[word._replace(top=word.top + 9, bottom=word.bottom + 9) if word.at == 6 else word for word in page.words]
+    )
+
+    assert _rows(text_of(page)[0]) == [
+        "Measure | Depth of the quay",
+        "Measure: Source; Depth of the quay: Soundings, from the ice-\ufffefree spring on",
+        "Measure: Frequency; Depth of the quay: Yearly",
+        "Measure: Limits; Depth of the quay: None at all",
+        "Table 2",
+        "Measure | Cranes",
+        "Measure: Source; Cranes: Their owners",
+        "Measure: Frequency; Cranes: Monthly",
+        "Other text is not in any of both tables, whatever stands above.",
+    ]
+
+
+def test_lines_between_paragraphs_make_no_table() -> None:
+    across, _ = _grid((0, 60), (0, 2, 4, 6, 8))
+    page = _page("\n".join(["One paragraph of a text that is about the harbour,", "and goes on."] * 4), across)
+
+    assert text_of(page) == (None, None)
+
+
+def test_one_line_between_columns_goes_on_below_a_framed_header() -> None:
+    across, upright = _grid((0, 20, 40), (0, 1))
+    upright[1] = upright[1]._replace(end=_HIGH * 2.0)
+    page = _page(
+        """
+Milestone           Met or not
+Harbour deepened    Not met
+""",
+        across,
+        upright,
+        bold=(0,),
+    )
+
+    assert _rows(text_of(page)[0])[1:] == ["Milestone: Harbour deepened; Met or not: Not met"]
+
+
+def test_a_long_first_cell_over_several_rows_is_repeated_by_its_beginning() -> None:
+    goal = "Deepen each harbour of the island."
+    across, upright = _grid((0, 40, 50), (0, 1, 5, 10))
+    across[2] = Edge(across[2].place, upright[1].place, upright[2].place)
+    lines = [
+        "Goal".ljust(40) + "Year",
+        *(goal.ljust(40) + year for year in ("2023", "", "", "", "2024", "", "", "", "")),
+    ]
+
+    _, first, second = _rows(text_of(_page("\n".join(lines), across, upright, bold=(0,)))[0])
+
+    assert first == f"Goal: {' '.join([goal] * 9)}; Year: 2023"
+    assert second.startswith(f"Goal: {goal} {goal}")
+    assert second.endswith(" …; Year: 2024")
+    assert len(second) < len(first)
+
+
 def test_rows_between_upright_lines_are_divided_by_the_space_between_them() -> None:
     page = _page(
         """

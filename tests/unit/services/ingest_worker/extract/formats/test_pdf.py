@@ -20,7 +20,7 @@ from pypdf.generic import (
 )
 
 from services.ingest_worker.extract import Extraction, Hints, extract, limits
-from services.ingest_worker.extract.formats.pdf import _joined, _with_scan
+from services.ingest_worker.extract.formats.pdf import _joined, _with_scan, _words
 from shared.errors import Rejected
 from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf, locked
 
@@ -66,6 +66,19 @@ def test_a_title_left_by_a_tool_is_none(title: str, expected: str) -> None:
 )
 def test_broken_words_are_joined_and_ligatures_opened(page: str, expected: str) -> None:
     assert _joined(page) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("The external-facing site. An external\ufffe\r\nfacing office.", "An external-facing office."),
+        ("The external-facing site. An external-\ufffefacing office.", "An external-facing office."),
+        ("A community. The com-\ufffemunity.", "The community."),
+        ("A long-\ufffeand short-term plan.", "A long- and short-term plan."),
+    ],
+)
+def test_how_a_word_is_written_elsewhere_tells_what_its_hyphen_is(page: str, expected: str) -> None:
+    assert _joined(page, _words([page])).endswith(expected)
 
 
 def test_a_locked_pdf_is_refused_as_such() -> None:
