@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,20 +29,23 @@ _RECORD_BYTES: Final = 256 * 1024
 _END_S: Final = 5.0
 
 
-class AuditedCall:
+class AuditedCall(ABC):
     """A call that is under way, and the documents that it has changed since its last entry."""
 
-    def __init__(self, describe: Callable[[AuditResult, int | None, tuple[str, ...]], AuditEntry]) -> None:
-        """Take a function that makes an entry from a result, a status and documents."""
-        self.describe = describe
+    def __init__(self) -> None:
+        """Begin without a change."""
         self.changed: dict[AuditResult, list[str]] = {}
         self.changes = False  # whether any document was changed
+
+    @abstractmethod
+    def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
+        """Return an entry about this call."""
 
     def entries(self) -> list[AuditEntry]:
         """Return entries of the changes since the last call of this method."""
         changed, self.changed = self.changed, {}
         return [
-            self.describe(result, None, tuple(ids[start : start + MOST_IDS]))
+            self.entry(result, None, tuple(ids[start : start + MOST_IDS]))
             for result, ids in changed.items()
             for start in range(0, len(ids), MOST_IDS)
         ]

@@ -1,5 +1,6 @@
 """Values of another type at every field of every route: none is answered by a 500, and none costs a batch."""
 
+import asyncio
 import gc
 import itertools
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ import pytest
 from services.query_api.app import make_api
 from services.query_api.http.openapi import described
 from services.standalone.serve import start
+from shared.runtime.connections import ON_CLOSE
 from shared.settings import Settings
 from tests.integration.api import a_client, publish_nothing
 from tests.request_shapes import JSON, example_of, fields_of
@@ -165,6 +167,25 @@ async def test_no_refusal_keeps_what_was_sent_until_the_next_full_collection(tmp
 
     kept = [repr(each)[:100] for each in garbage if isinstance(each, BaseException) and each.__traceback__ is not None]
     assert not kept, (len(kept), sorted(set(kept))[:9])
+
+
+async def test_no_request_is_kept_until_a_collection_once_it_is_answered(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        app = make_api(await start(Settings(data=tmp_path, samples="off", chat="extractive:"), stack))
+
+        async def in_a_connection(scope: Any, receive: Any, send: Any) -> None:
+            scope[ON_CLOSE] = []
+            await app(scope, receive, send)
+
+        transport = httpx.ASGITransport(in_a_connection)
+        client = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1"))
+        sent = {"/rag/search": {"query": "lantern"}, "/rag/ingest": {"source": "s", "path": "p", "text": "lantern"}}
+        with all_garbage() as garbage:
+            for path, body in [*sent.items(), *sent.items()]:
+                await asyncio.create_task(client.post(path, json=body))
+
+    ours = [type(each).__qualname__ for each in garbage if type(each).__module__.startswith(("services.", "shared."))]
+    assert not ours
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def note_change(document_id: str, result: AuditResult = "accepted") -> None:
     """Note that the current request has changed a document. Outside a request, do nothing."""
     visit = _current.get()
     if visit is not None:
-        visit.trail.change(visit.call, document_id, result)
+        visit.trail.change(visit, document_id, result)
 
 
 def note_concerned(action: str, tenant: str, key: str = "") -> None:
@@ -117,10 +117,11 @@ class _Route(NamedTuple):
     reads: bool
 
 
-class _Visit:
+class _Visit(AuditedCall):
     """One request."""
 
     def __init__(self, trail: AuditTrail, scope: Scope, request_id: RequestId, route: _Route) -> None:
+        super().__init__()
         self.trail = trail
         self.caller: Caller | None = None
         self._scope = scope
@@ -128,7 +129,6 @@ class _Visit:
         self._action, self._role, self._signs, reads = route
         self.by_admin = self._role in _ADMINS
         self.writes = scope.get("method", "GET") not in SAFE and not reads
-        self.call = AuditedCall(self.entry)
 
     def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
         """Return an entry about this request."""
@@ -157,7 +157,7 @@ class _Visit:
         elif self._counts(result):
             self.trail.count(self.entry(result, status, ()))
         # A reply of 500 and above confirms nothing: with the log frozen it would wait for the log a second time.
-        if whole or (self.call.changes and status < 500):
+        if whole or (self.changes and status < 500):
             try:
                 await self.trail.written()
             except Unavailable as error:
@@ -173,7 +173,7 @@ class _Visit:
         """Return whether a call that has no entry of its own is counted."""
         if result == "refused" or self.by_admin or self._signs:
             return True
-        return self._role == "ingest" and self.writes and not (result == "done" and self.call.changes)
+        return self._role == "ingest" and self.writes and not (result == "done" and self.changes)
 
 
 def role_of(handler: BaseRouteHandler) -> str | None:

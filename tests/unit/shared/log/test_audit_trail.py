@@ -48,11 +48,9 @@ def an_entry(action: str = "rag_ingest", **fields: object) -> AuditEntry:
     return AuditEntry(time=1, action=action, **{"result": "done", **fields})  # type: ignore[arg-type]  # as the caller says
 
 
-def a_call() -> AuditedCall:
-    def describe(result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
+class Call(AuditedCall):
+    def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
         return an_entry(result=result, status=status, documents=documents)
-
-    return AuditedCall(describe)
 
 
 async def test_entries_that_come_while_one_is_written_share_the_next_record() -> None:
@@ -75,7 +73,7 @@ async def test_entries_that_come_while_one_is_written_share_the_next_record() ->
 
 async def test_a_change_is_written_before_its_call_ends_and_its_ids_share_an_entry() -> None:
     topic = Topic()
-    trail, call = AuditTrail(topic.publish), a_call()
+    trail, call = AuditTrail(topic.publish), Call()
     ids = [document_id("t", "s", str(number)) for number in range(MOST_IDS + 1)]
     for name in ids:
         trail.change(call, name, "accepted")
