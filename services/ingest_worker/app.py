@@ -158,27 +158,27 @@ def join_chunking(
     )
 
 
-async def join_generation(ingest: IngestParts, parts: GenerationParts, log: Log) -> Consumption:
-    """Return the second stage of a generation. Raises Unavailable."""
+def join_generation(ingest: IngestParts, parts: GenerationParts, log: Log) -> Consumption:
+    """Return the second stage of a generation."""
     return join_chunking(
         parts.broker,
         replace(ingest, index=parts.index, tokens=parts.embedder.tokens),
         statuses=parts.statuses,
         send=parts.publish,
         limit=rate_limit_of(parts.registered),
-        past=await past_truth_of(parts.registered, parts.index, log),
+        past=past_truth_of(parts.registered, parts.index, log),
     )
 
 
-def keep_whole(base: Resources, broker: KafkaBroker, stack: AsyncExitStack) -> None:
+def keep_whole(base: Resources, stack: AsyncExitStack) -> None:
     """Rebuild what the store has lost or loses, until `stack` is closed."""
     rebuilder = Rebuilder(
         log=base.log,
         store=base.store,
-        index=base.index,
         gate=base.gate,
-        publish=partial(publish, broker),
+        generations=base.generations,
         restore=base.restore,
+        alone=not base.grace_s,
     )
     watching = asyncio.create_task(rebuilder.watch())
     stack.callback(watching.cancel)
@@ -218,11 +218,11 @@ async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     broker = base.log.broker("ingest-worker")
 
     async def join(of: GenerationParts, _: AsyncExitStack) -> list[Consumption]:
-        return [await join_generation(parts, of, base.log)]
+        return [join_generation(parts, of, base.log)]
 
     call_back = await callbacks_of(base, broker, parts, stack)
     consumptions = [join_ingest(broker, parts), *join_forwarders(broker, parts, settings.topics_of_tenants)]
     troubles = await base.begin(broker, consumptions, stack, join=join)
     call_back()
-    keep_whole(base, broker, stack)
+    keep_whole(base, stack)
     return RunningService(troubles=troubles, registry=base.registry)

@@ -45,7 +45,7 @@ class Chunking:
     statuses: Statuses
     room: MemoryBudget
     limit: RateLimit | None = None  # slows a build down
-    past: PastTruth | None = None  # where the generation shows a past moment
+    past: PastTruth | None = None  # where the generation needs only some records
 
     owner = staticmethod(partial(owner_of, kind=DocumentExtracted))
 
@@ -69,7 +69,7 @@ class Chunking:
             await self.limit.turn(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
         head, entry = await asyncio.gather(self.index.head(document.document_id), self.ledger.get(document.document_id))
-        if await self._overtaken(document, head, entry):
+        if _overtaken(document, head, entry):
             await tombstone(self.publish, document.document_id, document.version)
             log.info("version_overtaken", document_id=document.document_id, version=document.version)
             return
@@ -78,19 +78,6 @@ class Chunking:
             return
         async with self.room.taken(document.text_size if event.text is None else 0):
             await self._chunk(event, redriven(record), extracted_at=record.timestamp)
-
-    async def _overtaken(self, document: DocumentVersion, head: Head | None, entry: Entry | None) -> bool:
-        """Return whether the version can never answer: a newer one does, it left the truth, or the document was erased.
-
-        An accepted newer version is not enough: if it fails, this one answers. An erasure can't fail.
-        """
-        if head is not None and head.version > document.version:
-            return True
-        if entry is not None and entry.erased and entry.accepted.version > document.version:
-            return True
-        if entry is not None and entry.was_forgotten(document.version):
-            return True
-        return await self.statuses.overtaken(document)
 
     async def _chunk(self, event: DocumentExtracted, headers: Mapping[str, str], *, extracted_at: int) -> None:
         document = msgspec.structs.replace(event.document, extracted_at=extracted_at)
@@ -132,3 +119,15 @@ class Chunking:
             value = encode(DocumentChunked(document=document, chunks=chunks))
         key = document.document_id.encode()
         await self.publish(chunks_topic(self._generation.id), value, key=key, headers=headers)
+
+
+def _overtaken(document: DocumentVersion, head: Head | None, entry: Entry | None) -> bool:
+    """Return whether the version can never answer: a newer one does, it left the truth, or the document was erased.
+
+    An accepted newer version is not enough: if it fails, this one answers. An erasure can't fail.
+    """
+    if head is not None and head.version > document.version:
+        return True
+    if entry is None:
+        return False
+    return (entry.erased and entry.accepted.version > document.version) or entry.was_forgotten(document.version)

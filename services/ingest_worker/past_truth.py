@@ -1,9 +1,11 @@
-"""What documents.extracted held at a past moment, for a generation that shows it.
+"""Which records of documents.extracted a generation needs that is being filled, or that shows a past moment.
 
-Documents that were erased since are left out: before the first version is chunked, each erasure is written as a head of
-that generation, and the head keeps older versions from being written. docs/adr/0013-generations.md
+Versions that were replaced have a tombstone, and are left out, so that their texts aren't embedded. For a past moment,
+tombstones since then don't count, and documents erased since are left out: before the first version is chunked, each
+erasure is written as a head, which keeps older versions from being written. ADR 0013
 """
 
+import asyncio
 from contextlib import aclosing
 
 from services.ingest_worker.rebuild.history import erased
@@ -15,18 +17,30 @@ from shared.topics import EXTRACTED
 
 
 class PastTruth:
-    """Chooses the records of a moment. Raises Unavailable when the log or the store is away."""
+    """Chooses the records. Raises Unavailable when the log or the store is away."""
 
-    def __init__(self, as_of: AsOf, index: Index) -> None:
+    def __init__(self, as_of: AsOf | None, index: Index, log: Log) -> None:
+        """Take the past moment that the index shows (None: the present), the index and the log."""
         self._as_of = as_of
         self._index = index
-        self._replaced: set[bytes] = set()  # keys of versions that were replaced at that moment
+        self._log = log
+        self._reading = asyncio.Lock()
+        self._read = False
+        self._replaced: set[bytes] = set()  # keys of versions that were replaced at that moment, or when it was read
+        self._ends: dict[int, int] = {}  # by partition, the first offset that wasn't read
 
-    async def read(self, log: Log) -> None:
+    async def _read_once(self) -> None:
         """Read the whole topic: which versions had been replaced by then, and what was erased since."""
-        async with aclosing(records_now(log, EXTRACTED)) as records:
+        async with self._reading:
+            if not self._read:
+                await self._read_all()
+                self._read = True
+
+    async def _read_all(self) -> None:
+        async with aclosing(records_now(self._log, EXTRACTED)) as records:
             async for record in records:
-                if not self._as_of.covers(record.partition, record.offset):
+                self._ends[record.partition] = record.offset + 1
+                if self._as_of is not None and not self._as_of.covers(record.partition, record.offset):
                     await self._apply_erasure(record)
                 elif record.value is None:
                     self._replaced.add(record.key or b"")
@@ -34,7 +48,11 @@ class PastTruth:
                     self._replaced.discard(record.key or b"")
 
     async def shows(self, record: Record) -> bool:
-        """Return whether the document may have had this version at that moment; documents erased since had none."""
+        """Return whether the document may have this version at that moment; documents erased since have none."""
+        await self._read_once()
+        if self._as_of is None:
+            new = record.offset >= self._ends.get(record.partition, 0)
+            return new or record.key not in self._replaced
         if not self._as_of.covers(record.partition, record.offset):
             await self._apply_erasure(record)
             return False
@@ -48,10 +66,6 @@ class PastTruth:
             await self._index.delete_below(name, version)
 
 
-async def past_truth_of(registered: Registered, index: Index, log: Log) -> PastTruth | None:
-    """Return the past that the generation shows; None if it shows the present. Raises Unavailable."""
-    if registered.as_of is None:
-        return None
-    past = PastTruth(registered.as_of, index)
-    await past.read(log)
-    return past
+def past_truth_of(registered: Registered, index: Index, log: Log) -> PastTruth | None:
+    """Return what the generation needs of the truth; None if that is everything."""
+    return PastTruth(registered.as_of, index, log) if registered.as_of is not None or registered.fills else None

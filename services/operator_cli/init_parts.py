@@ -76,6 +76,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
             await make_missing(settings, log, store, registry)
         if missing or pair:
             await record(log, settings, "init --pair" if pair else "init", "done")
+        wanted = (await registry_of(store) or registry).current.generation  # a new one, if the index was lost
         made = await _parts(settings, log, store, wanted)
         return tuple(
             msgspec.structs.replace(now, state="created") if before in missing else now

@@ -219,7 +219,12 @@ def make_api(parts: ApiParts) -> Litestar:
         "generations": parts.generations,
         "comparer": None if parts.generations is None else GenerationComparer(parts.generations, parts.log),
         "service": DeadLetterService(
-            log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
+            log=parts.log,
+            ledger=parts.ledger,
+            index=parts.index,
+            blobs=parts.blobs,
+            publish=parts.publish,
+            before=parts.generations.watch.before if parts.generations is not None else tuple,
         ),
         "api_keys": keys.ApiKeys(settings),
         "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),

@@ -47,12 +47,12 @@ class GenerationApps:
 
     async def follow(self, registry: Registry) -> None:
         """Prepare the APIs of new generations, drop those of dropped ones, and use the one that serves."""
-        there = {each.id for each in registry.generations}
+        there = {each.id for each in registry.fed}
         for id_ in self._apps.keys() - there - {self._serving}:
             del self._apps[id_]
         for id_ in self._parts.past.loaded - there:
             self._parts.past.drop(id_)
-        for each in registry.generations:
+        for each in registry.fed:
             if each.as_of is not None and not each.built:
                 continue
             if each.id not in self._apps.keys() | self._parts.past.loaded | self._preparing.keys():

@@ -87,7 +87,12 @@ async def opened(
     )
     base.generations.listen(generations.drive, last=True)  # so that a switch sees the state of this API
     letters = DeadLetterService(
-        log=base.log, ledger=base.ledger, index=base.index, blobs=base.blobs, publish=partial(publish, broker)
+        log=base.log,
+        ledger=base.ledger,
+        index=base.index,
+        blobs=base.blobs,
+        publish=partial(publish, broker),
+        before=base.generations.before,
     )
     trail = AuditTrail(partial(publish, broker))
     stack.push_async_callback(trail.end)

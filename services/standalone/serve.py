@@ -106,7 +106,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
     broker = base.log.broker("standalone")
 
     async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
-        return [await ingest_worker.join_generation(ingesting, of, base.log), *await embedding.join(of, own)]
+        return [ingest_worker.join_generation(ingesting, of, base.log), *await embedding.join(of, own)]
 
     ingest = [
         ingest_worker.join_ingest(broker, ingesting),
@@ -116,7 +116,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
     parts = await opened(base, broker, ingest, stack, join=join, embeds=True)
     call_back()
     embed_worker.keep_collected(base, stack)
-    ingest_worker.keep_whole(base, broker, stack)
+    ingest_worker.keep_whole(base, stack)
     return replace(parts, file_reader=file_reader(ingesting.parsers))
 
 

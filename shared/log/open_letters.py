@@ -123,12 +123,12 @@ class OpenLetters:
                 yield each
             above = page.after
 
-    async def failed_in(self, generation: str) -> int:
-        """Return how many documents of all tenants failed in this generation's stages."""
+    async def failed_in(self, *generations: str) -> int:
+        """Return how many documents of all tenants failed in these generations' stages."""
         async with self._turn, reading(self._log, _TP) as reader:
             await self._catch_up(reader)
             newest = map(_newest_failure, self._lines.values())
-            return len({line.id for line in newest if line.generation == generation})
+            return len({line.id for line in newest if line.generation in generations})
 
     async def tenants(self) -> list[str]:
         """Return the tenants that have open letters."""

@@ -48,7 +48,7 @@ class GenerationParts:
     statuses: GenerationStatuses
     publish: Publish  # leaves the truth alone while the generation doesn't serve
     broker: KafkaBroker
-    fills: Callable[[], bool]  # whether the generation doesn't serve, as last seen
+    fills: Callable[[], bool]  # whether the generation doesn't serve, or isn't full yet, as last seen
     siblings: Callable[[], list[Index]]  # generations of the same model, whose vectors can be copied
 
 
@@ -87,10 +87,10 @@ class GenerationStages:
 
     async def follow(self, registry: Registry, *, join: Join) -> None:
         """Begin the stages of new generations and end those of dropped ones."""
-        there = {each.id for each in registry.generations}
+        there = {each.id for each in registry.fed}
         for id_ in (self._running.keys() | self._beginning.keys()) - there:
             await self._end(id_)
-        for each in registry.generations:
+        for each in registry.fed:
             if each.id not in self._running and each.id not in self._beginning:
                 self._beginning[each.id] = asyncio.create_task(self._keep_beginning(each, join))
         await self._tell()
@@ -178,9 +178,13 @@ class GenerationStages:
             ),
             publish=truth_guarded(send, self.watch, registered.id),
             broker=broker,
-            fills=lambda: self.watch.registry is not None and self.watch.registry.serving != registered.id,
+            fills=partial(self._fills, registered.id),
             siblings=partial(self._siblings, registered),
         )
+
+    def _fills(self, id_: str) -> bool:
+        registry = self.watch.registry
+        return registry is not None and (registry.serving != id_ or registry.current.fills)
 
     def _siblings(self, registered: Registered) -> list[Index]:
         registry = self.watch.registry

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from shared.embedder import Embedder, Model
 from shared.embedder.half_precision import precision_of
 from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
-from shared.log import Log
+from shared.log import Log, Publish
 from shared.log.backlog import Backlog
 from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
@@ -44,13 +44,14 @@ from shared.state.generations import (
     only_serving,
     registry_of,
     serving,
+    succeeded,
 )
-from shared.state.index import Generation, ServingIndex
+from shared.state.index import Generation, Index, ServingIndex
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, store_address
 from shared.state.rebuild_gate import CODE, GRACE_S, LOST, Rebuild, RebuildGate, last_rebuild, write_rebuild
-from shared.state.registry_copy import RegistryCopy, registered
+from shared.state.registry_copy import RegistryCopy, registered, tell_log
 from shared.state.sessions import Sessions
 from shared.store import Store
 from shared.store.bm25 import Bm25, current_bm25
@@ -155,7 +156,8 @@ class Resources:
         if registry.serving != self.index.generation.id:
             self.index.serve(registry.current.generation)
             log_.info("generation_serves", generation=registry.serving)
-        shadows = [dict(list(readers(each.id).items())[1:]) for each in registry.others]  # submissions have one reader
+        beside = (each for each in registry.fed if each.id != registry.serving)
+        shadows = [dict(list(readers(each.id).items())[1:]) for each in beside]  # submissions have one reader
         self.backlog.follow(readers(registry.serving), shadows)
 
     def _keep_checkpoints(self, broker: KafkaBroker) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -183,7 +185,7 @@ class Resources:
         return end
 
     async def restore(self) -> None:
-        """Create collections that were lost while the store was in use; a rebuild fills them.
+        """Do what a start does with what was lost while the store was in use.
 
         Raises:
             ConfigurationError: it is another store now. Unavailable: a part is away.
@@ -315,34 +317,57 @@ async def make_missing(
 ) -> tuple[Ledger, ServingIndex]:
     """Create missing topics and collections; return the ledger and the index of the generation that answers.
 
-    If the store has no registry, `wanted` becomes its registry. If a collection was lost while the log has documents, a
-    rebuild is recorded, and the collection is created `grace_s` later: readers that find it empty learn that from
-    `gate`.
+    If the store has no registry, `wanted` becomes its registry. If a collection was lost while the log has documents,
+    that is noted, and what replaces it is created `grace_s` later: readers that find it empty learn that from `gate`.
+    In place of an index that was lost, in whole or in part, a new generation serves.
 
     Raises:
         ConfigurationError: log and store don't belong together, or an existing part is unfit.
         Unavailable: a part is away; or the index is lost, and this process doesn't rebuild it (`rebuilds`).
     """
-    generation = (await registry_of(store) or wanted).current.generation
+    registry = await registry_of(store) or wanted
+    generation = registry.current.generation
     await log.ensure_topics(wanted_topics(settings, generation))
     seen = await look_at(settings, log, store, generation)
     decision = judge(seen)
     if decision.lost and not rebuilds:
         raise Unavailable(LOST, CODE)
     await pairing.create(store)
+    known = await last_rebuild(store)
     if decision.lost:
         log_.error("index_lost", lost=decision.lost)
-        await note_rebuild(store, decision.lost)
+        known = await note_rebuild(store, decision.lost)
     await _pair(log, store, seen, decision.pairing)
     gate = gate or RebuildGate(store)
     gate.log_id = decision.pairing.log_id
     await gate.look()
     if decision.lost:
         await asyncio.sleep(grace_s)
-    generation = await serving(store, wanted) if rebuilds else generation
+    if rebuilds:
+        if known is not None and known.takes(generation.heads, generation.chunks):
+            # Also where somebody has created an empty collection since.
+            registry = await _succession(log, store, registry, generation.id)
+            log_.warning("index_succeeded", generation=registry.serving, lost=generation.id)
+        else:
+            await serving(store, wanted)
+            registry = await registry_of(store) or wanted
+        generation = registry.current.generation
+        await log.ensure_topics(wanted_topics(settings, generation))
     ledger, index = Ledger(store, gate), ServingIndex(store, generation, gate)
-    await _together(ledger.create(), index.create(), Callbacks(store).create(), Sessions(store).create())
+    left = (Index(store, each.generation).create() for each in registry.generations if each.lost)
+    await _together(*left, ledger.create(), index.create(), Callbacks(store).create(), Sessions(store).create())
     return ledger, index
+
+
+async def _succession(log: Log, store: Store, found: Registry, lost: str) -> Registry:
+    """Return the registry after a new generation began to serve in place of `lost`, by this process or another."""
+    succeed = partial(succeeded, lost=lost, now=int(time.time() * 1000))
+    wanted = msgspec.structs.replace(succeed(found), rev=found.rev + 1)
+    # The log's copy first: if the store is lost again at once, the number of the generation isn't used twice.
+    async with _sending(log) as send:
+        await tell_log(send, wanted)
+    await serving(store, wanted)  # becomes the registry of a store without one
+    return await change(store, succeed)
 
 
 async def look_at(settings: Settings, log: Log, store: Store, generation: Generation) -> BothSides:
@@ -381,7 +406,6 @@ async def note_rebuild(store: Store, lost: Sequence[str]) -> Rebuild:
         rev=0,
         lost=all_lost,
         phase="ledger" if ledger else "points",
-        began=int(time.time() * 1000),
     )
     standing = await write_rebuild(store, wanted, known=known)
     if standing is None or standing.phase == "done":
@@ -416,10 +440,16 @@ async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing
     standing = msgspec.structs.replace(standing, address=seen.address)
     if seen.on_log is not None and _log_copy(seen.on_log, seen.on_log.address) == _log_copy(standing, seen.address):
         return
+    async with _sending(log) as send:
+        await pairing.tell_log(send, standing)
+
+
+@asynccontextmanager
+async def _sending(log: Log) -> AsyncIterator[Publish]:
     broker = log.broker("pairing")
     await broker.start()
     try:
-        await pairing.tell_log(partial(publish, broker), standing)
+        yield partial(publish, broker)
     finally:
         await broker.stop()
 

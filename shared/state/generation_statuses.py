@@ -83,19 +83,6 @@ class GenerationStatuses(Statuses):
         if head is not None and head.version == document.version:
             await super().applied(document, head.chunk_count)
 
-    async def overtaken(self, document: DocumentVersion) -> bool:
-        """Return whether a newer version answers in the serving generation, if this one doesn't serve.
-
-        The truth holds older versions until they are compacted away, and only a past generation needs their vectors.
-        """
-        if self._past:
-            return False
-        registry = await self._watch.certain()
-        if registry.serving == self._generation:
-            return False
-        head = await self._head(registry, registry.serving, document)
-        return head is not None and head.version > document.version
-
     async def has_failed(self, document: DocumentVersion, entry: Entry | None) -> bool:
         """Return whether the version has failed in this generation; its failure in another one doesn't count."""
         return await super().has_failed(document, entry) and await self.serves()

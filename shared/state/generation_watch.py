@@ -83,6 +83,10 @@ class GenerationWatch:
         """Call `listener` after each look. A `last` one is called after all others, also those that are added later."""
         (self._last_listeners if last else self._listeners).append(listener)
 
+    def before(self) -> tuple[str, ...]:
+        """Return the lost generations in whose place the serving one is, as last seen."""
+        return () if self.registry is None else self.registry.current.before
+
     def wrote(self, registry: Registry) -> None:
         """Take a registry that this process has just written, without reading it."""
         self.registry = registry

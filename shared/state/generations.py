@@ -68,11 +68,18 @@ class Registered(Message, frozen=True):
     limit: float | None = None  # documents a second until it is built; None: no limit
     as_of: AsOf | None = None  # past moment whose documents it shows; it never serves. None: the present
     cosines: CosineScale | None = None  # measured once; None: not yet, or its model has a calibration
+    before: tuple[str, ...] = ()  # lost generations in whose place it serves, newest first
+    lost: bool = False  # whether it was lost while it served: what is left only gives vectors, and goes
 
     @property
     def id(self) -> str:
         """Return the generation's fingerprint."""
         return self.generation.id
+
+    @property
+    def fills(self) -> bool:
+        """Return whether it isn't full yet: it is built beside the serving one, or serves in a lost one's place."""
+        return not self.built and (not self.served or bool(self.before))
 
 
 class Switching(Message, frozen=True):
@@ -113,6 +120,11 @@ class Registry(Message, frozen=True):
         """Return the generations that don't serve."""
         return tuple(each for each in self.generations if each.id != self.serving)
 
+    @property
+    def fed(self) -> tuple[Registered, ...]:
+        """Return the generations that stages feed: all but what is left of lost ones."""
+        return tuple(each for each in self.generations if not each.lost)
+
     def state(self, each: Registered) -> State:
         """Return the generation's state. If it doesn't serve, it is retired if it ever did, else being built."""
         if each.id == self.serving:
@@ -151,6 +163,31 @@ def begun(
     )
 
 
+def succeeded(registry: Registry, lost: str, now: int) -> Registry:
+    """Return the registry in which a new generation serves in place of `lost`; unchanged if that doesn't serve.
+
+    It has the lost one's settings, and serves at once, with the gate shut. A switch under way is cancelled.
+    """
+    if registry.serving != lost:
+        return registry
+    old = registry.current
+    new = msgspec.structs.replace(
+        old,
+        generation=msgspec.structs.replace(old.generation, build=registry.builds + 1),
+        served=True,
+        built=False,
+        built_at=0,
+        began=now,
+        ends={},
+        limit=None,
+        before=(old.id, *old.before),
+    )
+    left = _replaced(registry, lost, lost=True)
+    return msgspec.structs.replace(
+        left, serving=new.id, generations=(*left.generations, new), builds=registry.builds + 1, switching=None
+    )
+
+
 def marked_built(registry: Registry, id_: str, now: int) -> Registry:
     """Return the registry with the generation marked as built; unchanged if it is so already."""
     found = registry.find(id_)
@@ -174,6 +211,8 @@ def switch_begun(registry: Registry, target: str) -> Registry:
         raise Rejected(f"there is no generation {target}", CODE)
     if found.as_of is not None:
         raise Rejected(f"generation {target} shows the documents as of {found.as_of.label}: it can't serve", CODE)
+    if found.lost:
+        raise Rejected(f"generation {target} was lost: it can't serve", CODE)
     if registry.switching is not None:
         if registry.switching.target == target:
             return registry
@@ -218,17 +257,12 @@ def dropped(registry: Registry, id_: str) -> Registry:
 
 
 def only_serving(registry: Registry) -> Registry:
-    """Return the registry with the serving generation alone, and no switch under way, as the first revision.
+    """Return the registry with the serving generation alone, and no switch under way.
 
     Numbers of generations aren't used again, because topics and groups of lost generations may still exist.
     """
-    return Registry(
-        serving=registry.serving,
-        generations=(msgspec.structs.replace(registry.current, served=True),),
-        rev=1,
-        builds=registry.builds,
-        format=registry.format,
-    )
+    alone = (msgspec.structs.replace(registry.current, served=True),)
+    return msgspec.structs.replace(registry, generations=alone, switching=None)
 
 
 def on_another_log(registry: Registry) -> Registry:

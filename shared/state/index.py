@@ -234,7 +234,7 @@ class Index:
 
     async def whole(self) -> None:
         """Check that the index was complete when the caller read it. Raises Unavailable while it is rebuilt."""
-        await self._gate.points()
+        await self._gate.points(self._heads, self._chunks)
 
     async def create(self) -> None:
         """Create the collections and payload indexes that don't exist."""

@@ -35,20 +35,18 @@ class Rebuild(Message, frozen=True):
     rev: int
     lost: tuple[str, ...]  # names of the lost collections
     phase: Phase
-    began: int  # ms since 1970
-    owner: str = ""  # the process that runs it
-    documents: int = 0  # number of documents to restore in this phase
-    done: int = 0  # documents restored so far
-    rate: float = 0.0  # documents a second
+    left: int = 0  # records that stages have yet to read; -1: nobody knows yet
+
+    def takes(self, *names: str) -> bool:
+        """Return whether one of these collections was lost, and the rebuild isn't done."""
+        return self.phase != "done" and not set(names).isdisjoint(self.lost)
 
     @property
     def sentence(self) -> str:
         """Return the progress as a sentence."""
-        doing = "its ledger is read from the log" if self.phase == "ledger" else "its points are made again"
-        return (
-            f"the index was lost ({', '.join(self.lost)}) and is being rebuilt: {doing}, "
-            f"{self.done} of {self.documents} documents, {self.rate:.0f} a second"
-        )
+        made = "its points are made again" + (f", {self.left} records are left" if self.left > 0 else "")
+        doing = "its ledger is read from the log" if self.phase == "ledger" else made
+        return f"the index was lost ({', '.join(self.lost)}) and is being rebuilt: {doing}"
 
 
 class Gate:
@@ -62,8 +60,12 @@ class Gate:
     async def ledger(self) -> None:
         """Check that the ledger was complete when the caller read it. Raises Unavailable if it wasn't."""
 
-    async def points(self) -> None:
-        """Check that heads and points were complete when the caller read them. Raises Unavailable if they weren't."""
+    async def points(self, *names: str) -> None:
+        """Check that heads and points, in these collections, were complete when the caller read them.
+
+        Raises:
+            Unavailable: they weren't, or they were lost, and this process has yet to turn to what replaces them.
+        """
 
 
 class RebuildGate(Gate):
@@ -98,11 +100,11 @@ class RebuildGate(Gate):
         if changed:
             raise Unavailable(_ASK_AGAIN, CODE)
 
-    async def points(self) -> None:
+    async def points(self, *names: str) -> None:
         changed = await self._changed_since()
         if self.trouble is not None:
             raise Unavailable(self.trouble, CODE)
-        if changed:
+        if changed or (self.rebuild is not None and not set(names).isdisjoint(self.rebuild.lost)):
             raise Unavailable(_ASK_AGAIN, CODE)
 
     async def _changed_since(self) -> bool:

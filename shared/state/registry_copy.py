@@ -31,8 +31,13 @@ class RegistryCopy:
         """
         known = await registry_of(store)
         if known is not None and known.format == FORMAT and known != self._written:
-            await publish(PAIRING, encode(known), key=KEY)
+            await tell_log(publish, known)
             self._written = known
+
+
+async def tell_log(publish: Publish, registry: Registry) -> None:
+    """Write the log's copy. Raises Unavailable when the log is away."""
+    await publish(PAIRING, encode(registry), key=KEY)
 
 
 async def registered(store: Store, log: Log) -> Registry | None:

@@ -103,10 +103,6 @@ class Statuses:
         """Return whether these are the statuses of the serving generation."""
         return True
 
-    async def overtaken(self, document: DocumentVersion) -> bool:  # noqa: ARG002 - for a generation beside the serving one
-        """Return whether a newer version answers in the serving generation, if these aren't its statuses."""
-        return False
-
     async def ended(self, document: DocumentVersion) -> bool:
         """Return whether the version's final status is written, or the ledger doesn't know the version any more."""
         entry = await self._ledger.get(document.document_id)
@@ -129,7 +125,9 @@ class Statuses:
         if entry is None:
             return False
         stands = entry.standing(document.version)
-        return entry.was_forgotten(document.version) or (stands is not None and stands.status == "failed")
+        if document.version in entry.failed or entry.was_forgotten(document.version):
+            return True
+        return stands is not None and stands.status == "failed"
 
     async def notify(self, entry: Entry) -> None:
         """Notify callers that wait for the document of its newest submission."""

@@ -76,6 +76,11 @@ class MemoryLog:
         there.end += 1
         return RecordMetadata(topic, partition, tp, record.offset, time, 1, 0)
 
+    def add(self, topic: str, partitions: int) -> None:
+        """Create a topic."""
+        self.counts[topic] = partitions
+        self.partitions |= {TopicPartition(topic, number): Partition() for number in range(partitions)}
+
     def pass_time(self, milliseconds: int) -> None:
         self._now += milliseconds
 

@@ -96,11 +96,14 @@ def one(kind: str) -> Callable[[Path], None]:
     return lose
 
 
+LEDGER = one("ledger")
+
+
 @pytest.mark.parametrize(
     ("lose", "embedded"),
     [
         (everything, 5),
-        pytest.param(one("ledger"), 0, marks=CI_ONLY),
+        pytest.param(LEDGER, 0, marks=CI_ONLY),
         pytest.param(one("heads"), 0, marks=CI_ONLY),
         pytest.param(one("chunks"), 5, marks=CI_ONLY),
     ],
@@ -123,19 +126,39 @@ async def test_given_documents_in_every_state_when_the_index_is_lost_then_it_is_
     async with running(tmp_path) as pipeline:
         await whole(pipeline)
         async with opened(pipeline.settings) as parts:
-            after = await state(parts.store, generation)
+            after, successor = await state(parts.store, parts.generation), parts.generation
             report = (await command.verify(parts, Quiet(), repair=False, dry_run=False, sample=0, patience_s=20)).report
         asked = pipeline.embedded()
         letters_after = [letter.document_id for letter in await pipeline.dead_letters()]
         patched = await pipeline.send(DocumentSubmitted(source="s", path="a.md", patch=True, tags=("x",)))
 
     assert patched.last.status == "updated"
+    assert (successor == generation) == (lose is LEDGER)
     assert (report.verdict, report.first) == ("right", {})
     assert asked == embedded
     assert letters_after == letters
     differing = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     # The log tells that it ended well, not as what; and a deletion's record has no title.
     assert differing <= {f"ledger/{IDS['same.md']}", f"ledger/{IDS['gone.md']}"}
+
+
+@CI_ONLY
+async def test_given_an_emptied_store_when_repaired_beside_a_worker_then_the_new_index_is_right(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as pipeline:
+        await fill(pipeline)
+        async with opened(pipeline.settings) as parts:
+            before = await state(parts.store, parts.generation)
+            for name in await parts.store.collections():
+                await parts.store.drop_collection(name)
+            healed = await command.verify(parts, Quiet(), repair=True, dry_run=False, sample=0, patience_s=WITHIN_S)
+        async with opened(pipeline.settings) as parts:
+            after = await state(parts.store, parts.generation)
+
+    assert (healed.report.verdict, healed.report.first) == ("right", {})
+    assert before.keys() == after.keys()
+    assert {key for key, each in after.items() if not key.startswith("ledger/") and each != before[key]} == set()
 
 
 async def started(settings: Settings) -> None:

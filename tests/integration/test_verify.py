@@ -352,21 +352,6 @@ async def test_an_emptied_store_is_named_and_left_to_the_worker(rig: Rig, tmp_pa
 
 
 @CI_ONLY
-async def test_an_emptied_store_is_filled_again_from_the_log_beside_a_repair(rig: Rig) -> None:
-    before = await rig.everything()
-    for name in await rig.parts.store.collections():
-        await rig.parts.store.drop_collection(name)
-
-    healed = await rig.verify(repair=True)
-
-    assert (healed.report.verdict, healed.report.first) == ("right", {})
-    # The log tells neither how many parts a failed version's predecessor had, nor that one was sent again unchanged.
-    after = await rig.everything()
-    assert {key for key in changed(before, after) if not key.startswith("ledger/")} == set()
-    assert before.keys() == after.keys()
-
-
-@CI_ONLY
 async def test_beside_a_load_nothing_is_called_wrong(rig: Rig) -> None:
     rng = random.Random(7)
     edits = 0

@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "chunk whatever is in the truth",
         "services/ingest_worker/chunking.py",
-        "        if await self._overtaken(document, head, entry):\n",
+        "        if _overtaken(document, head, entry):\n",
         "        if False:\n",
     ),
     _mutant(
@@ -581,9 +581,71 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "what was lost is made before anybody is told",
         "shared/runtime/resources.py",
-        "        await note_rebuild(store, decision.lost)\n",
+        "        known = await note_rebuild(store, decision.lost)\n",
         "        pass\n",
         "tests/unit/shared/runtime/test_resources.py",
+    ),
+    _mutant(
+        "an empty index passes for a whole one where somebody made it before a worker came",
+        "shared/runtime/resources.py",
+        "if known is not None and known.takes(generation.heads, generation.chunks):",
+        "if not {generation.heads, generation.chunks}.isdisjoint(decision.lost):",
+        "tests/unit/shared/runtime/test_resources.py",
+    ),
+    _mutant(
+        "a store that is lost twice gets a generation's number twice",
+        "shared/runtime/resources.py",
+        "        await tell_log(send, wanted)\n",
+        "        pass\n",
+        "tests/unit/shared/runtime/test_resources.py",
+    ),
+    _mutant(
+        "what is left of a lost generation is fed",
+        "shared/state/generations.py",
+        "return tuple(each for each in self.generations if not each.lost)",
+        "return self.generations",
+        "tests/unit/services/ingest_worker/rebuild/test_rebuilder.py",
+    ),
+    _mutant(
+        "the gate opens while chunks are left to embed",
+        "shared/state/filling.py",
+        "        return await unread(log, embed_group, topic, self.chunked)\n",
+        "        return 0\n",
+    ),
+    _mutant(
+        "the gate opens before every process knows of the successor",
+        "services/ingest_worker/rebuild/rebuilder.py",
+        "            if not self.alone and not self.generations.everybody_knows(registered.id):\n",
+        "            if False:\n",
+        "tests/unit/services/ingest_worker/rebuild/test_rebuilder.py",
+    ),
+    _mutant(
+        "who hasn't turned to the successor believes what is left",
+        "shared/state/index.py",
+        "await self._gate.points(self._heads, self._chunks)",
+        "await self._gate.points()",
+        "tests/unit/shared/state/test_rebuild_gate.py",
+    ),
+    _mutant(
+        "who folds the ledger late undoes what was accepted since",
+        "services/ingest_worker/rebuild/rebuilder.py",
+        "            if seen is not None and seen.accepted.version >= wanted.accepted.version:\n",
+        "            if False:\n",
+        "tests/unit/services/ingest_worker/rebuild/test_rebuilder.py",
+    ),
+    _mutant(
+        "a fill makes what was replaced",
+        "services/ingest_worker/past_truth.py",
+        '                    self._replaced.add(record.key or b"")\n',
+        "                    pass\n",
+        "tests/unit/services/ingest_worker/test_past_truth.py",
+    ),
+    _mutant(
+        "in an empty index, what failed before a newer version came is tried again",
+        "shared/state/statuses.py",
+        "if document.version in entry.failed or entry.was_forgotten(document.version):",
+        "if entry.was_forgotten(document.version):",
+        "tests/unit/services/ingest_worker/test_chunking.py",
     ),
     _mutant(
         "an older store is taken for the log's own",
@@ -609,7 +671,8 @@ MUTANTS: tuple[Mutant, ...] = (
         )
         for name, was, now in (
             ("a version published again stays set aside", "if each[1].time >= at.time)", ")"),
-            ("a letter of another generation counts", "if letter.generation in (None, self._generation):", "if True:"),
+            ("a letter of another generation counts", "if letter.generation in self._generations:", "if True:"),
+            ("a lost generation's letter counts no more", "{None, generation, *before}", "{None, generation}"),
             ("an older submission is the newest", "if seen is None or older(seen.place, place):", "if True:"),
             ("what was replaced still stands", "            versions.pop(int(number), None)\n", "            pass\n"),
             ("what was erased stands at a past moment", "if erased(record) is not None:", "if False:"),

@@ -21,6 +21,7 @@ from shared.state.generations import (
     first_registry,
     registry_of,
     serving,
+    succeeded,
     switch_begun,
     switch_ended,
     switched,
@@ -50,7 +51,11 @@ def a_drop(number: int) -> Step:
     return lambda registry: dropped(registry, pick(registry, number))
 
 
-makers: list[Callable[[int], Step]] = [a_build, a_switch, a_drop, lambda _: switched, lambda _: switch_ended]
+def a_loss(number: int) -> Step:
+    return lambda registry: succeeded(registry, pick(registry, number), number)
+
+
+makers: list[Callable[[int], Step]] = [a_build, a_switch, a_drop, a_loss, lambda _: switched, lambda _: switch_ended]
 steps = st.builds(lambda maker, number: maker(number), st.sampled_from(makers), st.integers(0, 5))
 
 
@@ -78,9 +83,15 @@ def test_one_generation_serves_after_every_step(chosen: list[Step]) -> None:
         if registry.switching is not None:
             assert {registry.switching.target, registry.switching.origin} <= {each.id for each in registry.generations}
             assert registry.serving in (registry.switching.target, registry.switching.origin)
-        if registry.serving != before.serving:
+        if registry.serving != before.serving and registry.current.before[:1] == (before.serving,):
+            assert registry.current.fills
+            assert before.serving not in {each.id for each in registry.fed}
+            assert registry.switching is None
+        elif registry.serving != before.serving:
             assert before.switching is not None
             assert before.switching.target == registry.serving
+            assert registry.current in registry.fed
+            assert not before.current.lost
 
 
 class Interleaved(MemoryStore):

@@ -8,6 +8,7 @@ import msgspec
 Process = Literal["ingest-1", "ingest-2", "embed-1", "embed-2"]
 PROCESSES = ("ingest-1", "ingest-2", "embed-1", "embed-2", "api")
 Flaw = Literal["", "no_body", "blob_missing", "unembeddable", "refused"]
+Lost = Literal["everything", "ledger", "heads", "chunks"]
 Ending = Literal["again", "replay", "emptied", "rebuilt", "erased"]
 
 HOUR = 3_600_000  # ms
@@ -85,7 +86,14 @@ class Compact(msgspec.Struct, frozen=True, tag=True):
     at: int
 
 
-Event = Submit | Crash | Freeze | PowerLoss | Rebalance | Replay | Sweep | Redrive | Compact
+class Lose(msgspec.Struct, frozen=True, tag=True):
+    """The store loses collections, and all processes start anew: what was lost is made again from the log."""
+
+    at: int
+    what: Lost
+
+
+Event = Submit | Crash | Freeze | PowerLoss | Rebalance | Replay | Sweep | Redrive | Compact | Lose
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +124,8 @@ def plan_of(seed: int) -> Plan:
     if not calm:
         events += _faults(rng, last)
     events += [_upkeep(rng, rng.randrange(last)) for _ in range(rng.randrange(4))]
+    if not calm:
+        events += _losses(random.Random(f"losses {seed}"), last)
     return Plan(
         seed=seed,
         events=tuple(sorted(events, key=lambda event: event.at)),
@@ -185,6 +195,12 @@ def _faults(rng: random.Random, last: int) -> list[Event]:
             case _:
                 events.append(PowerLoss(at))
     return events
+
+
+def _losses(rng: random.Random, last: int) -> list[Event]:
+    if rng.random() > 0.15:
+        return []
+    return [Lose(rng.randrange(last), rng.choice(get_args(Lost))) for _ in range(rng.randrange(1, 3))]
 
 
 def _upkeep(rng: random.Random, at: int) -> Event:

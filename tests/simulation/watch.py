@@ -68,6 +68,8 @@ class Watch:
     def written(self, collection: str) -> None:
         """Look at the store after a write."""
         if self.interrupted:
+            for id_ in self._tenants:
+                self.look(id_)
             return
         if collection == LEDGER:
             self._statuses()
@@ -98,6 +100,18 @@ class Watch:
         self._versions = {id_: head.payload["version"] for id_, head in heads.items()}
         for id_ in self._tenants:
             self._absent[id_] = self._now()
+
+    def succeeded(self, generation: Generation) -> None:
+        """Look at the generation that serves in a lost one's place from now on; it is empty."""
+        self._heads, self._chunks, self._versions = generation.heads, generation.chunks, {}
+
+    def filled(self) -> None:
+        """Look at the generation in a lost one's place, which is said to be full."""
+        self.interrupted = False
+        for id_ in self._tenants:
+            self._absent[id_] = self._now()
+        self._documents()
+        self._statuses()
 
     def look(self, id_: str) -> None:
         """Note whether the document has nothing to show now."""

@@ -36,6 +36,8 @@ from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.parsers import ParserPool
+from services.ingest_worker.past_truth import PastTruth
+from services.ingest_worker.rebuild.rebuilder import LedgerFold
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.problems import Problem
@@ -62,8 +64,12 @@ from shared.model_server.http import BadAnswer
 from shared.state import ledger as ledger_module
 from shared.state.batching import Batcher, WaitingCaller
 from shared.state.callbacks import Callbacks
+from shared.state.filling import Barrier
+from shared.state.generations import Registered
 from shared.state.index import Generation, Index
+from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
+from shared.state.rebuild_gate import CODE, Gate
 from shared.state.statuses import Statuses
 from shared.store import Filter, Leg, Store
 from shared.store.bm25 import Bm25
@@ -81,6 +87,8 @@ from tests.simulation.plan import (
     Crash,
     Event,
     Freeze,
+    Lose,
+    Lost,
     Plan,
     PowerLoss,
     Rebalance,
@@ -106,6 +114,16 @@ RECORDS: ContextVar[tuple[Record, ...]] = ContextVar("RECORDS", default=())  # t
 TENANT: ContextVar[str] = ContextVar("TENANT")  # whose document the running code works on
 
 _bm25 = Bm25()
+_COMMITTED = {SUBMITTED: "ingest", EXTRACTED: "chunk"}
+
+
+def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Return what a coroutine gives that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waits")
 
 
 def paragraph(number: int) -> str:
@@ -247,6 +265,28 @@ class _Log(_Gated):
         return _Gated(MemoryReader(self._part), "log", self._through)
 
 
+class _CommittedLog(MemoryLog):
+    """A log that also tells what the groups have read."""
+
+    def __init__(self, world: "World") -> None:
+        self.__dict__ = world.log.__dict__
+        self._world = world
+
+    async def committed(self, group: str, topic: str) -> dict[TopicPartition, int | None]:
+        return {**self._world.groups[_COMMITTED.get(topic, "embed")].committed}
+
+
+class _Shut(Gate):
+    """The gate of a world."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    async def points(self, *names: str) -> None:
+        if self._world.filling is not None:
+            raise Unavailable("the index is being rebuilt", CODE)
+
+
 class _ForgetfulLog(_Log):
     """One whose files are ours, as the SQLite log's."""
 
@@ -275,6 +315,10 @@ class _Broker:
         return metadata
 
 
+async def _siblings(indexes: Sequence[Index]) -> Sequence[Index]:
+    return indexes
+
+
 _answer_of_batcher = Batcher._answer
 
 
@@ -297,6 +341,10 @@ class World:
         self.generation = Generation(
             chunker=CHUNKER, chunk_size=150, chunk_overlap=0, model=MemoryEmbedder.model, bm25=_bm25.fingerprint
         )
+        self.lost: list[Generation] = []  # what is left of them gives vectors
+        self.before: list[str] = []  # all that were ever lost
+        self.filling: Barrier | None = None
+        self.ledger_lost = False
         self.chunks = chunks_topic(self.generation.id)
         counts = dict.fromkeys((SUBMITTED, EXTRACTED, self.chunks), plan.partitions)
         self.log = MemoryLog({**counts, STATUS: 1, DEAD_LETTERS: 1}, plan.skews)
@@ -381,7 +429,8 @@ class World:
         store = cast("Store", _Gated(self.store, "store", through))
         blobs = cast("Blobs", _Blobs(self.blobs, "blobs", through))
         ledger = process.ledger = Ledger(store)
-        process.index = Index(store, self.generation)
+        process.index = Index(store, self.generation, _Shut(self))
+        siblings = [Index(store, each) for each in self.lost]
         broker = cast("KafkaBroker", _Broker(self, process))
         process.publish = partial(publish, broker)
         statuses = Statuses(ledger, process.publish)
@@ -396,12 +445,20 @@ class World:
                     fetch=Fetcher(Guard(), FetchLimits()),
                 )
                 ingest_app.join_ingest(broker, parts)
-                ingest_app.join_chunking(broker, parts, statuses=statuses, send=process.publish)
+                log = cast("Log", _Log(self.log, "log", through))
+                past = None if self.filling is None else PastTruth(None, process.index, log)
+                ingest_app.join_chunking(broker, parts, statuses=statuses, send=process.publish, past=past)
             case "embed":
                 embed_app.join(
                     broker,
                     index=process.index,
-                    vectors=Vectors(process.index, self._embedder(through), CollectorRegistry()),
+                    vectors=Vectors(
+                        process.index,
+                        self._embedder(through),
+                        CollectorRegistry(),
+                        siblings=lambda: siblings if self.lost else (),
+                        fills=lambda: self.filling is not None,
+                    ),
                     bm25=_bm25,
                     blobs=blobs,
                     statuses=statuses,
@@ -410,7 +467,9 @@ class World:
             case _:
                 log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))
                 index, send = process.index, process.publish
-                process.service = DeadLetterService(log=log, ledger=ledger, index=index, blobs=blobs, publish=send)
+                process.service = DeadLetterService(
+                    log=log, ledger=ledger, index=index, blobs=blobs, publish=send, before=lambda: self.before
+                )
                 process.library = DocumentViews(ledger, index, blobs)
                 process.submissions = Submissions(
                     publish=send,
@@ -429,6 +488,7 @@ class World:
                     log=log,
                     publish=send,
                     callbacks=Callbacks(store),
+                    siblings=lambda: _siblings(siblings if self.lost else ()),
                 )
         for group, member, _ in process.stages:
             group.members.append(member)
@@ -664,6 +724,8 @@ class World:
                     self.spawn(process, partial(self._sweep, process))
             case Redrive():
                 self.spawn(self.processes["api"], partial(self._redrive, self.processes["api"]))
+            case Lose(_, what):
+                self._lose(what)
             case Compact():
                 self.log.compact(EXTRACTED)
                 self.log.compact(DEAD_LETTERS)
@@ -718,12 +780,62 @@ class World:
                 self._end(process)
         self.watch.interrupted = True
         self.store.lose_power(lambda most: self.rng.randint(0, most))
-        self.watch.interrupted = False
+        self.watch.interrupted = self.filling is not None
         self.watch.power_lost()
         self.watch.forgot(self.log.records(EXTRACTED))
         self._later = []  # whoever was to wake or start again starts now
         for name in (*self.names, "api"):
             self._start(name)
+
+    def _lose(self, what: Lost) -> None:
+        for process in self.processes.values():
+            if process.alive:
+                self._end(process)
+        self._later = []
+        self.watch.interrupted = True
+        gone = {"ledger": (LEDGER,), "heads": (self.generation.heads,), "chunks": (self.generation.chunks,)}
+        for name in gone.get(what, (LEDGER, self.generation.heads, self.generation.chunks)):
+            self.ungated(self.store.drop_collection(name))
+        if what != "ledger":
+            self._succeed()
+        if what in ("ledger", "everything"):
+            self.ledger_lost = True
+            self.ungated(Ledger(self.store).create())
+            registered = Registered(generation=self.generation, before=tuple(self.before))
+            log, store = cast("Log", _CommittedLog(self)), cast("Store", self.store)
+            self.ungated(LedgerFold(log, store, registered).run())
+        self.ungated(self.store.flush())
+        for name in (*self.names, "api"):
+            self._start(name)
+        if self.filling is None:
+            self.watch.interrupted = False
+
+    def _succeed(self) -> None:
+        """Let a new generation serve in the lost one's place, with the gate shut."""
+        self.lost.append(self.generation)
+        self.before.insert(0, self.generation.id)
+        self.generation = msgspec.structs.replace(self.generation, build=self.generation.build + 1)
+        for each in (*self.lost, self.generation):
+            self.ungated(Index(self.store, each).create())
+        self.watch.succeeded(self.generation)
+        self.chunks = chunks_topic(self.generation.id)
+        self.log.add(self.chunks, self.plan.partitions)
+        for name, topic in (("chunk", EXTRACTED), ("embed", self.chunks)):
+            group = self.groups[name] = Group(name, topic, self.log)
+            group.commits = lambda tp, offset: self.watch.committed(OWNER.get(), tp, offset)
+        ends = {str(tp.partition): there.end for tp, there in self.log.partitions.items() if tp.topic == EXTRACTED}
+        self.filling = Barrier(generation=self.generation.id, ends=ends)
+
+    def _open_gate(self) -> None:
+        """Open the gate if the index is full: then nothing may be missing."""
+        if self.filling is None or _at_once(self.filling.left(cast("Log", _CommittedLog(self)))):
+            return
+        self.filling = None
+        for each in self.lost:
+            for name in (each.heads, each.chunks):
+                self.ungated(self.store.drop_collection(name))
+        self.lost.clear()
+        self.watch.filled()
 
     async def _sweep(self, process: Process) -> None:
         await sweep(process.index, process.ledger, process.publish)
@@ -787,6 +899,7 @@ class World:
                     self.refusing = 0.0
                 else:
                     return
+            self._open_gate()
             self.step += 1
             self.loop.now += TICK_S
             if self.loop.complaints:

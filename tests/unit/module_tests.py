@@ -25,7 +25,6 @@ _API, _CLI = "tests/integration/test_api.py", "tests/unit/services/operator_cli/
 _OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/services/ingest_worker/extract/"
 _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
-    "services/ingest_worker/past_truth.py": "tests/integration/test_as_of.py",
     "services/query_api/search/past.py": "tests/integration/test_as_of.py",
     "shared/state/as_of.py": "tests/integration/test_as_of.py",
     "services/query_api/documents/changes.py": "tests/integration/test_changes.py",
@@ -63,7 +62,6 @@ TESTED_BY: Final = {
     "services/ingest_worker/fetch/hosts.py": "tests/unit/services/ingest_worker/fetch/test_fetcher.py",
     "services/ingest_worker/parser_child.py": "tests/integration/test_parsers.py",
     "services/ingest_worker/parsers.py": "tests/integration/test_parsers.py",
-    "services/ingest_worker/rebuild/rebuilder.py": "tests/integration/test_rebuild.py",
     "services/operator_cli/mcp.py": "tests/integration/clients/test_mcp.py",
     "services/operator_cli/client.py": "tests/unit/services/operator_cli/test_bulk_load.py",
     "services/operator_cli/use.py": _CLI,

@@ -5,7 +5,7 @@ what failed, and `documents.submitted`, as far back as it is kept, what was subm
 this, and `sluice verify` compares the index with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -63,10 +63,10 @@ class VersionRecord(NamedTuple):
 class FoldedLetters:
     """The dead letters, as far as they concern one generation."""
 
-    def __init__(self, generation: str) -> None:
-        """Take the generation; letters of other ones tell nothing about it."""
-        self._generation = generation
-        self._late = (EXTRACTED, chunks_topic(generation))
+    def __init__(self, generation: str, before: Iterable[str] = ()) -> None:
+        """Take the generation and the lost ones in whose place it is; letters of other ones tell nothing about it."""
+        self._generations = {None, generation, *before}
+        self._late = {EXTRACTED, chunks_topic(generation), *map(chunks_topic, before)}
         self._of_versions: dict[tuple[str, int], dict[bytes, FoldedLetter]] = {}  # settled ones, too, as the next
         self._of_records: dict[tuple[int, int], dict[bytes, FoldedLetter]] = {}  # by partition and offset of the event
         self._seen: dict[tuple[str, int, int], bool] = {}  # by stage and submission: whether a letter was settled
@@ -89,7 +89,7 @@ class FoldedLetters:
         except Rejected:
             self.oddities.append(f"{record.topic}/{record.partition}@{record.offset} is no dead letter")
             return None
-        if letter.generation in (None, self._generation):
+        if letter.generation in self._generations:
             self.open[key] = letter
             if letter.topic == EXTRACTED:
                 self._of_records.setdefault((letter.partition, letter.offset), {})[key] = letter
@@ -203,23 +203,14 @@ class FoldedVersions:
         """Return each document by the offset of its newest version's record."""
         return {versions[max(versions)].offset: name for name, versions in self.documents.items()}
 
-    def answering(self) -> dict[int, str]:
-        """Return each document that a version can answer for, by the offset of that version's record."""
-        last = {name: [*self.candidates(name)][-1] for name in self.documents}
-        return {
-            self.documents[name][version].offset: name
-            for name, version in last.items()
-            if self.failure(name, version) is None
-        }
-
 
 class History:
     """All that the log says about one generation's index, as far as it was read."""
 
-    def __init__(self, generation: str, as_of: AsOf | None = None) -> None:
-        """Take the generation's id, and the past moment that it shows."""
+    def __init__(self, generation: str, as_of: AsOf | None = None, before: Iterable[str] = ()) -> None:
+        """Take the generation's id, the past moment that it shows, and the lost generations in whose place it is."""
         self._chunks = chunks_topic(generation)
-        self.letters = FoldedLetters(generation)
+        self.letters = FoldedLetters(generation, before)
         self.submissions = FoldedSubmissions()
         self.versions = FoldedVersions(self.letters, as_of)
 
@@ -237,6 +228,33 @@ class History:
     def documents(self) -> set[str]:
         """Return the documents that were submitted or have a version."""
         return self.submissions.newest.keys() | self.versions.documents.keys()
+
+    def entry(self, newest: DocumentVersion, *, failed: FoldedLetter | None, head: Head | None) -> Entry:
+        """Return the ledger entry of a document with this newest version; `failed` and `head` are as in `entry_of`."""
+        name = newest.document_id
+        submitted = self.submissions.newest.get(name)
+        older = tuple(each for each in sorted(self.versions.documents[name]) if each < newest.version)
+        return entry_of(
+            NewestVersion(
+                newest,
+                self.versions.failure(name, newest.version),
+                published=(*older, newest.version),
+                failed=tuple(each for each in older if self.versions.failure(name, each) is not None),
+            ),
+            submitted=submitted,
+            failed=failed,
+            settled=submitted is not None and self.letters.settled(submitted.place),
+            head=head,
+        )
+
+    def bare(self, names: set[str], failed: Mapping[str, FoldedLetter]) -> list[Entry]:
+        """Return the entries of those documents that have no version."""
+        newest = self.submissions.newest
+        found = (
+            entry_without_version(name, newest.get(name), failed.get(name))
+            for name in sorted(names - self.versions.documents.keys())
+        )
+        return [entry for entry in found if entry is not None]
 
 
 def erased(record: Record) -> DocumentVersion | None:

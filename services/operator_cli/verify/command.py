@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ from shared.runtime.resources import wanted_generation
 from shared.settings import ConfigurationError, Settings
 from shared.state import ledger, verdict
 from shared.state.as_of import overtaken
-from shared.state.generations import AsOf, Registered, registry_of
+from shared.state.generations import AsOf, registry_of
 from shared.state.rebuild_gate import CODE, LOST, RebuildGate
 from shared.state.registry_copy import registered
 from shared.store import Store
@@ -83,18 +84,21 @@ async def verify(
 
     Raises:
         ConfigurationError: the log has nothing to repair from.
-        Unavailable: a part is away.
+        Unavailable: a part is away, or the index is being rebuilt.
     """
     if parts.as_of is not None:
         await _comparable(parts, parts.as_of, repair=repair)
-    await _whole(parts, patience_s, if_lost=False)
+    parts = await _whole(parts, patience_s, if_lost=False)
     verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s)
     report = await verifier.verify()
     outcome = VerifyOutcome(report=report, dry_run=dry_run)
     if repair and report.differences:
         await _keep(parts.store, report)
         if not dry_run:
-            await _whole(parts, patience_s, if_lost=True)
+            before, parts = parts, await _whole(parts, patience_s, if_lost=True)
+            if parts is not before:  # what was found is of the lost one
+                verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s)
+                report = await verifier.verify()
         repaired = await Repair(parts, verifier, patience_s=patience_s).repair(report, dry_run=dry_run)
         if not dry_run:
             report = await Verifier(parts, watch, sample=sample, patience_s=patience_s).verify()
@@ -124,8 +128,10 @@ async def _comparable(parts: VerifierParts, as_of: AsOf, *, repair: bool) -> Non
         )
 
 
-async def _whole(parts: VerifierParts, patience_s: float, *, if_lost: bool) -> None:
+async def _whole(parts: VerifierParts, patience_s: float, *, if_lost: bool) -> VerifierParts:
     """Wait until no rebuild of the index is running; `if_lost`, and until a lost index was rebuilt.
+
+    Return the parts with the generation that serves in the place of theirs, if that was lost.
 
     Only a worker fills a lost index. It would take one that a repair had filled for another log's.
 
@@ -133,13 +139,16 @@ async def _whole(parts: VerifierParts, patience_s: float, *, if_lost: bool) -> N
         Unavailable: the index was still incomplete after `patience_s`.
     """
     gate, deadline = RebuildGate(parts.store), time.monotonic() + patience_s
-    wanted = {ledger.COLLECTION, parts.generation.heads, parts.generation.chunks}
     while True:
         await gate.look()
+        registry = await registry_of(parts.store)
+        if registry is not None and parts.generation.id in registry.current.before:
+            parts = replace(parts, generation=registry.current.generation, before=registry.current.before)
+        wanted = {ledger.COLLECTION, parts.generation.heads, parts.generation.chunks}
         trouble = gate.trouble or (None if wanted <= set(await parts.store.collections()) else LOST)
         running = gate.rebuild is not None and gate.rebuild.phase != "done"
         if trouble is None or not (running or if_lost):
-            return
+            return parts
         if time.monotonic() > deadline:
             raise Unavailable(trouble, CODE)
         await asyncio.sleep(_LOOK_S)
@@ -165,17 +174,18 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         stack.push_async_callback(embedders.close)
         store = await opened_store(settings, stack)
         registry = await registered(store, log)
-        chosen: Registered | None = None
+        chosen = None if registry is None else registry.find(of or registry.serving)
         if registry is None:
             embedder = await embedders.get(settings.embedder)
             generation = wanted_generation(settings, CHUNKER, embedder.model)
-        elif of in (None, registry.serving):
-            embedder, _ = await model_in_force(registry.current, settings, embedders)
-            generation = registry.current.generation
-        elif (chosen := registry.find(of)) is not None:
-            embedder, generation = await model_of(chosen, embedders), chosen.generation
-        else:
+        elif chosen is None:
             raise ConfigurationError(f"the index has no generation {of}; `sluice reindex status` lists them")
+        else:
+            generation = chosen.generation
+            if chosen.id == registry.serving:
+                embedder, _ = await model_in_force(chosen, settings, embedders)
+            else:
+                embedder = await model_of(chosen, embedders)
         yield VerifierParts(
             log=log,
             store=store,
@@ -184,6 +194,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
             bm25=current_bm25(),
             generation=generation,
             as_of=None if chosen is None else chosen.as_of,
+            before=() if chosen is None else chosen.before,
         )
 
 

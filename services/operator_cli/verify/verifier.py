@@ -50,6 +50,7 @@ class VerifierParts:
     bm25: Bm25
     generation: Generation
     as_of: AsOf | None = None  # the past moment that the generation shows; None: the present
+    before: tuple[str, ...] = ()  # lost generations in whose place it is
 
 
 class Cut(NamedTuple):
@@ -130,7 +131,7 @@ class Verifier:
         ours = {generation.bm25: parts.bm25.fingerprint, generation.chunker: CHUNKER}
         self._made_by = next((its for its, our in ours.items() if its != our), None)  # code of another release
         self._groups = readers(generation.id)
-        self.truth = History(generation.id, parts.as_of)
+        self.truth = History(generation.id, parts.as_of, parts.before)
         self.cut = Cut(committed={}, ends={})
         self._tail: list[tuple[TopicPartition, int, str]] = []  # unfinished records and their documents
         self._rate = 2**64

@@ -127,7 +127,7 @@ def _other(registry: Registry, id_: str | None) -> Registered:
         if id_ == registry.serving:
             raise Rejected(f"generation {id_} serves: name another one to compare it with", CODE)
         return found
-    present = [each for each in registry.others if each.as_of is None]
+    present = [each for each in registry.fed if each.as_of is None and each.id != registry.serving]
     newest_first = sorted(present, key=lambda each: (each.served, -each.generation.build))
     if not newest_first:
         raise Rejected("there is only one generation: build another with `sluice reindex start`", CODE)

@@ -7,7 +7,7 @@ continues where it stopped, whichever API began it.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,6 @@ from typing import Final, Literal
 
 import msgspec
 import structlog
-from aiokafka import TopicPartition
 
 from services.query_api.documents.stats import GenerationView, generation_view
 from services.query_api.ops.generation_plan import (
@@ -34,6 +33,7 @@ from shared.log.open_letters import OpenLetters
 from shared.runtime.resources import wanted_topics
 from shared.settings import Settings
 from shared.state.as_of import moment_of, overtaken, reachable
+from shared.state.filling import Barrier, unread
 from shared.state.generation_watch import GenerationWatch, Heartbeat
 from shared.state.generations import (
     CODE,
@@ -116,8 +116,9 @@ class GenerationService:
     def __post_init__(self) -> None:
         self._letters = OpenLetters(self.log)
         self._progress: dict[str, deque[tuple[float, int]]] = {}
-        self._builds: dict[str, _Barrier] = {}
-        self._barrier: _Barrier | None = None  # of the switch in progress
+        self._builds: dict[str, Barrier] = {}
+        # Of the switch in progress.
+        self._barrier: tuple[Switching, Barrier] | None = None
         self._waits_for = ""
 
     def cosines(self, id_: str) -> CosineScale | None:
@@ -279,8 +280,8 @@ class GenerationService:
         elif registry.switching is not None:
             found = registry.find(registry.switching.target)
         else:
-            chosen = (each for each in reversed(registry.others) if each.served == served and each.as_of is None)
-            found = next(chosen, None)
+            able = (each for each in reversed(registry.fed) if each.id != registry.serving and each.as_of is None)
+            found = next((each for each in able if each.served == served), None)
         if found is None:
             which = target or ("that served before" if served else "that was built and has never served")
             raise Rejected(f"there is no generation {which}: see `sluice reindex status`, and give its id", CODE)
@@ -309,7 +310,10 @@ class GenerationService:
     async def drive(self, registry: Registry) -> None:
         """Drive the switch in progress by one step; call it after each look at the registry."""
         for each in registry.others:
-            if not each.served and not each.built:
+            if each.lost and not registry.current.fills:  # its vectors were of use until now
+                await self._drop(each)
+                await self._drop_groups()
+            elif each.fills and not each.lost:
                 await self._follow_build(each)
         switching = registry.switching
         if switching is None:
@@ -332,10 +336,10 @@ class GenerationService:
         assert target is not None  # `dropped` raises for None
         if not self.watch.everybody_knows(target.id):
             return "every process to learn of the generation"
-        if self._barrier is None or self._barrier.switching != switching:
+        if self._barrier is None or self._barrier[0] != switching:
             # Versions that ended before now are below these offsets; later ones end once both generations have them.
-            self._barrier = _Barrier(target=target.id, ends=await extracted_ends(self.log), switching=switching)
-        missing, answering = await asyncio.gather(self._left(self._barrier), self._answering())
+            self._barrier = switching, Barrier(generation=target.id, ends=await extracted_ends(self.log))
+        missing, answering = await asyncio.gather(self._barrier[1].left(self.log), self._answering())
         if missing:
             return f"the stages of generation {target.id}, which have yet to read {missing} records"
         unready = [each.name for each in answering if target.id not in each.ready]
@@ -346,24 +350,6 @@ class GenerationService:
         return [each for each in (*alive, *unsure) if each.answers]
 
     # -- checks --------------------------------------------------------------------------------------
-
-    async def _left(self, barrier: "_Barrier") -> int:
-        """Return how many records below the barrier the generation's stages have yet to read."""
-        topic = chunks_topic(barrier.target)
-        _, chunk_group, embed_group = readers(barrier.target).values()
-        if barrier.chunked is None:
-            marks = {TopicPartition(EXTRACTED, int(number)): end for number, end in barrier.ends.items()}
-            if unread := await self._unread(chunk_group, EXTRACTED, marks):
-                return unread
-            barrier.chunked = await self.log.end_offsets(topic)
-        return await self._unread(embed_group, topic, barrier.chunked)
-
-    async def _unread(self, group: str, topic: str, ends: Mapping[TopicPartition, int]) -> int:
-        committed = await self.log.committed(group, topic)
-        starts = await self.log.offsets_since(topic, 0) if None in committed.values() else {}
-        return sum(
-            max(0, end - (starts.get(tp, 0) if (at := committed.get(tp)) is None else at)) for tp, end in ends.items()
-        )
 
     async def _verified(self, serving: Registered, target: Registered) -> None:
         """Check that the target has every document that the serving generation has.
@@ -430,9 +416,9 @@ class GenerationService:
         documents = await self._documents(each)
         topic = chunks_topic(each.id)
         _, chunk_group, embed_group = readers(each.id).values()
-        unread = [
-            await self._unread(chunk_group, EXTRACTED, await self.log.end_offsets(EXTRACTED)),
-            await self._unread(embed_group, topic, await self.log.end_offsets(topic)),
+        waiting = [
+            await unread(self.log, chunk_group, EXTRACTED, await self.log.end_offsets(EXTRACTED)),
+            await unread(self.log, embed_group, topic, await self.log.end_offsets(topic)),
         ]
         rate = self._rate(each.id) if state == "building" else None
         return GenerationStatus(
@@ -442,8 +428,8 @@ class GenerationService:
             documents=documents,
             of_documents=of,
             chunks=await self.store.count(each.generation.chunks),
-            unread=sum(unread),
-            failed=await self._letters.failed_in(each.id),
+            unread=sum(waiting),
+            failed=await self._letters.failed_in(each.id, *each.before),
             as_of=None if each.as_of is None else each.as_of.label,
             embedded=sum(found.embedded.get(each.id, 0) for found in alive),
             copied=sum(found.copied.get(each.id, 0) for found in alive),
@@ -465,8 +451,8 @@ class GenerationService:
         samples.append((time.monotonic(), await self._documents(each)))
         while samples[-1][0] - samples[0][0] > RATE_S:
             samples.popleft()
-        barrier = self._builds.setdefault(each.id, _Barrier(target=each.id, ends=each.ends))
-        if not await self._left(barrier):
+        barrier = self._builds.setdefault(each.id, Barrier(generation=each.id, ends=each.ends))
+        if not await barrier.left(self.log):
             if each.as_of is not None and await overtaken(each.as_of, self.log):
                 log_.error("past_generation_overtaken", generation=each.id, as_of=each.as_of.label)
                 await self._drop(each)
@@ -482,15 +468,6 @@ class GenerationService:
 
     async def _told(self, sentence: str) -> Outcome:
         return Outcome(serving=(await self.watch.look()).serving, sentence=sentence)
-
-
-class _Barrier(msgspec.Struct):
-    """What a generation must have read before it may serve: the truth below `ends`, then the chunks made from it."""
-
-    target: str
-    ends: dict[str, int]  # of documents.extracted, by partition
-    chunked: dict[TopicPartition, int] | None = None  # ends of its chunk topic; None until all its chunks are published
-    switching: Switching | None = None  # the switch that it was taken for; None: it is of a build
 
 
 def _cancellable(registry: Registry, each: Registered) -> bool:

@@ -6,7 +6,7 @@ documents.extracted, the truth; the fences then decide about it. Nothing is sent
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -99,12 +99,13 @@ def unsendable(letter: DeadLetter) -> str | None:
     return f"records of {letter.topic} aren't sent again from here: send the document again, then drop this"
 
 
-def overtaken(letter: DeadLetter, entry: Entry, chunks: str) -> bool:
+def overtaken(letter: DeadLetter, entry: Entry, *chunks: str) -> bool:
     """Return whether the letter's document ended well by a later submission, so that a redrive would change nothing.
 
-    `chunks` is the serving generation's chunk topic. Letters of other generations are never overtaken.
+    `chunks` are the chunk topics of the serving generation and of the lost ones before it. Letters of other
+    generations are never overtaken.
     """
-    if letter.topic not in (SUBMITTED, EXTRACTED, chunks) or letter.tenant != entry.tenant:
+    if letter.topic not in (SUBMITTED, EXTRACTED, *chunks) or letter.tenant != entry.tenant:
         return False
     stands = entry.standing(entry.accepted.version)
     ended_well = stands is not None and stands.status in WELL
@@ -125,8 +126,19 @@ def document_of(letter: DeadLetter) -> str | None:
 class DeadLetterService:
     """Shows and settles open letters. Every call may be repeated. Raises Unavailable when a part is away."""
 
-    def __init__(self, *, log: Log, ledger: Ledger, index: Index, blobs: Blobs, publish: Publish) -> None:
+    def __init__(
+        self,
+        *,
+        log: Log,
+        ledger: Ledger,
+        index: Index,
+        blobs: Blobs,
+        publish: Publish,
+        before: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Take the parts; `before` returns the lost generations in whose place the serving one is."""
         self.open = OpenLetters(log)
+        self._before = before
         self._index = index
         self._log = log
         self._ledger = ledger
@@ -163,14 +175,14 @@ class DeadLetterService:
         for each in letters:
             if not dry_run:
                 # A version that failed in another generation may answer in this one.
-                if each.letter.generation in (None, self._index.generation.id):
+                if each.letter.generation in (None, self._index.generation.id, *self._before()):
                     await self._forget(each)
                 await self._settle(each, "dropped")
         return [SettledLetter(id=each.id, outcome="dropped") for each in letters]
 
     async def settle_overtaken(self) -> int:
         """Settle the letters of documents that ended well by a later submission; return how many."""
-        chunks, settled = chunks_topic(self._index.generation.id), 0
+        chunks, settled = [chunks_topic(each) for each in (self._index.generation.id, *self._before())], 0
         for tenant in await self.open.tenants():
             above: int | None = -1
             while above is not None:
@@ -178,7 +190,7 @@ class DeadLetterService:
                 named = [(each, name) for each in page.letters if (name := document_of(each.letter)) is not None]
                 entries = await self._ledger.entries([name for _, name in named])
                 for each, name in named:
-                    if name in entries and overtaken(each.letter, entries[name], chunks):
+                    if name in entries and overtaken(each.letter, entries[name], *chunks):
                         await self._settle(each, "superseded")
                         settled += 1
                 above = page.after

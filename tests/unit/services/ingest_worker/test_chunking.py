@@ -92,7 +92,6 @@ async def a_stage(head: int | None, entry: Entry | None) -> Stage:
         pytest.param(3, None, 2, False, id="older than what answers, and its text is gone"),
         pytest.param(None, the_entry(4, "ab"), 3, True, id="a newer one was accepted: it may fail"),
         pytest.param(1, FORGOTTEN, 2, False, id="forgotten: too many have failed, and its text is gone"),
-        pytest.param(1, FORGOTTEN, 3, True, id="it failed, and was not forgotten"),
         pytest.param(1, the_entry(4, ERASED), 3, False, id="erased since"),
         pytest.param(None, the_entry(4, ERASED), 2, False, id="erased since, in an index that is just being built"),
         pytest.param(1, the_entry(4, ERASED), 4, True, id="the erasure itself"),
@@ -106,6 +105,15 @@ async def test_a_version_is_chunked_or_forgotten_from_the_truth(
     await stage.chunking(of_version(version, deleted=version == 4))
 
     assert stage.sent == [(CHUNKS, NAME.encode(), False) if chunked else (EXTRACTED, truth_key(NAME, version), True)]
+
+
+@pytest.mark.parametrize("head", [None, 1], ids=["in an index that was lost", "while its failure is known"])
+async def test_a_version_that_failed_before_a_newer_one_came_stays_in_the_truth_for_a_redrive(head: int | None) -> None:
+    stage = await a_stage(head, FORGOTTEN)
+
+    await stage.chunking(of_version(3))
+
+    assert stage.sent == []
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """What a worker's readiness says of the parts that it stands on."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiokafka import TopicPartition
 
@@ -13,13 +15,23 @@ from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.model_server.ollama import OllamaAddress
-from shared.runtime.resources import embedder_troubles, log_troubles, look_at, make_missing, store_troubles
+from shared.runtime.resources import (
+    embedder_troubles,
+    log_troubles,
+    look_at,
+    make_missing,
+    note_rebuild,
+    store_troubles,
+    wanted_topics,
+)
 from shared.settings import Settings
 from shared.state import pairing
 from shared.state.generations import first_registry
+from shared.state.index import Index
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.pairing import decide
-from shared.state.rebuild_gate import RebuildGate, last_rebuild
+from shared.state.rebuild_gate import RebuildGate, last_rebuild, write_rebuild
+from shared.state.registry_copy import registered
 from shared.topics import EXTRACTED
 from tests.fakes.state import GENERATION
 from tests.fakes.store import MemoryStore
@@ -82,6 +94,49 @@ async def test_what_was_lost_beside_the_log_is_to_be_rebuilt(tmp_path: Path, los
     assert all(sentence and named in sentence and "is being rebuilt" in sentence for sentence in red)
     assert rebuild is not None
     assert rebuild.phase == ("points" if lost == GENERATION.chunks else "ledger")
+
+
+async def test_an_index_that_was_lost_is_succeeded_though_somebody_has_made_an_empty_one_since(tmp_path: Path) -> None:
+    async with documents_in(tmp_path) as (settings, log):
+        store = MemoryStore()
+        _, first = await make_missing(settings, log, store, first_registry(GENERATION), grace_s=0.0)
+        done = await last_rebuild(store)
+        assert done is not None
+        await write_rebuild(store, msgspec.structs.replace(done, phase="done"), known=done)
+        await store.drop_collection(first.generation.chunks)
+        await note_rebuild(store, [first.generation.chunks])
+        await Index(store, first.generation).create()
+        _, index = await make_missing(settings, log, store, first_registry(GENERATION), grace_s=0.0)
+        _, again = await make_missing(settings, log, store, first_registry(GENERATION), grace_s=0.0)
+
+    assert index.generation.build == first.generation.build + 1
+    assert again.generation == index.generation
+
+
+async def test_a_store_that_is_lost_twice_gets_no_generation_twice(tmp_path: Path) -> None:
+    async with documents_in(tmp_path) as (settings, log):
+        found = []
+        for _ in range(3):
+            store = MemoryStore()
+            known = await registered(store, log) or first_registry(GENERATION)
+            _, index = await make_missing(settings, log, store, known, grace_s=0.0)
+            found.append(index.generation.build)
+
+    assert found == [1, 2, 3]
+
+
+@asynccontextmanager
+async def documents_in(folder: Path) -> AsyncIterator[tuple[Settings, SqliteLog]]:
+    """Yield the settings of a folder, and its log, which has a document."""
+    settings, log = Settings(data=folder), SqliteLog(folder / "log")
+    await log.start()
+    await log.ensure_topics(wanted_topics(settings, GENERATION))
+    broker = log.broker("worker")
+    await broker.start()
+    await publish(broker, EXTRACTED, b"{}", key=truth_key("d", 1), route=b"d")
+    yield settings, log
+    await broker.stop()
+    await log.stop()
 
 
 async def test_who_does_not_rebuild_makes_nothing_of_what_was_lost(tmp_path: Path) -> None:

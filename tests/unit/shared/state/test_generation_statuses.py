@@ -12,7 +12,6 @@ from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import begun, change, first_registry, serving, switch_begun, switched
 from shared.state.index import Head, Index
 from shared.state.ledger import MOST_FAILED, Ledger
-from shared.store import Point
 from shared.topics import EXTRACTED
 from tests.builders import a_version, an_entry
 from tests.fakes.state import GENERATION, ledger_and_index
@@ -152,27 +151,3 @@ async def test_only_the_serving_generation_strikes_a_surplus_of_failed_versions(
 
     assert [key for topic, key in two.published if topic == EXTRACTED] == [truth_key(name, 1)]
     assert (await two.second.fences([name])) == {}
-
-
-class CountedStore(MemoryStore):
-    """A store that counts reads by id."""
-
-    reads = 0
-
-    async def retrieve(self, *args: Any, **options: Any) -> list[Point]:
-        self.reads += 1
-        return await super().retrieve(*args, **options)
-
-
-async def test_versions_that_are_looked_at_together_share_the_reads_of_registry_and_heads() -> None:
-    two = Two()
-    two.store = store = CountedStore()
-    await two.begin()
-    shadow = two.statuses(two.second)
-    documents = [a_version(document_id=f"11ca04b3-12ec-5b35-8f4b-4ab297c9{number:04}") for number in range(20)]
-    store.reads = 0
-
-    overtaken = await asyncio.gather(*map(shadow.overtaken, documents))
-
-    assert overtaken == [False] * 20
-    assert store.reads == 2

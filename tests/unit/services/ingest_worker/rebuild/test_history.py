@@ -289,5 +289,15 @@ def test_versions_are_found_by_where_their_records_stand() -> None:
     letter = a_letter("chunk", document_id=NAME, version=2)
     truth = told(extracted(1, 0), extracted(2, 1), written(letter)).versions
 
-    assert (truth.newest(), truth.answering()) == ({1: NAME}, {0: NAME})
-    assert told(extracted(2, 1), written(letter)).versions.answering() == {}
+    assert truth.newest() == {1: NAME}
+
+
+def test_a_letter_of_a_lost_generation_counts_for_the_one_in_its_place() -> None:
+    letter = a_letter("chunk", document_id=NAME, version=2, generation="lost")
+    records = extracted(1, 0), extracted(2, 1), written(letter)
+    successor, other = History(GENERATION, before=("lost",)), History(GENERATION)
+    for record in records:
+        successor.see(record)
+        other.see(record)
+
+    assert (answers(successor), answers(other)) == ([2, 1], [2])

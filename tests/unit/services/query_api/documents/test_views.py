@@ -108,7 +108,7 @@ class NotedGate(Gate):
         if not self.whole:
             raise Unavailable("the index is being rebuilt", code="index_rebuilding")
 
-    async def points(self) -> None:
+    async def points(self, *names: str) -> None:
         self.steps.append("points")
 
 

@@ -118,6 +118,7 @@ CHUNKS = chunks_topic("serving")
         (a_letter(tenant="other"), "created", False),
         (a_letter(CHUNKS, tenant="default", version=1_000), "updated", True),
         (a_letter(CHUNKS, tenant="default", version=1_001), "updated", False),
+        (a_letter(chunks_topic("lost"), tenant="default", version=1_000), "updated", True),
         (a_letter(chunks_topic("another"), tenant="default", version=1_000), "updated", False),
         (a_letter(EXTRACTED, tenant="default", version=1_000), "deleted", True),
     ],
@@ -127,7 +128,7 @@ def test_a_letter_is_overtaken_when_its_document_ended_well_by_a_later_submissio
 ) -> None:
     entry = an_entry(NAME, accepted=1_001, place=LATER, status=status)
 
-    assert overtaken(letter, entry, CHUNKS) == settles
+    assert overtaken(letter, entry, CHUNKS, chunks_topic("lost")) == settles
 
 
 def test_a_record_of_a_tenant_s_own_topic_is_not_sent_again() -> None:
