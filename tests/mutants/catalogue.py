@@ -34,8 +34,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 "shared/log/consume.py",
-                """            if self._before_commit is not None:
-                await self._before_commit()
+                """            if self.options.before_commit is not None:
+                await self.options.before_commit()
             consumer = self.consumer()
 """,
                 """            consumer = self.consumer()
@@ -48,8 +48,8 @@ MUTANTS: tuple[Mutant, ...] = (
 """,
                 """            for lane, low in lows.items():
                 lane.committed, lane.marked = low, marks[lane]
-            if self._before_commit is not None:
-                await self._before_commit()
+            if self.options.before_commit is not None:
+                await self.options.before_commit()
 """,
             ),
         ),
@@ -132,9 +132,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "reuse vectors across tenants",
         "shared/state/index.py",
-        """                            Match("metadata.tenant", (tenant,)),
-                            Match("metadata.embeddedHash\"""",
-        """                            Match("metadata.embeddedHash\"""",
+        '_of_tenant(tenant, Filter(must=(Match("metadata.embeddedHash", tuple(sorted(missing))),))),',
+        'Filter(must=(Match("metadata.embeddedHash", tuple(sorted(missing))),)),',
     ),
     _mutant(
         "search all tenants",
@@ -300,22 +299,22 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "what is under way is marked by nobody",
         "shared/log/consume.py",
-        "        self._marks = handle_alone is not None\n",
-        "        self._marks = False\n",
+        "stage=stage, handle_alone=handle_alone, options=options",
+        "stage=stage, options=options",
         "tests/contract/test_consume.py::test_what_was_under_way_when_a_worker_died_is_handled_alone_and_what_comes_later_is_not[sqlite]",
     ),
     _mutant(
         "a mark is written when its records are done",
         "shared/log/consume.py",
-        "            if self._marks and batch[-1].offset >= lane.marked:\n",
+        "            if self.handle_alone is not None and batch[-1].offset >= lane.marked:\n",
         "            if False:\n",
         "tests/contract/test_consume.py::test_a_mark_is_there_before_the_records_it_speaks_of_and_rides_on_every_commit[sqlite]",
     ),
     _mutant(
         "a commit leaves no mark",
         "shared/log/consume.py",
-        "        end = lane.suspects if ended or not self._marks else max(lane.suspects, lane.next + _AHEAD)\n",
-        "        end = lane.suspects\n",
+        "end = lane.suspects if ended or self.handle_alone is None else max(lane.suspects, lane.next + _AHEAD)\n",
+        "end = lane.suspects\n",
         "tests/contract/test_consume.py::test_a_mark_is_there_before_the_records_it_speaks_of_and_rides_on_every_commit[sqlite]",
     ),
     _mutant(
@@ -342,7 +341,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "what hung when its worker was stopped is an ordinary record",
         "shared/log/consume.py",
-        "                if self._marks and lane.tasks & late:",
+        "                if self.handle_alone is not None and lane.tasks & late:",
         "                if False:",
         "tests/contract/test_consume.py::test_what_hung_when_its_worker_was_stopped_is_handled_alone[sqlite]",
     ),
@@ -383,8 +382,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a record keeps its place between bounded tries",
         "shared/log/consume.py",
-        "        while len(lane.tasks) - len(lane.resting) < self._options.key_concurrency",
-        "        while len(lane.tasks) < self._options.key_concurrency",
+        "        while len(lane.tasks) - len(lane.resting) < self.options.key_concurrency",
+        "        while len(lane.tasks) < self.options.key_concurrency",
         "tests/contract/test_consume.py::test_a_record_in_bounded_tries_holds_up_its_own_key_only[sqlite]",
     ),
     _mutant(
