@@ -14,13 +14,13 @@ _BLANK_LINES = re.compile(r"(?:[^\S\n]*+\n)++")
 _PARAGRAPH_GAP = re.compile(r"\n(?:[^\S\n]*+\n)++")
 _OPENING = re.compile(
     r"(?P<indent>[ \t]*+)(?:(?P<fence>`{3,}+|~{3,}+)|(?P<hashes>\#{1,6}+)(?![^\s])"
-    r"|(?P<bullet>[-*+]|\d{1,9}+[.)])(?=[ \t])|(?P<bar>\|))?"
+    r"|(?P<bullet>[-*+]|\d{1,9}+[.)])(?=[ \t])|(?P<bar>(?:>[ \t]*+)*+\|))?"  # a table may stand in a quotation
 )
 _FENCES = {
     "`": re.compile(r"^[ \t]*+(`{3,}+)[ \t]*+$", re.MULTILINE),
     "~": re.compile(r"^[ \t]*+(~{3,}+)[ \t]*+$", re.MULTILINE),
 }
-_DELIMITER_ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$", re.MULTILINE)
+_DELIMITER_ROW = re.compile(r"[> \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$", re.MULTILINE)
 _UNDERLINE = re.compile(r" {0,3}(=++|-++)[ \t]*+$", re.MULTILINE)
 # Wiki headings: more signs mean a deeper level; some exports put blanks between the signs.
 _EQUALS = re.compile(r"[ \t]*+(=(?:[ \t]?=){0,5})[ \t]++(?P<title>[^\s=](?:[^\n]*[^\s=])?)[ \t]++\1[ \t]*+$")

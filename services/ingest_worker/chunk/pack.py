@@ -115,7 +115,7 @@ _ROW = _Cut(re.compile(r"\n"), 2)
 _FIELD = _Cut(re.compile(r"(?:;|(?<= )\|) (?=(?:[^:;|\n]|:(?=\d)){1,80}(?:: | \|))"), 1)
 _LONGEST_LABEL = 120  # characters of a row's first field, for its later parts to repeat it
 _NAME = re.compile(r"(?:[^:;|\n]|:(?=\d)){1,80}: ")
-_DELIMITERS = re.compile(r"[|:\- \t]*+$")
+_DELIMITERS = re.compile(r"[>|:\- \t]*+$")
 _CUTS: dict[Kind, tuple[_Cut, ...]] = {
     "heading": (_SENTENCE, _LINE, _WORD),
     "paragraph": (_UNWRAPPED, _SENTENCE, _LINE, _WORD),

@@ -309,6 +309,16 @@ def test_each_chunk_of_a_table_that_is_cut_has_its_header(max_tokens: int) -> No
         assert chunk.tokens == -(-len(chunk.embedded) // 4) <= max_tokens
 
 
+def test_a_table_in_a_quotation_has_its_header_in_each_chunk() -> None:
+    quoted = "\n".join(f"> {line}" for line in ["**Stand** Mai", *_table(40).split("\n")])
+    first, *rest = chunks(quoted, tokens=Characters(10_000), size=400)
+
+    assert "\n> | d000" in first.text
+    for chunk in rest:
+        assert chunk.table_header == "> **Stand** Mai\n\n> | Dienst | Tor |\n> | --- | --- |"
+        assert chunk.text.startswith("> | d")
+
+
 def test_a_header_is_never_cut_from_its_first_row() -> None:
     for before in range(0, 400, 7):
         found = chunks(f"{'wort ' * (before // 5)}\n\n{_table(9)}", tokens=Characters(10_000), size=400)
