@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -65,6 +65,7 @@ class SentFields:
     callback_url: Annotated[
         str | None, typer.Option(help="Address to call when the processing of a sent document has ended.")
     ] = None
+    password: Annotated[str | None, typer.Option(help="Password that opens locked PDF files; - asks for it.")] = None
 
     def form(self) -> dict[str, str]:
         """Return the fields that were given as those of a form. Raises Misuse as `metadata_of`."""
@@ -155,6 +156,8 @@ class IngestOptions:
 @with_options
 def ingest(context: typer.Context, *, options: IngestOptions, sent: SentFields) -> None:
     """Load files, folders, web pages or standard input. Unchanged files are not sent again."""
+    if sent.password == STDIN:  # so that neither the shell nor the list of processes has it
+        sent = replace(sent, password=typer.prompt("Password", hide_input=True, err=True))
     raise typer.Exit(ingest_files(client_of(context), options, sent=sent))
 
 
@@ -254,6 +257,8 @@ def ingest_files(
         Misuse: options contradict each other, or a path can't be read. ServerAway: there is no server.
     """
     options.check(sent.title)
+    if sent.password is not None and (options.piped or options.urls):
+        raise Misuse("--password opens files: give no URL and no -")
     client.described = sent.form()
     files, report = _files(options), IngestReport(options)
     if not (files or options.piped or options.urls or options.watch or options.delete_missing):

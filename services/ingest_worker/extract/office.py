@@ -11,12 +11,13 @@ from services.ingest_worker.extract.ole import OLE, top_names
 from shared.contracts import Note
 from shared.errors import Rejected
 
-_SECTOR = 512
+_SECTOR, _SMALL = 512, 64  # bytes; of streams below 4,096
 _OLD_WORD = re.compile(rb"\xdc\xa5[\x63-\x6c]\0|[\xdb\x9b]\xa5[\x21-\x2f]\0")  # first block of Word 2, 6 and 95
 _ENCRYPTED = "EncryptedPackage"  # stream name in an encrypted file of Office 2007 or later
 _ENCRYPTED_WORD = re.compile(rb"\xec\xa5.{9}(.)", re.DOTALL)  # Word: the first block (FIB) and its flags
 _ENCRYPTED_SHOW = re.compile(rb"\xf6\x0f.{4}\x14\0{3}\xdf\xc4\xd1\xf3", re.DOTALL)  # PowerPoint: CurrentUserAtom
-_ENCRYPTED_BOOK = re.compile(rb"\x09\x08\x10\0.{16}(?:\x86\0\0\0)?\x2f\0", re.DOTALL)  # Excel: FilePass record
+# Excel: the FilePass record; since 97, and before
+_ENCRYPTED_BOOK = re.compile(rb"\x09\x08(?:\x10\0.{16}|\x08\0.{8})(?:\x86\0\0\0)?\x2f\0", re.DOTALL)
 _SLIDE = re.compile(r"^-{5}\n", re.MULTILINE)  # kreuzberg writes it before each slide
 _PICTURE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~$&'\":;,=?@^/%])")
@@ -32,8 +33,8 @@ def is_ole(data: bytes, stream: str) -> bool:
     """
     if not data.startswith(OLE):
         return False
-    names = top_names(data)
-    return stream in names if names else stream.encode("utf-16-le") in data
+    names = {name.upper() for name in top_names(data)}  # upper and lower case are the same there
+    return stream.upper() in names if names else stream.encode("utf-16-le") in data
 
 
 def is_locked(data: bytes) -> bool:
@@ -51,9 +52,7 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> E
     Raises:
         Rejected: code `unsupported` without the extra, `password` or `damaged`.
     """
-    if is_locked(data):
-        raise Rejected(f"{hints.name} is locked by a password", "password")
-    if document_type == "doc" and any(found.start() % _SECTOR == 0 for found in _OLD_WORD.finditer(data)):
+    if document_type == "doc" and any(found.start() % _SMALL == 0 for found in _OLD_WORD.finditer(data)):
         raise Rejected(
             f"{hints.name} was written by Word 95 or before, which is too old to be read; save it as .docx",
             "unsupported",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
-from services.ingest_worker.extract import limits, office
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
 from services.ingest_worker.extract.blocks import CHANGES, LINK, NUMBER, MarkdownBlock, framed, joined, raised
 from services.ingest_worker.extract.clean import cleaned
@@ -71,8 +71,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password`, `damaged`, `timeout` or `too_large`.
     """
-    if office.is_locked(data):
-        raise Rejected(f"{hints.name} is locked by a password", "password")
     with opened(data, hints) as archive:
         says = properties(archive, hints)
         path = main_part(archive, _DOCUMENT, hints)
@@ -472,4 +470,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=imports("lxml.etree"),
     libraries=("lxml",),
+    revision=2,
 )

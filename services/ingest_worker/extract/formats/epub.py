@@ -5,7 +5,8 @@ from urllib.parse import unquote
 from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import named, names, opened, part
-from services.ingest_worker.extract.clean import cleaned, decoded, one_line
+from services.ingest_worker.extract.clean import cleaned, decoded
+from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.page import declared_charset, page_text, tree_of
@@ -53,16 +54,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
     for item in package.iterfind("{*}metadata/*"):
         if (name := tag(item)) in _ABOUT and item.text:
             about.setdefault(_ABOUT[name], []).append(item.text)
-    described = named(package.iterfind("{*}metadata/*"), ("title", "description", "language", "date"))
+    own = named(package.iterfind("{*}metadata/*"), ("title", "description", "language", "date"))
     return Extraction(
         text=cleaned("\n\n".join(filter(None, chapters))),
         document_type="epub",
-        title=one_line(described.get("title")),
-        description=one_line(described.get("description"), 2000),
-        language=one_line(described.get("language"), 35),
-        created=one_line(described.get("date"), 35),
         notes=tuple(notes),
-        file=about,
+        **declared({**about, "created": own.pop("date", None), **own}),
     )
 
 

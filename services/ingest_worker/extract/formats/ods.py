@@ -140,5 +140,5 @@ FORMAT = Format(
     read=read,
     warm=imports("python_calamine"),
     libraries=("lxml", "python-calamine"),
-    revision=2,
+    revision=3,
 )

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
-from services.ingest_worker.extract import office
 from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
 from services.ingest_worker.extract.blocks import framed
 from services.ingest_worker.extract.clean import cleaned
@@ -33,8 +32,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
     """
-    if office.is_locked(data):
-        raise Rejected(f"{hints.name} is locked by a password", "password")
     with opened(data, hints) as archive:
         says = properties(archive, hints)
         slides: list[str] = []
@@ -107,4 +104,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=imports("lxml.etree"),
     libraries=("lxml",),
+    revision=2,
 )

@@ -8,7 +8,6 @@ from services.ingest_worker.extract.format import Extraction, Format, Hints, imp
 from services.ingest_worker.extract.ole import OLE, stream_places
 from services.ingest_worker.extract.sheet_views import SheetView, hidden_parts
 from services.ingest_worker.extract.sparse_sheets import book_moved_together, old_records
-from shared.errors import Rejected
 
 # Kinds of records in a workbook: https://learn.microsoft.com/openspecs/office_file_formats/ms-xls
 _SHEET, _COLUMNS, _ROW, _FILTERED, _LINK = 0x85, 0x7D, 0x208, 0x9B, 0x1B8
@@ -21,8 +20,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
     """
-    if office.is_locked(data):
-        raise Rejected(f"{hints.name} is locked by a password", "password")
     near = book_moved_together(data, hints)
     # Of a book whose cells were moved, the places of other records are not those of the cells.
     book = bytearray(b"".join(data[place] for place in stream_places(data, "Workbook") if near is data))

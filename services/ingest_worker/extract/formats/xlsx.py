@@ -6,7 +6,7 @@ from zipfile import ZipFile
 
 import msgspec
 
-from services.ingest_worker.extract import office, sheets
+from services.ingest_worker.extract import sheets
 from services.ingest_worker.extract.archive import checked, drawn, names, opened, part, related
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
@@ -16,7 +16,6 @@ from services.ingest_worker.extract.parts import embedded, within
 from services.ingest_worker.extract.sheet_views import SheetView, binary_view, moved, number_formats, sheet_view
 from services.ingest_worker.extract.sparse_sheets import FAR, Ranks, moved_together, records
 from shared.contracts import Note
-from shared.errors import Rejected
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
 _SHEET = 156  # kind of the records that name the sheets of a binary workbook
@@ -32,8 +31,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `password`, `damaged` or `too_large`.
     """
-    if office.is_locked(data):
-        raise Rejected(f"{hints.name} is locked by a password", "password")
     data = usually_named(data, hints)
     says, far = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints, FAR)
     with opened(data, hints) as archive:
@@ -113,5 +110,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=imports("python_calamine"),
     libraries=("lxml", "python-calamine"),
-    revision=2,
+    revision=3,
 )

@@ -279,6 +279,19 @@ def test_chunk_sizes_and_a_callback_are_sent_and_sizes_are_compared(sluice: Slui
         assert f'name="{name}"\r\n\r\n{value}' in sent.body.decode()
 
 
+def test_a_password_is_sent_in_the_form_and_never_in_an_address(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4")
+    knows(wire, False)
+    wire.answers("POST", UPLOAD, {"status": "created", "documentId": "d1", "chunkCount": 1})
+
+    opened = sluice("ingest", str(tmp_path), "--password", "geheim")
+    refused = [sluice("ingest", each, "--password", "geheim").code for each in ("-", "https://a.test/a.pdf")]
+
+    assert (opened.code, refused) == (0, [2, 2])
+    assert 'name="password"\r\n\r\ngeheim' in wire.seen[-1].body.decode()
+    assert all("geheim" not in each.path for each in wire.seen)
+
+
 def test_a_renamed_file_is_told_as_such(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
     (tmp_path / "new.md").write_text("the same")
     knows(wire, False)

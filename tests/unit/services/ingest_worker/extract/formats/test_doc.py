@@ -4,6 +4,7 @@ import pytest
 
 from services.ingest_worker.extract import Hints, extract
 from shared.errors import Rejected
+from tests.unit.services.ingest_worker.files import an_ole
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 
@@ -36,6 +37,7 @@ def test_a_broken_file_is_damaged(filename: str) -> None:
     [
         ("a.doc", "WordDocument", b"\xec\xa5\xc1\0" + b"\0" * 6 + b"\xf0\x13"),
         ("a.xls", "Workbook", b"\x09\x08\x10\0" + b"\0" * 16 + b"\x2f\0"),
+        ("a.xls", "Book", b"\x09\x08\x08\0" + b"\0" * 8 + b"\x86\0\0\0\x2f\0"),
         ("a.ppt", "PowerPoint Document", b"\0\0\xf6\x0f\x2c\0\0\0\x14\0\0\0\xdf\xc4\xd1\xf3"),
     ],
 )
@@ -49,14 +51,20 @@ def test_a_file_of_old_that_a_password_locks_says_so(filename: str, stream: str,
     assert caught.value.code == "password"
 
 
+def test_a_name_in_an_old_container_has_no_case() -> None:
+    with pytest.raises(Rejected, match=r"is locked by a password$"):
+        extract(an_ole("ENCRYPTEDPACKAGE", b"x"), Hints(filename="a.docx"))
+
+
 @pytest.mark.parametrize("first", [b"\xdc\xa5\x68\0", b"\xdc\xa5\x65\0"])
 def test_word_95_and_before_is_too_old(first: bytes) -> None:
     data = _OLE[:8].ljust(512, b"\0") + first.ljust(512, b"\0") + "WordDocument".encode("utf-16-le")
 
     with pytest.raises(Rejected, match="too old") as caught:
         extract(data, Hints(filename="a.doc"))
-    with pytest.raises(Rejected, match="too old"):
-        extract(b"\xdb\xa5\x2d\0" + bytes(600), Hints(filename="a.doc"))
+    for other in (b"\xdb\xa5\x2d\0" + bytes(600), data[:512] + bytes(3 * 64) + data[512:]):  # in a small stream
+        with pytest.raises(Rejected, match="too old"):
+            extract(other, Hints(filename="a.doc"))
 
     assert caught.value.code == "unsupported"
 
