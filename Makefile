@@ -56,7 +56,7 @@ fmt: $(DEV) ## format the code and apply ruff's fixes
 docs: $(DEV) ## regenerate parts of the pages: settings, targets, decisions, routes, features, output of the commands
 	@exec $(PY) -m tests.docs.readme
 
-screenshots: $(DEV) ## retake the pictures of the console (needs Chromium); ALL=yes takes every colour scheme
+screenshots: $(DEV) ## retake the pictures of the console (needs Chromium); ALL=yes writes those of every page into build
 	@exec $(PY) -m tests.screenshots
 
 lint: $(DEV) ## run ruff and check the import contracts

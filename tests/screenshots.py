@@ -1,4 +1,4 @@
-"""Pictures of the console for docs/images. `make screenshots`, ALL=yes for both schemes."""
+"""The pictures of the console in docs/images. `make screenshots`; ALL=yes writes all pages into build/screenshots."""
 
 import io
 import os
@@ -13,9 +13,14 @@ from playwright.sync_api import Page, expect
 from tests.e2e.browser import DESK, PHONE, Scheme, chromium, launched, opened
 from tests.e2e.harness import Server, served
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs/images"
-SHOWN: tuple[tuple[str, tuple[int, int], Scheme], ...] = (("desk", DESK, "light"), ("phone", PHONE, "dark"))
-OTHERS: tuple[tuple[str, tuple[int, int], Scheme], ...] = (("desk", DESK, "dark"), ("phone", PHONE, "light"))
+ROOT = Path(__file__).resolve().parents[1]
+SIZES: tuple[tuple[str, tuple[int, int], Scheme], ...] = (
+    ("desk", DESK, "light"),
+    ("desk", DESK, "dark"),
+    ("phone", PHONE, "light"),
+    ("phone", PHONE, "dark"),
+)
+SHOWN = ("ask", "search", "documents", "document")  # by README.md and docs/console.md, on a light desk
 SAMPLES = 12
 QUESTION = "How long does one winding of the clockwork last?"
 
@@ -25,19 +30,21 @@ def main() -> None:
     executable = chromium()
     if executable is None:
         sys.exit("no Chromium on the path: apt install chromium, or set SLUICE_TEST_CHROMIUM")
-    FOLDER.mkdir(exist_ok=True)
+    everything = bool(os.environ.get("ALL"))
+    pictures = ROOT / ("build/screenshots" if everything else "docs/images")
+    pictures.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
         served(Path(folder) / "data", SAMPLES="on", CHAT="extractive:") as server,
         launched(executable) as browser,
     ):
         passage = _loaded(server)
-        for name, size, scheme in SHOWN + (OTHERS if os.environ.get("ALL") else ()):
+        for name, size, scheme in SIZES if everything else SIZES[:1]:
             context = opened(browser, size, scheme, base_url=server.url)
             page = context.new_page()
-            for view in ("ask", "search", "documents", "document", "overview", "generations", "dead-letters"):
+            for view in (*SHOWN, "overview", "generations", "dead-letters") if everything else SHOWN:
                 _open(page, view, passage)
-                _write(page, FOLDER / f"{view}-{name}-{scheme}.png")
+                _write(page, pictures / f"{view}-{name}-{scheme}.png")
             context.close()
 
 
@@ -77,7 +84,7 @@ def _write(page: Page, file: Path) -> None:
     """Write what the page shows in 256 colours: a fifth of the size, and nobody sees it."""
     picture = Image.open(io.BytesIO(page.screenshot(animations="disabled")))
     picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(file, optimize=True)
-    print(f"{file.relative_to(FOLDER.parents[1])}  {file.stat().st_size / 1000:.0f} kB")
+    print(f"{file.relative_to(ROOT)}  {file.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":
