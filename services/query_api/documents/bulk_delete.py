@@ -12,6 +12,7 @@ from litestar.openapi.spec import OpenAPIType as _Type
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.lanes import FILTERS
+from services.query_api.http.lenient import check_filled
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
 from services.query_api.http.routes import delete
@@ -40,6 +41,7 @@ class DeleteSelection(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         """
         if self.all == bool(self.filters):
             raise invalid("all", "must be true when no filters are given, and left out otherwise")
+        check_filled("filters", self.filters)
         return selection(tenant, self.filters)
 
 

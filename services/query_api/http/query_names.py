@@ -8,7 +8,8 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.spec import Operation
 from litestar.routes import HTTPRoute
 
-from services.query_api.http.problems import Problem
+from services.query_api.http.lenient import check_filled
+from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import nearest
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ class KnownQuery:
     """A guard for all routes. It looks up each route's parameters once."""
 
     def __init__(self) -> None:
-        self._declared: dict[tuple[str, str], frozenset[str]] = {}  # by path template and method
+        self._declared: dict[tuple[str, str], dict[str, bool]] = {}  # by route, then name: whether it is a list
 
     async def __call__(self, connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-        """Raise a 400 for an unknown parameter; it suggests the nearest known one.
+        """Raise a 400 for a parameter that is unknown, unfilled, or sent twice with different values.
 
         Handlers with an operation class of their own read the query themselves, and are left out.
         """
@@ -37,13 +38,17 @@ class KnownQuery:
         self._declared = self._declared or _declared(connection.app)
         known = self._declared[path, scope["method"]]
         for name in connection.query_params:
-            if name.removesuffix("[]") not in known:
+            if (plain := name.removesuffix("[]")) not in known:
                 raise _unknown(name, sorted(known))
+            values = connection.query_params.getall(name)
+            check_filled(plain, values[0] if len(values) == 1 else values)
+            if not known[plain] and len({*values}) > 1:
+                raise invalid(plain, f"was sent more than once: {values[0][:100]!r}, {values[1][:100]!r}")
 
 
-def _declared(app: Litestar) -> dict[tuple[str, str], frozenset[str]]:
+def _declared(app: Litestar) -> dict[tuple[str, str], dict[str, bool]]:
     return {
-        (route.path_format, method): frozenset(parameter.field_alias for parameter in model.expected_query_params)
+        (route.path_format, method): {each.field_alias: each.is_sequence for each in model.expected_query_params}
         for route in app.routes
         if isinstance(route, HTTPRoute)
         for method, (_, model) in route.route_handler_map.items()

@@ -16,7 +16,7 @@ from litestar.datastructures import State
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.lanes import taken_by
-from services.query_api.http.lenient import lenient
+from services.query_api.http.lenient import lenient, texts_of
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import fields_of, is_ours, unknown_fields, warn
 from shared.contracts import DocumentSubmitted
@@ -91,7 +91,8 @@ class ApiRequest(Request[Caller, None, State]):
         data = data.removeprefix(b"\xef\xbb\xbf")
         # `curl -d '{…}'` declares JSON as a form.
         if kind == FORM and not data.lstrip().startswith(b"{"):
-            return form_object(data)
+            declared = getattr(self.route_handler, "parsed_data_field", None)
+            return form_object(data, texts_of(declared.annotation) if declared is not None else frozenset())
         value = parse_json(data, values=taken_by(self.route_handler.opt).values)
         return value if self.method == "PATCH" else given(value)  # a PATCH's null removes the field (RFC 7396)
 
@@ -157,8 +158,8 @@ def _check_shape(data: bytes, what: str, values: int) -> None:
             raise Problem(413, sentence, details={"limit": values})
 
 
-def form_object(data: bytes) -> dict[str, Any]:
-    """Return a form's fields: repeated ones and `name[]` as lists, JSON objects and arrays parsed."""
+def form_object(data: bytes, texts: frozenset[str]) -> dict[str, Any]:
+    """Return a form's fields: repeated ones and `name[]` as lists, JSON parsed except in `texts`."""
     if len(data) > MOST_FORM_BYTES:
         raise Problem(413, f"a form has at most {MOST_FORM_BYTES} bytes; send JSON", details={"limit": MOST_FORM_BYTES})
     try:
@@ -170,7 +171,7 @@ def form_object(data: bytes) -> dict[str, Any]:
     fields: dict[str, list[Any]] = {}
     for name, value in pairs:
         fields.setdefault(name.removesuffix("[]"), []).append(
-            parse_json(value, name) if value.lstrip()[:1] in ("{", "[") and name != "text" else value
+            parse_json(value, name) if value.lstrip()[:1] in ("{", "[") and name not in texts else value
         )
     listed = {name.removesuffix("[]") for name, _ in pairs if name.endswith("[]")}
     return {name: values if len(values) > 1 or name in listed else values[0] for name, values in fields.items()}

@@ -304,7 +304,7 @@ def sizes_of(size: int | str | None, overlap: int | str | None) -> dict[str, Any
     found: dict[str, int | None] = {}
     for field, name, value in (("chunkSize", "chunk_size", size), ("chunkOverlap", "chunk_overlap", overlap)):
         if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) < 10):
-            raise invalid(field, "must be a whole number")
+            raise invalid(field, f"must be a whole number, not {value[:100]!r}")
         found[name] = None if value is None else int(value)
     try:
         # Without a size, the overlap's limit is half of the index's own size, which the worker checks.
@@ -318,7 +318,9 @@ def sizes_of(size: int | str | None, overlap: int | str | None) -> dict[str, Any
 def metadata_with(metadata: dict[str, Any] | str | None, subject_id: str | int | None) -> dict[str, Any]:
     """Return the checked metadata, including the subject if it was sent as a field of the body."""
     checked = metadata_of(metadata)
-    return checked if subject_id is None else metadata_of({**checked, "subjectId": subject_id}, "metadata")
+    if subject_id is None or not str(subject_id).strip():
+        return checked
+    return metadata_of({**checked, "subjectId": subject_id}, "metadata")
 
 
 def _text_of(text: str) -> str:

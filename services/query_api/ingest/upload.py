@@ -23,11 +23,13 @@ from multipart import (  # type: ignore[import-untyped]  # it has no stubs
 )
 
 from services.query_api.http.lanes import WHOLE
+from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
 from services.query_api.http.routes import JSON, post
 from services.query_api.ingest.document import (
+    IngestBody,
     IngestReply,
     callback_of,
     content_name,
@@ -220,7 +222,7 @@ async def rag_ingest_upload(
 ) -> Response[IngestReply] | Response[UploadReply]:
     """Add files: multipart under any field name, or one raw body with its content type and X-Filename."""
     async with _sent(request) as upload:
-        warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
+        _heed(request, upload.fields)
         if len(upload.files) == 1:
             sent = await _submitted(request, submissions, file_reader, upload.files[0], upload.fields)
             reply = await replied(request, submissions, sent.receipt, wordy=True)
@@ -245,7 +247,7 @@ async def knowledge_base(
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
     wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
-        warn_of_unknown(request, (name.removesuffix("[]") for name in upload.fields), _FIELDS)
+        _heed(request, upload.fields)
         sent = await _submitted(request, submissions, file_reader, upload.alone(), upload.fields)
     receipt, document = sent.receipt, sent.document
     ended = await end_of(submissions, receipt, wait_s, headers)
@@ -295,7 +297,7 @@ async def _submitted(
 
 
 def _password(request: ApiRequest, fields: Mapping[str, list[str]]) -> str | None:
-    password = _last(fields, "password")
+    password = _one(fields, "password")
     if password is None:
         return None
     if content_type(request) != "multipart/form-data":
@@ -341,24 +343,24 @@ async def _taken_all(
 def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list[str]]) -> DocumentSubmitted:
     if not content:
         raise invalid("file", f"{file.name} is empty" if file.name else "the body is empty")
-    path = file.path or _last(fields, "path") or file.name or content_name(content)
+    path = file.path or _one(fields, "path") or file.name or content_name(content)
     tags = [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)]
     document = DocumentSubmitted(
         tenant=tenant,
-        source=name_of(_last(fields, "source") or "upload", "source", LONGEST_SOURCE),
+        source=name_of(_one(fields, "source") or "upload", "source", LONGEST_SOURCE),
         path=name_of(path, "path", LONGEST_PATH),
         content=content,
         media_type=file.media_type,
         filename=file.name,
-        title=title_of(_last(fields, "title")),
-        description=_last(fields, "description"),
+        title=title_of(_one(fields, "title")),
+        description=_one(fields, "description"),
         tags=tags_of(tags),
-        metadata=metadata_with(_last(fields, "metadata"), _last(fields, "subjectId")),
-        **sizes_of(_last(fields, "chunkSize"), _last(fields, "chunkOverlap")),
+        metadata=metadata_with(_one(fields, "metadata"), _one(fields, "subjectId")),
+        **sizes_of(_one(fields, "chunkSize"), _one(fields, "chunkOverlap")),
         keep=keep_of(",".join(fields.get("keep", []))),
-        on_conflict=on_conflict_of(_last(fields, "onConflict")),
-        callback_url=callback_of(_last(fields, "callbackUrl")),
-        hash=_last(fields, "hash"),
+        on_conflict=on_conflict_of(_one(fields, "onConflict")),
+        callback_url=callback_of(_one(fields, "callbackUrl")),
+        hash=_one(fields, "hash"),
         submitted_at=now_ms(),
     )
     return described(document)
@@ -383,7 +385,7 @@ async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
             async for piece in request.stream():
                 await asyncio.to_thread(body.write, piece)
             size = _rewound(body)
-            if not name and kind == "application/json" and _is_for_ingest(body.read(_LOOKED_AT)):
+            if not name and _is_for_ingest(body.read(_LOOKED_AT)):
                 raise Problem(400, "the body is one for POST /rag/ingest; a JSON file to be kept needs X-Filename")
             body.seek(0)
             file = File(
@@ -397,7 +399,8 @@ async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
 
 def _is_for_ingest(head: bytes) -> bool:
     """Return whether the JSON begins as a document of /rag/ingest does: a workflow has the wrong address."""
-    return head.lstrip().startswith(b"{") and all(name in head for name in (b'"source"', b'"path"', b'"text"'))
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    return start.startswith((b"{", b"[")) and all(name in head for name in (b'"source"', b'"path"', b'"text"'))
 
 
 class _Parts:
@@ -442,7 +445,7 @@ class _Parts:
             kind = part.header("Content-Type")
             self.files.append(File(name=_named(part.filename), media_type=kind, body=self._body, size=size))
         else:
-            self.fields.setdefault(part.name, []).append(_decoded(self._body.read(), part.charset or "utf-8"))
+            self.fields.setdefault(part.name, []).append(_decoded(self._body.read(), part.charset, part.name))
 
 
 async def _multipart(request: ApiRequest, open_: ExitStack) -> Upload:
@@ -461,18 +464,14 @@ async def _multipart(request: ApiRequest, open_: ExitStack) -> Upload:
     return Upload(parts.files, parts.fields)
 
 
-def _decoded(text: bytes, charset: str) -> str:
+def _decoded(text: bytes, charset: str | None, name: str) -> str:
     """Return a field's text. Raises a 400 for a charset that isn't common: some take minutes, or make no text."""
     try:
-        if codecs.lookup(charset).name in _CHARSETS:
-            return text.decode(charset)
+        if codecs.lookup(charset or "utf-8").name in _CHARSETS:
+            return text.decode(charset or "utf-8")
     except (ValueError, LookupError):  # an unknown one, one with a NUL, or a field that isn't in it
         pass
-    raise _not_text()
-
-
-def _not_text() -> Problem:
-    return Problem(400, "the multipart body can't be read: a field is not text in its charset")
+    raise invalid(name[:100], "is not text in its charset")
 
 
 def _rewound(body: IO[bytes]) -> int:
@@ -486,6 +485,20 @@ def _named(filename: str) -> str | None:
     return filename if filename.strip() else None
 
 
-def _last(fields: Mapping[str, list[str]], name: str) -> str | None:
-    values = fields.get(name)
-    return values[-1] if values and values[-1].strip() else None
+def _one(fields: Mapping[str, list[str]], name: str) -> str | None:
+    """Return the field's value, None for a blank one. Raises a 400 for different ones: one of them would be lost."""
+    values = [*dict.fromkeys(value for value in fields.get(name, ()) if value.strip())]
+    if len(values) > 1:
+        raise invalid(name, f"was sent more than once: {values[0][:100]!r}, {values[1][:100]!r}")
+    return values[0] if values else None
+
+
+def _heed(request: ApiRequest, fields: Mapping[str, list[str]]) -> None:
+    """Warn of fields that are unknown or taken otherwise. Raises a 400 for an expression that wasn't evaluated."""
+    warn_of_unknown(request, (name.removesuffix("[]") for name in fields), _FIELDS)
+    for name, values in fields.items():
+        for value in values:
+            for field, sentence in lenient({name.removesuffix("[]"): value}, IngestBody)[1].items():
+                warn(request, sentence, field)
+            if name in ("source", "path") and not value.strip():
+                warn(request, f"{name}: an empty text was taken as not given", name)

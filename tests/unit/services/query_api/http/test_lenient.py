@@ -19,6 +19,13 @@ class Body(msgspec.Struct, rename="camel"):
     filters: dict[str, Any] | str | None = None
     chunks: list[Any] | str | None = None
     stream: bool = False
+    title: str | None = None
+
+
+class Asking(msgspec.Struct):
+    """A body that must have a field."""
+
+    query: str
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,12 @@ class Body(msgspec.Struct, rename="camel"):
         ({"tags": [1, "b"]}, {"tags": ["1", "b"]}, "tags: numbers were taken as texts"),
         ({"tags": 7}, {"tags": "7"}, "tags: the number 7 was taken as text"),
         ({"topK": " "}, {}, "topK: an empty text was taken as not given"),
+        ({"stream": ""}, {}, "stream: an empty text was taken as not given"),
+        (
+            {"path": "undefined"},
+            {"path": "undefined"},
+            "path: 'undefined' was taken as a text; the workflow may have had no value",
+        ),
         ({"filters": []}, {}, "filters: an empty list was taken as not given"),
     ],
 )
@@ -55,11 +68,40 @@ def test_nothing_else_is_changed(sent: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{{ $json.text }}", " ={{ $json.text }} ", "[object Object]", "[object Object],[object Object]"]
+    ("field", "value"),
+    [
+        ("title", "{{ $json.text }}"),
+        ("title", " ={{ $json.text }} "),
+        ("title", "[object Object]"),
+        ("title", "[object Promise],[object Object]"),
+        ("path", "docs/{{ $json.name }}.md"),
+        ("tags[1]", ["x", "[object Object]"]),
+        ("filters.a[0].b", {"a": [{"b": "{{ $json.b }}"}]}),
+    ],
 )
-def test_an_expression_that_was_not_evaluated_is_refused(text: str) -> None:
-    with pytest.raises(Problem, match=r"path: is .* an expression instead of its value"):
-        lenient({"path": text}, Body)
+def test_an_expression_that_was_not_evaluated_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(Problem, match=r"is .* an expression instead of its value") as refused:
+        lenient({field.partition("[")[0].partition(".")[0]: value}, Body)
+
+    assert refused.value.details == {"field": field}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"title": "How {{ $json.text }} is written", "path": "{{cookiecutter.name}}/README.md"},
+        {"title": "[object Object] is shown", "path": "a{{b $c"},
+        {"chunks": ["{{ $json.text }}"]},
+    ],
+)
+def test_what_only_speaks_of_expressions_is_taken(sent: dict[str, Any]) -> None:
+    assert lenient(sent, Body) == (sent, {})
+
+
+@pytest.mark.parametrize("sent", [{"json": {"query": "q"}, "binary": {}}, {"data": [{"query": "q"}], "path": "p"}])
+def test_a_required_field_that_is_wrapped_is_pointed_out(sent: dict[str, Any]) -> None:
+    with pytest.raises(Problem, match=r"query: is required; it is within (json|data)"):
+        lenient(sent, Asking)
 
 
 def test_a_body_without_a_declared_type_is_taken_as_it_is() -> None:
