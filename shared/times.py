@@ -21,6 +21,11 @@ class LoopTurns:
             self._since = time.perf_counter()
 
 
+def now_ms() -> int:
+    """Return the time by this machine's clock, ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 def parse_iso(text: str) -> int:
     """Return an ISO 8601 time as ms since 1970; without a zone it is UTC.
 

@@ -13,7 +13,7 @@ from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
 from services.embed_worker.cosine_scale import measure_for_ever
 from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import Throttle, shorten_deleted, sweep, sweep_points
-from services.embed_worker.vectors import Vectors
+from services.embed_worker.vectors import VectorMetrics, Vectors
 from shared.blobs import Blobs
 from shared.errors import Unavailable
 from shared.log import Publish
@@ -72,12 +72,13 @@ class EmbedStages:
 
     def __init__(self, base: Resources) -> None:
         self._base = base
+        self._metrics = VectorMetrics(base.registry)
         self._vectors: dict[str, Vectors] = {}
         base.generations.measure = self._measured
 
     async def join(self, parts: GenerationParts, stack: AsyncExitStack) -> list[Consumption]:
         """Return the stage of a generation, which is also swept until `stack` closes."""
-        vectors = Vectors(parts.index, parts.embedder, self._base.registry, siblings=parts.siblings, fills=parts.fills)
+        vectors = Vectors(parts.index, parts.embedder, self._metrics, siblings=parts.siblings, fills=parts.fills)
         self._vectors[parts.registered.id] = vectors
         for acting in (
             sweep_for_ever(parts.index, self._base.ledger, parts.publish, parts.statuses.serves),

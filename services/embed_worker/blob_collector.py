@@ -34,6 +34,7 @@ from shared.log.sqlite import SqliteLog, deleting
 from shared.state.ledger import Entry, Ledger
 from shared.store import Filter, Ids, Point, Store, pages
 from shared.submission import submission_of
+from shared.times import now_ms
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, Topic, chunks_topic
 
 log = structlog.get_logger(__name__)
@@ -79,7 +80,7 @@ class BlobCollector:
         ledger: Ledger,
         blobs: Blobs,
         registry: CollectorRegistry,
-        clock: Callable[[], int] = lambda: int(time.time() * 1000),
+        clock: Callable[[], int] = now_ms,
     ) -> None:
         """Take the parts; `clock` (ms since 1970) only decides when the next scan is due."""
         self._log = log
@@ -216,21 +217,10 @@ class BlobCollector:
                 value = await self._blobs.get(tenant, document, letter.blob)
             except Rejected as error:
                 log.warning("dead_letter_without_body", topic=letter.topic, offset=letter.offset, reason=error.sentence)
-        return names | names_in(
-            ConsumerRecord(
-                topic=letter.topic,
-                partition=letter.partition,
-                offset=letter.offset,
-                timestamp=letter.time,
-                timestamp_type=1,
-                key=letter.key,
-                value=value,
-                checksum=None,
-                serialized_key_size=0,
-                serialized_value_size=0,
-                headers=letter.headers,
-            )
+        record = ConsumerRecord(
+            letter.topic, letter.partition, letter.offset, letter.time, 1, letter.key, value, None, 0, 0, letter.headers
         )
+        return names | names_in(record)
 
     async def _records(self, topic: str) -> AsyncIterator[Record]:
         for tp, end in (await self._log.end_offsets(topic)).items():

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -21,7 +19,7 @@ class Vectors:
         self,
         index: Index,
         embedder: Embedder,
-        registry: CollectorRegistry,
+        metrics: "VectorMetrics",
         *,
         siblings: Callable[[], Sequence[Index]] = tuple,
         fills: Callable[[], bool] = lambda: False,
@@ -35,7 +33,7 @@ class Vectors:
         self._index = index
         self._embedder = embedder
         self._siblings = siblings
-        self._metrics = VectorMetrics.of(registry)
+        self._metrics = metrics
         self.embedded = 0  # texts given to the model
         self.copied = 0  # vectors copied
         # Texts that some document is looking up or embedding now; other documents wait for these vectors.
@@ -119,8 +117,6 @@ async def _copied(index: Index, tenant: str, hashes: Mapping[str, str]) -> dict[
 class VectorMetrics:
     """The counters of all generations of a process."""
 
-    _made: ClassVar[WeakKeyDictionary[CollectorRegistry, "VectorMetrics"]] = WeakKeyDictionary()
-
     def __init__(self, registry: CollectorRegistry) -> None:
         self.embedded = Counter("sluice_embedded_texts", "Texts given to the embedding model.", registry=registry)
         self.calls = Counter("sluice_embedding_calls", "Calls of the embedding model for documents.", registry=registry)
@@ -128,10 +124,3 @@ class VectorMetrics:
             "sluice_embedding_tokens", "Tokens of the chunks whose texts were embedded.", registry=registry
         )
         self.copied = Counter("sluice_reused_vectors", "Vectors copied from points of equal text.", registry=registry)
-
-    @classmethod
-    def of(cls, registry: CollectorRegistry) -> "VectorMetrics":
-        """Return the registry's counters; they are made once."""
-        if registry not in cls._made:
-            cls._made[registry] = cls(registry)
-        return cls._made[registry]

@@ -5,7 +5,6 @@ says what is left to do. So a callback survives restarts and delays no partition
 """
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -26,7 +25,7 @@ from shared.inputs.urls import authority, origin
 from shared.state.callbacks import Callback, CallbackEnd, Callbacks, callback_key, signed_headers
 from shared.state.ledger import Entry, Last, Ledger, older
 from shared.state.signing_secret import submission_token
-from shared.times import iso
+from shared.times import iso, now_ms
 from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
@@ -158,7 +157,7 @@ class CallbackSender:
     ledger: Ledger
     post: Post
     secret: bytes = field(repr=False)
-    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # ms since 1970
+    clock: Callable[[], int] = now_ms
     pauses_s: tuple[float, ...] = PAUSES_S  # between tries
     poll_s: float = POLL_S
 

@@ -60,7 +60,7 @@ class Log(Protocol):
 
     def consumer(self, *, group_id: str | None = None, **options: Any) -> Any:
         """Return an unstarted consumer with aiokafka's methods, for tools: assign, seek, getmany, commit,
-        committed, position, beginning_offsets, end_offsets, offsets_for_times; and committed_metadata.
+        committed, position, beginning_offsets, end_offsets; and committed_metadata.
         """
         ...
 

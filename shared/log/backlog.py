@@ -5,7 +5,6 @@ is older than half of the retention, new submissions are refused and readiness f
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
@@ -13,20 +12,17 @@ from aiokafka import TopicPartition
 
 from shared.errors import Unavailable
 from shared.log import Log
+from shared.times import now_ms
 
 log = structlog.get_logger(__name__)
 
 _HOUR_MS = 3600 * 1000
 
 
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Backlog:
     """Whether any of these readers (topic to group) is late, as last measured; reading it does no I/O."""
 
-    def __init__(self, log: Log, readers: Mapping[str, str], *, now: Callable[[], int] = _wall_clock_ms) -> None:
+    def __init__(self, log: Log, readers: Mapping[str, str], *, now: Callable[[], int] = now_ms) -> None:
         self.trouble: str | None = None  # shown by readiness and in refusals
         self.elsewhere: str | None = None  # the same for generations that don't serve; refuses no submission
         self._log = log

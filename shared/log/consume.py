@@ -33,6 +33,7 @@ from shared.log import Record
 from shared.log.failure import Backoff, Failure, traceback_digest
 from shared.log.headers import check_intact
 from shared.log.partition_lane import PartitionLane
+from shared.times import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -343,7 +344,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     async def _attempt(self, lane: _Running, record: Record) -> bool | Failure:
         """Return True if `handle` succeeded, a Failure if it failed permanently, False if the lane was closed."""
         _aside.set(partial(self._stepped_aside, lane, record))
-        first_seen = _now_ms()
+        first_seen = now_ms()
         attempts = outages = bugs = doubts = 0
         handle = (record.offset < lane.suspects and self.handle_alone) or self.handle
         try:
@@ -404,7 +405,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             sentence=sentence,
             attempts=attempts,
             first_seen=first_seen,
-            last_seen=_now_ms(),
+            last_seen=now_ms(),
             traceback_digest=digest,
         )
 
@@ -579,7 +580,3 @@ async def _rest(lane: _Running, seconds: float) -> bool:
 
 def _where(record: Record) -> str:
     return f"{record.topic}/{record.partition}/{record.offset}"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -56,6 +56,7 @@ from shared.state.sessions import Sessions
 from shared.store import Store
 from shared.store.bm25 import Bm25, current_bm25
 from shared.store.open import open_store
+from shared.times import now_ms
 from shared.topics import Topic, check_tenant_topics, pipeline_topics, readers
 
 log_ = structlog.get_logger(__name__)  # `log` is the documents' log here
@@ -428,7 +429,7 @@ async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Regis
     await make_missing(settings, log, store, wanted, grace_s=0.0, judge=judge)
     if not sides[0].emptied:
         first = "log and store were paired by hand (sluice init --pair), and have not been compared since"
-        await verdict.write(store, verdict.Verdict(differences=1, at=int(time.time() * 1000), first=first))
+        await verdict.write(store, verdict.Verdict(differences=1, at=now_ms(), first=first))
 
 
 async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing) -> None:

@@ -1,12 +1,11 @@
 """Past moments of documents.extracted, and whether an index of one can still be built."""
 
 import re
-import time
 
 from shared.errors import Rejected
 from shared.log import Log
 from shared.state.generations import CODE, AsOf
-from shared.times import iso, parse_iso
+from shared.times import iso, now_ms, parse_iso
 from shared.topics import EXTRACTED
 
 
@@ -39,7 +38,7 @@ async def reachable(moment: AsOf, log: Log) -> AsOf:
             raise Rejected(f"{EXTRACTED} has no offset {offset} yet: it ends at {max(ends.values(), default=0)}", CODE)
         until = {str(tp.partition): min(offset, end) for tp, end in ends.items()}
     else:
-        if moment.time > time.time() * 1000:
+        if moment.time > now_ms():
             raise Rejected(f"{moment.label} is in the future", CODE)
         since = await log.offsets_since(EXTRACTED, moment.time)
         until = {str(tp.partition): offset for tp, offset in since.items()}
@@ -62,7 +61,7 @@ async def overtaken(as_of: AsOf, log: Log) -> bool:
 async def _earliest(log: Log) -> str:
     """Return a sentence with the earliest moment that can be shown."""
     replaced = await log.replaced_below(EXTRACTED)
-    early, late = 0, int(time.time() * 1000) + 1
+    early, late = 0, now_ms() + 1
     while early < late:  # the earliest time at which all offsets are high enough
         middle = (early + late) // 2
         since = await log.offsets_since(EXTRACTED, middle)

@@ -8,7 +8,6 @@ import base64
 import hashlib
 import hmac
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any, Final, Literal
 from uuid import UUID, uuid4, uuid5
@@ -19,6 +18,7 @@ from shared.contracts import LogPosition, Message, Status
 from shared.log.headers import position_header
 from shared.state.ledger import older
 from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Range, Store, pages
+from shared.times import now_ms
 
 COLLECTION: Final = "callbacks"
 INDEXES: Final[dict[str, IndexKind]] = {
@@ -78,11 +78,6 @@ class Callback(Message, frozen=True):
 def callback_id(document_id: str, place: LogPosition) -> str:
     """Return the id of the callback of the submission at `place`."""
     return str(uuid5(_NAMES, f"{document_id}/{position_header(place)}"))
-
-
-def now_ms() -> int:
-    """Return the time, ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class Callbacks:

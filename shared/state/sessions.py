@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from typing import Final
 from uuid import UUID
 
-from shared.state.callbacks import now_ms
 from shared.store import Filter, Ids, IndexKind, Match, Point, Range, Store
+from shared.times import now_ms
 
 COLLECTION: Final = "sessions"
 INDEXES: Final[dict[str, IndexKind]] = {"key": "keyword", "over": "integer"}

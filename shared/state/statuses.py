@@ -15,6 +15,7 @@ from shared.state.index import Head, Index
 from shared.state.ledger import End, Entry, Last, Ledger, finished
 from shared.state.rebuild_gate import GRACE_S
 from shared.state.truth import forget_surplus
+from shared.times import now_ms
 from shared.topics import STATUS
 
 log = structlog.get_logger(__name__)
@@ -68,7 +69,7 @@ class Statuses:
         The versions in `forgotten` have tombstones on documents.extracted. `seen` is the entry as it was read before;
         it is read again if it has changed since, if it has nothing to end, or if that was long ago.
         """
-        at = int(time.time() * 1000)  # only for display
+        at = now_ms()  # only for display
 
         def ends(entry: Entry | None) -> Entry | None:
             end = End(status, at, chunk_count, error, code)

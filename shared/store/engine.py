@@ -780,19 +780,15 @@ def _vectors(description: _Description) -> str:
 def _config(description: _Description) -> Any:
     # A shard must have a vector; where none is wanted, the sparse one stays empty.
     sparse = {SPARSE: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)}
-    dense = _dense_config(description)
+    datatype = qdrant.VectorStorageDatatype.Float16 if description.half else None
+    dense = None
+    if description.size is not None:
+        dense = qdrant.EdgeVectorParams(size=description.size, distance=qdrant.Distance.Cosine, datatype=datatype)
     return qdrant.EdgeConfig(
         vectors=dense,
         sparse_vectors=sparse if description.sparse or dense is None else None,
         max_search_threads=_SEARCH_THREADS,
     )
-
-
-def _dense_config(description: _Description) -> Any:
-    if description.size is None:
-        return None
-    datatype = qdrant.VectorStorageDatatype.Float16 if description.half else None
-    return qdrant.EdgeVectorParams(size=description.size, distance=qdrant.Distance.Cosine, datatype=datatype)
 
 
 def _index(field: str, kind: IndexKind, description: _Description) -> Any:

@@ -75,15 +75,16 @@ class Rewriter:
         written, then = self._seen
         self._seen = self.engine.written, now
         busy = self.engine.written - written > BURST * (now - then)
-        due = [size for size in self.engine.sizes() if is_due(size, self.small) or self._is_index_due(size)]
+        due = [
+            size
+            for size in self.engine.sizes()
+            if is_due(size, self.small) or is_index_due(size, self.engine.at(size.name).unindexed(), self.indexed_from)
+        ]
         self._due_since = {size.name: self._due_since.get(size.name, now) for size in due}
         for size in due:
             waits = busy and now - self._due_since[size.name] < PATIENCE_S
             if not waits and now >= self._not_before.get(size.name, now) and self._has_room(size):
                 await self._rewrite(size)
-
-    def _is_index_due(self, size: CollectionSize) -> bool:
-        return is_index_due(size, self.engine.at(size.name).unindexed(), self.indexed_from)
 
     def _index_format(self, size: CollectionSize) -> VectorFormat | None:
         """Return the format of the vectors of which the rewritten collection gets an index; None: it gets none."""

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
-from services.embed_worker.vectors import Vectors
+from services.embed_worker.vectors import VectorMetrics, Vectors
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.fetch import Fetcher, FetchLimits
@@ -97,7 +97,7 @@ class Bench:
         return handle
 
     def embed(self) -> Handler:
-        vectors = Vectors(self.index, self.embedder, CollectorRegistry())
+        vectors = Vectors(self.index, self.embedder, VectorMetrics(CollectorRegistry()))
         apply = Apply(index=self.index, vectors=vectors, bm25=Bm25(), publish=self.publish, statuses=self.statuses)
         embed = Embed(apply=apply, blobs=self.blobs, statuses=self.statuses, room=self.room)
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import sweep_points
-from services.embed_worker.vectors import Vectors
+from services.embed_worker.vectors import VectorMetrics, Vectors
 from services.ingest_worker.chunking import Chunking
 from shared.contracts import ERASED, LogPosition
 from shared.embedder.refusals import KEPT_S
@@ -385,7 +385,7 @@ def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
         statuses=statuses,
         room=MemoryBudget(),
     )
-    vectors = Vectors(index, embedder, CollectorRegistry())
+    vectors = Vectors(index, embedder, VectorMetrics(CollectorRegistry()))
     apply = Apply(index=index, vectors=vectors, bm25=bm25, publish=publish, statuses=statuses)
     embed = Embed(apply=apply, blobs=world.blobs, statuses=statuses, room=MemoryBudget())
 

@@ -27,7 +27,7 @@ from prometheus_client import CollectorRegistry
 from services.embed_worker import app as embed_app
 from services.embed_worker import apply as apply_module
 from services.embed_worker.sweep import sweep
-from services.embed_worker.vectors import Vectors
+from services.embed_worker.vectors import VectorMetrics, Vectors
 from services.ingest_worker import app as ingest_app
 from services.ingest_worker import chunking as chunking_module
 from services.ingest_worker import ingest as ingest_module
@@ -455,7 +455,7 @@ class World:
                     vectors=Vectors(
                         process.index,
                         self._embedder(through),
-                        CollectorRegistry(),
+                        VectorMetrics(CollectorRegistry()),
                         siblings=lambda: siblings if self.lost else (),
                         fills=lambda: self.filling is not None,
                     ),

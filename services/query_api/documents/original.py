@@ -15,7 +15,7 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get, post
-from services.query_api.ingest.document import IngestReply, now_ms, taken
+from services.query_api.ingest.document import IngestReply, taken
 from services.query_api.ingest.submissions import Submissions
 from shared.blobs import Blobs
 from shared.contracts import DocumentSubmitted, Given, TextReading
@@ -27,6 +27,7 @@ from shared.log.read import reading
 from shared.state.index import Index
 from shared.state.ledger import Entry
 from shared.submission import submission_of
+from shared.times import now_ms
 from shared.topics import DAY, SUBMITTED
 
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)

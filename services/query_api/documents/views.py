@@ -30,7 +30,7 @@ from services.query_api.http.lanes import METADATA
 from services.query_api.http.problems import Problem, invalid, not_found
 from services.query_api.http.request import ApiRequest, described, metadata_of, tags_of
 from services.query_api.http.routes import delete, get, patch
-from services.query_api.ingest.document import IngestReply, now_ms, taken, title_of
+from services.query_api.ingest.document import IngestReply, taken, title_of
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
 from services.query_api.search.results import public
@@ -43,7 +43,7 @@ from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Ledger
 from shared.store import Condition, Filter, Ids, Match, Payload
 from shared.submission import deletion
-from shared.times import iso
+from shared.times import iso, now_ms
 
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of the newest submission
 _OF_ENTRIES = frozenset({"source", "tags", "status"})  # fields that the ledger has

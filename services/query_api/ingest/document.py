@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
@@ -34,7 +33,7 @@ from shared.inputs.chunk_sizes import LARGEST, checked_sizes
 from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE, LONGEST_TITLE
 from shared.inputs.prepared_chunks import SkippedChunk
 from shared.inputs.urls import canonical
-from shared.times import iso
+from shared.times import iso, now_ms
 
 _REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404}  # by error code; other failures are a 422
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -417,8 +416,3 @@ def on_conflict_of(value: str | None) -> OnConflict | None:
 def content_name(content: bytes) -> str:
     """Return the path for a body without a name, made from its content, so that equal content is the same document."""
     return hashlib.sha256(content).hexdigest()
-
-
-def now_ms() -> int:
-    """Return the time of a submission, ms since 1970."""
-    return time.time_ns() // 1_000_000

@@ -37,7 +37,6 @@ from services.query_api.ingest.document import (
     hash_doubt,
     keep_of,
     metadata_with,
-    now_ms,
     on_conflict_of,
     replied,
     reply_of,
@@ -54,6 +53,7 @@ from shared.errors import PipelineError
 from shared.ids import composed
 from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
+from shared.times import now_ms
 
 MOST_FILES: Final = 100  # per request
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl", "password")

@@ -16,7 +16,6 @@ from services.query_api.ingest.document import (
     callback_of,
     keep_of,
     metadata_with,
-    now_ms,
     on_conflict_of,
     sizes_of,
     taken,
@@ -26,6 +25,7 @@ from services.query_api.ingest.document import (
 from services.query_api.ingest.submissions import Submissions
 from shared.contracts import Crawl, DocumentSubmitted
 from shared.inputs.names import LONGEST_SOURCE
+from shared.times import now_ms
 
 MOST_DEPTH = 10  # the worker's own limit is usually lower
 

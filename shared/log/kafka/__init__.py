@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
-from time import time_ns
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -34,6 +33,7 @@ from shared.log.kafka.consumer import Consumer
 from shared.log.kafka.producer import Producer
 from shared.log.kafka.topics import MAX_BYTES, ExistingTopic, configs, inspection, least_lag_ms, retention_ms
 from shared.settings import ConfigurationError
+from shared.times import now_ms
 from shared.topics import Topic, TopicInspection, moves_of
 
 _EVERY_S = 10.0
@@ -348,7 +348,7 @@ class KafkaLog:
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
         """Return for each partition the offset below which records may be gone. See `shared.log.Log`."""
         lag = least_lag_ms((await self._settings([topic]))[topic])
-        return await self.offsets_since(topic, time_ns() // 1_000_000 - lag)
+        return await self.offsets_since(topic, now_ms() - lag)
 
     async def _partitions(self, topic: str) -> list[TopicPartition]:
         for described in await self._ask(lambda admin: admin.describe_topics([topic])):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import GroupIdNotFound, for_code
@@ -40,8 +39,5 @@ def _members(reply: object) -> Iterator[GroupMember]:
         if error:
             raise for_code(error)
         for id_, client_id, host, _metadata, assignment, *_ in found:
-            yield GroupMember(id_, client_id, host, frozenset(_assigned(assignment)))
-
-
-def _assigned(assignment: bytes) -> list[TopicPartition]:
-    return ConsumerProtocolMemberAssignment.decode(assignment).partitions() if assignment else []
+            partitions = ConsumerProtocolMemberAssignment.decode(assignment).partitions() if assignment else ()
+            yield GroupMember(id_, client_id, host, frozenset(partitions))

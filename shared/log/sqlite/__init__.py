@@ -25,8 +25,9 @@ from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, f
 from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.hold import Hold
 from shared.log.sqlite.producer import Producer
-from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction, wall_clock_ms
+from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction
 from shared.settings import ConfigurationError
+from shared.times import now_ms
 from shared.topics import Topic, TopicDifference, TopicInspection, moves_of, partitions_differ
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class SqliteLog:
         upkeep_every_s: float = 3600.0,
         connect: Connect = connect,
         step: Step = lambda _: None,
-        now: Callable[[], int] = wall_clock_ms,
+        now: Callable[[], int] = now_ms,
         boot: Callable[[], float] = boot_clock,
     ) -> None:
         self._upkeep_every_s = upkeep_every_s

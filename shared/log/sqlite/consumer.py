@@ -20,7 +20,6 @@ from aiokafka.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka.structs import OffsetAndTimestamp
 
 from shared.log import LogUnavailable
 from shared.log.headers import with_position
@@ -379,17 +378,6 @@ class Consumer:
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the next offset of each; it never decreases."""
         return {tp: end for tp, (_, end) in (await self._bounds(*partitions)).items()}
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return for each partition the first record not older than the time (ms since 1970); None if all are older."""
-        return {tp: await self._first_since(tp, time) for tp, time in timestamps.items()}
-
-    async def _first_since(self, tp: TopicPartition, time: int) -> OffsetAndTimestamp | None:
-        id_ = await partition_id(self._storage, tp)
-        row = await self._storage.read(lambda connection: first_since(connection, id_, time))
-        return None if row is None else OffsetAndTimestamp(*row)
 
     async def _bounds(self, *tps: TopicPartition) -> dict[TopicPartition, tuple[int, int]]:
         ids = [await partition_id(self._storage, tp) for tp in tps]

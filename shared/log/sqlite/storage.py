@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import sqlite3
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,11 +32,6 @@ _GROUP_RECORDS, _GROUP_BYTES = 256, 8 << 20  # largest transaction: bounds memor
 _SPEC = ("name", "partitions", "cleanup", "retention_ms", "max_record_bytes", "compaction_lag_ms")
 _TOPICS = f"SELECT id, {', '.join(_SPEC)} FROM topic"  # noqa: S608 - our own names
 _POLL_S = 0.075  # interval of looking for other processes' writes
-
-
-def wall_clock_ms() -> int:
-    """Return ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class KnownTopic(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
 from services.embed_worker.points import chunk_points
 from services.embed_worker.sweep import sweep
-from services.embed_worker.vectors import Vectors
+from services.embed_worker.vectors import VectorMetrics, Vectors
 from shared.contracts import (
     DEFAULT_TENANT,
     BlobRef,
@@ -52,7 +52,7 @@ async def test_given_a_newer_head_when_a_version_is_replayed_then_its_erased_blo
         tombstones.append(key)
 
     statuses = Statuses(ledger, publish)
-    vectors = Vectors(index, MemoryEmbedder(), CollectorRegistry())
+    vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(CollectorRegistry()))
     apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
     place = LogPosition(partition=0, offset=0, time=1)
     document = DocumentVersion(
@@ -80,7 +80,7 @@ async def test_points_of_another_text_are_written_anew_and_those_beyond_the_last
 
     apply = Apply(
         index=index,
-        vectors=Vectors(index, Told(), CollectorRegistry()),
+        vectors=Vectors(index, Told(), VectorMetrics(CollectorRegistry())),
         bm25=Bm25(),
         publish=publish,
         statuses=Statuses(ledger, publish),
@@ -137,7 +137,7 @@ class Applying:
         self.publish = publish
         self.statuses = Statuses(ledger, publish)
         self.registry = CollectorRegistry()
-        vectors = Vectors(index, MemoryEmbedder(), self.registry)
+        vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(self.registry))
         self.apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=self.statuses)
 
     @property
@@ -255,7 +255,7 @@ async def test_a_version_that_failed_is_tried_again_only_by_a_redrive() -> None:
     async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
 
     statuses = Statuses(ledger, publish)
-    vectors = Vectors(index, MemoryEmbedder(), CollectorRegistry())
+    vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(CollectorRegistry()))
     apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
     embed = Embed(apply=apply, blobs=MemoryBlobs(), statuses=statuses, room=MemoryBudget())
     place = LogPosition(partition=0, offset=0, time=1)
@@ -284,7 +284,7 @@ async def test_an_entry_that_was_read_before_its_version_was_accepted_is_not_wha
             tombstones.append(key)
 
     statuses = Statuses(ledger, publish)
-    vectors = Vectors(index, MemoryEmbedder(), CollectorRegistry())
+    vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(CollectorRegistry()))
     apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
     entered = an_entry(NAME)  # by a door, in a ledger that is being rebuilt
     await ledger.update(NAME, lambda _: an_entry(NAME, accepted=3, place=PLACE, published=(1, 3)))

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.embed_worker.points import chunk_points
-from services.embed_worker.vectors import Vectors
+from services.embed_worker.vectors import VectorMetrics, Vectors
 from shared.contracts import Chunk
 from shared.embedder import Vector
 from shared.errors import Unavailable
@@ -33,7 +33,7 @@ async def index(tmp_path: Path) -> AsyncIterator[Index]:
 
 
 def vectors_on(index: Index, model: MemoryEmbedder) -> Vectors:
-    return Vectors(index, model, CollectorRegistry())
+    return Vectors(index, model, VectorMetrics(CollectorRegistry()))
 
 
 async def test_text_that_is_embedded_but_not_yet_written_is_not_embedded_again(index: Index) -> None:
@@ -135,7 +135,9 @@ async def test_a_generation_that_is_filled_asks_the_one_that_has_the_vectors_fir
     model = MemoryEmbedder()
 
     for fills in (True, False):
-        vectors = Vectors(new, model, CollectorRegistry(), siblings=lambda: [old], fills=partial(bool, fills))
+        vectors = Vectors(
+            new, model, VectorMetrics(CollectorRegistry()), siblings=lambda: [old], fills=partial(bool, fills)
+        )
         async with vectors.of("t", chunks_of("a")):
             pass
 

@@ -22,7 +22,7 @@ def test_sizes_are_added_up_by_tenant_and_source_largest_first() -> None:
 @pytest.mark.feature(244)
 def test_the_cost_is_that_of_the_tokens_at_the_price_of_a_million() -> None:
     registry = CollectorRegistry()
-    metrics = VectorMetrics.of(registry)
+    metrics = VectorMetrics(registry)
     metrics.embedded.inc(76)
     metrics.copied.inc(4)
     metrics.calls.inc(3)
