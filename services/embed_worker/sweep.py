@@ -65,9 +65,7 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish, rest: Rest
     Usually, the worker that switched versions or wrote the failure has removed them already.
     """
     removed = 0
-    after: str | None = None
-    while True:
-        entries, after = await ledger.scan(EVERYTHING, after=after, limit=PAGE)
+    async for entries in ledger.pages(EVERYTHING, limit=PAGE):
         several = {entry.document_id: entry for entry in entries if len(entry.published) > 1}
         for name, head in (await index.heads(list(several))).items():
             old = [version for version in several[name].published if version < head.version]
@@ -77,9 +75,8 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish, rest: Rest
         for entry in entries:
             if entry.surplus:
                 removed += await forget_surplus(index, ledger, publish, entry.document_id)
-        if after is None:
-            return removed
         await rest()
+    return removed
 
 
 async def shorten_deleted(ledger: Ledger, since: int = 0, now: int | None = None) -> int:
@@ -101,13 +98,10 @@ async def shorten_deleted(ledger: Ledger, since: int = 0, now: int | None = None
         after = None if seen is None else shortened(seen, now)
         return None if after == seen else after
 
-    after: str | None = None
-    while True:
-        entries, after = await ledger.scan(deleted, after=after, limit=PAGE)
+    async for entries in ledger.pages(deleted, limit=PAGE):
         for entry in entries:
             await ledger.update_seen(entry.document_id, entry, short)
-        if after is None:
-            return max(since, until)
+    return max(since, until)
 
 
 async def sweep_points(index: Index, publish: Publish, rest: Rest = _at_once) -> int:

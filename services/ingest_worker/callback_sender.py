@@ -194,12 +194,7 @@ class CallbackSender:
         """Check at once all callbacks whose submissions were under way when the last process ended."""
 
         async def waiting() -> None:
-            after: str | None = None
-            while True:
-                page, after = await self.callbacks.waiting(after)
-                self._hot |= {each.id: each.tenant for each in page}
-                if after is None:
-                    return
+            self._hot |= {each.id: each.tenant async for each in self.callbacks.waiting()}
 
         await self._again(waiting)
 

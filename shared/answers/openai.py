@@ -111,20 +111,17 @@ class OpenAiAnswers:
         finally:
             await server.close()
 
-    async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
-        """Yield the answer's events; closing the iterator closes the connection, and the server stops.
+    def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
+        """Return the answer's events; closing the iterator closes the connection, and the server stops.
 
         Raises:
             Unavailable: the server is away, refuses, fails, stalls, or stops before the answer's end.
             Rejected: the question is longer than the model's window.
         """
         optional = _optional(conversation)
-        events = answered(
+        return answered(
             conversation, self._history, lambda turns: self._events(turns, optional), self._templates, self._context
         )
-        async with aclosing(events):
-            async for event in events:
-                yield event
 
     async def _events(
         self, turns: list[Turn], optional: dict[str, Any]

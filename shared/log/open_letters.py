@@ -7,7 +7,8 @@ when they are shown. Each call first reads what was written since the last one.
 import asyncio
 import heapq
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 import msgspec
@@ -99,8 +100,7 @@ class OpenLetters:
 
     async def newest(self, wanted: LetterFilter, *, limit: int, below: int | None = None) -> LetterPage:
         """Return at most `limit` of the letters, newest first, with offsets below `below`; of an id, the newest."""
-        async with self._turn, reading(self._log, _TP) as reader:
-            await self._catch_up(reader)
+        async with self._caught_up() as reader:
             total, chosen = await asyncio.to_thread(self._newest, wanted, limit, below)
             return await self._read(reader, total, chosen, limit)
 
@@ -109,8 +109,7 @@ class OpenLetters:
 
         Of an id, there is one for each submission that failed.
         """
-        async with self._turn, reading(self._log, _TP) as reader:
-            await self._catch_up(reader)
+        async with self._caught_up() as reader:
             total, chosen = await asyncio.to_thread(self._oldest, wanted, limit, above, upto)
             return await self._read(reader, total, chosen, limit)
 
@@ -125,30 +124,29 @@ class OpenLetters:
 
     async def failed_in(self, *generations: str) -> int:
         """Return how many documents of all tenants failed in these generations' stages."""
-        async with self._turn, reading(self._log, _TP) as reader:
-            await self._catch_up(reader)
+        async with self._caught_up():
             newest = map(_newest_failure, self._lines.values())
             return len({line.id for line in newest if line.generation in generations})
 
     async def tenants(self) -> list[str]:
         """Return the tenants that have open letters."""
-        async with self._turn, reading(self._log, _TP) as reader:
-            await self._catch_up(reader)
+        async with self._caught_up():
             return sorted({line.tenant for lines in self._lines.values() for line in lines.values()})
 
-    async def _catch_up(self, reader: Reader) -> None:
-        _, end = await reader.bounds()
-        if end < self._position:  # the topic was created again
-            self._forget()
-        async for record in reader.between(self._position, end):
-            self._see(record)
-            self._position = record.offset + 1
-        self._position = end
-
-    def _forget(self) -> None:
-        self._lines.clear()
-        self._entries.clear()
-        self._position = 0
+    @asynccontextmanager
+    async def _caught_up(self) -> AsyncIterator[Reader]:
+        """Yield a reader to one caller at a time, once everything written before is known."""
+        async with self._turn, reading(self._log, _TP) as reader:
+            _, end = await reader.bounds()
+            if end < self._position:  # the topic was created again
+                self._lines.clear()
+                self._entries.clear()
+                self._position = 0
+            async for record in reader.between(self._position, end):
+                self._see(record)
+                self._position = record.offset + 1
+            self._position = end
+            yield reader
 
     def _see(self, record: Record) -> None:
         key = record.key or b""

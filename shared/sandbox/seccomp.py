@@ -11,6 +11,7 @@ import platform
 import socket
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -72,171 +73,22 @@ class CallSet(NamedTuple):
     conditions: dict[str, Sequence[Sequence[Only]]]  # a call is allowed if all of one of these hold
 
 
-def _table(text: str) -> dict[str, Numbers]:
-    rows = (row.split() for row in text.strip().splitlines())
-    return {name: Numbers(*(None if number == "-" else int(number) for number in numbers)) for name, *numbers in rows}
+def _set(wanted: str) -> dict[str, Numbers]:
+    """Return the calls of a set of `system_calls.txt`."""
+    lines = Path(__file__).with_name("system_calls.txt").read_text("ascii").splitlines()
+    rows = (line.split() for line in lines if not line.startswith("#"))
+    return {
+        name: Numbers(*(None if number == "-" else int(number) for number in numbers))
+        for name, *numbers, of in rows
+        if of == wanted
+    }
 
 
-# name, x86-64, aarch64
-_COMMON: Final = _table("""
-read 0 63
-write 1 64
-readv 19 65
-writev 20 66
-pread64 17 67
-pwrite64 18 68
-preadv 295 69
-pwritev 296 70
-close 3 57
-close_range 436 436
-lseek 8 62
-fstat 5 80
-newfstatat 262 79
-stat 4 -
-lstat 6 -
-statx 332 291
-access 21 -
-faccessat 269 48
-faccessat2 439 439
-readlink 89 -
-readlinkat 267 78
-getdents 78 -
-getdents64 217 61
-getcwd 79 17
-fcntl 72 25
-dup 32 23
-dup2 33 -
-dup3 292 24
-pipe 22 -
-pipe2 293 59
-poll 7 -
-ppoll 271 73
-select 23 -
-pselect6 270 72
-epoll_create 213 -
-epoll_create1 291 20
-epoll_ctl 233 21
-epoll_wait 232 -
-epoll_pwait 281 22
-eventfd2 290 19
-ioctl 16 29
-flock 73 32
-fadvise64 221 223
-statfs 137 43
-fstatfs 138 44
-mmap 9 222
-munmap 11 215
-mprotect 10 226
-mremap 25 216
-madvise 28 233
-brk 12 214
-msync 26 227
-mincore 27 232
-membarrier 324 283
-clone 56 220
-futex 202 98
-futex_waitv 449 449
-set_robust_list 273 99
-rseq 334 293
-set_tid_address 218 96
-arch_prctl 158 -
-exit 60 93
-exit_group 231 94
-sched_yield 24 124
-sched_getaffinity 204 123
-sched_getparam 143 121
-sched_getscheduler 145 120
-sched_get_priority_max 146 125
-sched_get_priority_min 147 126
-gettid 186 178
-getpid 39 172
-getppid 110 173
-getuid 102 174
-geteuid 107 175
-getgid 104 176
-getegid 108 177
-getresuid 118 148
-getresgid 120 150
-getpgrp 111 -
-getpgid 121 155
-getsid 124 156
-getgroups 115 158
-getrusage 98 165
-times 100 153
-sysinfo 99 179
-uname 63 160
-getcpu 309 168
-rt_sigaction 13 134
-rt_sigprocmask 14 135
-rt_sigreturn 15 139
-rt_sigpending 127 136
-rt_sigtimedwait 128 137
-rt_sigsuspend 130 133
-sigaltstack 131 132
-pause 34 -
-restart_syscall 219 128
-tgkill 234 131
-kill 62 129
-alarm 37 -
-setitimer 38 103
-getitimer 36 102
-nanosleep 35 101
-clock_nanosleep 230 115
-clock_gettime 228 113
-clock_getres 229 114
-gettimeofday 96 169
-time 201 -
-prlimit64 302 261
-getrandom 318 278
-prctl 157 167
-socketpair 53 199
-recvfrom 45 207
-sendto 44 206
-shutdown 48 210
-""")
-_OPENING: Final = _table("""
-open 2 -
-openat 257 56
-""")
-_SERVING_FILES: Final = _table("""
-socket 41 198
-bind 49 200
-listen 50 201
-accept 43 202
-accept4 288 242
-getsockname 51 204
-getpeername 52 205
-getsockopt 55 209
-setsockopt 54 208
-recvmsg 47 212
-sendmsg 46 211
-unlink 87 -
-unlinkat 263 35
-rename 82 -
-renameat 264 38
-renameat2 316 276
-mkdir 83 -
-mkdirat 258 34
-rmdir 84 -
-truncate 76 45
-ftruncate 77 46
-fallocate 285 47
-fsync 74 82
-fdatasync 75 83
-sync_file_range 277 84
-syncfs 306 267
-chmod 90 -
-fchmod 91 52
-fchmodat 268 53
-utimensat 280 88
-link 86 -
-linkat 265 37
-copy_file_range 326 285
-sendfile 40 71
-readahead 187 213
-umask 95 166
-getpriority 140 141
-""")
+_COMMON: Final = _set("common")  # what each of our processes calls
+_OPENING: Final = _set("opening")  # files
+_SERVING_FILES: Final = _set("serving")  # sockets, and changes of files
+# They fail as on an older kernel, so that libraries use the older call: the filter can't read flags behind a pointer.
+NOT_THERE: Final = _set("absent")
 
 _CLONE_THREAD: Final = 0x10000
 _WRITES: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
@@ -262,10 +114,6 @@ _READING: Final[dict[str, Sequence[Sequence[Only]]]] = {
     "openat": [[Only(2, (os.O_RDONLY,), mask=_WRITES)]],
 }
 
-NOT_THERE: Final = _table("""
-clone3 435 435
-openat2 437 437
-""")  # fail as on an older kernel, so that libraries use the older call: the filter can't read flags behind a pointer
 PARSER: Final = CallSet(_COMMON | _OPENING, _CONDITIONS | _READING)
 STORE: Final = CallSet(
     _COMMON | _OPENING | _SERVING_FILES, _CONDITIONS | {"socket": [[Only(0, (socket.AF_UNIX,)), _STREAM]]}

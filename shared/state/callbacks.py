@@ -8,7 +8,7 @@ import base64
 import hashlib
 import hmac
 import itertools
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, Literal
 from uuid import UUID, uuid4, uuid5
 
@@ -118,10 +118,11 @@ class Callbacks:
         where = Filter(must=(Range("next", lte=self._clock()),), must_not=others)
         return [_read(point) for point in await self._store.ordered(COLLECTION, where, by="next", limit=limit)]
 
-    async def waiting(self, after: str | None = None) -> tuple[list[Callback], str | None]:
-        """Return a page of the callbacks whose submission was under way, and the cursor of the next page."""
-        page = await self._store.scroll(COLLECTION, Filter(must=(Match("state", ("waiting",)),)), after=after)
-        return [_read(point) for point in page.points], page.after
+    async def waiting(self) -> AsyncGenerator[Callback]:
+        """Yield the callbacks whose submission was under way."""
+        async for page in pages(self._store, COLLECTION, Filter(must=(Match("state", ("waiting",)),))):
+            for point in page:
+                yield _read(point)
 
     async def change(self, seen: Callback, **changes: Any) -> Callback | None:
         """Write and return the changed callback; None if another worker changed or deleted it since it was `seen`."""

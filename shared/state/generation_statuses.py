@@ -106,9 +106,8 @@ class GenerationStatuses(Statuses):
         Call it once the generation serves: until then it has left them to the one that served. That one ends them only
         while it has stages, and a roll-back is for one whose stages are stuck.
         """
-        ended, after = 0, None
-        while True:
-            entries, after = await self._ledger.scan(_OPEN, after=after, limit=_PAGE)
+        ended = 0
+        async for entries in self._ledger.pages(_OPEN, limit=_PAGE):
             waiting = {entry.document_id: entry for entry in entries if _is_open(entry)}
             for name, head in (await index.fences([*waiting])).items():
                 document = _accepted(waiting[name], head)
@@ -120,8 +119,7 @@ class GenerationStatuses(Statuses):
                 else:
                     continue
                 ended += 1
-            if after is None:
-                return ended
+        return ended
 
     async def forget_surplus(self, document: DocumentVersion, index: Index) -> None:
         """Remove the document's surplus of failed versions from the truth, if this generation serves."""

@@ -7,7 +7,7 @@ transition to the new entry, so transitions must be safe to repeat.
 
 import asyncio
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from secrets import token_urlsafe
 
 import msgspec
@@ -471,6 +471,15 @@ class Ledger:
         page = await self._store.scroll(COLLECTION, where, limit=limit, after=after)
         await self._gate.ledger()
         return [_entry(point.payload) for point in page.points], page.after
+
+    async def pages(self, where: Filter, *, limit: int) -> AsyncGenerator[list[Entry]]:
+        """Yield the matching entries in id order, page by page."""
+        after: str | None = None
+        while True:
+            entries, after = await self.scan(where, after=after, limit=limit)
+            yield entries
+            if after is None:
+                return
 
     async def page(
         self,

@@ -132,7 +132,7 @@ class Consumer:
         for name in {*self._topics, *(tp.topic for tp in self._assigned_by_hand)}:
             await self._storage.topic(name)
         self._started = True
-        self._storage.watch(self._wake.set)
+        self._storage.watchers.add(self._wake.set)
         self.assign(self._assigned_by_hand)
         if self._topics and self._group_id is not None:
             self._turn = groups.GroupTurn(self._storage.path, self._group_id)
@@ -152,7 +152,7 @@ class Consumer:
         if self._closed:
             return
         self._closed = True
-        self._storage.unwatch(self._wake.set)
+        self._storage.watchers.discard(self._wake.set)
         self._wake.set()
         if self._waiting is not None:
             self._waiting.cancel()

@@ -200,7 +200,7 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-class WriteTurn:
+class WriteTurn(FileLock):
     """One writer at a time among all processes, checkpoints included.
 
     SQLite before 3.51.3 may damage a WAL file when two connections write and checkpoint at the same
@@ -208,8 +208,8 @@ class WriteTurn:
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__(path.with_name(path.name + ".lock"))
         self._path = path
-        self._lock = FileLock(path.with_name(path.name + ".lock"))
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -219,14 +219,11 @@ class WriteTurn:
             LogUnavailable: another process has held it for 5 s.
         """
         deadline = time.monotonic() + _BUSY_S
-        while not self._lock.try_lock():
+        while not self.try_lock():
             if time.monotonic() > deadline:
                 raise LogUnavailable(f"another process has been writing {self._path.name} for {_BUSY_S:g} s", "busy")
             time.sleep(0.0005)  # polled, because the kernel doesn't signal it; a turn takes less than a millisecond
         try:
             yield
         finally:
-            self._lock.unlock()
-
-    def close(self) -> None:
-        self._lock.close()
+            self.unlock()

@@ -7,8 +7,8 @@ be taken for dead. Who wants several workers for one stage needs Kafka.
 import asyncio
 import fcntl
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,7 +27,7 @@ class Member(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]  # of which it reads all partitions
 
 
-class GroupTurn:
+class GroupTurn(FileLock):
     """A consumer's place in its group."""
 
     def __init__(self, log: Path, group: str) -> None:
@@ -36,19 +36,16 @@ class GroupTurn:
         Raises:
             LogUnavailable: the group's file can't be opened now.
         """
-        self._lock = _opened(log, group)
+        with _failures_named(log, group):
+            super().__init__(_path(log, group))
 
     def take(self, member: Member) -> bool:
         """Return whether the member reads from now on; False: another one does."""
-        taken = self._lock.try_lock()
+        taken = self.try_lock()
         if taken:
             with suppress(OSError):  # a full disk: only who asks for the group's members reads the file
-                self._lock.write(msgspec.json.encode(member))
+                self.write(msgspec.json.encode(member))
         return taken
-
-    def close(self) -> None:
-        """Let another one read."""
-        self._lock.close()
 
 
 def reader(log: Path, group: str) -> Member | None:
@@ -63,12 +60,12 @@ def reader(log: Path, group: str) -> Member | None:
     try:
         at_rest(log, group).close()
     except CommitFailedError:
+        with _failures_named(log, group):
+            content = path.read_bytes()
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Member)
+            return msgspec.json.decode(content, type=Member)
         except msgspec.DecodeError:  # it has only just begun, or the disk is full
             return Member("unknown", ())
-        except OSError as error:
-            raise _unavailable(log, group, error) from error
     return None
 
 
@@ -78,7 +75,8 @@ def at_rest(log: Path, group: str) -> FileLock:
     Raises:
         CommitFailedError: one of them reads now. LogUnavailable: the group's file can't be opened now.
     """
-    lock = _opened(log, group)
+    with _failures_named(log, group):
+        lock = FileLock(_path(log, group))
     if not lock.try_lock(fcntl.LOCK_SH):
         lock.close()
         raise CommitFailedError(f"group {group} has 1 members")
@@ -102,17 +100,16 @@ def _path(log: Path, group: str) -> Path:
     return log.with_name(f"{log.name}.groups") / quote(group, safe="")
 
 
-def _opened(log: Path, group: str) -> FileLock:
-    path = _path(log, group)
+@contextmanager
+def _failures_named(log: Path, group: str) -> Iterator[None]:
+    """Turn errors of the group's file into LogUnavailable; its folder is made before."""
     try:
-        path.parent.mkdir(exist_ok=True)
-        return FileLock(path)
+        _path(log, group).parent.mkdir(exist_ok=True)
+        yield
     except OSError as error:
-        raise _unavailable(log, group, error) from error
-
-
-def _unavailable(log: Path, group: str, error: OSError) -> LogUnavailable:
-    return LogUnavailable(f"the log {log.name} can't lock the group {group}: {error.strerror}", "log_unavailable")
+        raise LogUnavailable(
+            f"the log {log.name} can't lock the group {group}: {error.strerror}", "log_unavailable"
+        ) from error
 
 
 def begin(transaction: Transaction, group: str, partitions: Sequence[int], *, at_end: bool) -> dict[int, int]:

@@ -105,7 +105,7 @@ class Storage:
         self.connect = connect
         self._queue: deque[_Queued] = deque()
         self._queued = asyncio.Event()
-        self._watchers: set[Callable[[], None]] = set()
+        self.watchers: set[Callable[[], None]] = set()  # called on the event loop after every write, by any process
         self._writer: sqlite3.Connection | None = None
         self._seen = -1
         self._closing = False
@@ -328,24 +328,11 @@ class Storage:
 
     # Notification
 
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake` on the event loop after every write, by any process, until `unwatch`."""
-        self._watchers.add(wake)
-
-    def unwatch(self, wake: Callable[[], None]) -> None:
-        """Stop calling `wake`."""
-        self._watchers.discard(wake)
-
-    def announce(self) -> None:
-        """Call every watcher."""
-        for wake in tuple(self._watchers):
-            wake()
-
     def _saw_ends(self, ends: dict[int, int]) -> None:
         for partition, end in ends.items():
             self.ends[partition] = max(end, self.ends.get(partition, 0))
-        if ends:
-            self.announce()
+        for wake in tuple(self.watchers) if ends else ():
+            wake()
 
     async def refresh(self) -> None:
         """Look for other processes' writes, and call the watchers."""
@@ -372,7 +359,7 @@ class Storage:
         reachable = True
         while True:
             await asyncio.sleep(_POLL_S)
-            if not self._watchers:
+            if not self.watchers:
                 continue
             try:
                 await self.refresh()
