@@ -16,7 +16,8 @@ from shared.log import Log
 from shared.log.sqlite import SqliteLog
 from shared.settings import Settings
 from shared.state.ledger import Ledger
-from shared.store import CollectionSize, LocalStore, Store
+from shared.store import CollectionSize, Store
+from shared.store.edge import EdgeStore
 
 
 class OptimizedPart(Message, frozen=True, kw_only=True):
@@ -73,7 +74,7 @@ async def _log(log: Log, *, dry_run: bool) -> OptimizedPart:
 
 
 async def _store(store: Store, watch: CommandProgress, *, dry_run: bool) -> OptimizedPart:
-    if not isinstance(store, LocalStore):
+    if not isinstance(store, EdgeStore):
         return OptimizedPart(part="store", note="the Qdrant server optimizes by itself")
     await store.flush()
     sizes = await store.sizes()

@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from shared.errors import Unavailable
 from shared.log import Log
 from shared.log.sqlite import SqliteLog
-from shared.store import LocalStore, Store
+from shared.store import Store
+from shared.store.edge import EdgeStore
 
 log_ = structlog.get_logger(__name__)
 
@@ -34,7 +35,7 @@ class Growth:
 
     async def look(self) -> None:
         """Measure the store, and once an hour the log. Raises Unavailable."""
-        if isinstance(self._store, LocalStore):
+        if isinstance(self._store, EdgeStore):
             for size in await self._store.sizes():
                 self._live.labels(size.name).set(size.live)
                 self._dead.labels(size.name).set(size.dead)

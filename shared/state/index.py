@@ -24,7 +24,6 @@ from shared.store import (
     Ids,
     IndexKind,
     Leg,
-    LocalStore,
     Match,
     Payload,
     Point,
@@ -35,6 +34,7 @@ from shared.store import (
     Store,
     StoreHit,
 )
+from shared.store.edge import EdgeStore
 
 GENERATIONS = "generations"
 HEAD_INDEXES: dict[str, IndexKind] = {
@@ -582,11 +582,11 @@ class Index:
     @property
     def rewritable(self) -> bool:
         """Return whether `rewrite` can do anything."""
-        return isinstance(self._store, LocalStore)
+        return isinstance(self._store, EdgeStore)
 
     async def rewrite(self) -> bool:
         """Rewrite the store's files without deleted data; return False if the store can't (a server does so itself)."""
-        if not isinstance(self._store, LocalStore):
+        if not isinstance(self._store, EdgeStore):
             return False
         for name in await self._store.collections():
             await self._store.rewrite(name)

@@ -5,7 +5,7 @@ defined in `shared.state.index` and `shared.state.ledger`.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -276,22 +276,6 @@ class CollectionSize(msgspec.Struct, frozen=True):
     live: int  # points
     dead: int  # deleted points that still take space on the disk
     disk_bytes: int
-
-
-@runtime_checkable
-class LocalStore(Protocol):
-    """A store in files of ours."""
-
-    async def sizes(self) -> list[CollectionSize]:
-        """Return the size of each collection, in the order of their names. Raises Unavailable."""
-        ...
-
-    async def rewrite(self, name: str) -> None:
-        """Return when the files hold the collection's current points and nothing of deleted ones.
-
-        Reads and writes go on meanwhile. Raises Unavailable; then the old files stay, and it can be called again.
-        """
-        ...
 
 
 async def pages(store: Store, name: str, where: Filter = EVERYTHING, **how: Any) -> AsyncGenerator[Sequence[Point]]:

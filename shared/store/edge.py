@@ -221,14 +221,17 @@ class EdgeStore:
         return found.hits()
 
     async def rewrite(self, name: str) -> None:
-        """Return when the collection's files are rewritten. See `shared.store.LocalStore`."""
+        """Return when the files hold the collection's current points and nothing of deleted ones.
+
+        Reads and writes go on meanwhile. Raises Unavailable; then the old files stay, and it can be called again.
+        """
         async with self._rewriting:  # two rewrites would abandon each other's copy
             after = await self._ask(wire.Rewrite(check_name(name), None, _REWRITE_SLICE), _after)
             while after is not None:
                 after = await self._ask(wire.Rewrite(name, after, _REWRITE_SLICE), _after)
 
     async def sizes(self) -> list[CollectionSize]:
-        """Return the size of each collection. See `shared.store.LocalStore`."""
+        """Return the size of each collection, in the order of their names. Raises Unavailable."""
         return await self._ask(wire.Sizes(), _sizes)
 
     async def flush(self) -> None:

@@ -114,7 +114,7 @@ WRITES: dict[str, dict[str, Name]] = {
         "delete": _on("delete"),
         "flush": _just("flush"),
     },
-    "LocalStore": {"rewrite": _just("rewrite collection")},
+    "EdgeStore": {"rewrite": _just("rewrite collection")},
     "Blobs": {
         "put": _just("put blob"),
         "delete": _just("delete blob"),
@@ -154,7 +154,7 @@ def guard_store(store: Store, trap: Trap) -> Store:
             trap.note("kept", {text_hash(point.payload["text"]) for point in points})
 
     _replace(store, "upsert", upsert_and_note)
-    for port in ("Store", "LocalStore"):
+    for port in ("Store", "EdgeStore"):
         _guard(store, port, trap)
     return store
 

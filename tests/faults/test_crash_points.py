@@ -29,6 +29,8 @@ from shared.log.sqlite import SqliteLog
 from shared.log.sqlite.consumer import Consumer
 from shared.log.sqlite.producer import Producer
 from shared.settings import Settings
+from shared.store import Store
+from shared.store.edge import EdgeStore
 from shared.topics import SUBMITTED
 from tests.e2e.load import new_seed
 from tests.e2e.oracle import differences
@@ -58,7 +60,7 @@ READS = {
     "Consumer": {
         "subscribe", "assign", "start", "stop", "getmany", "assignment", "pause",
         "resume", "paused", "position", "seek", "committed", "committed_metadata",
-        "beginning_offsets", "end_offsets", "offsets_for_times",
+        "beginning_offsets", "end_offsets",
     },
     "Store": {"start", "close", "collections", "retrieve", "scroll", "ordered", "count", "facet", "search"},
     # Those of any log, and what writes only the files of this one, where tests/unit/shared/log/sqlite and
@@ -67,7 +69,7 @@ READS = {
         "ahead_ms", "age_ms", "compact", "retain", "keep_up", "reclaimable", "disk_bytes", "topic_bytes", "deleting",
         "copying", "commits", "copy_to",
     },
-    "LocalStore": {"sizes"},
+    "EdgeStore": {name for name, _ in inspect.getmembers(Store, inspect.isfunction) if name[0] != "_"} | {"sizes"},
     "Blobs": {"get", "stored"},
 }  # fmt: skip
 # Protocols that write nothing, or only through one of the ports above.
@@ -104,7 +106,7 @@ def _methods(port: type) -> set[str]:
 
 @STORY
 def test_every_method_of_every_port_either_is_a_crash_point_or_writes_nothing() -> None:
-    ports = _protocols() | {"Producer": Producer, "Consumer": Consumer, "SqliteLog": SqliteLog}
+    ports = _protocols() | {"Producer": Producer, "Consumer": Consumer, "SqliteLog": SqliteLog, "EdgeStore": EdgeStore}
 
     assert ports.keys() == WRITES.keys() | HARMLESS
     for port, writes in WRITES.items():

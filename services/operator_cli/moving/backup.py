@@ -30,7 +30,8 @@ from shared.log.sqlite import SqliteLog
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.store import LocalStore, Store, pages, wire
+from shared.store import Store, pages, wire
+from shared.store.edge import EdgeStore
 from shared.version import VERSION
 
 PARTIAL: Final = ".partial"  # suffix of an unfinished backup
@@ -125,7 +126,7 @@ def _check_new(target: Path) -> None:
 
 async def _planned(settings: Settings, log: Log, store: Store, target: Path, *, dry_run: bool) -> BackedUp:
     assert isinstance(log, SqliteLog)
-    assert isinstance(store, LocalStore)
+    assert isinstance(store, EdgeStore)
     sizes = await store.sizes()
     blobs = [blob async for some in open_blobs(settings.blobs, settings.data).stored() for blob in some]
     return BackedUp(

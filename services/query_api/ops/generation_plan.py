@@ -16,8 +16,9 @@ from shared.runtime.generation_stages import same_vectors
 from shared.settings import Settings
 from shared.state.generations import CODE, AsOf, Registered, Registry
 from shared.state.index import Generation
-from shared.store import LocalStore, Store
+from shared.store import Store
 from shared.store.bm25 import current_bm25
+from shared.store.edge import EdgeStore
 from shared.topics import chunks_topic
 
 COPIED_A_SECOND: Final = 500.0  # chunks copied per second, measured on two cores
@@ -197,7 +198,7 @@ def _characters(generation: Generation) -> int:
 
 async def index_bytes(store: Store, generation: Generation) -> int:
     """Return the bytes of the generation's collections; 0: the store can't measure them."""
-    if not isinstance(store, LocalStore):
+    if not isinstance(store, EdgeStore):
         return 0
     names = (generation.chunks, generation.heads)
     return sum(size.disk_bytes for size in await store.sizes() if size.name in names)
