@@ -13,13 +13,12 @@ import structlog
 
 from services.ingest_worker import accept, crawl
 from services.ingest_worker.accept import Conflict, IndexedVersion, Joined, Published, Submission, Superseded, Unchanged
-from services.ingest_worker.content import Content, ContentReader
+from services.ingest_worker.content import Content, ContentReader, alike, body_as_sent
 from services.ingest_worker.crawler import Crawler
 from services.ingest_worker.decisions import Decisions, patchable, submission_at, with_kept_fields
 from services.ingest_worker.extract import READERS, Extraction
 from services.ingest_worker.fetch import Busy, Fetch
 from services.ingest_worker.parsers import ParserPool
-from services.ingest_worker.sent_body import alike, body_as_sent
 from services.ingest_worker.version_publisher import VersionPublisher
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value

@@ -17,7 +17,7 @@ from services.operator_cli.verify import command
 from services.operator_cli.verify.command import VerifyOutcome, opened
 from shared.errors import Unavailable
 from shared.log.sqlite import SqliteLog
-from shared.log.sqlite.hold import HELD
+from shared.log.sqlite.copying import HELD
 from shared.settings import ConfigurationError, Settings
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraphs

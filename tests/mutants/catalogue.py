@@ -464,17 +464,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a backup with the offsets as they are at its end",
-        "shared/log/sqlite/snapshot.py",
+        "shared/log/sqlite/copying.py",
         'copied.execute("DELETE FROM committed")',
         "commits = []",
-        "tests/unit/shared/log/sqlite/test_snapshot.py",
+        "tests/unit/shared/log/sqlite/test_copying.py",
     ),
     _mutant(
         "a backup holds nobody up",
-        "shared/log/sqlite/hold.py",
+        "shared/log/sqlite/copying.py",
         "if not lock.try_lock(fcntl.LOCK_SH):",
         "if False:",
-        "tests/unit/shared/log/sqlite/test_hold.py",
+        "tests/unit/shared/log/sqlite/test_copying.py",
     ),
     _mutant(
         "a moved index is compared only by its ids",

@@ -48,7 +48,6 @@ TESTED_BY: Final = {
     "services/ingest_worker/text_blocks.py": "tests/unit/services/ingest_worker/test_chunk.py",
     "services/ingest_worker/chunk/pack.py": "tests/property/test_chunk.py",
     "services/ingest_worker/forwarder.py": "tests/integration/test_tenant_topics.py",
-    "services/ingest_worker/sent_body.py": "tests/integration/test_same_at_every_door.py",
     "services/ingest_worker/content.py": "tests/integration/test_pages.py",
     "services/ingest_worker/extract/clean.py": "tests/property/test_ready_chunks.py",
     "services/ingest_worker/extract/drawings.py": f"{_EXTRACT}formats/test_docx.py",

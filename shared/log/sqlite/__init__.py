@@ -20,10 +20,10 @@ from faststream.kafka import KafkaBroker
 from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replacement
 from shared.log.faststream_driver import Driver, DriverBroker
-from shared.log.sqlite import compaction, erasing, groups, snapshot, upkeep
+from shared.log.sqlite import compaction, copying, erasing, groups, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
+from shared.log.sqlite.copying import Hold
 from shared.log.sqlite.file import Connect, boot_clock, connect
-from shared.log.sqlite.hold import Hold
 from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction
 from shared.settings import ConfigurationError
@@ -236,11 +236,11 @@ class SqliteLog:
 
     async def commits(self) -> Commits:
         """Return the committed offsets of all groups."""
-        return await self._storage.read(snapshot.read_commits)
+        return await self._storage.read(copying.read_commits)
 
     async def copy_to(self, path: Path, commits: Commits) -> None:
         """Write the log as of one moment into a new file, with these committed offsets instead of its own."""
-        await asyncio.to_thread(snapshot.copy, self._storage.path, self._storage.connect, path, commits)
+        await asyncio.to_thread(copying.copy, self._storage.path, self._storage.connect, path, commits)
 
     async def overwrite(self, instead: Callable[[Record], Replacement | None]) -> int:
         """Return how many records were overwritten, headers included: those for which `instead` returned a replacement.

@@ -10,8 +10,8 @@ from pathlib import Path
 from shared.errors import Unavailable
 from shared.log.sqlite import compaction
 from shared.log.sqlite.age import end_at, forget_milestones, last_age
+from shared.log.sqlite.copying import HELD
 from shared.log.sqlite.file import scanning
-from shared.log.sqlite.hold import HELD
 from shared.log.sqlite.storage import KnownTopic, Storage, Transaction
 
 log = logging.getLogger(__name__)

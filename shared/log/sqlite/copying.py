@@ -1,19 +1,22 @@
-"""The hold: while a log is copied, nothing that the copy may still need is deleted. docs/adr/0012-backups-and-moves.md
+"""Copies the log while it is used: one moment of it, in a file of its own. docs/adr/0012-backups-and-moves.md
 
-It is a lock on a file beside the log, so it binds every process of the machine, and it ends with the process that took
-it, even if that is killed.
+The hold keeps what the copy may still need from being deleted. It is a lock on a file beside the log, so it binds every
+process of the machine, and it ends with the process that took it, even if that is killed.
 """
 
 import asyncio
 import fcntl
+import os
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from shared.errors import Unavailable
-from shared.log.sqlite.file import FileLock
+from shared.log import Commits
+from shared.log.sqlite.file import Connect, FileLock, failures_named
 
 HELD: Final = "held_for_copy"  # code of what is refused meanwhile
 _POLL_S: Final = 0.1
@@ -61,3 +64,29 @@ class Hold:
             yield
         finally:
             lock.close()
+
+
+def read_commits(connection: sqlite3.Connection) -> Commits:
+    """Return the committed offsets of all groups."""
+    return connection.execute("SELECT consumer_group, partition, offset, metadata FROM committed").fetchall()
+
+
+def copy(source: Path, connect: Connect, target: Path, commits: Commits) -> None:
+    """Write the log as of one moment to `target`, which must not exist, with these committed offsets.
+
+    Raises:
+        LogUnavailable: the log can't be read, or the disk is full.
+    """
+    with failures_named(source):
+        # Not `open_reader`: SQLite refuses this statement on a connection that may only read.
+        with closing(connect(source)) as connection:
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute("VACUUM INTO ?", (str(target),))
+        target.chmod(0o600)
+        with closing(connect(target)) as copied:
+            copied.execute("BEGIN IMMEDIATE")
+            copied.execute("DELETE FROM committed")
+            copied.executemany("INSERT INTO committed VALUES (?, ?, ?, ?)", commits)
+            copied.execute("COMMIT")
+    with target.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,5 +1,6 @@
-"""A copy of a log is a log: its records are those of one moment, its commits those that are given."""
+"""A copy of a log is a log of one moment, with the commits that are given; nothing is deleted while it is made."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -11,6 +12,7 @@ from aiokafka import TopicPartition
 from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
+from shared.log.sqlite.copying import HELD, Hold
 from shared.topics import Topic
 
 EVENTS = Topic(name="events", partitions=1)
@@ -84,3 +86,36 @@ async def test_nobody_of_the_source_keeps_partitions_of_the_copy(log: SqliteLog,
 async def test_a_copy_that_finds_no_room_says_so(log: SqliteLog, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"log\.sqlite"):
         await log.copy_to(tmp_path / "no folder" / "copy.sqlite", [])
+
+
+async def test_deletions_share_the_log_and_a_copy_has_it_alone(tmp_path: Path) -> None:
+    one, other = Hold(tmp_path / "log"), Hold(tmp_path / "log")
+
+    with one.deleting(), other.deleting():
+        with pytest.raises(Unavailable, match="upkeep") as refused:
+            async with one.copying(0):
+                pass
+        assert refused.value.code == HELD
+    async with one.copying(0):
+        with pytest.raises(Unavailable, match="backup") as refused, other.deleting():
+            pass
+        assert refused.value.code == HELD
+        with pytest.raises(Unavailable, match="another backup"):
+            async with other.copying(0):
+                pass
+    with other.deleting():
+        pass
+
+
+async def test_a_copy_waits_for_a_deletion_to_end(tmp_path: Path) -> None:
+    hold = Hold(tmp_path / "log")
+
+    async def copy() -> None:
+        async with hold.copying(30):
+            pass
+
+    with hold.deleting():
+        copying = asyncio.create_task(copy())
+        await asyncio.sleep(0)
+        assert not copying.done()
+    await copying
