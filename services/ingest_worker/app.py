@@ -16,7 +16,7 @@ from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.crawl import Bounds
 from services.ingest_worker.extract import READERS
-from services.ingest_worker.fetch import Fetch, fetcher_of
+from services.ingest_worker.fetch import Fetcher, fetcher_of
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.forwarder import STAGE as FORWARD
 from services.ingest_worker.forwarder import Forwarder
@@ -55,7 +55,7 @@ class IngestParts:
     blobs: Blobs
     parsers: ParserPool
     tokens: TokenCounter
-    fetch: Fetch
+    fetch: Fetcher
     bounds: Bounds = field(default_factory=Bounds)  # of crawls
     callbacks: Callbacks | None = None  # None: a worker that makes no callbacks
     moves: int = 0  # of the log

@@ -15,7 +15,7 @@ import msgspec
 from services.ingest_worker.accept import Submission
 from services.ingest_worker.extract import Extraction, detect
 from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.fetch import Fetch, FetchedPage, sitemap
+from services.ingest_worker.fetch import FetchedPage, Fetcher, sitemap
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
 from shared.claim_check import json_of, messages_of
@@ -51,7 +51,7 @@ class ContentReader:
     """Reads the content of submissions."""
 
     blobs: Blobs
-    fetch: Fetch
+    fetch: Fetcher
     parsers: ParserPool
 
     @asynccontextmanager

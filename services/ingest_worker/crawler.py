@@ -9,7 +9,7 @@ import structlog
 from services.ingest_worker import crawl
 from services.ingest_worker.content import Content, ContentReader
 from services.ingest_worker.extract import Extraction
-from services.ingest_worker.fetch import Fetch, FetchedPage, robots
+from services.ingest_worker.fetch import FetchedPage, Fetcher, robots
 from shared.contracts import DocumentSubmitted, LogPosition, encode
 from shared.errors import Rejected
 from shared.ids import document_id
@@ -29,7 +29,7 @@ class Crawler:
 
     ledger: Ledger
     reader: ContentReader
-    fetch: Fetch
+    fetch: Fetcher
     publish: Publish
     bounds: crawl.Bounds
 

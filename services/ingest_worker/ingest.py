@@ -17,7 +17,7 @@ from services.ingest_worker.content import Content, ContentReader, alike, body_a
 from services.ingest_worker.crawler import Crawler
 from services.ingest_worker.decisions import Decisions, patchable, submission_at, with_kept_fields
 from services.ingest_worker.extract import READERS, Extraction
-from services.ingest_worker.fetch import Busy, Fetch
+from services.ingest_worker.fetch import Busy, Fetcher
 from services.ingest_worker.parsers import ParserPool
 from services.ingest_worker.version_publisher import VersionPublisher
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
@@ -64,7 +64,7 @@ class Ingest:
     statuses: Statuses
     partition_of: Callable[[bytes], Awaitable[int]]
     room: MemoryBudget
-    fetch: Fetch
+    fetch: Fetcher
     bounds: crawl.Bounds = crawl.Bounds()  # noqa: RUF009 - frozen
     callbacks: Callbacks | None = None
     moves: int = 0

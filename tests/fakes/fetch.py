@@ -1,18 +1,18 @@
-"""The fake of `services.ingest_worker.fetch.Fetch`."""
+"""The fake of `services.ingest_worker.fetch.Fetcher`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from services.ingest_worker.fetch import Busy, FetchedPage
+from services.ingest_worker.fetch import Busy, FetchedPage, Fetcher
 from shared.contracts import Validators
 
 
-class MemoryFetch:
+class MemoryFetch(Fetcher):
     """Gives the same page for every address; without a page, every host is busy."""
 
-    def __init__(self, page: FetchedPage | None = None, listed: tuple[str, ...] = ()) -> None:
+    def __init__(self, page: FetchedPage | None = None, listed: tuple[str, ...] = ()) -> None:  # no connections to make
         self.page_given = page
-        self._listed = listed
+        self._addresses = listed
 
     @asynccontextmanager
     async def page(
@@ -23,4 +23,4 @@ class MemoryFetch:
         yield self.page_given
 
     async def listed(self, page: FetchedPage, most: int, *, tenant: str) -> list[str]:
-        return list(self._listed[:most])
+        return list(self._addresses[:most])

@@ -74,7 +74,7 @@ READS = {
 }  # fmt: skip
 # Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
-    "Announce", "Answers", "Embedder", "EmbeddingServer", "Fetch", "Framing",
+    "Announce", "Answers", "Embedder", "EmbeddingServer", "Framing",
     "Publish", "ReadFile", "Reranker",
     "Scored", "Scorer", "TokenCounter",
 }  # fmt: skip

@@ -6,9 +6,9 @@ import itertools
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from email.utils import parsedate_to_datetime
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import httpx
 import msgspec
@@ -68,29 +68,6 @@ class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
     turn_s: float = 2.0  # longest wait for a host's turn: the caller occupies a place that others could use
     robots: bool = True
     contact: str = ""  # in the User-Agent
-
-
-class Fetch(Protocol):
-    """Gets pages."""
-
-    def page(
-        self, url: str, known: Validators | None = None, *, tenant: str
-    ) -> AbstractAsyncContextManager[FetchedPage | None]:
-        """Yield the page, or None when it is unchanged since `known`. Its memory is counted until the block ends.
-
-        Raises:
-            Rejected: code `url`, `address_refused`, `robots`, `redirects`, `too_large`, `encoding`, `http_404` or
-                another status, or `fetch_failed`, which may be temporary.
-            Busy: the host's turn, or the tenant's, doesn't come soon enough.
-        """
-        ...
-
-    async def listed(self, page: FetchedPage, most: int, *, tenant: str) -> list[str]:
-        """Return at most `most` page addresses from the site's sitemaps, or from `page` where it is a sitemap itself.
-
-        Raises what `page` raises; a sitemap that can't be fetched counts as empty.
-        """
-        ...
 
 
 class _Asking(NamedTuple):
@@ -182,14 +159,23 @@ class Fetcher:
     async def page(
         self, url: str, known: Validators | None = None, *, tenant: str
     ) -> AsyncIterator[FetchedPage | None]:
-        """Yield the page; see `Fetch.page`."""
+        """Yield the page, or None when it is unchanged since `known`. Its memory is counted until the block ends.
+
+        Raises:
+            Rejected: code `url`, `address_refused`, `robots`, `redirects`, `too_large`, `encoding`, `http_404` or
+                another status, or `fetch_failed`, which may be temporary.
+            Busy: the host's turn, or the tenant's, doesn't come soon enough.
+        """
         async with AsyncExitStack() as held:
             async with self._turn(tenant):
                 page = await self._tried(canonical(url), held, self._pages, tenant, known=known)
             yield page
 
     async def listed(self, page: FetchedPage, most: int, *, tenant: str) -> list[str]:
-        """Return page addresses from the site's sitemaps; see `Fetch.listed`."""
+        """Return at most `most` page addresses from the site's sitemaps, or from `page` where it is a sitemap itself.
+
+        Raises what `page` raises; a sitemap that can't be fetched counts as empty.
+        """
         async with self._turn(tenant):
             return await self._listed(page, most, tenant)
 
