@@ -346,7 +346,8 @@ def answer(
     if matching.settles(places[0].best, near):
         unit = found[places[0].best]
         places = [_Place(places[0].best, unit.terms, _quoted(unit.unit, asks))]
-    if matching.confidence(places, near) < _least(question, by_words=alike is None):
+    least = _LEAST if alike is not None else _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
+    if matching.confidence(places, near) < least:
         return (), [NO_ANSWER]
     if alike and alike[places[0].best] < _UNLIKE and question.isascii() and not is_german(question):
         return (), [NO_ANSWER]
@@ -381,12 +382,6 @@ def told_apart(
         gap = "\n\n" if pieces else ""
         pieces.append(f"{gap}**{unmarked(read[0].title)}**: {text}")
     return (tuple(quoted), pieces) if pieces else ((), [NO_ANSWER])
-
-
-def _least(question: str, *, by_words: bool) -> float:
-    if not by_words:
-        return _LEAST
-    return _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
 
 
 def _pieces(places: Sequence[tuple[int, str]]) -> Iterator[str]:

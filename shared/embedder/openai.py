@@ -82,7 +82,8 @@ class OpenAiModel:
             status = getattr(error, "status", 400)
             if status not in _FOR_GOOD:
                 raise
-            raise ConfigurationError(f"SLUICE_EMBEDDER: {error}{_hint(status)}") from error
+            hint = f"; is {KEY_VARIABLE} set to a key of this server?" if status in {401, 403} else ""
+            raise ConfigurationError(f"SLUICE_EMBEDDER: {error}{hint}") from error
         return Served(
             identity=(self._http.address.url, self.name),
             dimension=len(probe),
@@ -121,7 +122,3 @@ class OpenAiModel:
             return card.max_model_len
         name = self.name.lower()
         return next((longest for pattern, longest in _KNOWN if pattern.search(name)), _UNKNOWN)
-
-
-def _hint(status: int) -> str:
-    return f"; is {KEY_VARIABLE} set to a key of this server?" if status in {401, 403} else ""

@@ -320,12 +320,8 @@ def _tell_long_load(name: str, seconds: float) -> None:
         tell("store_collection_opened", collection=name, seconds=round(seconds, 1))
 
 
-def _ignore_signals() -> None:
+if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-
-
-if __name__ == "__main__":
-    _ignore_signals()
     # Not sys.exit: there is nothing left to finalise, and the engine's threads needn't be joined.
     os._exit(main(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), os.getppid()))
