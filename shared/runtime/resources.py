@@ -1,7 +1,6 @@
 """The resources that every process opens: log, store, model, blobs, and the generation that answers."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -362,7 +361,7 @@ async def make_missing(
 
 async def _succession(log: Log, store: Store, found: Registry, lost: str) -> Registry:
     """Return the registry after a new generation began to serve in place of `lost`, by this process or another."""
-    succeed = partial(succeeded, lost=lost, now=int(time.time() * 1000))
+    succeed = partial(succeeded, lost=lost, now=now_ms())
     wanted = msgspec.structs.replace(succeed(found), rev=found.rev + 1)
     # The log's copy first: if the store is lost again at once, the number of the generation isn't used twice.
     async with _sending(log) as send:
