@@ -500,8 +500,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "the blob named inside a letter has no owner",
         "services/embed_worker/blob_collector.py",
-        "        return names | names_in(\n",
-        "        return names or names_in(\n",
+        "        return names | names_in(record)",
+        "        return names or names_in(record)",
         "tests/integration/test_blob_collection.py",
     ),
     _mutant(
