@@ -270,7 +270,8 @@ def _units(text: str, pages: Sequence[int], *, structured: bool) -> Iterator[_Un
         heading = block.kind == "heading"
         in_table = block.kind in ("record", "table")
         caption = "\n".join(lines) or caption if in_table else None
-        lines = _caption(text, block, lines) if block.kind == "paragraph" else []
+        above = () if block.opens_page else lines
+        lines = _caption(text, block, above) if block.kind == "paragraph" else []
         if heading:
             while path and path[-1][0] >= block.level:
                 path.pop()

@@ -381,6 +381,13 @@ def test_other_text_ends_a_caption(between: str) -> None:
     assert [chunk.table_header for chunk in found][-2:] == [None, None]
 
 
+def test_a_caption_does_not_reach_over_a_page() -> None:
+    text = "\n\n".join(["Alle Werte sind vorläufig", "Kais, in Metern", *_ROWS])
+    found = _chunks(text, size=400, pages=[0, text.index("Kais")])
+
+    assert {chunk.table_header for chunk in found[2:]} == {"Kais, in Metern"}
+
+
 def test_sentences_above_a_table_are_no_caption() -> None:
     for sentences in ("Es gibt neun Kais.\nSie sind tief.", f"Es gibt {'sehr ' * 30}viele."):
         assert {chunk.table_header for chunk in _chunks("\n\n".join([sentences, *_ROWS]), size=400)} == {None}
