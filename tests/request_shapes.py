@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
-from services.query_api.http.lanes import taken_by
 from services.query_api.http.openapi import examples
+from services.query_api.http.routes import taken_by
 from shared.settings import Settings
 
 JSON = "application/json"

@@ -3,7 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -150,14 +150,10 @@ def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> No
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
                     done(future.result())
-                    running |= _next(pool, act, waiting)
+                    running |= {pool.submit(act, item) for item in islice(waiting, 1)}
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _next(pool: Executor, act: Callable[[T], R], waiting: Iterator[T]) -> set[Future[R]]:
-    return {pool.submit(act, item) for item in islice(waiting, 1)}
 
 
 def _unchanged(

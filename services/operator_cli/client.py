@@ -20,6 +20,7 @@ WAIT_S: Final = 300  # seconds; the longest wait for a submission's end that the
 FORGET_S: Final = 3600.0  # rewriting files of many gigabytes takes long
 TRIES: Final = 4  # of a request that the server answers with one of these statuses
 _FOR_NOW: Final = frozenset({httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS})
+_LONG: Final = httpx.Timeout(WAIT_S, connect=5)
 DOCUMENTS_A_PAGE: Final = 1000
 DEAD_LETTERS_A_PAGE: Final = 100
 RETRY_CAP_S: Final = 10.0  # longest pause, even if the server asks for a longer one
@@ -83,13 +84,12 @@ class Client:
     def ask(self, question: str, *, top_k: int, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reply of `POST /chat` with retrieval on: `response`, `ragUsed`, `ragSources[]`, `data.model`."""
         body = {"message": question, "useRag": True, "ragTopK": top_k, "ragFilters": dict(filters)}
-        return self._object("POST", "/chat", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
+        return self._object("POST", "/chat", json=body, timeout=_LONG)
 
     def mcp(self, message: bytes, headers: Mapping[str, str]) -> bytes:
         """Return the reply of `/mcp` to one JSON-RPC message; empty if there is none."""
         manners = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-        timeout = httpx.Timeout(WAIT_S, connect=5)
-        reply = self._once("POST", "/mcp", content=message, headers={**manners, **headers}, timeout=timeout)
+        reply = self._once("POST", "/mcp", content=message, headers={**manners, **headers}, timeout=_LONG)
         # The protocol's own errors come with an HTTP error status, too.
         if reply.is_success or "jsonrpc" in _problem(reply):
             return reply.content
@@ -107,14 +107,12 @@ class Client:
         self, content: bytes, *, source: str | None, path: str | None, tags: Sequence[str]
     ) -> dict[str, Any]:
         """Send content that may have no file name; returns what `upload` does."""
-        named = {"source": source, "path": path, "tags": list(tags) or None, **self.described}
-        params = {name: value for name, value in named.items() if value is not None}
+        params = _given(source=source, path=path, tags=list(tags) or None, **self.described)
         return self._waiting("POST", "/rag/ingest/upload", params=params, content=content)
 
     def ingest_url(self, url: str, *, source: str | None, tags: Sequence[str]) -> dict[str, Any]:
         """Submit a page that the server fetches; returns what `upload` does."""
-        named = {"source": source, "tags": list(tags) or None, **self.described}
-        body = {"url": url, **{name: value for name, value in named.items() if value is not None}}
+        body = _given(url=url, source=source, tags=list(tags) or None, **self.described)
         return self._waiting("POST", "/rag/ingest/url", json=body)
 
     def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
@@ -198,8 +196,7 @@ class Client:
     def get(self, *path: str, **params: str | None) -> dict[str, Any]:
         """Return the reply of a route; the parts of its path are encoded, so that no id can name another route."""
         route = "".join(f"/{quote(each, safe='')}" for each in path) or "/"
-        given = {name: value for name, value in params.items() if value is not None}
-        return self._object("GET", route, params=given, timeout=httpx.Timeout(WAIT_S, connect=5))
+        return self._object("GET", route, params=_given(**params), timeout=_LONG)
 
     def forget(self, proofs: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
         """Rewrite and search the data files; return `{parts[], files, found[]}`; dry: only search."""
@@ -209,7 +206,7 @@ class Client:
     def _pages(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         cursor: str | None = None
         while True:
-            page = self._waiting(method, path, json={**body, **({} if cursor is None else {"cursor": cursor})})
+            page = self._waiting(method, path, json=_given(**body, cursor=cursor))
             yield page
             cursor = page["nextCursor"]
             if cursor is None:
@@ -223,8 +220,8 @@ class Client:
         items: list[Any] = []
         cursor: str | None = None
         while True:
-            known = {**filters, "cursor": cursor, "limit": min(a_page, limit - len(items))}
-            page = self._object("GET", path, params={name: value for name, value in known.items() if value is not None})
+            params = _given(**filters, cursor=cursor, limit=min(a_page, limit - len(items)))
+            page = self._object("GET", path, params=params)
             items += page["items"]
             cursor = page["nextCursor"]
             if cursor is None or len(items) >= limit:
@@ -241,11 +238,11 @@ class Client:
 
     def reindex(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the plan of `start`, the result of `compare`, or the outcome of the others."""
-        return self._object("POST", f"/ops/generations/{what}", json=body, timeout=httpx.Timeout(WAIT_S, connect=5))
+        return self._object("POST", f"/ops/generations/{what}", json=body, timeout=_LONG)
 
     def readiness(self) -> dict[str, Any]:
         """Return the reply of `/readyz`, ready or not: `{status, checks}`, and `details` if there are any."""
-        return _json(self._once("GET", "/readyz"), self.url)
+        return self._read(self._once("GET", "/readyz"))
 
     def metric(self, name: str) -> float:
         """Return the sum of a Prometheus metric's samples; 0 if there are none yet."""
@@ -267,7 +264,15 @@ class Client:
         return self._object(method, path, headers=prefer, timeout=timeout, **options)
 
     def _object(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        return _json(self._send(method, path, **options), self.url)
+        return self._read(self._send(method, path, **options))
+
+    def _read(self, reply: httpx.Response) -> dict[str, Any]:
+        body = _object_of(reply)
+        if body is None:
+            raise ServerAway(
+                f"the server at {self.url} is not Sluice: it replied {reply.status_code} without a JSON object"
+            )
+        return body
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send the request; retry while the server answers with `Retry-After`. Every request here is safe to repeat."""
@@ -303,27 +308,25 @@ def media_type(file: Path) -> str:
     return mimetypes.guess_type(file.name)[0] or "application/octet-stream"
 
 
+def _given(**named: Any) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if value is not None}
+
+
 def _segment(name: str) -> str:
     """Return the id encoded as one path segment, so that no id can name another route."""
     return quote(name, safe="")
 
 
-def _json(reply: httpx.Response, url: str) -> dict[str, Any]:
+def _object_of(reply: httpx.Response) -> dict[str, Any] | None:
     try:
         body = reply.json()
     except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        raise ServerAway(f"the server at {url} is not Sluice: it replied {reply.status_code} without a JSON object")
-    return body
+        return None
+    return body if isinstance(body, dict) else None
 
 
 def _problem(reply: httpx.Response) -> dict[str, Any]:
-    try:
-        body = reply.json()
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
+    return _object_of(reply) or {}
 
 
 def _code(reply: httpx.Response) -> str:

@@ -48,7 +48,7 @@ _PORTS: Final = {
 }
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Check(msgspec.Struct, frozen=True, omit_defaults=True):
     """One finding; `fix` says what to do unless all is well."""
 
     name: str
@@ -67,7 +67,7 @@ def _checks() -> Iterator[Check]:
     try:
         settings = load_settings()
     except ConfigurationError as error:
-        yield Check(name="settings", verdict="failed", found=str(error), fix="correct the variable named above")
+        yield Check("settings", "failed", str(error), "correct the variable named above")
         return
     yield names(read_given())
     yield folder(settings.data)
@@ -91,20 +91,18 @@ def names(given: GivenSettings) -> Check:
     """Return whether every given name is a setting. The values have been checked before."""
     found = "; ".join(without_effect(given)) or "every SLUICE_ variable has a valid value"
     if not given.unknown:
-        return Check(name="settings", verdict="ok", found=found)
+        return Check("settings", "ok", found)
     fix = "correct the name, or remove it; SLUICE_STRICT=on refuses to start with it"
-    return Check(name="settings", verdict="warning", found=found, fix=fix)
+    return Check("settings", "warning", found, fix)
 
 
 def python(version: tuple[int, int]) -> Check:
     """Return whether this Python is new enough."""
     shown = ".".join(map(str, version))
     if version >= PYTHON_NEEDED:
-        return Check(name="python", verdict="ok", found=f"Python {shown}")
+        return Check("python", "ok", f"Python {shown}")
     needed = ".".join(map(str, PYTHON_NEEDED))
-    return Check(
-        name="python", verdict="failed", found=f"Python {shown} is older than {needed}", fix="make PYTHON=python3.11"
-    )
+    return Check("python", "failed", f"Python {shown} is older than {needed}", "make PYTHON=python3.11")
 
 
 def folder(data: Path) -> Check:
@@ -112,11 +110,9 @@ def folder(data: Path) -> Check:
     there = _nearest(data)
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         state = "can be written" if there == data else f"will be created in {there}"
-        return Check(name="folder", verdict="ok", found=f"SLUICE_DATA={data} {state}")
+        return Check("folder", "ok", f"SLUICE_DATA={data} {state}")
     reason = "can't be written" if there.is_dir() else "is not a folder"
-    return Check(
-        name="folder", verdict="failed", found=f"SLUICE_DATA={data}: {there} {reason}", fix="set SLUICE_DATA to another"
-    )
+    return Check("folder", "failed", f"SLUICE_DATA={data}: {there} {reason}", "set SLUICE_DATA to another")
 
 
 def space(data: Path) -> Check:
@@ -124,9 +120,9 @@ def space(data: Path) -> Check:
     free = shutil.disk_usage(_nearest(data)).free
     shown = f"{free / 1000**3:.1f} GB are free for {data}"
     if free >= SPACE_NEEDED:
-        return Check(name="disk", verdict="ok", found=shown)
+        return Check("disk", "ok", shown)
     needed = f"{SPACE_NEEDED / 1000**3:.1f} GB"
-    return Check(name="disk", verdict="warning", found=shown, fix=f"free {needed}, or set SLUICE_DATA elsewhere")
+    return Check("disk", "warning", shown, f"free {needed}, or set SLUICE_DATA elsewhere")
 
 
 def confinement() -> Check:
@@ -139,15 +135,15 @@ def confinement() -> Check:
 def confined_by(means: str) -> Check:
     """Return whether these means of confinement are enough."""
     if {"seccomp", "landlock"} <= set(means.split(", ")):
-        return Check(name="sandbox", verdict="ok", found=f"parsers are confined: {means}")
+        return Check("sandbox", "ok", f"parsers are confined: {means}")
     if "seccomp" in means:
         found = (
             f"parsers are confined ({means}), but can read what this user can read, because this system has no Landlock"
         )
-        return Check(name="sandbox", verdict="warning", found=found, fix="use Linux 5.13 or newer with Landlock")
+        return Check("sandbox", "warning", found, "use Linux 5.13 or newer with Landlock")
     found = "this system can't confine parsers: a file that takes one over can do what this user can"
     fix = "run Sluice on Linux, on x86-64 or aarch64, in a container that allows seccomp, or under a user of its own"
-    return Check(name="sandbox", verdict="warning", found=found, fix=fix)
+    return Check("sandbox", "warning", found, fix)
 
 
 def door(settings: Settings) -> Check:
@@ -158,7 +154,7 @@ def door(settings: Settings) -> Check:
     except CommandError as error:
         return _port(settings, str(error))
     except ConfigurationError:  # port 0: the server takes any free port
-        return Check(name="server", verdict="ok", found="none is looked for: SLUICE_PORT=0 takes any free port")
+        return Check("server", "ok", "none is looked for: SLUICE_PORT=0 takes any free port")
     if landing.get("name") != "Sluice":
         return _taken(settings, f"the server at {client.url} is not Sluice")
     found = f"Sluice {landing.get('version')} answers at {client.url}"
@@ -167,12 +163,12 @@ def door(settings: Settings) -> Check:
         troubles = ["set SLUICE_API_KEY to learn why"]
     if not troubles:
         details = [f"{name}: {detail}" for name, detail in ready.get("details", {}).items()]
-        return Check(name="server", verdict="ok", found="; ".join((found, *details)))
+        return Check("server", "ok", "; ".join((found, *details)))
     return Check(
-        name="server",
-        verdict="failed",
-        found=f"{found}, but is not ready: {'; '.join(troubles)}",
-        fix="repair the part named; the server then continues by itself",
+        "server",
+        "failed",
+        f"{found}, but is not ready: {'; '.join(troubles)}",
+        "repair the part named; the server then continues by itself",
     )
 
 
@@ -196,12 +192,12 @@ def growth(settings: Settings) -> Iterator[Check]:
     free = shutil.disk_usage(_nearest(settings.data)).free
     if free < ROOM_TO_REWRITE * store:
         fix = f"free {(ROOM_TO_REWRITE * store - free) / 1000**3:.1f} GB more: the store needs room to drop dead points"
-        yield Check(name="growth", verdict="warning", found=found, fix=fix)
+        yield Check("growth", "warning", found, fix)
     elif live > MANY_POINTS or log > LARGE_LOG:
         fix = "move to Kafka and a Qdrant server before searches become slow: docs/sizes.md"
-        yield Check(name="growth", verdict="warning", found=found, fix=fix)
+        yield Check("growth", "warning", found, fix)
     else:
-        yield Check(name="growth", verdict="ok", found=found)
+        yield Check("growth", "ok", found)
 
 
 def _largest(topics: Mapping[str, float]) -> str:
@@ -219,7 +215,7 @@ def _owned(blobs: Mapping[str, float]) -> str:
 
 def _port(settings: Settings, answer: str) -> Check:
     if os.environ.get("SLUICE_URL"):
-        return Check(name="server", verdict="failed", found=answer, fix="start it, or set SLUICE_URL to where it is")
+        return Check("server", "failed", answer, "start it, or set SLUICE_URL to where it is")
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
         with closing(socket.socket(family, kind, protocol)) as probe:
@@ -231,14 +227,12 @@ def _port(settings: Settings, answer: str) -> Check:
         shown = (
             f"SLUICE_HOST={settings.host} SLUICE_PORT={settings.port} can't be listened on: {error.strerror or error}"
         )
-        return Check(name="server", verdict="failed", found=shown, fix="set them to an address of this machine")
-    return Check(name="server", verdict="ok", found=f"not running; port {settings.port} is free for `sluice serve`")
+        return Check("server", "failed", shown, "set them to an address of this machine")
+    return Check("server", "ok", f"not running; port {settings.port} is free for `sluice serve`")
 
 
 def _taken(settings: Settings, found: str) -> Check:
-    return Check(
-        name="server", verdict="failed", found=found, fix=f"set SLUICE_PORT to another, such as {settings.port + 1}"
-    )
+    return Check("server", "failed", found, f"set SLUICE_PORT to another, such as {settings.port + 1}")
 
 
 def weights(setting: str) -> Check:
@@ -259,13 +253,13 @@ def weights(setting: str) -> Check:
         known = asyncio.run(loaded())
     except ConfigurationError as error:
         fix = "remove .venv, then run make again" if setting in BUILT_IN else "correct SLUICE_EMBEDDER, or the folder"
-        return Check(name="weights", verdict="failed", found=str(error), fix=fix)
+        return Check("weights", "failed", str(error), fix)
     if known and setting in BUILT_IN:
-        return Check(name="weights", verdict="ok", found=f"{known.model.name} has the pinned hash, and loads")
+        return Check("weights", "ok", f"{known.model.name} has the pinned hash, and loads")
     document, query = known[-2:] if known else prefixes_of(setting)
     sent = f"texts behind {document!r} and queries behind {query!r}" if query else "texts and queries as they are"
     found = f"{known.model.name} loads, and" if known else f"not needed by SLUICE_EMBEDDER={setting}, which"
-    return Check(name="weights", verdict="ok", found=f"{found} gets {sent}")
+    return Check("weights", "ok", f"{found} gets {sent}")
 
 
 def part(variable: str, setting: str) -> Check:
@@ -275,22 +269,17 @@ def part(variable: str, setting: str) -> Check:
         from shared.answers.open import open_models  # only needed for this setting
 
         answering = asyncio.run(open_models(setting)).default.name
-        return Check(name=name, verdict="ok", found=f"{variable}=auto: answers with {answering}")
+        return Check(name, "ok", f"{variable}=auto: answers with {answering}")
     if setting.startswith("s3:"):
         return bucket(variable, setting)
     targets = list(_targets(setting))
     if not targets:
-        return Check(name=name, verdict="ok", found=f"{variable}={setting} is built in")
+        return Check(name, "ok", f"{variable}={setting} is built in")
     refusals = [refusal for host, port in targets if (refusal := _refusal(host, port))]
     shown = ", ".join(f"{host}:{port}" for host, port in targets)
     if not refusals:
-        return Check(name=name, verdict="ok", found=f"{variable}: {shown} can be reached")
-    return Check(
-        name=name,
-        verdict="failed",
-        found=f"{variable}: {'; '.join(refusals)}",
-        fix=f"start it, or set {variable} to where it is",
-    )
+        return Check(name, "ok", f"{variable}: {shown} can be reached")
+    return Check(name, "failed", f"{variable}: {'; '.join(refusals)}", f"start it, or set {variable} to where it is")
 
 
 def bucket(variable: str, setting: str) -> Check:
@@ -302,12 +291,12 @@ def bucket(variable: str, setting: str) -> Check:
         blobs = S3Blobs(s3_address(setting), timeout_s=BUCKET_S)
         asyncio.run(blobs.get(DEFAULT_TENANT, str(UUID(int=0)), BlobRef(sha256="0" * 64, size=0)))
     except Rejected:
-        return Check(name="blobs", verdict="ok", found=f"{variable}: the bucket can be read")
+        return Check("blobs", "ok", f"{variable}: the bucket can be read")
     except ConfigurationError as error:
-        return Check(name="blobs", verdict="failed", found=str(error), fix=f"correct {variable}")
+        return Check("blobs", "failed", str(error), f"correct {variable}")
     except Unavailable as error:
         found = f"{variable}: {error.sentence}"
-        return Check(name="blobs", verdict="failed", found=found, fix=f"start it, or set {variable} to where it is")
+        return Check("blobs", "failed", found, f"start it, or set {variable} to where it is")
     raise AssertionError("the bucket returned an object whose hash is all zeros")
 
 

@@ -14,12 +14,8 @@ from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, re
 from shared.errors import Rejected
 from shared.log import Log
 from shared.log.groups import (
-    GroupLag,
     NewOffset,
-    PartitionLag,
     ResetTo,
-    described,
-    lag_of,
     new_offsets,
     our_groups,
 )
@@ -47,24 +43,6 @@ def on_log(work: Callable[[Log], Awaitable[T]]) -> T:
         return run(working)
     except Rejected as error:
         raise CommandError(error.sentence) from error
-
-
-async def lags(log: Log) -> list[GroupLag]:
-    """Return the lag of each of the pipeline's groups."""
-    return [await lag_of(log, group, topic) for group, topic in (await our_groups(log)).items()]
-
-
-async def descriptions(log: Log, group: str | None) -> list[PartitionLag]:
-    """Return a row per partition of the group, or of all groups.
-
-    Raises:
-        Rejected: there is no such group.
-    """
-    known = await our_groups(log)
-    if group is not None and group not in known:
-        raise Rejected(f"there is no group {group}; there are {', '.join(known) or 'none'}", "no_group")
-    chosen = known if group is None else {group: known[group]}
-    return [row for name, topic in chosen.items() for row in await described(log, name, topic)]
 
 
 async def planned_reset(log: Log, group: str, to: ResetTo, partitions: Sequence[int]) -> list[NewOffset]:

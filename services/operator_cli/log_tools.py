@@ -22,7 +22,8 @@ def lag(context: typer.Context, *, as_json: Json = False) -> None:
     """
     import msgspec
 
-    from services.operator_cli.log_access import lags, on_log
+    from services.operator_cli.log_access import on_log
+    from shared.log.groups import lags
 
     if context.obj or os.environ.get("SLUICE_URL"):
         pipeline = client_of(context).get("rag", "stats", sizes="true").get("pipeline")
@@ -74,7 +75,8 @@ def describe(
     as_json: Json = False,
 ) -> None:
     """Show offsets, lag and members of each partition."""
-    from services.operator_cli.log_access import descriptions, on_log
+    from services.operator_cli.log_access import on_log
+    from shared.log.groups import descriptions
 
     _print(on_log(lambda log: descriptions(log, group)), _DESCRIBED, as_json=as_json)
 

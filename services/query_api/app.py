@@ -1,16 +1,14 @@
 """Wiring: builds the HTTP API from parts that a process has started. Nothing here starts or stops them."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar, cast
-from uuid import uuid4
 
 import structlog
 from litestar import Litestar, Response, Router
 from litestar.config.cors import CORSConfig
-from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.datastructures import MutableScopeHeaders
 from litestar.di import Provide
 from litestar.exceptions import NotFoundException
 from litestar.middleware import DefineMiddleware
@@ -23,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from services.query_api import answer, clients, documents, ingest, ops, search
 from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
-from services.query_api.clients import ollama, open_webui, vector_stores
+from services.query_api.clients import ollama, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links
@@ -38,23 +36,22 @@ from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
-from services.query_api.http.lanes import LANE, index_of
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.openapi import MORE_LINES, described_instead, openapi
-from services.query_api.http.problems import HANDLERS, REQUEST_ID, AnyRequest, Problem, on_http_exception
-from services.query_api.http.query_names import KnownQuery
-from services.query_api.http.reply_warnings import ReplyWarnings
+from services.query_api.http.problems import HANDLERS, AnyRequest, Problem, on_http_exception, request_id
+from services.query_api.http.reply_warnings import KnownQuery, ReplyWarnings
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_finder import AllowedMethods, routes_in
+from services.query_api.http.routes import LANE, index_of
 from services.query_api.http.signing import Signer
 from services.query_api.http.stopping import Stopping
 from services.query_api.http.token_buckets import AnswerRate
-from services.query_api.ingest import batch, unchanged_check, upload
+from services.query_api.ingest import unchanged_check, upload
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops import erase, generations, keys, log_state, tenants
-from services.query_api.ops.eraser import Eraser, no_siblings
+from services.query_api.ops import erase, log_state, tenants
+from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.file_rewrites import FileRewrites
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
@@ -87,11 +84,9 @@ ROUTES: Final = routes_in(
     (ingest, documents, search, answer, ops, clients), excluding=("services.query_api.clients.mcp_server",)
 )
 _OLLAMA: Final = [route for route in ROUTES if route.fn.__module__ == ollama.__name__]
-_GENERATIONS: Final = [route for route in ROUTES if route.fn.__module__ == generations.__name__]
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-_TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +111,14 @@ class ApiParts:
     stopping: Stopping = field(default_factory=Stopping)  # shared by the APIs of several generations
     rewrites: FileRewrites  # shared by the APIs of several generations
     secret: bytes  # signs cursors; the same in every API of the installation
-    file_reader: upload.ReadFile = field(default_factory=open_webui.NoReader)
-    generations: GenerationService | None = None  # None: an API without a registry
+    file_reader: upload.ReadFile
+    generations: GenerationService
     not_in_force: tuple[str, ...] = ()  # settings that differ from what the index was built with
     reranker: Reranker | None = None
-    metrics: Metrics | None = None  # shared by the APIs of several generations
-    trail: AuditTrail | None = None  # likewise
-    past: PastIndexes = field(default_factory=PastIndexes)  # likewise
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    metrics: Metrics  # shared by the APIs of several generations
+    trail: AuditTrail  # likewise
+    past: PastIndexes  # likewise
+    registry: CollectorRegistry
 
     def close(self) -> None:
         """End waiting at once and answers soon, because the server is about to stop."""
@@ -135,7 +130,6 @@ def make_api(parts: ApiParts) -> Litestar:
     """Return the API. Every route is also served under /api."""
     settings = parts.settings
     keyring = Keyring(settings.keys, key_file_of(settings), parts.sessions)
-    metrics = parts.metrics or Metrics(parts.registry)
     results = ResultCache(parts.index, settings.result_cache) if settings.result_cache else None
     if results is not None:
         parts.notices.watchers.append(results.forget)
@@ -143,8 +137,8 @@ def make_api(parts: ApiParts) -> Litestar:
         parts.index,
         parts.embedder,
         parts.bm25,
-        metrics,
-        scale=partial(parts.generations.cosines, parts.index.generation.id) if parts.generations else lambda: None,
+        parts.metrics,
+        scale=partial(parts.generations.cosines, parts.index.generation.id),
         cache=results,
         reranker=parts.reranker,
     )
@@ -157,7 +151,7 @@ def make_api(parts: ApiParts) -> Litestar:
         index=parts.index,
         blobs=parts.blobs,
         notices=parts.notices,
-        metrics=metrics,
+        metrics=parts.metrics,
         backlog=parts.backlog,
         at_once=settings.max_documents,
         moves=parts.log.moves,
@@ -180,7 +174,7 @@ def make_api(parts: ApiParts) -> Litestar:
         log=parts.log,
         publish=parts.publish,
         callbacks=parts.callbacks,
-        siblings=partial(parts.generations.siblings, parts.index) if parts.generations is not None else no_siblings,
+        siblings=partial(parts.generations.siblings, parts.index),
     )
     rate = AnswerRate(settings.chat_rate)
     answering = Answering(
@@ -198,9 +192,9 @@ def make_api(parts: ApiParts) -> Litestar:
     provided: dict[str, object] = {
         "retriever": retriever,
         "searching": Searching(retriever, parts.past, QueryExpander(parts.models, rate), settings.min_score),
-        "metrics": metrics,
+        "metrics": parts.metrics,
         "submissions": submissions,
-        "batch_limits": batch.BatchLimits(item_bytes=settings.max_body),
+        "settings": settings,
         "library": library,
         "census": stats.Census(
             parts.log,
@@ -217,16 +211,15 @@ def make_api(parts: ApiParts) -> Litestar:
         "place": place,
         "erasing": erase.Erasing(place, selector, eraser, signer),
         "generations": parts.generations,
-        "comparer": None if parts.generations is None else GenerationComparer(parts.generations, parts.log),
+        "comparer": GenerationComparer(parts.generations, parts.log),
         "service": DeadLetterService(
             log=parts.log,
             ledger=parts.ledger,
             index=parts.index,
             blobs=parts.blobs,
             publish=parts.publish,
-            before=parts.generations.watch.before if parts.generations is not None else tuple,
+            before=parts.generations.watch.before,
         ),
-        "api_keys": keys.ApiKeys(settings),
         "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
         "feed": changes.ChangeFeed(parts.log, parts.notices, signer),
         "operations": log_state.LogOperations(parts.log, parts.publish),
@@ -242,7 +235,7 @@ def make_api(parts: ApiParts) -> Litestar:
     }
     tools = AgentTools(retriever, answering, library, settings.public_url)
     routes = [
-        *(route for route in ROUTES if route not in _OLLAMA and (parts.generations or route not in _GENERATIONS)),
+        *(route for route in ROUTES if route not in _OLLAMA),
         livez,
         monitoring.readyz,
         monitoring.metrics,
@@ -265,7 +258,7 @@ def make_api(parts: ApiParts) -> Litestar:
         },
         middleware=[
             _Bound,
-            DefineMiddleware(Audit, trail=parts.trail or AuditTrail(parts.publish), request_id=request_id),
+            DefineMiddleware(Audit, trail=parts.trail),
             DefineMiddleware(
                 BrowserGuard,
                 hosts=settings.own_names,
@@ -280,7 +273,7 @@ def make_api(parts: ApiParts) -> Litestar:
         before_request=note_begin,
         guards=[KnownQuery()],
         exception_handlers={**HANDLERS, NotFoundException: _missing(pages)},
-        before_send=[AllowedMethods(), _Observer(metrics)],
+        before_send=[AllowedMethods(), _Observer(parts.metrics)],
         request_class=ApiRequest,
         request_max_body_size=None,  # `Admission` knows each route's limit
         cors_config=_cors(settings.origins),
@@ -314,15 +307,6 @@ class _Bound:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with structlog.contextvars.bound_contextvars(request_id=request_id(scope)):
             await self._app(scope, receive, send)
-
-
-def request_id(scope: Scope) -> str:
-    """Return the id that the client sent in X-Request-Id if it is a plain token, else a new one."""
-    if REQUEST_ID not in scope["state"]:
-        given = Headers.from_scope(scope).get("x-request-id", "")
-        scope["state"][REQUEST_ID] = given if _TOKEN.fullmatch(given) else uuid4().hex
-    id_: str = scope["state"][REQUEST_ID]
-    return id_
 
 
 def _missing(pages: console.Console) -> Callable[[AnyRequest, NotFoundException], Response[Any]]:

@@ -13,7 +13,6 @@ from litestar import Litestar
 from litestar.types import Receive, Scope, Send
 
 from services.query_api.app import ApiParts, make_api
-from services.query_api.http.monitoring import Metrics
 from services.query_api.search.retrieval import Retriever
 from shared.errors import Unavailable
 from shared.runtime.generation_stages import model_of
@@ -28,13 +27,11 @@ class GenerationApps:
     """An ASGI application that passes each request to the API of the generation that serves."""
 
     def __init__(self, parts: ApiParts) -> None:
-        self._parts = replace(parts, metrics=parts.metrics or Metrics(parts.registry))
+        self._parts = parts
         self._serving = parts.index.generation.id
         self._apps: dict[str, Litestar] = {self._serving: make_api(self._parts)}
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        if parts.generations is not None:
-            parts.generations.watch.listen(self.follow)
-            parts.past.follow(parts.generations.watch, parts.generations.cost)
+        parts.generations.watch.listen(self.follow)
 
     @property
     def serving(self) -> Litestar:
@@ -64,14 +61,12 @@ class GenerationApps:
 
     async def _prepare(self, registered: Registered) -> None:
         generations = self._parts.generations
-        assert generations is not None  # `follow` is only called with a registry
         try:
             embedder = await model_of(registered, generations.embedders)
             index = Index(generations.store, registered.generation, generations.gate)
             await index.warm()
             await embedder.embed_query("warm")
             if registered.as_of is not None:
-                assert self._parts.metrics is not None  # set by __init__
                 scale = partial(generations.cosines, registered.id)
                 retriever = Retriever(index, embedder, self._parts.bm25, self._parts.metrics, scale=scale)
                 self._parts.past.load(registered.id, retriever)
@@ -87,8 +82,6 @@ class GenerationApps:
         generations.watch.nudge()
 
     async def _tell(self) -> None:
-        generations = self._parts.generations
-        assert generations is not None
-        watch, ready = generations.watch, tuple(sorted(self._apps.keys() | self._parts.past.loaded))
+        watch, ready = self._parts.generations.watch, tuple(sorted(self._apps.keys() | self._parts.past.loaded))
         if (watch.own.ready, watch.own.serving) != (ready, self._serving):
             await watch.tell(answers=True, ready=ready, serving=self._serving)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -11,12 +10,14 @@ from faststream.kafka import KafkaBroker
 
 from services.query_api.app import ApiParts
 from services.query_api.generation_apps import GenerationApps
+from services.query_api.http.monitoring import Metrics
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
 from services.query_api.ingest.upload import ReadFile
 from services.query_api.ops.file_rewrites import FileRewrites, rewrite_periodically
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.purge import forgotten
 from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
+from services.query_api.search.past import PastIndexes
 from services.query_api.search.word_table import weight
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
@@ -43,6 +44,7 @@ async def opened(
     broker: KafkaBroker,
     consumptions: Sequence[Consumption],
     stack: AsyncExitStack,
+    reader: ReadFile,
     *,
     join: Join | None = None,
     embeds: bool,
@@ -124,20 +126,18 @@ async def opened(
         secret=await signing_secret(base.store, settings.secret.get_secret_value()),
         registry=base.registry,
         trail=trail,
+        file_reader=reader,
+        metrics=Metrics(base.registry),
+        past=PastIndexes(base.generations, generations.cost),
     )
 
 
 async def start(
-    settings: Settings,
-    stack: AsyncExitStack,
-    *,
-    reader: Callable[[Resources, AsyncExitStack], ReadFile] | None = None,
+    settings: Settings, stack: AsyncExitStack, *, reader: Callable[[Resources, AsyncExitStack], ReadFile]
 ) -> RunningService:
     """Return the started API; `reader` makes the function that reads files. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=None, attach=True, name="query-api")
-    parts = await opened(base, base.log.broker("query-api"), [], stack, embeds=False)
-    if reader is not None:
-        parts = replace(parts, file_reader=reader(base, stack))
+    parts = await opened(base, base.log.broker("query-api"), [], stack, reader(base, stack), embeds=False)
     return RunningService(
         troubles=parts.readiness,
         registry=parts.registry,

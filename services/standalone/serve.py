@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Protocol
 
 import httpx
@@ -113,11 +112,12 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
         *ingest_worker.join_forwarders(broker, ingesting, settings.topics_of_tenants),
     ]
     call_back = await ingest_worker.callbacks_of(base, broker, ingesting, stack)
-    parts = await opened(base, broker, ingest, stack, join=join, embeds=True)
+    reader = file_reader(ingesting.parsers)
+    parts = await opened(base, broker, ingest, stack, reader, join=join, embeds=True)
     call_back()
     embed_worker.keep_collected(base, stack)
     ingest_worker.keep_whole(base, stack)
-    return replace(parts, file_reader=file_reader(ingesting.parsers))
+    return parts
 
 
 async def _sample(settings: Settings, url: str, announce: Announce) -> None:

@@ -108,6 +108,24 @@ async def lag_of(log: Log, group: str, topic: str) -> GroupLag:
     )
 
 
+async def lags(log: Log) -> list[GroupLag]:
+    """Return the lag of each of the pipeline's groups. Raises Unavailable as `lag_of`."""
+    return [await lag_of(log, group, topic) for group, topic in (await our_groups(log)).items()]
+
+
+async def descriptions(log: Log, group: str | None) -> list[PartitionLag]:
+    """Return a row per partition of the group, or of all groups.
+
+    Raises:
+        Rejected: there is no such group. Unavailable: the log is away.
+    """
+    known = await our_groups(log)
+    if group is not None and group not in known:
+        raise Rejected(f"there is no group {group}; there are {', '.join(known) or 'none'}", "no_group")
+    chosen = known if group is None else {group: known[group]}
+    return [row for name, topic in chosen.items() for row in await described(log, name, topic)]
+
+
 async def _time_of_next(log: Log, tp: TopicPartition, offset: int, end: int) -> int | None:
     """Return when the next existing record was appended, ms since 1970; None if only gaps of compaction are left."""
     async with reading(log, tp) as reader:

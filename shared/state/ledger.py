@@ -30,7 +30,7 @@ from shared.contracts import (
 )
 from shared.state.batching import Batcher
 from shared.state.rebuild_gate import Gate
-from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store
+from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store, each_page
 
 COLLECTION = "ledger"
 INDEXES: dict[str, IndexKind] = {
@@ -472,14 +472,9 @@ class Ledger:
         await self._gate.ledger()
         return [_entry(point.payload) for point in page.points], page.after
 
-    async def pages(self, where: Filter, *, limit: int) -> AsyncGenerator[list[Entry]]:
+    def pages(self, where: Filter, *, limit: int) -> AsyncGenerator[list[Entry]]:
         """Yield the matching entries in id order, page by page."""
-        after: str | None = None
-        while True:
-            entries, after = await self.scan(where, after=after, limit=limit)
-            yield entries
-            if after is None:
-                return
+        return each_page(lambda after: self.scan(where, after=after, limit=limit))
 
     async def page(
         self,

@@ -4,8 +4,8 @@ It has two adapters: `edge` (Qdrant's engine in a child process) and `qdrant` (a
 defined in `shared.state.index` and `shared.state.ledger`.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from shared.errors import Unavailable
 
+T = TypeVar("T")
 NO_COLLECTION: Final = "no_collection"  # code of Unavailable
 Vector = NDArray[np.float32]
 Scalar = str | int | bool
@@ -287,6 +288,15 @@ async def pages(store: Store, name: str, where: Filter = EVERYTHING, **how: Any)
         if page.after is None:
             return
         after = page.after
+
+
+async def each_page(read: Callable[[str | None], Awaitable[tuple[T, str | None]]]) -> AsyncGenerator[T]:
+    """Yield every page; `read` takes the position of one, None for the first, and returns it with that of the next."""
+    page, after = await read(None)
+    yield page
+    while after is not None:
+        page, after = await read(after)
+        yield page
 
 
 async def retrieved(store: Store, name: str, ids: Sequence[str]) -> list[Point]:

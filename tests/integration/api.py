@@ -13,7 +13,6 @@ import uvicorn
 from aiokafka import TopicPartition
 from aiokafka.structs import RecordMetadata
 from litestar import Litestar
-from prometheus_client import CollectorRegistry
 
 from services.query_api.app import ApiParts, make_api
 from services.query_api.generation_apps import GenerationApps
@@ -27,7 +26,7 @@ HERONS = "Herons nest in the old willow behind the boathouse, and nobody may dis
 
 def an_app(parts: ApiParts, **changed: Any) -> Litestar:
     """Return an API of the same parts but those named."""
-    return make_api(replace(parts, registry=CollectorRegistry(), **changed))
+    return make_api(replace(parts, **changed))
 
 
 def a_client(app: Litestar | GenerationApps, tenant: str = "") -> httpx.AsyncClient:

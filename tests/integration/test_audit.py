@@ -13,7 +13,7 @@ from litestar.routes import HTTPRoute
 
 from services.query_api.app import ApiParts
 from services.query_api.http.audit import role_of
-from services.query_api.http.lanes import AUDITED, READS
+from services.query_api.http.routes import AUDITED, READS
 from services.query_api.ingest.submissions import UNKNOWN
 from shared.contracts import AuditEntry
 from shared.errors import Unavailable

@@ -2,14 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
 import pytest
 import pytest_asyncio
-from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from services.ingest_worker.parsers import ParserPool
@@ -46,7 +44,7 @@ class System:
         self.tenant = tenant
         self.name = document_id(tenant, "s", "a.md")
         self.key = {"X-API-Key": f"key-of-{tenant}"}
-        app = make_api(replace(parts, registry=CollectorRegistry()))
+        app = make_api(parts)
         transport = httpx.ASGITransport(cast("Any", app))  # Litestar's types are narrower than httpx's
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=HANG_S)
 

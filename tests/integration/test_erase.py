@@ -8,7 +8,6 @@ from typing import Any, cast
 import httpx
 import pytest
 import pytest_asyncio
-from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from services.operator_cli.verify import command
@@ -44,7 +43,7 @@ class System:
         # Words of this test alone: all share the files. A name may be what has to be forgotten.
         self.secret = f"Quetzalcoatlus {tenant} sleeps in Coyoacan"
         self.path = f"Xochitl-{tenant}.md"
-        app = make_api(replace(parts, registry=CollectorRegistry()))
+        app = make_api(parts)
         transport = httpx.ASGITransport(cast("Any", app))  # Litestar's types are narrower than httpx's
         key = {"X-API-Key": f"key-of-{tenant}"}
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=HANG_S, headers=key)

@@ -72,7 +72,7 @@ async def test_another_chunk_size_is_built_takes_over_gives_back_and_goes(rig: R
     assert "dropped" in (await rig.post("/ops/generations/gc", {}))["sentence"]
     assert await rig.states() == ["serving"]
     assert [group for group in await rig.pipeline.parts.log.groups() if second in group] == []
-    collections = await rig.pipeline.parts.generations.store.collections()  # type: ignore[union-attr]
+    collections = await rig.pipeline.parts.generations.store.collections()
     assert [name for name in collections if second in name] == []
     entry = await rig.pipeline.parts.ledger.get(document_id("default", "s", "1.md"))
     assert entry is not None

@@ -9,13 +9,16 @@ from typing import Any, Final, Literal
 
 import msgspec
 import structlog
-from litestar.response import ServerSentEventMessage
+from litestar import Response
+from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from services.query_api.answer.chosen import MOST_FOUND, asks_of_the_whole, chooses, greets, spread, supported, together
 from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
-from services.query_api.http.problems import Problem, body, invalid, of_pipeline
+from services.query_api.http.problems import Problem, body, broken_off, invalid
+from services.query_api.http.reply_warnings import warned
+from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
 from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
@@ -224,24 +227,22 @@ class Answering:
         attempts = [model for model in prepared.models for _ in range(TRIES)]
         for attempt, model in enumerate(attempts, start=1):
             begun = False
-            breaker = self._breakers[model.name]
+            answered = _answered(model, prepared, inert_links=self.inert_links)
             try:
-                breaker.admit()
-                async with aclosing(_answered(model, prepared, inert_links=self.inert_links)) as progress:
-                    while True:
-                        async with self.stopping.limited():
-                            step = await anext(progress, None)
-                        if step is None:
-                            break
-                        begun = True
-                        yield step
+                with self._breakers[model.name].guarded():
+                    async with aclosing(answered) as progress:
+                        while True:
+                            async with self.stopping.limited():
+                                step = await anext(progress, None)
+                            if step is None:
+                                break
+                            begun = True
+                            yield step
             except Unavailable as error:
-                breaker.failed(error)
                 if begun or attempt == len(attempts):
                     raise
                 log.warning("answer_retried", model=model.name, reason=error.sentence)
             else:
-                breaker.succeeded()
                 return
 
     async def passages(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
@@ -500,21 +501,41 @@ def _no_model(model: ChatModel) -> Exception:
     )
 
 
-async def events(
+async def replied(
     answering: Answering,
     prepared: Prepared,
+    request: ApiRequest,
+    done: Callable[[Answer], Any],
     *,
-    instance: str,
-    sources: Callable[[Sources], Mapping[str, Any]],
-    done: Callable[[Answer], msgspec.Struct],
-    problem: Callable[[PipelineError], Problem] = of_pipeline,
-) -> AsyncIterator[ServerSentEventMessage]:
-    """Yield the events. `sources` and `done` build the events' data; `instance` is the path in an error.
+    sources: Callable[[Sources], Mapping[str, Any]] | None,
+    problem: Callable[[Exception], Problem] | None = None,
+) -> Response[Any] | ServerSentEvent:
+    """Return the reply that `done` makes of the answer; with `sources`, a stream of events, of which it is the last.
 
-    When the client disconnects, this generator is closed, which stops the model.
+    `sources` makes the first event, and `problem` the error that the caller gets of one of the pipeline.
     """
+    if sources is not None:
+        prepared = msgspec.structs.replace(prepared, warnings=(*prepared.warnings, *warned(request)))
+        path = request.scope["path"]
+        return ServerSentEvent(_events(answering.stream(prepared), path, sources, done, problem or broken_off))
     try:
-        async with aclosing(answering.stream(prepared)) as progress:
+        return Response(done(await answering.finish(prepared)))
+    except PipelineError as error:
+        if problem is None:
+            raise
+        raise problem(error) from error
+
+
+async def _events(
+    answered: AsyncGenerator[Progress, None],
+    path: str,
+    sources: Callable[[Sources], Mapping[str, Any]],
+    done: Callable[[Answer], Any],
+    problem: Callable[[Exception], Problem],
+) -> AsyncIterator[ServerSentEventMessage]:
+    """Yield the events. When the client disconnects, this generator is closed, which stops the model."""
+    try:
+        async with aclosing(answered) as progress:
             async for step in progress:
                 if isinstance(step, Sources):
                     yield _event("sources", sources(step))
@@ -522,12 +543,9 @@ async def events(
                     yield _event("token", {"content": step})
                 else:
                     yield _event("done", done(step))
-    except PipelineError as error:
-        yield _event("error", body(problem(error), instance))
-    except Exception:  # the status is already sent; only an event can report the error
-        log.exception("answer_stream_failed")
-        yield _event("error", body(Problem(500, "the answer broke off", code="BUG"), instance))
+    except Exception as error:  # noqa: BLE001 - the status is already sent; only an event can report the error
+        yield _event("error", body(problem(error), path))
 
 
-def _event(name: str, data: Mapping[str, Any] | msgspec.Struct) -> ServerSentEventMessage:
+def _event(name: str, data: Any) -> ServerSentEventMessage:
     return ServerSentEventMessage(event=name, data=msgspec.json.encode(data))

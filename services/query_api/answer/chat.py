@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, events
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, Sources, replied
 from services.query_api.answer.citing import excerpt, references
 from services.query_api.answer.turns import (
     ChatMessage,
@@ -24,11 +25,10 @@ from services.query_api.answer.turns import (
     objects,
     turns_of,
 )
-from services.query_api.http.lanes import WHOLE
 from services.query_api.http.problems import invalid
-from services.query_api.http.reply_warnings import warn, warned
+from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, post
+from services.query_api.http.routes import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
 from services.query_api.search.arranging import GateMode
 from services.query_api.search.retrieval import Score, TopK
 from services.query_api.search.search import filters_of, question_of
@@ -139,18 +139,12 @@ async def chat(
         )
     )
     id_ = data.conversation_id or str(uuid4())
-    if data.stream:
-        prepared = msgspec.structs.replace(prepared, warnings=(*prepared.warnings, *warned(request)))
-        return ServerSentEvent(
-            events(
-                answering,
-                prepared,
-                instance=request.scope["path"],
-                sources=lambda sources: {"conversationId": id_, "ragSources": rag_sources(sources.passages)},
-                done=lambda answer: _reply(answer, id_),
-            )
-        )
-    return Response(_reply(await answering.finish(prepared), id_))
+
+    def sources(found: Sources) -> dict[str, Any]:
+        return {"conversationId": id_, "ragSources": rag_sources(found.passages)}
+
+    done = partial(_reply, id_=id_)
+    return await replied(answering, prepared, request, done, sources=sources if data.stream else None)
 
 
 def _turns(data: ChatBody) -> tuple[Turn, ...]:
@@ -202,7 +196,7 @@ def _ollama_object(answer: Answer) -> dict[str, Any]:
         "message": {"role": "assistant", "content": answer.text, **calls},
         "done": True,
         "done_reason": answer.finish_reason,
-        **_counts(answer.usage),
+        **{name: count for name, count in ollama_figures(answer.usage).items() if count is not None},
     }
 
 
@@ -214,8 +208,9 @@ def parsed_calls(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def _counts(usage: Usage) -> dict[str, int]:
-    counts = {
+def ollama_figures(usage: Usage) -> dict[str, int | None]:
+    """Return the cost of an answer by the names of Ollama's fields."""
+    return {
         "total_duration": usage.total_ns,
         "load_duration": usage.load_ns,
         "prompt_eval_count": usage.prompt_tokens,
@@ -223,7 +218,6 @@ def _counts(usage: Usage) -> dict[str, int]:
         "eval_count": usage.answer_tokens,
         "eval_duration": usage.answer_ns,
     }
-    return {name: count for name, count in counts.items() if count is not None}
 
 
 def rag_sources(passages: Sequence[Passage]) -> list[RagSource]:

@@ -7,9 +7,8 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.answer.answering import Answering, Retrieval
-from services.query_api.http.lanes import FILTERS
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import post
+from services.query_api.http.routes import FILTERS, post
 from services.query_api.search.arranging import GateMode
 from services.query_api.search.retrieval import Score, TopK
 from services.query_api.search.search import filters_of, question_of
@@ -59,16 +58,7 @@ async def rag_context(
     )
     question = question_of(data.query, "query")
     passages = tuple(shown(await answering.passages(request.user.tenant, question, retrieval)))
-    documents = [
-        ContextDocument(
-            number=passage.number,
-            text=passage.text,
-            title=passage.title,
-            score=passage.score,
-            metadata=passage.metadata,
-        )
-        for passage in passages
-    ]
+    documents = msgspec.convert(passages, list[ContextDocument], from_attributes=True)
     return ContextReply(context=_context(question, passages) if passages else None, documents=documents)
 
 

@@ -12,21 +12,19 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, events
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, Sources, replied
 from services.query_api.answer.chosen import JOINED
 from services.query_api.answer.citing import references
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
-from services.query_api.http.lanes import TEXTS
-from services.query_api.http.problems import Problem, invalid, of_pipeline, unavailable
-from services.query_api.http.reply_warnings import warned
+from services.query_api.http.problems import Problem, broken_off, invalid, unavailable
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, post
+from services.query_api.http.routes import EVENT_STREAM, JSON, TEXTS, StreamEvent, post
 from services.query_api.search.arranging import GateMode
 from services.query_api.search.retrieval import Score, TopK
 from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn
-from shared.errors import PipelineError, Rejected
+from shared.errors import Unavailable
 from shared.store import Filter, Match
 
 MOST_DOCUMENTS = 1000  # per query
@@ -117,22 +115,13 @@ async def rag_query(
             preferences=data.preferences.preferences if data.preferences else Preferences(),
         )
     )
-    if data.stream:
-        prepared = msgspec.structs.replace(prepared, warnings=(*prepared.warnings, *warned(request)))
-        return ServerSentEvent(
-            events(
-                answering,
-                prepared,
-                instance=request.scope["path"],
-                sources=lambda sources: {"sources": _sources(sources.passages), "model": sources.model},
-                done=_reply,
-                problem=_failed,
-            )
-        )
-    try:
-        return Response(_reply(await answering.finish(prepared)))
-    except PipelineError as error:
-        raise _failed(error) from error
+
+    def sources(found: Sources) -> dict[str, Any]:
+        return {"sources": _sources(found.passages), "model": found.model}
+
+    return await replied(
+        answering, prepared, request, _reply, sources=sources if data.stream else None, problem=_failed
+    )
 
 
 def _spellings(subject: str | int) -> tuple[str | int, ...]:
@@ -165,9 +154,9 @@ async def _require_ready(library: DocumentViews, tenant: str, ids: Sequence[str]
             )
 
 
-def _failed(error: PipelineError) -> Problem:
-    if isinstance(error, Rejected):
-        return of_pipeline(error)
+def _failed(error: Exception) -> Problem:
+    if not isinstance(error, Unavailable):
+        return broken_off(error)
     return unavailable("the answer could not be generated", code="GENERATION_FAILED", reason=error.sentence)
 
 

@@ -16,30 +16,18 @@ from services.query_api.answer.answering import Answer, Answering, AnswerRequest
 from services.query_api.answer.chat import rag_sources
 from services.query_api.clients.links import Links, SourceLink, source_list
 from services.query_api.clients.models import Choice
-from services.query_api.http.problems import Problem, invalid, of_pipeline
+from services.query_api.http.problems import Problem, broken_off, invalid
 from services.query_api.http.routes import EVENT_STREAM
 from services.query_api.search.filters import filter_of
 from services.query_api.search.search import question_of
-from shared.answers import Conversation
+from shared.answers import Conversation, Usage
 from shared.answers.prompt import text_tokens, tokens
-from shared.errors import PipelineError
 
 KEEP_ALIVE_S: Final = 15.0
 _HOUSEKEEPING: Final = "### Task:"  # how Open WebUI's requests for titles, tags and follow-ups begin
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-
-
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of an answer: the model's own figures, or else tokens estimated from bytes, and 0 ns."""
-
-    prompt_tokens: int
-    answer_tokens: int
-    total_ns: int
-    load_ns: int
-    prompt_ns: int
-    answer_ns: int
 
 
 async def prepare(answering: Answering, asked: AnswerRequest, choice: Choice, field: str = "messages") -> Prepared:
@@ -121,11 +109,16 @@ class ClientReply(ABC):
                     elif step is None and self.keep_alive:
                         yield self.keep_alive
         except Exception as error:  # noqa: BLE001 - the status is already sent
-            for part in self.broken(broken(error)):
+            for part in self.broken(broken_off(error)):
                 yield part
 
     def _tail(self, sources: list[SourceLink]) -> str:
         return source_list(sources) if self._inline else ""
+
+    def _tokens(self, answer: Answer) -> tuple[int, int]:
+        """Return the tokens of the prompt and of the answer."""
+        cost = figures(self._prepared, answer)
+        return cost.prompt_tokens or 0, cost.answer_tokens or 0
 
     def _sources(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
         """Return the fields that say what the answer is from, the same in all protocols."""
@@ -137,18 +130,12 @@ class ClientReply(ABC):
         }
 
 
-def figures(prepared: Prepared, answer: Answer) -> Figures:
-    """Return the cost of the answer."""
-    usage = answer.usage
+def figures(prepared: Prepared, answer: Answer) -> Usage:
+    """Return the cost of the answer: the model's own figures, or else tokens estimated from bytes, and 0 ns."""
     asked = tokens(prepared.conversation.turns) + sum(text_tokens(passage.shown) for passage in answer.passages)
-    return Figures(
-        prompt_tokens=asked if usage.prompt_tokens is None else usage.prompt_tokens,
-        answer_tokens=text_tokens(answer.text) if usage.answer_tokens is None else usage.answer_tokens,
-        total_ns=usage.total_ns or 0,
-        load_ns=usage.load_ns or 0,
-        prompt_ns=usage.prompt_ns or 0,
-        answer_ns=usage.answer_ns or 0,
-    )
+    guessed = {"prompt_tokens": asked, "answer_tokens": text_tokens(answer.text)}
+    own = {name: value for name, value in msgspec.structs.asdict(answer.usage).items() if value is not None}
+    return Usage(**dict.fromkeys(Usage.__struct_fields__, 0) | guessed | own)
 
 
 async def with_pauses(progress: AsyncGenerator[T, None], every_s: float) -> AsyncGenerator[T | None, None]:
@@ -168,13 +155,3 @@ async def with_pauses(progress: AsyncGenerator[T, None], every_s: float) -> Asyn
             waiting.cancel()
             await asyncio.wait({waiting})
         await progress.aclose()
-
-
-def broken(error: Exception) -> Problem:
-    """Return the problem to report when an answer breaks off after its first byte."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, PipelineError):
-        return of_pipeline(error)
-    log.error("answer_stream_failed", exc_info=error)
-    return Problem(500, "the answer broke off", code="BUG")

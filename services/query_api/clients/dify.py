@@ -7,11 +7,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.clients.conditions import FilterConditions
-from services.query_api.clients.reply_types import DifyRecords
-from services.query_api.http.lanes import FILTERS
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import JSON, post
+from services.query_api.http.routes import FILTERS, post
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
@@ -65,10 +63,25 @@ class DifyRetrievalBody(msgspec.Struct, frozen=True, kw_only=True):
     metadata_condition: MetadataCondition | None = None
 
 
-@post("/retrieval", role="query", takes=FILTERS, refuses=(422,), ok={JSON: DifyRecords})
+class DifyRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage, as Dify reads it."""
+
+    content: str
+    score: float
+    title: str
+    metadata: dict[str, Any]  # without null values, which Dify rejects
+
+
+class DifyRecords(msgspec.Struct, frozen=True):
+    """The passages for Dify."""
+
+    records: list[DifyRecord]
+
+
+@post("/retrieval", role="query", takes=FILTERS, refuses=(422,))
 async def dify_retrieval(
     data: JSONBody[DifyRetrievalBody], request: ApiRequest, retriever: NamedDependency[Retriever]
-) -> dict[str, Any]:
+) -> DifyRecords:
     """Find passages for Dify. An unknown knowledge id has no results."""
     setting = data.retrieval_setting
     found = await retriever.search(
@@ -77,20 +90,18 @@ async def dify_retrieval(
         top_k=setting.top_k,
         where=filter_of(filters_of(data.knowledge_id, data.metadata_condition)),
     )
-    least = setting.score_threshold or 0.0
-    return {
-        "records": [
-            {
-                "content": hit.shown,
-                "score": hit.score,
-                "title": hit.metadata.get("title") or hit.metadata["path"],
-                # Dify rejects null values here.
-                "metadata": {name: value for name, value in hit.metadata.items() if value is not None},
-            }
+    return DifyRecords(
+        [
+            DifyRecord(
+                content=hit.shown,
+                score=hit.score,
+                title=hit.metadata.get("title") or hit.metadata["path"],
+                metadata={name: value for name, value in hit.metadata.items() if value is not None},
+            )
             for hit in found.hits
-            if hit.score >= least
+            if hit.score >= (setting.score_threshold or 0.0)
         ]
-    }
+    )
 
 
 def filters_of(knowledge_id: str, condition: MetadataCondition | None) -> dict[str, Any]:

@@ -8,35 +8,27 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 import msgspec
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
+from msgspec import UNSET, UnsetType
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
-from services.query_api.answer.chat import ChatBody, ChatReply, chat, parsed_calls
+from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_figures, parsed_calls
 from services.query_api.answer.turns import ChatMessage, Options, image_addresses, objects, turns_of
 from services.query_api.clients.asking import ClientReply, figures, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
-from services.query_api.clients.reply_types import (
-    OllamaAnswer,
-    OllamaEmbedding,
-    OllamaEmbeddings,
-    OllamaModels,
-    OllamaModelShown,
-    OllamaVersion,
-)
-from services.query_api.http.lanes import CHUNKS, TEXTS, WHOLE
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
 from services.query_api.http.request import ApiRequest, body_of
-from services.query_api.http.routes import EVENT_STREAM, JSON, NDJSON, StreamEvent, get, post
+from services.query_api.http.routes import CHUNKS, EVENT_STREAM, JSON, NDJSON, TEXTS, WHOLE, StreamEvent, get, post
 from shared.answers import Turn
 
 API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send
@@ -97,51 +89,84 @@ class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int | None = None
 
 
-@get("/version", role="query", ok={JSON: OllamaVersion}, needs_parts=False)
-async def ollama_version() -> dict[str, str]:
+class OllamaVersion(msgspec.Struct, frozen=True):
+    """The version of Ollama's API."""
+
+    version: str = API_VERSION
+
+
+class OllamaDetails(msgspec.Struct, frozen=True):
+    """What Ollama says of a model's file, which there is none of here."""
+
+    parent_model: str = ""
+    format: str = "gguf"
+    family: str = "sluice"
+    families: tuple[str, ...] = ("sluice",)
+    parameter_size: str = ""
+    quantization_level: str = ""
+
+
+class OllamaListedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model, as Ollama lists it; the last three fields are those of loaded models."""
+
+    name: str
+    model: str
+    modified_at: str = _STARTED
+    size: int = 0
+    digest: str
+    details: OllamaDetails = OllamaDetails()
+    expires_at: str | UnsetType = UNSET
+    size_vram: int | UnsetType = UNSET
+    context_length: int | UnsetType = UNSET
+
+
+class OllamaModels(msgspec.Struct, frozen=True):
+    """Ollama's list of models."""
+
+    models: list[OllamaListedModel]
+
+
+class OllamaModelShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A model in detail."""
+
+    license: str = ""
+    modelfile: str
+    parameters: str = ""
+    template: str = "{{ .Prompt }}"
+    modified_at: str = _STARTED
+    details: OllamaDetails = OllamaDetails()
+    model_info: dict[str, Any]
+    capabilities: list[str]
+
+
+@get("/version", role="query", needs_parts=False)
+async def ollama_version() -> OllamaVersion:
     """Return the version of Ollama's API that this server implements."""
-    return {"version": API_VERSION}
+    return OllamaVersion()
 
 
-@get("/tags", role="query", ok={JSON: OllamaModels}, needs_parts=False)
-async def ollama_tags(models: NamedDependency[Models]) -> dict[str, Any]:
+@get("/tags", role="query", needs_parts=False)
+async def ollama_tags(models: NamedDependency[Models]) -> OllamaModels:
     """List the models."""
-    return {"models": [_listed(name) for name in models.listed()]}
+    return OllamaModels([_listed(name) for name in models.listed()])
 
 
-@get("/ps", role="query", ok={JSON: OllamaModels}, needs_parts=False)
-async def ollama_ps(models: NamedDependency[Models]) -> dict[str, Any]:
+@get("/ps", role="query", needs_parts=False)
+async def ollama_ps(models: NamedDependency[Models]) -> OllamaModels:
     """List the loaded models. All models are always reported as loaded."""
     loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0}  # Ollama's "never"
     lengths = await models.contexts()
-    return {"models": [{**_listed(name), **loaded, "context_length": lengths[name]} for name in models.listed()]}
+    return OllamaModels([_listed(name, **loaded, context_length=lengths[name]) for name in models.listed()])
 
 
-def _listed(name: str) -> dict[str, Any]:
+def _listed(name: str, **loaded: Any) -> OllamaListedModel:
     tagged = name if ":" in name else f"{name}:latest"
-    return {
-        "name": tagged,
-        "model": tagged,
-        "modified_at": _STARTED,
-        "size": 0,
-        "digest": hashlib.sha256(name.encode()).hexdigest(),
-        "details": _details(),
-    }
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return OllamaListedModel(name=tagged, model=tagged, digest=digest, **loaded)
 
 
-def _details() -> dict[str, Any]:
-    return {
-        "parent_model": "",
-        "format": "gguf",
-        "family": "sluice",
-        "families": ["sluice"],
-        "parameter_size": "",
-        "quantization_level": "",
-    }
-
-
-@post("/show", role="query", refuses=(404,), ok={JSON: OllamaModelShown}, needs_parts=False)
-async def ollama_show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> dict[str, Any]:
+@post("/show", role="query", refuses=(404,), needs_parts=False)
+async def ollama_show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> OllamaModelShown:
     """Show a model."""
     name = data.model or data.name
     if not name:
@@ -151,16 +176,28 @@ async def ollama_show(data: JSONBody[ModelBody], models: NamedDependency[Models]
         can = ["embedding"]
     else:
         can = ["completion"] if models.choice(name).only_quotes else ["completion", "tools"]
-    return {
-        "license": "",
-        "modelfile": f"FROM {name}\n",
-        "parameters": "",
-        "template": "{{ .Prompt }}",
-        "modified_at": _STARTED,
-        "details": _details(),
-        "model_info": {"general.architecture": "sluice", "sluice.context_length": await models.context(name)},
-        "capabilities": can,
-    }
+    info = {"general.architecture": "sluice", "sluice.context_length": await models.context(name)}
+    return OllamaModelShown(modelfile=f"FROM {name}\n", model_info=info, capabilities=can)
+
+
+class OllamaAnswer(TypedDict):
+    """Ollama's whole answer: `message` of a chat, `response` of a prompt. Without a question there are no figures."""
+
+    model: str
+    created_at: str
+    done: Literal[True]
+    done_reason: str
+    message: NotRequired[dict[str, Any]]
+    response: NotRequired[str]
+    total_duration: NotRequired[int]  # nanoseconds, as the others
+    load_duration: NotRequired[int]
+    prompt_eval_count: NotRequired[int]
+    prompt_eval_duration: NotRequired[int]
+    eval_count: NotRequired[int]
+    eval_duration: NotRequired[int]
+    citations: NotRequired[list[str]]
+    ragUsed: NotRequired[bool]
+    ragSources: NotRequired[list[dict[str, Any]]]
 
 
 @post(
@@ -272,12 +309,7 @@ class _ChatReply(ClientReply):
             **content,
             "done": True,
             "done_reason": "length" if answer.finish_reason == "length" else "stop",
-            "total_duration": cost.total_ns,
-            "load_duration": cost.load_ns,
-            "prompt_eval_count": cost.prompt_tokens,
-            "prompt_eval_duration": cost.prompt_ns,
-            "eval_count": cost.answer_tokens,
-            "eval_duration": cost.answer_ns,
+            **ollama_figures(cost),
             **self._sources(answer, sources),
         }
 
@@ -294,30 +326,45 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-@post("/embed", role="query", takes=CHUNKS, refuses=(404,), ok={JSON: OllamaEmbeddings})
+class OllamaEmbeddings(msgspec.Struct, frozen=True, kw_only=True):
+    """A vector for each text."""
+
+    model: str
+    embeddings: list[list[float]]
+    total_duration: int
+    load_duration: int = 0
+    prompt_eval_count: int
+
+
+class OllamaEmbedding(msgspec.Struct, frozen=True):
+    """The vector of a text."""
+
+    embedding: list[float]
+
+
+@post("/embed", role="query", takes=CHUNKS, refuses=(404,))
 async def ollama_embed(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
-) -> dict[str, Any]:
+) -> OllamaEmbeddings:
     """Embed texts with the model of the index."""
     began = time.perf_counter_ns()
     models.check_embedding(data.model)
     embedding.check_dimension(data.dimensions)
     texts = embedding.texts(data.input) if data.input not in ("", []) else []  # Ollama's own answer to nothing is none
     vectors = await embedding.vectors(texts) if texts else []
-    return {
-        "model": data.model,
-        "embeddings": [vector.tolist() for vector in vectors],
-        "total_duration": time.perf_counter_ns() - began,
-        "load_duration": 0,
-        "prompt_eval_count": await embedding.count(texts) if texts else 0,
-    }
+    return OllamaEmbeddings(
+        model=data.model,
+        embeddings=[vector.tolist() for vector in vectors],
+        total_duration=time.perf_counter_ns() - began,
+        prompt_eval_count=await embedding.count(texts) if texts else 0,
+    )
 
 
-@post("/embeddings", role="query", takes=TEXTS, refuses=(404,), ok={JSON: OllamaEmbedding})
+@post("/embeddings", role="query", takes=TEXTS, refuses=(404,))
 async def ollama_embeddings(
     data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
-) -> dict[str, Any]:
+) -> OllamaEmbedding:
     """Embed one text. Older clients use this route."""
     models.check_embedding(data.model)
     [vector] = await embedding.vectors(embedding.texts(data.prompt, "prompt")[:1])
-    return {"embedding": vector.tolist()}
+    return OllamaEmbedding(vector.tolist())

@@ -6,7 +6,7 @@ Fields that have no meaning here (user, store …) are ignored, as other compati
 import base64
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired, TypedDict
 from uuid import uuid4
 
 import msgspec
@@ -18,16 +18,14 @@ from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply, figures, prepare
+from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
-from services.query_api.clients.reply_types import ChatCompletion, EmbeddingList, OpenAIModel, OpenAIModels
-from services.query_api.http.lanes import CHUNKS, WHOLE
 from services.query_api.http.problems import Problem, invalid, openai_error
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, get, post
+from services.query_api.http.routes import CHUNKS, EVENT_STREAM, JSON, WHOLE, StreamEvent, get, post
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
 from shared.embedder import Vector
@@ -78,30 +76,80 @@ class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
     input_type: Literal["query", "document", "search_query", "search_document", "passage"] | None = None
 
 
+class OpenAIModel(msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="model"):
+    """A model, as OpenAI's API shows it. No model here has a date of its own; a fixed one keeps lists the same."""
+
+    id: str
+    created: int = 0
+    owned_by: str = "sluice"
+    context_length: int | None  # tokens of a conversation and its answer, or of a text to embed
+
+
+class OpenAIModels(msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="list"):
+    """OpenAI's list of models."""
+
+    data: list[OpenAIModel]
+
+
 @get(
     "/v1/models",
     role="query",
     line="OpenAI's API, with /v1/chat/completions and /v1/embeddings",
-    ok={JSON: OpenAIModels},
     needs_parts=False,
 )
-async def openai_models(models: NamedDependency[Models]) -> dict[str, Any]:
+async def openai_models(models: NamedDependency[Models]) -> OpenAIModels:
     """List the models."""
     lengths = await models.contexts()
-    return {"object": "list", "data": [_card(name, lengths[name]) for name in models.listed()]}
+    return OpenAIModels(data=[OpenAIModel(id=name, context_length=lengths[name]) for name in models.listed()])
 
 
-@get("/v1/models/{name:path}", role="query", ok={JSON: OpenAIModel}, needs_parts=False)
-async def openai_model(name: FromPath[str], models: NamedDependency[Models]) -> dict[str, Any]:
+@get("/v1/models/{name:path}", role="query", needs_parts=False)
+async def openai_model(name: FromPath[str], models: NamedDependency[Models]) -> OpenAIModel:
     """Show a model."""
     wanted = name.removeprefix("/")
     models.check(wanted)
-    return _card(wanted, await models.context(wanted))
+    return OpenAIModel(id=wanted, context_length=await models.context(wanted))
 
 
-def _card(name: str, context: int | None) -> dict[str, Any]:
-    # No model here has a date of its own; a fixed one keeps lists the same.
-    return {"id": name, "object": "model", "created": 0, "owned_by": "sluice", "context_length": context}
+class CompletionMessage(TypedDict):
+    """The answer."""
+
+    role: Literal["assistant"]
+    content: str | None
+    refusal: str | None  # instead of `content`, where JSON is wanted and nothing was found
+    annotations: list[dict[str, Any]]  # `url_citation`s
+    tool_calls: NotRequired[list[dict[str, Any]]]
+
+
+class CompletionChoice(TypedDict):
+    """The one choice."""
+
+    index: int
+    finish_reason: str
+    logprobs: None
+    message: CompletionMessage
+
+
+class CompletionUsage(TypedDict):
+    """Tokens, counted or estimated."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatCompletion(TypedDict):
+    """OpenAI's chat completion; the fields from `citations` on are ours."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: CompletionUsage
+    citations: list[str]
+    ragUsed: bool
+    ragSources: list[dict[str, Any]]
 
 
 @post(
@@ -194,12 +242,8 @@ class _Completion(ClientReply):
         yield _DONE
 
     def _usage(self, answer: Answer) -> dict[str, int]:
-        cost = figures(self._prepared, answer)
-        return {
-            "prompt_tokens": cost.prompt_tokens,
-            "completion_tokens": cost.answer_tokens,
-            "total_tokens": cost.prompt_tokens + cost.answer_tokens,
-        }
+        asked, answered = self._tokens(answer)
+        return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
@@ -234,10 +278,32 @@ def _event(data: Mapping[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(data) + b"\n\n"
 
 
-@post("/v1/embeddings", role="query", takes=CHUNKS, refuses=(404,), ok={JSON: EmbeddingList})
+class EmbeddingItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="embedding"):
+    """A text's vector: numbers, or base64 of 32-bit floats."""
+
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingUsage(msgspec.Struct, frozen=True):
+    """Tokens."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingList(msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="list"):
+    """OpenAI's list of embeddings."""
+
+    model: str
+    data: list[EmbeddingItem]
+    usage: EmbeddingUsage
+
+
+@post("/v1/embeddings", role="query", takes=CHUNKS, refuses=(404,))
 async def openai_embeddings(
     data: JSONBody[EmbeddingsBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
-) -> dict[str, Any]:
+) -> EmbeddingList:
     """Embed texts with the model of the index."""
     models.check_embedding(data.model)
     texts = embedding.texts(data.input)
@@ -245,14 +311,8 @@ async def openai_embeddings(
     vectors = await embedding.vectors(texts, as_queries=data.input_type in ("query", "search_query"))
     shown = _base64 if data.encoding_format == "base64" else _floats
     used = await embedding.count(texts)
-    return {
-        "object": "list",
-        "model": data.model,
-        "data": [
-            {"object": "embedding", "index": index, "embedding": shown(vector)} for index, vector in enumerate(vectors)
-        ],
-        "usage": {"prompt_tokens": used, "total_tokens": used},
-    }
+    items = [EmbeddingItem(index=index, embedding=shown(vector)) for index, vector in enumerate(vectors)]
+    return EmbeddingList(model=data.model, data=items, usage=EmbeddingUsage(used, used))
 
 
 def _base64(vector: Vector) -> str:

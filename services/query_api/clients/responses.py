@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, TypedDict
 from uuid import uuid4
 
 import msgspec
@@ -13,12 +13,11 @@ from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply, figures, prepare
+from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
 from services.query_api.clients.openai import annotations
-from services.query_api.clients.reply_types import ResponseObject
 from services.query_api.clients.vector_stores import (
     ID,
     MaxResults,
@@ -28,10 +27,9 @@ from services.query_api.clients.vector_stores import (
     file_of,
 )
 from services.query_api.clients.vector_stores import filters_of as conditions_of
-from services.query_api.http.lanes import WHOLE
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, body_of
-from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, post
+from services.query_api.http.routes import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
@@ -138,6 +136,22 @@ class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
     rag_filters: dict[str, Any] | str | None = msgspec.field(default=None, name="ragFilters")
 
 
+class ResponseObject(TypedDict):
+    """OpenAI's response; it has more fields than these."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["completed", "incomplete"]
+    model: str
+    output: list[dict[str, Any]]
+    usage: dict[str, Any]
+    incomplete_details: dict[str, Any] | None
+    citations: list[str]
+    ragUsed: bool
+    ragSources: list[dict[str, Any]]
+
+
 @post(
     "/v1/responses",
     role="query",
@@ -242,14 +256,14 @@ class _Made(ClientReply):
 
     def whole(self, answer: Answer) -> dict[str, Any]:
         sources = self._links.sources(answer)
-        cost = figures(self._prepared, answer)
+        asked, answered = self._tokens(answer)
         cut = answer.finish_reason == "length"
         usage = {
-            "input_tokens": cost.prompt_tokens,
+            "input_tokens": asked,
             "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": cost.answer_tokens,
+            "output_tokens": answered,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": cost.prompt_tokens + cost.answer_tokens,
+            "total_tokens": asked + answered,
         }
         return {
             **self._head("incomplete" if cut else "completed"),

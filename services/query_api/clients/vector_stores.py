@@ -1,19 +1,17 @@
 """OpenAI's vector-store search. All documents of the caller's tenant are one store, named `documents`."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.clients.conditions import OPERATORS, FilterConditions
-from services.query_api.clients.reply_types import VectorStoreCard, VectorStoreList, VectorStoreResults
 from services.query_api.documents.listing import of_tenant
-from services.query_api.http.lanes import FILTERS
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import JSON, get, post
+from services.query_api.http.routes import FILTERS, get, post
 from services.query_api.search.filters import filter_of
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
@@ -42,6 +40,49 @@ class VectorStoreSearchBody(msgspec.Struct, frozen=True, kw_only=True):
     ranking_options: RankingOptions | None = None
 
 
+class VectorStoreCard(msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="vector_store"):
+    """The vector store, as OpenAI's API shows it."""
+
+    id: str = ID
+    created_at: int = 0
+    name: str = ID
+    status: Literal["completed", "in_progress"]
+    usage_bytes: int = 0
+    file_counts: dict[str, int]
+    metadata: dict[str, Any] = {}
+    last_active_at: int | None = None
+
+
+class VectorStoreList(msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="list"):
+    """OpenAI's list of vector stores."""
+
+    data: list[VectorStoreCard]
+    first_id: str = ID
+    last_id: str = ID
+    has_more: bool = False
+
+
+class VectorStoreResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage."""
+
+    file_id: str
+    filename: str
+    score: float
+    attributes: dict[str, str | float | bool]
+    content: list[dict[str, str]]
+
+
+class VectorStoreResults(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="vector_store.search_results.page"
+):
+    """OpenAI's page of results."""
+
+    search_query: list[str]
+    data: list[VectorStoreResult]
+    has_more: bool = False
+    next_page: str | None = None
+
+
 class VectorStore:
     """The store in the form of OpenAI's API."""
 
@@ -49,24 +90,15 @@ class VectorStore:
         self._retriever = retriever
         self._ledger = ledger
 
-    async def card(self, tenant: str) -> dict[str, Any]:
+    async def card(self, tenant: str) -> VectorStoreCard:
         """Return the description of the store."""
         mine = Match("tenant", (tenant,))
         total = await self._ledger.count(of_tenant(tenant))
         done = await self._ledger.count(Filter(must=(mine, Match("last.status", _ENDED))))
         failed = await self._ledger.count(Filter(must=(mine, Match("last.status", ("failed",)))))
-        counts = {"completed": done, "failed": failed, "in_progress": max(0, total - done - failed)}
-        return {
-            "id": ID,
-            "object": "vector_store",
-            "created_at": 0,
-            "name": ID,
-            "status": "completed" if done + failed >= total else "in_progress",
-            "usage_bytes": 0,
-            "file_counts": {**counts, "cancelled": 0, "total": total},
-            "metadata": {},
-            "last_active_at": None,
-        }
+        waiting = max(0, total - done - failed)
+        counts = {"completed": done, "failed": failed, "in_progress": waiting, "cancelled": 0, "total": total}
+        return VectorStoreCard(status="in_progress" if waiting else "completed", file_counts=counts)
 
     async def search(self, tenant: str, data: VectorStoreSearchBody) -> list[Found]:
         """Return the hits of all queries, best first, each chunk once."""
@@ -128,48 +160,41 @@ def check_store(id_: str) -> None:
         raise Problem(404, f"there is no vector store {id_!r}; there is {ID!r}", details={"field": "vector_store_id"})
 
 
-@get("/v1/vector_stores", role="query", ok={JSON: VectorStoreList})
-async def openai_vector_stores(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> dict[str, Any]:
+@get("/v1/vector_stores", role="query")
+async def openai_vector_stores(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> VectorStoreList:
     """List the store."""
-    card = await vector_store.card(request.user.tenant)
-    return {"object": "list", "data": [card], "first_id": ID, "last_id": ID, "has_more": False}
+    return VectorStoreList(data=[await vector_store.card(request.user.tenant)])
 
 
-@get("/v1/vector_stores/{id_:str}", role="query", ok={JSON: VectorStoreCard})
+@get("/v1/vector_stores/{id_:str}", role="query")
 async def openai_vector_store(
     id_: FromPath[str], request: ApiRequest, vector_store: NamedDependency[VectorStore]
-) -> dict[str, Any]:
+) -> VectorStoreCard:
     """Show the store."""
     check_store(id_)
     return await vector_store.card(request.user.tenant)
 
 
-@post("/v1/vector_stores/{id_:str}/search", role="query", takes=FILTERS, refuses=(422,), ok={JSON: VectorStoreResults})
+@post("/v1/vector_stores/{id_:str}/search", role="query", takes=FILTERS, refuses=(422,))
 async def openai_vector_store_search(
     id_: FromPath[str],
     data: JSONBody[VectorStoreSearchBody],
     request: ApiRequest,
     vector_store: NamedDependency[VectorStore],
-) -> dict[str, Any]:
+) -> VectorStoreResults:
     """Find passages."""
     check_store(id_)
-    hits = await vector_store.search(request.user.tenant, data)
-    return {
-        "object": "vector_store.search_results.page",
-        "search_query": [data.query] if isinstance(data.query, str) else data.query,
-        "data": [_result(hit) for hit in hits],
-        "has_more": False,
-        "next_page": None,
-    }
-
-
-def _result(hit: Found) -> dict[str, Any]:
-    return {
-        **file_of(hit.metadata),
-        "score": hit.score,
-        "attributes": attributes_of(hit.metadata),
-        "content": [{"type": "text", "text": hit.shown}],
-    }
+    results = [
+        VectorStoreResult(
+            **file_of(hit.metadata),
+            score=hit.score,
+            attributes=attributes_of(hit.metadata),
+            content=[{"type": "text", "text": hit.shown}],
+        )
+        for hit in await vector_store.search(request.user.tenant, data)
+    ]
+    queries = [data.query] if isinstance(data.query, str) else data.query
+    return VectorStoreResults(search_query=queries, data=results)
 
 
 def file_of(metadata: Mapping[str, Any]) -> dict[str, str]:

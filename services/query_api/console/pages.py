@@ -16,9 +16,9 @@ from services.query_api.console.assets import fingerprint, load_assets, template
 from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, Caller, Keyring, slowed
 from services.query_api.http.browsers import PAGE, sending_site
-from services.query_api.http.lanes import AUDITED, TAKES, BodyLimit
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import AUDITED, TAKES, BodyLimit
 from shared.runtime.probes import OPEN
 from shared.settings import LOOPBACK, ROLES
 from shared.state.sessions import SESSION_S

@@ -1,21 +1,17 @@
 """Deletes many documents by filter. The first request counts them; later requests confirm that count."""
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from litestar.di import NamedDependency
-from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, RequestBody, Schema
-from litestar.openapi.spec import OpenAPIType as _Type
 
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.documents.views import DocumentViews
-from services.query_api.http.lanes import FILTERS
 from services.query_api.http.lenient import check_filled
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
-from services.query_api.http.routes import delete
+from services.query_api.http.routes import FILTERS, JSON, delete
 from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
@@ -62,22 +58,8 @@ class DeletedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
 
 
-@dataclass
-class BulkDeleteOperation(Operation):
-    """Describes the filters for OpenAPI; they may be in the query or in a body."""
-
-    def __post_init__(self) -> None:
-        """Fill in both."""
-        text, flag, number = (Schema(type=kind) for kind in (_Type.STRING, _Type.BOOLEAN, _Type.INTEGER))
-        texts = Schema(type=_Type.ARRAY, items=text)
-        common = {"all": flag, "confirm": number, "cursor": text}
-        self.parameters = [
-            Parameter(name=name, param_in="query", schema=schema)
-            for name, schema in {"source": texts, "path": text, "tags": texts, **common}.items()
-        ]
-        filters = Schema(type=_Type.OBJECT, description="As a search takes them.")
-        body = Schema(type=_Type.OBJECT, properties={"filters": filters, **common})
-        self.request_body = RequestBody(content={"application/json": OpenAPIMediaType(body)})
+_TEXT: Final = {"type": "string"}
+_TEXTS: Final = {"type": "array", "items": _TEXT}
 
 
 @delete(
@@ -86,7 +68,15 @@ class BulkDeleteOperation(Operation):
     line="delete all documents that fit filters, once their number is confirmed",
     takes=FILTERS,
     refuses=(404, 409, 422),
-    operation_class=BulkDeleteOperation,
+    body={JSON: DeleteSelection},
+    parameters={
+        "source": _TEXTS,
+        "path": _TEXT,
+        "tags": _TEXTS,
+        "all": {"type": "boolean"},
+        "confirm": {"type": "integer"},
+        "cursor": _TEXT,
+    },
 )
 async def rag_documents_delete(
     request: ApiRequest,

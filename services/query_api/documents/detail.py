@@ -8,13 +8,13 @@ from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
-from services.query_api.documents.views import DocumentView, DocumentViews, view_of
+from services.query_api.documents.views import DocumentView, DocumentViews, last_of, view_of
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get
 from services.query_api.http.signing import Signer
 from shared.contracts import TERMINAL, Given
-from shared.state.callbacks import MOST_SHOWN, Callback, Callbacks
+from shared.state.callbacks import MOST_SHOWN, Callback, Callbacks, shown_key
 from shared.state.index import Index
 from shared.state.ledger import Entry, Last
 from shared.times import iso
@@ -98,7 +98,7 @@ class DocumentDetails:
             submission = self._signer.submitted_at(token, field="submission", tenant=tenant)
         entry = await self._library.entry(tenant, document_id)
         shown = view_of(entry, await self._index.head(document_id), submission)
-        last = entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
+        last = last_of(entry, submission)
         progress = await self._progress(entry, last)
         fields = msgspec.structs.asdict(shown) | _of_body(entry) | progress
         fields["stages"] = () if last is None else tuple(_stages(last, chunked="chunks_embedded" in progress))
@@ -211,3 +211,15 @@ async def rag_document(
         raise Problem(403, sentence, details={"role": "query"})
     shown = await details.detail(request.user.tenant, document_id, submission, reads=reads)
     return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})
+
+
+class CallbackKey(msgspec.Struct, frozen=True):
+    """The key in the form that libraries of Standard Webhooks take."""
+
+    key: str  # whsec_ and base64
+
+
+@get("/rag/callback-key", role="ingest", line="show the key that verifies callbacks", needs_parts=False)
+async def rag_callback_key(request: ApiRequest, signer: NamedDependency[Signer]) -> CallbackKey:
+    """Show the key that signs the callbacks of the caller's tenant, to verify them with (docs/callbacks.md)."""
+    return CallbackKey(shown_key(signer.callback_key(request.user.tenant)))

@@ -11,7 +11,7 @@ from litestar.params import FromPath, FromQuery
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from services.query_api.documents.detail import embedding_of
-from services.query_api.documents.views import DocumentViews
+from services.query_api.documents.views import DocumentViews, last_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import EVENT_STREAM, StreamEvent, get
 from services.query_api.http.signing import Signer
@@ -19,7 +19,7 @@ from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import TERMINAL, LogPosition, Status
 from shared.errors import Unavailable
 from shared.state.index import Index
-from shared.state.ledger import NOWHERE, Entry
+from shared.state.ledger import Entry
 
 KEEP_ALIVE_S: Final = 15.0  # proxies close connections that are silent for longer
 
@@ -55,14 +55,14 @@ class ProgressTracker:
     notices: StatusWaiters
     keep_alive_s: float = KEEP_ALIVE_S
 
-    async def progress(self, tenant: str, document_id: str, place: LogPosition) -> Progress:
-        """Return the progress of the document's submission at `place`, or of its newest one if `place` is `NOWHERE`.
+    async def progress(self, tenant: str, document_id: str, place: LogPosition | None) -> Progress:
+        """Return the progress of the document's submission at `place`, or of its newest one.
 
         Raises:
             Problem: 404. Unavailable: the store is away.
         """
         entry = await self.library.entry(tenant, document_id)
-        last = entry.last if place == NOWHERE else entry.end_of(place) or entry.submitted(place)
+        last = last_of(entry, place)
         if last is None:  # the first stage hasn't seen it
             return Progress(document_id=document_id, step="received", status="accepted", version=0)
         if last.status not in TERMINAL:
@@ -94,7 +94,7 @@ class ProgressTracker:
         return Progress(step="embedding", chunks_embedded=done, chunk_count=count, **common)
 
     async def watch(
-        self, tenant: str, document_id: str, place: LogPosition, seen: str
+        self, tenant: str, document_id: str, place: LogPosition | None, seen: str
     ) -> AsyncGenerator[ServerSentEventMessage, None]:
         """Yield an event per state after the one marked `seen`, with comments in between; end after the last state."""
 
@@ -132,7 +132,7 @@ async def rag_document_events(
     stream ends after the last step. A client that reconnects then gets 204, so that it stops reconnecting.
     """
     tenant, seen = request.user.tenant, request.headers.get("last-event-id", "")
-    at = NOWHERE if since is None else signer.submitted_at(since, field="since", tenant=tenant)
+    at = None if since is None else signer.submitted_at(since, field="since", tenant=tenant)
     now = await tracker.progress(tenant, document_id, at)
     if now.step in LAST and now.mark == seen:
         return Response(None, status_code=204)

@@ -1,6 +1,7 @@
 """Selects the documents of a tenant that match filters, or all of them."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from services.query_api.documents.listing import DELETED
@@ -8,7 +9,7 @@ from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
-from shared.store import Condition, Filter, Ids, Match
+from shared.store import Condition, Filter, Ids, Match, each_page
 
 PAGE = 256  # documents per request, and per page while they are counted
 _IN_LEDGER = frozenset({"source", "tags", "tagsAll", "documentIds"})
@@ -58,12 +59,7 @@ class DocumentSelector:
         """Return how many documents there are."""
         if not chosen.by_chunks:
             return await self._ledger.count(chosen.where)
-        count, after = 0, None
-        while True:
-            names, after = await self._names(chosen, after)
-            count += len(names)
-            if after is None:
-                return count
+        return sum([len(names) async for names in each_page(partial(self._names, chosen))])
 
     async def page(self, chosen: Selection, after: str | None) -> tuple[list[Entry], str | None]:
         """Return at most PAGE of the documents, and the position of the next page."""

@@ -22,7 +22,7 @@ from shared.errors import Unavailable
 from shared.log import Log
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
-from shared.store import Condition, Filter, Match, Range
+from shared.store import Condition, Filter, Match, Range, each_page
 from shared.times import iso
 from shared.topics import readers
 
@@ -146,12 +146,9 @@ class Census:
 
     async def _sizes(self, tenant: str | None) -> list[TenantSize]:
         total = SizeSum()
-        after: str | None = None
-        while True:
-            page, after = await self.index.holdings_page(tenant, after=after)
+        async for page in each_page(lambda after: self.index.holdings_page(tenant, after=after)):
             total.add(page)
-            if after is None:
-                return total.tenants()
+        return total.tenants()
 
     async def _recent(self, tenant: str) -> list[Bucket]:
         """Return the buckets. The newest one is counted now, the others at most `PAST_S` seconds ago."""

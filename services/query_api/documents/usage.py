@@ -1,7 +1,7 @@
 """Sizes of the index by tenant and source, and the embedding model's work."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -40,45 +40,30 @@ class ModelWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float | None = None  # in the currency of SLUICE_EMBEDDING_PRICE; None: no price is set
 
 
-@dataclass
-class _Sum:
-    documents: int = 0
-    chunks: int = 0
-    bytes: int = 0
-
-    def add(self, holding: Holding) -> None:
-        self.documents += 1
-        self.chunks += holding.chunks
-        self.bytes += holding.bytes
-
-
-@dataclass
 class SizeSum:
     """Adds up what documents hold, by tenant and source."""
 
-    sources: dict[tuple[str, str], _Sum] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._sums = defaultdict[tuple[str, str], list[int]](lambda: [0, 0, 0])  # documents, chunks and bytes
 
     def add(self, holdings: Iterable[Holding]) -> None:
         """Add some documents."""
         for each in holdings:
-            self.sources.setdefault((each.tenant, each.source), _Sum()).add(each)
+            own = self._sums[each.tenant, each.source]
+            own[:] = own[0] + 1, own[1] + each.chunks, own[2] + each.bytes
 
     def tenants(self) -> list[TenantSize]:
         """Return the sums, the largest first."""
-        by_tenant: dict[str, list[SourceSize]] = {}
-        for (tenant, source), found in self.sources.items():
-            size = SourceSize(source, found.documents, found.chunks, found.bytes)
-            by_tenant.setdefault(tenant, []).append(size)
-        sizes = [
-            TenantSize(
-                tenant,
-                sum(each.documents for each in sources),
-                sum(each.chunks for each in sources),
-                sum(each.bytes for each in sources),
-                sorted(sources, key=lambda each: (-each.bytes, each.source)),
+        by_tenant = defaultdict[str, list[SourceSize]](list)
+        for (tenant, source), own in self._sums.items():
+            by_tenant[tenant].append(SourceSize(source, *own))
+        sizes = []
+        for tenant, sources in by_tenant.items():
+            documents, chunks, size = (
+                sum(getattr(each, name) for each in sources) for name in ("documents", "chunks", "bytes")
             )
-            for tenant, sources in by_tenant.items()
-        ]
+            largest_first = sorted(sources, key=lambda each: (-each.bytes, each.source))
+            sizes.append(TenantSize(tenant, documents, chunks, size, largest_first))
         return sorted(sizes, key=lambda each: (-each.bytes, each.tenant))
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, TypeVar, get_args
 from uuid import UUID
 
@@ -26,10 +27,9 @@ from services.query_api.documents.listing import (
 from services.query_api.documents.listing import after as sorted_after
 from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.plain_text import plain
-from services.query_api.http.lanes import METADATA
 from services.query_api.http.problems import Problem, invalid, not_found
 from services.query_api.http.request import ApiRequest, described, metadata_of, tags_of
-from services.query_api.http.routes import delete, get, patch
+from services.query_api.http.routes import METADATA, delete, get, patch
 from services.query_api.ingest.document import IngestReply, taken, title_of
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
@@ -40,14 +40,15 @@ from shared.ids import composed
 from shared.ids import document_id as id_of
 from shared.inputs.prepared_chunks import quality
 from shared.state.index import Head, Index
-from shared.state.ledger import Entry, Ledger
-from shared.store import Condition, Filter, Ids, Match, Payload
+from shared.state.ledger import NOWHERE, Entry, Last, Ledger
+from shared.store import Condition, Filter, Ids, Match, Payload, each_page
 from shared.submission import deletion
 from shared.times import iso, now_ms
 
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of the newest submission
 _OF_ENTRIES = frozenset({"source", "tags", "status"})  # fields that the ledger has
 LOOKED_AT = 1000  # entries read at a time if each has to be checked
+_UNREAD = Last(version=0, place=NOWHERE, status="accepted", at=0)  # a submission that the first stage hasn't read
 _PLAIN_AT_ONCE = 2  # texts that lose their markup at once; it takes two seconds for a megabyte
 _MOST_PLAIN = 4_000_000  # characters
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
@@ -149,14 +150,9 @@ class DocumentViews:
             raise not_found()
         return entry
 
-    async def view(self, tenant: str, document_id: str, submission: LogPosition | None = None) -> DocumentView:
-        """Return the document as replies show it, with the status of `submission` where one is given.
-
-        Raises:
-            Problem: 404.
-        """
-        entry = await self.entry(tenant, document_id)
-        return view_of(entry, await self._index.head(document_id), submission)
+    async def view(self, tenant: str, document_id: str) -> DocumentView:
+        """Return the document as replies show it. Raises a 404 if there is none."""
+        return view_of(await self.entry(tenant, document_id), await self._index.head(document_id))
 
     async def page(
         self, listing: Listing, *, limit: int, cursor: ListCursor | SortCursor | None = None
@@ -169,7 +165,7 @@ class DocumentViews:
         )
         heads = await self._index.heads([entry.document_id for entry in entries]) if entries else {}
         return DocumentPage(
-            items=[_view(entry, heads.get(entry.document_id)) for entry in entries],
+            items=[view_of(entry, heads.get(entry.document_id)) for entry in entries],
             next_cursor=_cursor(after) if after else None,
         )
 
@@ -200,13 +196,15 @@ class DocumentViews:
         """Return the page and the next cursor after checking every entry; only the page is kept in memory."""
         behind = cursor if isinstance(cursor, SortCursor) else None
         best: list[Entry] = []
-        place: str | None = None
-        while True:
-            entries, place = await self._ledger.scan(listing.where, after=place, limit=LOOKED_AT)
-            best = first_of([*best, *await self._fitting(listing, entries)], listing, limit + 1, behind)
-            if place is None:
-                page = best[:limit]
-                return page, sorted_after(listing, page[-1]) if len(best) > limit else None
+        async for entries in self._every(listing):
+            best = first_of([*best, *entries], listing, limit + 1, behind)
+        page = best[:limit]
+        return page, sorted_after(listing, page[-1]) if len(best) > limit else None
+
+    async def _every(self, listing: Listing) -> AsyncIterator[list[Entry]]:
+        """Yield the entries that the list shows, in the order of their ids, some at a time."""
+        async for entries in self._ledger.pages(listing.where, limit=LOOKED_AT):
+            yield await self._fitting(listing, entries)
 
     async def _fitting(self, listing: Listing, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries that the list shows."""
@@ -225,34 +223,21 @@ class DocumentViews:
         fields = fields_of(names)
         counter = FacetCounter(fields)
         of_chunks = tuple(path for path in fields.values() if path not in _OF_ENTRIES)
-        place: str | None = None
-        while True:
-            entries, place = await self._ledger.scan(listing.where, after=place, limit=LOOKED_AT)
-            found = await self._fitting(listing, entries)
+        async for found in self._every(listing):
             metadata = await self._metadata(tenant, found, of_chunks) if of_chunks and found else {}
             for entry in found:
                 own = {"source": entry.source, "tags": list(entry.tags), "status": entry.last.status}
                 counter.add(entry.document_id, {**metadata.get(entry.document_id, {}), **own})
-            if place is None:
-                return counter.values()
+        return counter.values()
 
     async def _metadata(self, tenant: str, entries: Sequence[Entry], fields: Sequence[str]) -> dict[str, Payload]:
         """Return these fields of each document that is searchable."""
         found: dict[str, Payload] = {}
-        after: str | None = None
-        names = tuple(entry.document_id for entry in entries)
-        while True:
-            page, after = await self._index.metadata_page(
-                tenant,
-                Filter(must=(Match("metadata.documentId", names),)),
-                fields=fields,
-                firsts=True,
-                after=after,
-                limit=LOOKED_AT,
-            )
+        where = Filter(must=(Match("metadata.documentId", tuple(entry.document_id for entry in entries)),))
+        read = partial(self._index.metadata_page, tenant, where, fields=fields, firsts=True, limit=LOOKED_AT)
+        async for page in each_page(lambda after: read(after=after)):
             found.update(page)
-            if after is None:
-                return found
+        return found
 
     async def of_path(self, tenant: str, path: str) -> Ids:
         """Return the condition that a document has the path, in any source."""
@@ -506,22 +491,23 @@ def _chunk_view(payload: Payload) -> ChunkView:
     return ChunkView(text, public(metadata), QualityView(*(round(each, 3) for each in measured)))
 
 
+def last_of(entry: Entry, submission: LogPosition | None) -> Last | None:
+    """Return how far the submission is, or the newest one; None if the first stage hasn't read it yet."""
+    return entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
+
+
 def view_of(entry: Entry, head: Head | None, submission: LogPosition | None = None) -> DocumentView:
     """Return the document as replies show it, with the status of `submission` where one is given."""
-    shown = _view(entry, head)
-    return shown if submission is None else _of_submission(shown, entry, submission)
-
-
-def _view(entry: Entry, head: Head | None) -> DocumentView:
-    last, reading = entry.last, entry.reading(entry.accepted.version)
+    newest, own = entry.last, last_of(entry, submission) or _UNREAD
+    reading = entry.reading(entry.accepted.version if submission is None else own.version)
     state, state_version = state_of(entry, head)
     return DocumentView(
         document_id=entry.document_id,
         source=entry.source,
         path=entry.path,
         title=entry.title or (head.title if head else None),
-        status=last.status,
-        version=last.version,
+        status=own.status,
+        version=own.version,
         state=state,
         state_version=state_version,
         chunk_count=head.chunk_count if head is not None and not head.deleted else 0,
@@ -529,32 +515,14 @@ def _view(entry: Entry, head: Head | None) -> DocumentView:
         created_at=iso(entry.created_at),
         updated_at=iso(entry.updated_at),
         url=entry.url,
-        error=last.error,
-        code=last.code.upper() if last.code else None,
-        etag=f'"{entry.accepted.version}"' if entry.accepted.version else None,
-        submitted_at=iso(last.place.time) if last.place.time >= 0 else None,
-        ended_at=iso(last.at) if last.status in TERMINAL else None,
-        notes=reading.notes,
-        note_count=reading.note_count,
-    )
-
-
-def _of_submission(shown: DocumentView, entry: Entry, place: LogPosition) -> DocumentView:
-    own = entry.end_of(place) or entry.submitted(place)
-    if own is None:  # the first stage hasn't read it yet
-        return msgspec.structs.replace(
-            shown, status="accepted", version=0, error=None, code=None, notes=(), note_count=0
-        )
-    reading = entry.reading(own.version)
-    return msgspec.structs.replace(
-        shown,
-        notes=reading.notes,
-        note_count=reading.note_count,
-        status=own.status,
-        version=own.version,
         error=own.error,
         code=own.code.upper() if own.code else None,
-        moved_to=own.moved_to.document_id if own.moved_to else None,
+        etag=f'"{entry.accepted.version}"' if entry.accepted.version else None,
+        submitted_at=iso(newest.place.time) if newest.place.time >= 0 else None,
+        ended_at=iso(newest.at) if newest.status in TERMINAL else None,
+        moved_to=own.moved_to.document_id if submission is not None and own.moved_to is not None else None,
+        notes=reading.notes,
+        note_count=reading.note_count,
     )
 
 

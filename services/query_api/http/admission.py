@@ -8,15 +8,15 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final, cast
 
 from litestar.datastructures import Headers
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scope, Send
 
-from services.query_api.http.lanes import HOLDS, LANE, BodyLimit, Lane, taken_by
 from services.query_api.http.linger import has_body
 from services.query_api.http.problems import Problem
+from services.query_api.http.routes import HOLDS, LANE, SMALL, TAKES, BodyLimit, Lane
 from services.query_api.http.token_buckets import TokenBuckets
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
@@ -27,18 +27,15 @@ BODIES: Final = 8  # number of bodies of the largest size that may be in memory 
 COME_AGAIN_S: Final = 2
 
 
-def _refused(sentence: str) -> Problem:
-    again = f"{sentence}; this request was not accepted, send it again in {COME_AGAIN_S} s"
-    return Problem(429, again, headers={"Retry-After": str(COME_AGAIN_S)})
-
-
 class RequestLane:
     """A counter of requests or bytes with a limit, of which each tenant may use a share."""
 
-    def __init__(self, limit: int, what: str, setting: str) -> None:
+    def __init__(self, limit: int, what: str, setting: str, share: Callable[[], int]) -> None:
+        """Take the limit, and the function that returns a tenant's share of it in percent."""
         self.limit = limit
         self._what = what
         self._setting = setting
+        self._share = share
         self._of_tenant: Counter[str] = Counter()
 
     @property
@@ -46,20 +43,22 @@ class RequestLane:
         """Return the current count of all tenants."""
         return self._of_tenant.total()
 
-    def take(self, tenant: str, size: int = 1, *, share: int) -> None:
-        """Add `size` to the count.
+    def take(self, tenant: str, size: int = 1, *, least: int = 1) -> None:
+        """Add `size` to the count. The tenant's share is at least `least`, the size of one large request.
 
         Raises:
-            Problem: 429, the limit or the tenant's `share` would be exceeded; nothing was counted.
+            Problem: 429, the limit or the share would be exceeded; nothing was counted.
         """
-        if self.taken + size > self.limit:
-            raise _refused(f"{self.limit} {self._what} at once, the most that {self._setting} allows")
-        if self._of_tenant[tenant] + size > share:
-            raise _refused(
-                f"of this tenant, {self._of_tenant[tenant]} {self._what} at once, and {share} is its share "
-                "(SLUICE_TENANT_SHARE)"
-            )
-        self._of_tenant[tenant] += size
+        own, share = self._of_tenant[tenant] + size, max(self.limit * self._share() // 100, least)
+        if self._of_tenant.total() + size > self.limit:
+            full = f"{self.limit} {self._what} at once, the most that {self._setting} allows"
+        elif own > share:
+            full = f"of this tenant, {own - size} {self._what} at once, and {share} is its share (SLUICE_TENANT_SHARE)"
+        else:
+            self._of_tenant[tenant] = own
+            return
+        again = f"{full}; this request was not accepted, send it again in {COME_AGAIN_S} s"
+        raise Problem(429, again, headers={"Retry-After": str(COME_AGAIN_S)})
 
     def give(self, tenant: str, size: int = 1) -> None:
         """Subtract `size` from the count."""
@@ -73,30 +72,23 @@ class AdmissionLimits:
 
     def __init__(self, settings: Settings, *, several: Callable[[], bool] = lambda: False) -> None:
         """Take the limits; `several` says whether there is more than one tenant, so that each has a share."""
+
+        def lane(limit: int, what: str, setting: str) -> RequestLane:
+            return RequestLane(limit, what, setting, lambda: settings.tenant_share if several() else 100)
+
         most = settings.max_requests
-        self.bring = RequestLane(most, "documents are being sent", "SLUICE_MAX_REQUESTS")
-        self.ask = RequestLane(most, "requests are being answered", "SLUICE_MAX_REQUESTS")
-        self.watch = RequestLane(most, "documents are being watched", "SLUICE_MAX_REQUESTS")
-        self.slow = RequestLane(settings.max_slow, "slow request bodies are arriving", "SLUICE_MAX_SLOW")
-        self.bodies = RequestLane(
-            BODIES * settings.max_body, "bytes of request bodies are in memory", "SLUICE_MAX_BODY"
-        )
+        self.bring = lane(most, "documents are being sent", "SLUICE_MAX_REQUESTS")
+        self.ask = lane(most, "requests are being answered", "SLUICE_MAX_REQUESTS")
+        self.watch = lane(most, "documents are being watched", "SLUICE_MAX_REQUESTS")
+        # So that no kind of request starves another.
+        self.lanes: dict[Lane, RequestLane] = {"bring": self.bring, "ask": self.ask, "watch": self.watch}
+        self.slow = lane(settings.max_slow, "slow request bodies are arriving", "SLUICE_MAX_SLOW")
+        self.bodies = lane(BODIES * settings.max_body, "bytes of request bodies are in memory", "SLUICE_MAX_BODY")
         self.patience_s = settings.body_timeout
         self.documents = TokenBuckets(settings.tenant_documents)
         self.bytes = TokenBuckets(settings.tenant_bytes)
-        self._several = several
-        self._share = settings.tenant_share
         self.largest = settings.max_body
         self._batch = settings.max_batch
-
-    def take(self, lane: RequestLane, tenant: str, size: int = 1, *, least: int = 1) -> None:
-        """Add `size` to the tenant's count in the lane. Its share is at least `least`, the size of one large request.
-
-        Raises:
-            Problem: 429, the tenant or all tenants together are at the lane's limit.
-        """
-        share = max(lane.limit * self._share // 100, least) if self._several() else lane.limit
-        lane.take(tenant, size, share=share)
 
     def check_rates(self, tenant: str) -> None:
         """Check that the tenant may send more.
@@ -119,11 +111,6 @@ class AdmissionLimits:
         if declared.bytes == "SLUICE_MAX_BATCH":
             return self._batch
         return self.largest if declared.bytes == "SLUICE_MAX_BODY" else min(declared.bytes, self.largest)
-
-    def lane(self, declared: Lane) -> RequestLane:
-        """Return the lane in which a route's requests count, so that no kind of request starves another."""
-        lanes: dict[Lane, RequestLane] = {"bring": self.bring, "ask": self.ask, "watch": self.watch}
-        return lanes[declared]
 
 
 class Admission:
@@ -155,12 +142,14 @@ class _Visit:
         user, opt = scope.get("user"), scope["route_handler"].opt
         self._tenant: str = user.tenant if user is not None else ""
         self._brings = opt.get(LANE) == "bring"
-        self._lane = None if opt.get(OPEN) else limits.lane(opt.get(LANE, "ask"))
+        self._lane = None if opt.get(OPEN) else limits.lanes[opt.get(LANE, "ask")]
         self._holds: int | None = opt.get(HOLDS)
-        self._most = limits.most(taken_by(opt))
+        self._most = limits.most(opt.get(TAKES, SMALL))
         self._announced = Headers.from_scope(scope).get("content-length", "")
         self._whole = not has_body(scope)
-        self._in_lane = self._slow = False
+        self._given_back = ExitStack()  # at the end of the request
+        self._arrived = ExitStack()  # at the end of its body
+        self._is_slow = False
         self._held = self._received = 0
         self._waited_s = 0.0
 
@@ -174,9 +163,9 @@ class _Visit:
             self._limits.check_rates(self._tenant)
         if self._announced.isdecimal():
             self._check(int(self._announced))
-        self._take_lane()
+        self._take(self._lane, self._given_back)
         if not self._whole:
-            self._give_lane()
+            self._given_back.close()
 
     async def receive(self) -> HTTPReceiveMessage:
         """Return the next piece of the body.
@@ -185,7 +174,7 @@ class _Visit:
             Problem: 408, the body arrives too slowly; 413, it is too large; 429, another limit is exceeded.
         """
         if self._whole:
-            return await self._message()
+            return cast("HTTPReceiveMessage", await self._receive())
         message = await self._next()
         if message["type"] != "http.request":
             self._whole = True  # nothing more comes
@@ -196,47 +185,37 @@ class _Visit:
         held = self._received if self._holds is None else min(self._received, self._holds)
         self._limits.bytes.spend(self._tenant, len(message["body"]))
         least = self._limits.largest if self._holds is None else self._holds
-        self._limits.take(self._limits.bodies, self._tenant, held - self._held, least=least)
+        self._limits.bodies.take(self._tenant, held - self._held, least=least)
         self._held = held
         if self._whole:
-            self._hurried()
-            self._take_lane()
+            self._arrived.close()
+            self._take(self._lane, self._given_back)
         return message
 
     def leave(self) -> None:
         """Give back everything that this request has taken of the limits."""
-        self._hurried()
+        self._arrived.close()
+        self._given_back.close()
         self._limits.bodies.give(self._tenant, self._held)
         self._held = 0
-        self._give_lane()
 
     def _check(self, size: int) -> None:
         if size > self._most:
             sentence = f"the body is larger than {self._most} bytes, the most that this route reads"
             raise Problem(413, sentence, details={"limit": self._most})
 
-    def _take_lane(self) -> None:
-        if self._lane is not None:
-            self._limits.take(self._lane, self._tenant)
-            self._in_lane = True
-
-    def _give_lane(self) -> None:
-        if self._lane is not None and self._in_lane:
-            self._in_lane = False
-            self._lane.give(self._tenant)
-
-    def _hurried(self) -> None:
-        if self._slow:
-            self._slow = False
-            self._limits.slow.give(self._tenant)
+    def _take(self, lane: RequestLane | None, until: ExitStack) -> None:
+        if lane is not None:
+            lane.take(self._tenant)
+            until.callback(lane.give, self._tenant)
 
     async def _next(self) -> HTTPReceiveMessage:
         """Return the next message. Only time spent waiting for the sender counts."""
-        if not self._slow:
+        if not self._is_slow:
             with suppress(TimeoutError):
                 return await self._within(MOMENT_S)
-            self._limits.take(self._limits.slow, self._tenant)
-            self._slow = True
+            self._take(self._limits.slow, self._arrived)
+            self._is_slow = True
         try:
             return await self._within(self._limits.patience_s + self._received / SLOWEST)
         except TimeoutError:
@@ -252,11 +231,8 @@ class _Visit:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(in_all_s - self._waited_s):
-                    return await self._message()
+                    return cast("HTTPReceiveMessage", await self._receive())
             async with asyncio.timeout(0):  # a message that is available now arrived in time
-                return await self._message()
+                return cast("HTTPReceiveMessage", await self._receive())
         finally:
             self._waited_s += loop.time() - began
-
-    async def _message(self) -> HTTPReceiveMessage:
-        return cast("HTTPReceiveMessage", await self._receive())

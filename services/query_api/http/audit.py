@@ -3,7 +3,6 @@
 A reply that confirms a change is sent only after the log has its entry (docs/adr/0028-keys-audit-browsers.md).
 """
 
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
@@ -14,8 +13,8 @@ from litestar.handlers import BaseRouteHandler
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.query_api.http.auth import Caller, RoleGuard
-from services.query_api.http.lanes import AUDITED, READS
-from services.query_api.http.problems import Problem, answer, unavailable
+from services.query_api.http.problems import Problem, request_id, send_problem, unavailable
+from services.query_api.http.routes import AUDITED, READS
 from shared.contracts import AuditEntry, AuditResult
 from shared.errors import Unavailable
 from shared.log.audit_trail import AuditedCall, AuditTrail
@@ -25,8 +24,8 @@ log = structlog.get_logger(__name__)
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSALS: Final = frozenset({401, 403, 429})
 _ADMINS: Final = frozenset({"admin", "operator"})
+_FACTS: Final = "facts"  # in a route's opt
 _current: ContextVar["_Visit | None"] = ContextVar("audited", default=None)
-RequestId = Callable[[Scope], str]
 
 
 def note_change(document_id: str, result: AuditResult = "accepted") -> None:
@@ -65,15 +64,13 @@ async def note_begin(_: Request[Any, Any, Any]) -> None:
 class Audit:
     """The outermost middleware, so that it sees refused requests, too."""
 
-    def __init__(self, app: ASGIApp, trail: AuditTrail, request_id: RequestId) -> None:
+    def __init__(self, app: ASGIApp, trail: AuditTrail) -> None:
         self._app = app
         self._trail = trail
-        self._request_id = request_id
-        self._routes: dict[int, _Route] = {}  # by the identity of the handler, which lives as long as this
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request; the reply is 503 if the change was made, but the audit trail doesn't have it."""
-        visit = _Visit(self._trail, scope, self._request_id, self._route(scope["route_handler"]))
+        visit = _Visit(self._trail, scope)
         token = _current.set(visit)
         replied = refused = False
 
@@ -84,8 +81,7 @@ class Audit:
                 problem = await visit.settle(int(message["status"]))
                 if problem is not None:
                     refused = True
-                    request: Request[Any, Any, Any] = Request(scope)
-                    await answer(request, problem).to_asgi_response(None, request)(scope, receive, send)
+                    await send_problem(problem, scope, receive, send)
             if not refused:
                 await send(message)
 
@@ -98,35 +94,39 @@ class Audit:
         finally:
             _current.reset(token)
 
-    def _route(self, handler: BaseRouteHandler) -> "_Route":
-        route = self._routes.get(id(handler))
-        if route is None:
-            name = getattr(handler.fn, "__name__", "")
-            opt = handler.opt
-            route = _Route(name, role_of(handler), signs=AUDITED in opt, reads=READS in opt)
-            self._routes[id(handler)] = route
-        return route
 
-
-class _Route(NamedTuple):
-    """The part of an audit entry that depends on the route, and whether its calls are recorded."""
+class RouteFacts(NamedTuple):
+    """What the middlewares know of a route."""
 
     action: str
     role: str | None
-    signs: bool
-    reads: bool
+    signs: bool  # its calls are recorded, though it asks for no role
+    reads: bool  # it changes nothing, whatever its method
+    only_reads: bool  # nor does its method
+
+
+def facts_of(handler: BaseRouteHandler) -> RouteFacts:
+    """Return the facts of the route. They are found once."""
+    opt = handler.opt
+    known: RouteFacts | None = opt.get(_FACTS)
+    if known is None:
+        role, reads = role_of(handler), READS in opt
+        methods = frozenset[str](getattr(handler, "http_methods", ()))
+        only_reads = reads or role == "query" or (bool(methods) and methods <= SAFE)
+        known = RouteFacts(getattr(handler.fn, "__name__", ""), role, AUDITED in opt, reads, only_reads)
+        opt[_FACTS] = known
+    return known
 
 
 class _Visit(AuditedCall):
     """One request."""
 
-    def __init__(self, trail: AuditTrail, scope: Scope, request_id: RequestId, route: _Route) -> None:
+    def __init__(self, trail: AuditTrail, scope: Scope) -> None:
         super().__init__()
         self.trail = trail
         self.caller: Caller | None = None
         self._scope = scope
-        self._request_id = request_id
-        self._action, self._role, self._signs, reads = route
+        self._action, self._role, self._signs, reads, _ = facts_of(scope["route_handler"])
         self.by_admin = self._role in _ADMINS
         self.writes = scope.get("method", "GET") not in SAFE and not reads
 
@@ -140,7 +140,7 @@ class _Visit(AuditedCall):
             tenant="" if caller is None else caller.tenant,
             key="" if caller is None else caller.key,
             role=self._role or "",
-            request=self._request_id(self._scope),
+            request=request_id(self._scope),
             status=status,
             documents=documents,
         )
@@ -154,7 +154,12 @@ class _Visit(AuditedCall):
         whole = self.writes and (self.by_admin or self._signs) and result == "done"
         if whole:
             self.trail.add(self.entry(result, status, ()))
-        elif self._counts(result):
+        elif (
+            result == "refused"
+            or self.by_admin
+            or self._signs
+            or (self._role == "ingest" and self.writes and not (result == "done" and self.changes))
+        ):  # it has no entry of its own
             self.trail.count(self.entry(result, status, ()))
         # A reply of 500 and above confirms nothing: with the log frozen it would wait for the log a second time.
         if whole or (self.changes and status < 500):
@@ -168,12 +173,6 @@ class _Visit(AuditedCall):
                     code="OUTCOME_UNKNOWN",
                 )
         return None
-
-    def _counts(self, result: AuditResult) -> bool:
-        """Return whether a call that has no entry of its own is counted."""
-        if result == "refused" or self.by_admin or self._signs:
-            return True
-        return self._role == "ingest" and self.writes and not (result == "done" and self.changes)
 
 
 def role_of(handler: BaseRouteHandler) -> str | None:

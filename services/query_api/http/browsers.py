@@ -9,15 +9,13 @@ and client libraries have neither `Origin` nor `Sec-Fetch-Site`, and pass.
 import functools
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
-from litestar import Request
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from services.query_api.http.lanes import JSON_ONLY
-from services.query_api.http.problems import Problem, answer
+from services.query_api.http.problems import Problem, send_problem
 
 
 def sending_site(headers: Headers) -> Literal["own", "other", "unknown"]:
@@ -45,6 +43,7 @@ def _host_of(origin: str) -> str | None:
         return None
 
 
+JSON_ONLY: Final = "json_only"  # a route's opt: no body that browsers send without a preflight request, such as forms
 PAGE: Final = "page"  # a route's opt: links on other sites may lead to it, because it changes nothing
 LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker
 _HOSTS: Final = 256  # names whose kind is remembered, because clients repeat a few
@@ -86,21 +85,21 @@ class BrowserGuard:
         try:
             self._check(cast("HTTPScope", scope))  # there are no sockets here
         except Problem as problem:
-            request: Request[Any, Any, Any] = Request(scope)
-            await answer(request, problem).to_asgi_response(None, request)(scope, receive, guarded)
+            await send_problem(problem, scope, receive, guarded)
         else:
             await self._app(scope, receive, guarded)
 
     def _check(self, scope: HTTPScope) -> None:
         headers = Headers.from_scope(scope)
-        host = headers.get("host", "").lower()
-        if host and self._keyless() and not self._known(host):
+        host, origin = headers.get("host", "").lower(), headers.get("origin", "").lower()
+        if host and self._keyless() and not self._is_own(host):
             raise Problem(
                 403,
-                f"the host {_shown(host)} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
+                f"the host {host[:100]!a} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
                 code="HOST_NOT_ALLOWED",
             )
-        if self._foreign(headers) and not _visit(scope, headers):
+        listed = "*" in self._origins or origin in self._origins
+        if not listed and sending_site(headers) == "other" and not _visit(scope, headers):
             raise Problem(
                 403,
                 "a page of another site sent this request; add its origin to SLUICE_CORS_ORIGINS to allow it",
@@ -109,21 +108,11 @@ class BrowserGuard:
         if scope["route_handler"].opt.get(JSON_ONLY) and not _json_or_empty(headers):
             raise Problem(415, "this route takes application/json")
 
-    def _known(self, host: str) -> bool:
-        name = _name_of(host)
+    def _is_own(self, host: str) -> bool:
+        # Without port, brackets (IPv6) and trailing dot.
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].removesuffix(".")
         loopback = _is_loopback(name)
         return name in self._hosts if loopback is None else loopback
-
-    def _foreign(self, headers: Headers) -> bool:
-        listed = "*" in self._origins or headers.get("origin", "").lower() in self._origins
-        return not listed and sending_site(headers) == "other"
-
-
-def _name_of(host: str) -> str:
-    """Return the host without port, brackets (IPv6) and trailing dot."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].removesuffix(".")
 
 
 @functools.lru_cache(_HOSTS)
@@ -133,10 +122,6 @@ def _is_loopback(name: str) -> bool | None:
         return ip_address(name).is_loopback
     except ValueError:
         return None
-
-
-def _shown(host: str) -> str:
-    return ascii(host[:100])
 
 
 def _visit(scope: HTTPScope, headers: Headers) -> bool:

@@ -41,41 +41,29 @@ class CircuitBreaker:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Count the outcome of the call in the block.
+        """Count the outcome of the call in the block; after `MOST_FAILURES` in a row, open the breaker.
 
         Raises:
             CircuitOpen: the breaker is open; nothing is called.
         """
-        self.admit()
+        if self.is_open:
+            if self._now() < self._again_at:
+                raise CircuitOpen(
+                    f"{self._what} failed {self._failures} times in a row, and is tried again within "
+                    f"{self._pause_s:g} s; the last failure: {self._reason}"
+                )
+            self._again_at = self._now() + self._pause_s  # this call is the trial; the others wait for its outcome
         try:
             yield
         except Unavailable as error:
-            self.failed(error)
+            if not isinstance(error, CircuitOpen) and error.code != REBUILDING:
+                self._count(error)
             raise
-        self.succeeded()
-
-    def admit(self) -> None:
-        """Check that a call may be made now. Raises CircuitOpen otherwise."""
-        if not self.is_open:
-            return
-        now = self._now()
-        if now < self._again_at:
-            raise CircuitOpen(
-                f"{self._what} failed {self._failures} times in a row, and is tried again within {self._pause_s:g} s; "
-                f"the last failure: {self._reason}"
-            )
-        self._again_at = now + self._pause_s  # this call is the trial; the others wait for its outcome
-
-    def succeeded(self) -> None:
-        """Close the breaker."""
         if self.is_open:
             log.info("circuit_closed", what=self._what)
         self._failures = 0
 
-    def failed(self, error: Unavailable) -> None:
-        """Count a failure; after `MOST_FAILURES` in a row, open the breaker."""
-        if isinstance(error, CircuitOpen) or error.code == REBUILDING:
-            return
+    def _count(self, error: Unavailable) -> None:
         self._failures += 1
         self._reason = error.sentence
         if self.is_open:

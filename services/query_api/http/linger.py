@@ -4,14 +4,11 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from litestar import Request
 from litestar.datastructures import Headers, MutableScopeHeaders
-from litestar.handlers import BaseRouteHandler
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
-from services.query_api.http.audit import SAFE, role_of
-from services.query_api.http.lanes import READS
-from services.query_api.http.problems import Problem, answer
+from services.query_api.http.audit import facts_of
+from services.query_api.http.problems import Problem, send_problem
 from shared.runtime.connections import ON_CLOSE
 
 LINGER_S: Final = 2.0
@@ -28,7 +25,6 @@ class Linger:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._reads: dict[int, bool] = {}  # by the identity of the handler, which lives as long as this
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request, or answer with the problem that refuses it."""
@@ -39,7 +35,7 @@ class Linger:
             nonlocal left
             left = task is not None and task.cancel()
 
-        if self._only_reads(scope["route_handler"]):
+        if facts_of(scope["route_handler"]).only_reads:
             cast("dict[str, Any]", scope).get(ON_CLOSE, []).append(leave)
         try:
             await self._app(scope, exchange.receive, exchange.send)
@@ -50,16 +46,7 @@ class Linger:
             # Nobody reads it, but the audit trail has the call.
             await send({"type": "http.response.start", "status": CALLER_LEFT, "headers": []})
         except Problem as problem:  # before the route was reached
-            request: Request[Any, Any, Any] = Request(scope)
-            await answer(request, problem).to_asgi_response(None, request)(scope, receive, exchange.send)
-
-    def _only_reads(self, handler: BaseRouteHandler) -> bool:
-        known = self._reads.get(id(handler))
-        if known is None:
-            methods: frozenset[str] = frozenset(getattr(handler, "http_methods", ()))
-            reads = READS in handler.opt or role_of(handler) == "query" or (bool(methods) and methods <= SAFE)
-            known = self._reads[id(handler)] = reads
-        return known
+            await send_problem(problem, scope, receive, exchange.send)
 
 
 def has_body(scope: HTTPScope) -> bool:

@@ -16,10 +16,10 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
 from services.query_api.http.auth import RoleGuard
-from services.query_api.http.lanes import JSON_ONLY, taken_by
+from services.query_api.http.browsers import JSON_ONLY
 from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, AnyRequest, is_openai
 from services.query_api.http.request import beside
-from services.query_api.http.routes import JSON, Content, Replies, get, replies_of
+from services.query_api.http.routes import JSON, Content, Replies, get, replies_of, taken_by
 from shared.runtime.probes import OPEN
 
 ROLE: Final = "x-role"  # of an operation: the role that its key needs; `any` takes every key
@@ -109,7 +109,12 @@ def _described(app: Litestar) -> dict[str, Any]:
     types = _Types(replies_of(handler.opt) for _, _, handler in routes)
     for path, method, handler in routes:
         operation = spec["paths"][path][method]
-        role = _role(handler)
+        role, declared = _role(handler), replies_of(handler.opt)
+        if declared.body is not None:
+            operation["requestBody"] = {"content": types.content(declared.body), "required": not declared.parameters}
+            operation.setdefault("parameters", []).extend(
+                {"name": name, "in": "query", "schema": schema} for name, schema in declared.parameters.items()
+            )
         operation |= {
             "summary": (operation.get("description") or operation["summary"]).partition("\n")[0],
             "responses": _responses(path, handler, operation, types),
@@ -135,10 +140,13 @@ class _Types:
 
     def __init__(self, declared: Iterable[Replies]) -> None:
         contents = [
-            content for each in declared for content in (each.ok, *each.instead.values()) if content is not None
+            content
+            for each in declared
+            for content in (each.ok, each.body, *each.instead.values())
+            if content is not None
         ]
         kinds = [kind for content in contents for given in content.values() for kind in _several(given)]
-        named = [kind for kind in kinds if kind is not bytes]
+        named = [kind for kind in kinds if kind is not bytes and not isinstance(kind, dict)]
         schemas, self.components = msgspec.json.schema_components(named, ref_template=_REF)
         self._schemas = dict(zip(map(repr, named), schemas, strict=True))
 
@@ -149,6 +157,8 @@ class _Types:
     def _schema(self, given: Any) -> dict[str, Any]:
         if given is bytes:
             return {"type": "string", "format": "binary"}
+        if isinstance(given, dict):
+            return given
         schemas = [self._schemas[repr(kind)] for kind in _several(given)]
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 

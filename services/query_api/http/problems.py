@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
+from uuid import uuid4
 
 import msgspec
 import structlog
 from litestar import MediaType, Request, Response
+from litestar.datastructures import Headers
 from litestar.exceptions import HTTPException, ValidationException
-from litestar.types import ExceptionHandlersMap
+from litestar.types import ExceptionHandlersMap, Receive, Scope, Send
 
 from shared.errors import PipelineError, Unavailable
 from shared.runtime.probes import RETRY_AFTER_S
+from shared.settings import ConfigurationError
 from shared.state.rebuild_gate import CODE as REBUILDING
 from shared.times import parse_iso
 
@@ -154,7 +157,9 @@ ERRORS: dict[str, dict[str, Any]] = {  # the JSON schemas of the errors' bodies,
     },
 }
 
-REQUEST_ID = "request_id"  # key in a scope's state
+_REQUEST_ID = "request_id"  # key in a scope's state
+_TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+CONFLICTS = "conflicts"  # a route's opt: what is `Rejected` conflicts with the present state
 MOST_NAMED = 20  # mistakes of one request that its reply names
 _LONGEST = 1000  # bytes of a sentence in a reply
 
@@ -215,12 +220,22 @@ def unavailable(sentence: str, code: str = "UNAVAILABLE", **details: Any) -> Pro
     return Problem(503, sentence, code=code, details=details, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
-def of_pipeline(error: PipelineError) -> Problem:
-    """Return the problem for an error of the pipeline: 503 for Unavailable, else 413 or 422."""
+def of_pipeline(error: PipelineError, rejected: int = 422) -> Problem:
+    """Return the problem for an error of the pipeline: 503 for Unavailable, else 413 or `rejected`."""
     if isinstance(error, Unavailable):
         return unavailable(error.sentence, code=error.code.upper() if error.code == REBUILDING else "UNAVAILABLE")
-    status = 413 if error.code == "record_too_large" else 422
+    status = 413 if error.code == "record_too_large" else rejected
     return Problem(status, error.sentence, code=error.code.upper())
+
+
+def broken_off(error: Exception) -> Problem:
+    """Return the problem to report when an answer breaks off after its first byte: the status is already sent."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, PipelineError):
+        return of_pipeline(error)
+    log.error("answer_stream_failed", exc_info=error)
+    return Problem(500, "the answer broke off", code="BUG")
 
 
 def body(problem: Problem, instance: str) -> dict[str, Any]:
@@ -277,7 +292,7 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
     """Return the response for the problem."""
     path = request.scope["path"]
     if problem.code == "BUG":  # the log has the rest, under this id
-        problem.details["requestId"] = request.scope["state"].get(REQUEST_ID)
+        problem.details["requestId"] = request_id(request.scope)
     if is_openai(path):
         content, kind = msgspec.json.encode(openai_error(problem)), media_type("application/json")
         if problem.code == "NO_MODEL":  # OpenAI's clients retry a 503 with a backoff; this one is permanent
@@ -291,6 +306,21 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
         content = msgspec.json.encode(told)
         kind = media_type(request.headers.get("accept", ""))
     return Response(content, status_code=problem.status, media_type=kind, headers=problem.headers)
+
+
+def request_id(scope: Scope) -> str:
+    """Return the id that the client sent in X-Request-Id if it is a plain token, else a new one."""
+    if _REQUEST_ID not in scope["state"]:
+        given = Headers.from_scope(scope).get("x-request-id", "")
+        scope["state"][_REQUEST_ID] = given if _TOKEN.fullmatch(given) else uuid4().hex
+    id_: str = scope["state"][_REQUEST_ID]
+    return id_
+
+
+async def send_problem(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send the response for the problem, in a middleware, before the route is reached."""
+    request: AnyRequest = Request(scope)
+    await answer(request, problem).to_asgi_response(None, request)(scope, receive, send)
 
 
 def of_contract(error: msgspec.ValidationError, within: str = "") -> Problem:
@@ -320,9 +350,14 @@ def _unfit(field: str, what: str) -> Problem:
 
 
 def _on_pipeline_error(request: AnyRequest, error: PipelineError) -> Response[bytes]:
-    problem = of_pipeline(error)
+    conflicts = request.scope["route_handler"].opt.get(CONFLICTS)
+    problem = of_pipeline(error, 409 if conflicts else 422)
     log.warning("request_refused", status=problem.status, code=problem.code, reason=problem.sentence)
     return answer(request, problem)
+
+
+def _on_wrong_setting(request: AnyRequest, error: ConfigurationError) -> Response[bytes]:
+    return answer(request, Problem(409, str(error), code="SETTINGS"))
 
 
 def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
@@ -350,6 +385,7 @@ def _on_bug(request: AnyRequest, error: Exception) -> Response[bytes]:
 HANDLERS: ExceptionHandlersMap = {
     Problem: answer,
     PipelineError: _on_pipeline_error,
+    ConfigurationError: _on_wrong_setting,
     HTTPException: on_http_exception,
     Exception: _on_bug,
 }

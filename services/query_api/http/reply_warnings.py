@@ -1,4 +1,4 @@
-"""Adds `warnings` to replies: parts of the request that the route ignored or doubts.
+"""Adds `warnings` to replies: parts of the request that the route ignored or doubts. Refuses unknown parameters.
 
 `Prefer: handling=strict` (RFC 7240, section 4.4) asks for a 400 instead.
 """
@@ -6,14 +6,19 @@
 import functools
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
-from litestar import Request
+from litestar import Litestar, Request
+from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers, MutableScopeHeaders
-from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.routes import HTTPRoute
+from litestar.types import ASGIApp, HTTPResponseStartEvent, HTTPScope, Message, Receive, Scope, Send
 
-from services.query_api.http.problems import MOST_NAMED, Problem, prefers
+from services.query_api.http.lenient import check_filled
+from services.query_api.http.problems import MOST_NAMED, Problem, invalid, prefers
+from services.query_api.http.routes import replies_of
 
 OURS: Final = (
     "/rag/",
@@ -99,7 +104,12 @@ class ReplyWarnings:
 
         async def warned(message: Message) -> None:
             nonlocal start
-            if message["type"] == "http.response.start" and _fits(message, scope):
+            if (
+                message["type"] == "http.response.start"
+                and scope["state"].get(_KEY)
+                and message["status"] < 400
+                and Headers(message["headers"]).get("content-type", "").startswith("application/json")
+            ):
                 start = message
                 return
             if message["type"] == "http.response.body" and start is not None:
@@ -113,12 +123,6 @@ class ReplyWarnings:
         await self._app(scope, receive, warned)
 
 
-def _fits(message: HTTPResponseStartEvent, scope: Scope) -> bool:
-    if not scope["state"].get(_KEY) or message["status"] >= 400:
-        return False
-    return Headers(message["headers"]).get("content-type", "").startswith("application/json")
-
-
 def _with(body: bytes, sentences: list[str]) -> bytes:
     try:
         reply = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
@@ -126,3 +130,54 @@ def _with(body: bytes, sentences: list[str]) -> bytes:
         return body
     own = msgspec.json.decode(reply.get(_KEY, b"[]"), type=list[str])
     return msgspec.json.encode({**reply, _KEY: [*own, *sentences]})
+
+
+# Unknown query parameters are refused, because a misspelt filter would widen a list.
+
+
+class KnownQuery:
+    """A guard for all routes. It looks up each route's parameters once."""
+
+    def __init__(self) -> None:
+        self._declared: dict[tuple[str, str], dict[str, bool]] = {}  # by route, then name: whether it is a list
+
+    async def __call__(self, connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
+        """Raise a 400 for a parameter that is unknown, unfilled, or sent twice with different values.
+
+        Handlers that declare their own body read the query themselves, and are left out.
+        """
+        scope = cast("HTTPScope", connection.scope)  # there are no sockets here
+        path = scope["path_template"]
+        if not connection.query_params or not path.removeprefix("/api").startswith(("/rag/", "/ops/")):
+            return
+        if not isinstance(handler, HTTPRouteHandler) or replies_of(handler.opt).body is not None:
+            return
+        self._declared = self._declared or _declared(connection.app)
+        known = self._declared[path, scope["method"]]
+        for name in connection.query_params:
+            if (plain := name.removesuffix("[]")) not in known:
+                raise _unknown(name, sorted(known))
+            values = connection.query_params.getall(name)
+            check_filled(plain, values[0] if len(values) == 1 else values)
+            if not known[plain] and len({*values}) > 1:
+                raise invalid(plain, f"was sent more than once: {values[0][:100]!r}, {values[1][:100]!r}")
+
+
+def _declared(app: Litestar) -> dict[tuple[str, str], dict[str, bool]]:
+    return {
+        (route.path_format, method): {each.field_alias: each.is_sequence for each in model.expected_query_params}
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for method, (_, model) in route.route_handler_map.items()
+    }
+
+
+def _unknown(name: str, known: list[str]) -> Problem:
+    near, shown = nearest(name, known, 0.5), name[:100]
+    if near:
+        sentence = f"{shown}: this route has no such query parameter; did you mean {near}?"
+    elif known:
+        sentence = f"{shown}: this route has no such query parameter; it takes {', '.join(known)}"
+    else:
+        sentence = f"{shown}: this route takes no query parameters"
+    return Problem(400, sentence, details={"field": name, "nearest": near})

@@ -15,10 +15,10 @@ from litestar.datastructures import State
 
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
-from services.query_api.http.lanes import taken_by
 from services.query_api.http.lenient import lenient, texts_of
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import fields_of, is_ours, unknown_fields, warn
+from services.query_api.http.routes import taken_by
 from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
 from shared.ids import composed

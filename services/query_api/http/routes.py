@@ -4,28 +4,68 @@ Its `opt` holds that for the middleware and for `/openapi.json`. `openapi.py` ad
 lane, parameters and body. The handler's name is its operation id.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
 import litestar
 import msgspec
 from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
-from litestar.openapi.spec import Operation
 
 from services.query_api.http.auth import RoleGuard
-from services.query_api.http.lanes import HOLDS, JSON_ONLY, LANE, LINE, READS, SMALL, TAKES, BodyLimit, Lane
+from services.query_api.http.browsers import JSON_ONLY
+from services.query_api.http.problems import CONFLICTS
 from shared.runtime.probes import OPEN
 from shared.settings import Role
+
+Lane = Literal["bring", "ask", "watch"]  # submit documents; request and reply; long-lived streams
+LANE: Final = "lane"
+LINE: Final = "line"
+READS: Final = "reads"  # changes nothing, whatever its method and role
+AUDITED: Final = "audited"  # is entered in the audit trail, though it asks for no role
+TAKES: Final = "takes"  # its BodyLimit
+HOLDS: Final = "holds"  # most bytes of a body that it holds in memory; without it, the whole body
+
+
+class BodyLimit(NamedTuple):
+    """The largest body that a route reads."""
+
+    bytes: int | Literal["SLUICE_MAX_BODY", "SLUICE_MAX_BATCH"]  # or the setting that has the number
+    values: int = 20_000  # in JSON, lists and objects included; in a batch, of each item
+
+
+SMALL: Final = BodyLimit(64 << 10)
+METADATA: Final = BodyLimit(128 << 10)  # 40,000 bytes, which take 120,000 if each character is escaped
+FILTERS: Final = BodyLimit(512_000)  # 10,000 document ids are 400,000 bytes
+TEXTS: Final = BodyLimit(1_000_000)  # histories of chats
+WHOLE: Final = BodyLimit("SLUICE_MAX_BODY")  # documents, and chats with images
+CHUNKS: Final = BodyLimit("SLUICE_MAX_BODY", 200_000)  # 10,000 chunks of 20 values
+BATCH: Final = BodyLimit("SLUICE_MAX_BATCH", CHUNKS.values)
+
+
+def taken_by(opt: Mapping[str, Any]) -> BodyLimit:
+    """Return the limit that a route declares by its `opt`."""
+    limit: BodyLimit = opt.get(TAKES, SMALL)
+    return limit
+
+
+def index_of(handlers: Iterable[object]) -> dict[str, str]:
+    """Return the lines of the index page by method and path, in the order of the handlers."""
+    lines: dict[str, str] = {}
+    for handler in handlers:
+        if isinstance(handler, HTTPRouteHandler) and LINE in handler.opt:
+            path = min(handler.paths).replace("{document_id:str}", "{id}")
+            lines[f"{min(handler.http_methods)} {path}"] = handler.opt[LINE]
+    return lines
+
 
 REPLIES: Final = "replies"
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 EVENT_STREAM: Final = "text/event-stream"
-Content = Mapping[
-    str, Any
-]  # types by media type: a struct, a TypedDict, `str`, `bytes`, or a tuple of them: any of these
+# Types by media type: a struct, a TypedDict, `str`, `bytes`, a JSON Schema, or a tuple of them: any of these.
+Content = Mapping[str, Any]
 
 
 class StreamEvent(TypedDict, total=False):
@@ -37,7 +77,7 @@ class StreamEvent(TypedDict, total=False):
 
 
 class Replies(msgspec.Struct, frozen=True):
-    """What one route replies."""
+    """What one route replies, and what it takes beside its annotations."""
 
     refusals: frozenset[int] = frozenset()  # statuses of problems that are specific to this route
     ok: Content | None = None  # content of the 200; None: what the handler returns
@@ -46,6 +86,8 @@ class Replies(msgspec.Struct, frozen=True):
     headers: tuple[str, ...] = ()  # of the 200, besides those of all replies
     instead: Mapping[int, Content] = {}  # the content of a refusal that isn't a problem
     needs_parts: bool = True  # whether it needs the log, the store or a model, and so may answer 503
+    body: Content | None = None  # what it takes, if no annotation says so
+    parameters: Mapping[str, Any] = {}  # of its query, likewise
 
 
 class RouteOptions(TypedDict, total=False):
@@ -60,6 +102,7 @@ class RouteOptions(TypedDict, total=False):
     reads: bool  # changes nothing, whatever its method and role
     json_only: bool  # for routes that change something for a whole tenant or for all tenants
     refuses: tuple[int, ...]  # `Replies.refusals`
+    conflicts: bool  # a `Rejected` is a 409 instead of a 422
     query: type[Any]  # a dataclass of query parameters, which the handler gets as `wanted`
     ok: Content
     accepted: bool
@@ -70,7 +113,8 @@ class RouteOptions(TypedDict, total=False):
     media_type: str
     description: str  # instead of the docstring
     in_schema: bool  # default: true
-    operation_class: type[Operation]  # describes what no type annotation can express
+    body: Content  # what it reads by itself, body and query, because no annotation can express it
+    parameters: Mapping[str, Any]  # of that query: JSON Schemas by name
 
 
 def replies_of(opt: Mapping[str, Any]) -> Replies:
@@ -101,10 +145,8 @@ def _route(
     return decorate
 
 
-_LITESTARS = {name: name for name in ("media_type", "description", "operation_class")} | {
-    "in_schema": "include_in_schema"
-}
-_LANES = {"line": LINE, "holds": HOLDS, "reads": READS, "json_only": JSON_ONLY}
+_LITESTARS = {name: name for name in ("media_type", "description")} | {"in_schema": "include_in_schema"}
+_LANES = {"line": LINE, "holds": HOLDS, "reads": READS, "json_only": JSON_ONLY, "conflicts": CONFLICTS}
 _REPLIES = {name: name for name in Replies.__struct_fields__}
 
 

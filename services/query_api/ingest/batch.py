@@ -7,16 +7,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from litestar import Response
 from litestar.di import NamedDependency
-from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Reference, RequestBody, Schema
 
 from services.query_api.http.json_marks import pieces
-from services.query_api.http.lanes import BATCH
 from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid
 from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields, warn
@@ -30,13 +27,14 @@ from services.query_api.http.request import (
     parse_json,
     wait_of,
 )
-from services.query_api.http.routes import post
+from services.query_api.http.routes import BATCH, JSON, post
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
 from services.query_api.ingest.document import IngestBody, IngestReply, document_of, hash_doubt, reply_of, under_way
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from services.query_api.ingest.unchanged_check import UnchangedChecker
 from shared.contracts import DocumentSubmitted
 from shared.errors import PipelineError, Rejected
+from shared.settings import Settings
 from shared.times import LoopTurns
 
 if TYPE_CHECKING:
@@ -51,13 +49,6 @@ T = TypeVar("T")
 _FIELDS: Final = fields_of(IngestBody) or frozenset()
 _PIECE: Final = 64 << 10  # bytes that are split into items at once
 _BOM: Final = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True)
-class BatchLimits:
-    """Limits for one batch, besides those of its route."""
-
-    item_bytes: int
 
 
 class BatchItem(IngestReply, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -76,20 +67,6 @@ class BatchReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     items: list[BatchItem]
 
 
-@dataclass
-class BatchOperation(Operation):
-    """Describes the two forms of the body for OpenAPI."""
-
-    def __post_init__(self) -> None:
-        """Fill in the request's content types."""
-        item = Reference(ref="#/components/schemas/IngestBody")
-        listed = Schema(type=OpenAPIType.ARRAY, items=item)
-        lines = Schema(type=OpenAPIType.STRING, description="A JSON object on each line, each as /rag/ingest takes it.")
-        self.request_body = RequestBody(
-            content={"application/json": OpenAPIMediaType(listed), NDJSON[0]: OpenAPIMediaType(lines)}, required=True
-        )
-
-
 @post(
     "/rag/ingest/batch",
     role="ingest",
@@ -99,13 +76,13 @@ class BatchOperation(Operation):
     holds=WINDOW_BYTES,
     refuses=(422,),
     accepted=True,
-    operation_class=BatchOperation,
+    body={JSON: list[IngestBody], NDJSON[0]: str},
 )
 async def rag_ingest_batch(
     request: ApiRequest,
     submissions: NamedDependency[Submissions],
     checker: NamedDependency[UnchangedChecker],
-    batch_limits: NamedDependency[BatchLimits],
+    settings: NamedDependency[Settings],
 ) -> Response[BatchReply]:
     """Add documents: a JSON array, or one JSON object a line, each as /rag/ingest takes it.
 
@@ -115,7 +92,7 @@ async def rag_ingest_batch(
     wait_s, headers = wait_of(request, otherwise=0.0)
     batch = _Batch(submissions, checker, request.user.tenant, strict=is_strict(request))
     try:
-        async with aclosing(_items(request, batch_limits)) as items:
+        async with aclosing(_items(request, settings.max_body)) as items:
             turns = LoopTurns()
             async for item in items:
                 await batch.add(item)
@@ -315,7 +292,7 @@ def _failed(why: Problem | PipelineError) -> IngestReply:
     return IngestReply(status="failed", error=brief(why.sentence, 140), code=why.code.upper())
 
 
-async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[bytes | Problem, None]:
+async def _items(request: ApiRequest, longest: int) -> AsyncGenerator[bytes | Problem, None]:
     """Yield the body's items as they arrive.
 
     Raises:
@@ -324,20 +301,20 @@ async def _items(request: ApiRequest, limits: BatchLimits) -> AsyncGenerator[byt
     kind = content_type(request)
     if kind not in ("", FORM, *NDJSON, "application/json") and not kind.endswith("+json"):
         raise Problem(415, f"the body is {kind}; send application/json or {NDJSON[0]}", details={"contentType": kind})
-    framing: Framing = Lines(limits.item_bytes)
+    framing: Framing = Lines(longest)
     begun = False
     try:
         async with aclosing(_pieces(request)) as arriving:
             async for piece in arriving:
                 if not begun and kind not in NDJSON and piece.startswith(b"["):
-                    framing = Elements(limits.item_bytes)
+                    framing = Elements(longest)
                 begun = True
                 for item in framing.feed(piece):
-                    yield item if item is not None else _too_large("the item", limits.item_bytes)
+                    yield item if item is not None else _too_large("the item", longest)
         if not begun:
             raise invalid("body", "is missing")
         for item in framing.end():
-            yield item if item is not None else _too_large("the item", limits.item_bytes)
+            yield item if item is not None else _too_large("the item", longest)
     except ValueError as error:
         raise Problem(400, str(error)) from None
 

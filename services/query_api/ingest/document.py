@@ -10,7 +10,6 @@ from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.http.lanes import CHUNKS, WHOLE
 from services.query_api.http.problems import MOST_NAMED, Problem, invalid
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import (
@@ -24,7 +23,7 @@ from services.query_api.http.request import (
     tags_of,
     wait_of,
 )
-from services.query_api.http.routes import post
+from services.query_api.http.routes import CHUNKS, WHOLE, post
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
 from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected
@@ -40,16 +39,10 @@ _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 LOOK_BACK_S = 1  # seconds after which a client should ask again about a document in progress
 
 
-class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A document. `source` and `path` name it; sending the same pair again replaces it."""
+class DescribedBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What every way of sending a document can say about it."""
 
-    source: str
-    path: str
-    text: str | None = None
-    chunks: list[Any] | str | None = None  # prepared chunks, instead of `text`
-    url: str | None = None  # where the worker fetches the document, instead of `text`
     title: str | None = None
-    description: str | None = None
     tags: list[str] | str | None = None
     metadata: dict[str, Any] | str | None = None
     chunk_size: int | None = None  # characters, 100 to 2000
@@ -57,23 +50,38 @@ class IngestBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     subject_id: str | int | None = None  # stored as `metadata.subjectId`, by which /rag/query filters
     keep: list[str] | str | None = None  # title, description, tags, metadata: keep the old value if this body has none
     on_conflict: str | None = None  # replace, error or new: what to do if the document exists with other content
-    hash: str | None = None  # shown; a sha256 that differs from the text's causes a warning
     callback_url: str | None = None  # called once the submission has ended: docs/callbacks.md
 
+    def submitted(self) -> dict[str, Any]:
+        """Return these fields as the submission has them, and its time. Raises a 400 for an invalid one."""
+        return {
+            "title": title_of(self.title),
+            "tags": tags_of(self.tags),
+            "metadata": metadata_with(self.metadata, self.subject_id),
+            **sizes_of(self.chunk_size, self.chunk_overlap),
+            "keep": keep_of(self.keep),
+            "on_conflict": on_conflict_of(self.on_conflict),
+            "callback_url": callback_of(self.callback_url),
+            "submitted_at": now_ms(),
+        }
 
-class TextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+
+class IngestBody(DescribedBody, frozen=True, kw_only=True, rename="camel"):
+    """A document. `source` and `path` name it; sending the same pair again replaces it."""
+
+    source: str
+    path: str
+    text: str | None = None
+    chunks: list[Any] | str | None = None  # prepared chunks, instead of `text`
+    url: str | None = None  # where the worker fetches the document, instead of `text`
+    description: str | None = None
+    hash: str | None = None  # shown; a sha256 that differs from the text's causes a warning
+
+
+class TextBody(DescribedBody, frozen=True, kw_only=True, rename="camel"):
     """A text without a path. The path comes from its title, or from its content if it has none."""
 
     text: str
-    title: str | None = None
-    tags: list[str] | str | None = None
-    metadata: dict[str, Any] | str | None = None
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
-    subject_id: str | int | None = None
-    keep: list[str] | str | None = None
-    on_conflict: str | None = None
-    callback_url: str | None = None
 
 
 class ReplacedVersion(msgspec.Struct, frozen=True, rename="camel"):
@@ -140,21 +148,9 @@ async def rag_ingest_text(
 
 
 def _text_document(tenant: str, data: TextBody) -> DocumentSubmitted:
-    text, title = _text_of(data.text), title_of(data.title)
-    return DocumentSubmitted(
-        tenant=tenant,
-        source="text",
-        path=name_of(title or content_name(text.encode()), "title", LONGEST_PATH),
-        text=text,
-        title=title,
-        tags=tags_of(data.tags),
-        metadata=metadata_with(data.metadata, data.subject_id),
-        **sizes_of(data.chunk_size, data.chunk_overlap),
-        keep=keep_of(data.keep),
-        on_conflict=on_conflict_of(data.on_conflict),
-        callback_url=callback_of(data.callback_url),
-        submitted_at=now_ms(),
-    )
+    text = _text_of(data.text)
+    path = name_of(title_of(data.title) or content_name(text.encode()), "title", LONGEST_PATH)
+    return DocumentSubmitted(tenant=tenant, source="text", path=path, text=text, **data.submitted())
 
 
 def _checked(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...], str | None]:
@@ -178,16 +174,10 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
         tenant=tenant,
         source=name_of(data.source, "source", LONGEST_SOURCE),
         path=name_of(data.path, "path", LONGEST_PATH),
-        title=title_of(data.title),
         description=data.description,
-        tags=tags_of(data.tags),
-        metadata=metadata_with(data.metadata, data.subject_id),
-        keep=keep_of(data.keep),
-        on_conflict=on_conflict_of(data.on_conflict),
-        callback_url=callback_of(data.callback_url),
         hash=data.hash,
         **body,
-        submitted_at=now_ms(),
+        **data.submitted(),
     )
     return described(document), skipped
 
@@ -340,10 +330,9 @@ def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]
             raise invalid("chunkSize", "applies to text only; these chunks are already split")
         content, skipped = _chunks_of(data.chunks)
         return {"content": content}, skipped
-    sizes = sizes_of(data.chunk_size, data.chunk_overlap)
     if data.url is not None:
-        return {"url": url_of(data.url), **sizes}, ()
-    return {"text": _text_of(data.text or ""), **sizes}, ()
+        return {"url": url_of(data.url)}, ()
+    return {"text": _text_of(data.text or "")}, ()
 
 
 def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]]:

@@ -15,7 +15,6 @@ from aiokafka import TopicPartition
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.http.lanes import CHUNKS
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import (
     HEAVY,
@@ -26,7 +25,7 @@ from services.query_api.http.request import (
     name_of,
     tags_of,
 )
-from services.query_api.http.routes import post
+from services.query_api.http.routes import CHUNKS, post
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import bytes_hash

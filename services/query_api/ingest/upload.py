@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, NamedTuple, Protocol, get_args, runtime_checkable
@@ -14,34 +15,26 @@ from urllib.parse import unquote
 import msgspec
 from litestar import Response
 from litestar.di import NamedDependency
-from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
-from litestar.openapi.spec.enums import OpenAPIFormat
 from multipart import (  # type: ignore[import-untyped]  # it has no stubs
     MultipartError,
     MultipartSegment,
     PushMultipartParser,
 )
 
-from services.query_api.http.lanes import WHOLE
 from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
-from services.query_api.http.routes import JSON, post
+from services.query_api.http.routes import JSON, WHOLE, post
 from services.query_api.ingest.document import (
+    DescribedBody,
     IngestBody,
     IngestReply,
-    callback_of,
     content_name,
     end_of,
     hash_doubt,
-    keep_of,
-    metadata_with,
-    on_conflict_of,
     replied,
     reply_of,
-    sizes_of,
-    title_of,
     under_way,
     whereabouts,
     with_skipped,
@@ -53,7 +46,6 @@ from shared.errors import PipelineError
 from shared.ids import composed
 from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
-from shared.times import now_ms
 
 MOST_FILES: Final = 100  # per request
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl", "password")
@@ -170,38 +162,26 @@ class Upload:
         return self.files[0]
 
 
-@dataclass
-class UploadOperation(Operation):
-    """Describes the request body for OpenAPI, because no type annotation can express it."""
-
-    def __post_init__(self) -> None:
-        """Fill in the request's content types."""
-        text = Schema(type=OpenAPIType.STRING)
-        form = Schema(
-            type=OpenAPIType.OBJECT,
-            properties={
-                "file": Schema(
-                    type=OpenAPIType.STRING,
-                    format=OpenAPIFormat.BINARY,
-                    description="The file. Any field name is accepted.",
-                ),
-                **dict.fromkeys(_TEXTS, text),
-                **dict.fromkeys(_SIZES, Schema(type=OpenAPIType.INTEGER)),
-                "path": Schema(
-                    type=OpenAPIType.ARRAY,
-                    items=text,
-                    description="One path for each file, in their order, or none at all.",
-                ),
-                "tags": Schema(type=OpenAPIType.ARRAY, items=text),
-                "keep": Schema(type=OpenAPIType.ARRAY, items=Schema(type=OpenAPIType.STRING, enum=[*get_args(Kept)])),
-                "onConflict": Schema(type=OpenAPIType.STRING, enum=["replace", "error", "new"]),
+_TEXT: Final = {"type": "string"}
+_BODY: Final = {
+    "multipart/form-data": {
+        "type": "object",
+        "properties": {
+            "file": {"type": "string", "format": "binary", "description": "The file. Any field name is accepted."},
+            **dict.fromkeys(_TEXTS, _TEXT),
+            **{name: {"type": "integer"} for name in _SIZES},
+            "path": {
+                "type": "array",
+                "items": _TEXT,
+                "description": "One path for each file, in their order, or none at all.",
             },
-        )
-        raw = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY)
-        self.request_body = RequestBody(
-            content={"multipart/form-data": OpenAPIMediaType(form), "application/octet-stream": OpenAPIMediaType(raw)},
-            required=True,
-        )
+            "tags": {"type": "array", "items": _TEXT},
+            "keep": {"type": "array", "items": {"type": "string", "enum": [*get_args(Kept)]}},
+            "onConflict": {"type": "string", "enum": ["replace", "error", "new"]},
+        },
+    },
+    "application/octet-stream": bytes,
+}
 
 
 @post(
@@ -215,7 +195,7 @@ class UploadOperation(Operation):
     ok={JSON: (IngestReply, UploadReply)},
     accepted=True,
     description=READABLE,
-    operation_class=UploadOperation,
+    body=_BODY,
 )
 async def rag_ingest_upload(
     request: ApiRequest, submissions: NamedDependency[Submissions], file_reader: NamedDependency[ReadFile]
@@ -239,7 +219,7 @@ async def rag_ingest_upload(
     holds=IN_MEMORY,
     refuses=(409, 422),
     accepted=True,
-    operation_class=UploadOperation,
+    body=_BODY,
 )
 async def knowledge_base(
     request: ApiRequest, submissions: NamedDependency[Submissions], file_reader: NamedDependency[ReadFile]
@@ -343,25 +323,30 @@ async def _taken_all(
 def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list[str]]) -> DocumentSubmitted:
     if not content:
         raise invalid("file", f"{file.name} is empty" if file.name else "the body is empty")
-    path = file.path or _one(fields, "path") or file.name or content_name(content)
-    tags = [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)]
+    one = partial(_one, fields)
+    path = file.path or one("path") or file.name or content_name(content)
+    sizes: Any = (one("chunkSize"), one("chunkOverlap"))  # as text: `submitted` reads them
+    about = DescribedBody(
+        title=one("title"),
+        tags=[tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)],
+        metadata=one("metadata"),
+        chunk_size=sizes[0],
+        chunk_overlap=sizes[1],
+        subject_id=one("subjectId"),
+        keep=",".join(fields.get("keep", [])),
+        on_conflict=one("onConflict"),
+        callback_url=one("callbackUrl"),
+    )
     document = DocumentSubmitted(
         tenant=tenant,
-        source=name_of(_one(fields, "source") or "upload", "source", LONGEST_SOURCE),
+        source=name_of(one("source") or "upload", "source", LONGEST_SOURCE),
         path=name_of(path, "path", LONGEST_PATH),
         content=content,
         media_type=file.media_type,
         filename=file.name,
-        title=title_of(_one(fields, "title")),
-        description=_one(fields, "description"),
-        tags=tags_of(tags),
-        metadata=metadata_with(_one(fields, "metadata"), _one(fields, "subjectId")),
-        **sizes_of(_one(fields, "chunkSize"), _one(fields, "chunkOverlap")),
-        keep=keep_of(",".join(fields.get("keep", []))),
-        on_conflict=on_conflict_of(_one(fields, "onConflict")),
-        callback_url=callback_of(_one(fields, "callbackUrl")),
-        hash=_one(fields, "hash"),
-        submitted_at=now_ms(),
+        description=one("description"),
+        hash=one("hash"),
+        **about.submitted(),
     )
     return described(document)
 

@@ -11,10 +11,9 @@ from litestar.params import FromQuery, JSONBody
 
 from services.query_api.documents.bulk_delete import BoundCursors, confirmed
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
-from services.query_api.http.lanes import WHOLE
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
-from services.query_api.http.routes import get, post
+from services.query_api.http.routes import WHOLE, get, post
 from services.query_api.http.signing import Signer
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.file_rewrites import ErasureReceipt, FileRewrites
@@ -187,7 +186,8 @@ async def ops_erase(data: JSONBody[Erase], request: ApiRequest, erasing: NamedDe
     if data.source is not None:
         return await erasing.page(selection(tenant, {"source": [data.source]}, gone=True), data, wait_s)
     names = list(dict.fromkeys(data.document_ids or ()))
-    entries = await _known(erasing.place.ledger, tenant, names)
+    known = [await erasing.place.ledger.of_tenant(tenant, name) for name in names]
+    entries = [entry for entry in known if entry is not None]
     missing = set(names) - {entry.document_id for entry in entries}
     unknown = [
         Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
@@ -231,8 +231,3 @@ async def ops_forget(
     parts = [] if data.dry_run else [*await place.rewrites.now(), *kept_by_producers(place.producers)]
     count, found = (0, []) if place.data is None else await seen(place.data, words)
     return Forgotten(parts=parts, files=count, found=found)
-
-
-async def _known(ledger: Ledger, tenant: str, names: list[str]) -> list[Entry]:
-    entries = [await ledger.of_tenant(tenant, name) for name in names]
-    return [entry for entry in entries if entry is not None]

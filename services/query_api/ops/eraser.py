@@ -103,11 +103,6 @@ class _Fence(NamedTuple):
 Siblings = Callable[[], Awaitable[Sequence[Index]]]
 
 
-async def no_siblings() -> Sequence[Index]:
-    """Return no index, because there is only one generation."""
-    return ()
-
-
 @dataclass(kw_only=True)
 class Eraser:
     """Erases documents of one tenant at a time. Every call may be repeated. Raises Unavailable when a part is away."""
@@ -118,7 +113,7 @@ class Eraser:
     log: Log
     publish: Publish
     callbacks: Callbacks
-    siblings: Siblings = no_siblings  # returns the indexes of the other generations
+    siblings: Siblings  # returns the indexes of the other generations
 
     def __post_init__(self) -> None:
         self._letters = OpenLetters(self.log)

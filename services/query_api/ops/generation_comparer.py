@@ -1,35 +1,203 @@
-"""Asks two generations the same questions."""
+"""Asks two generations the same questions, and compares what each finds, its size, and its cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from random import Random
 from statistics import median
-from typing import Final
+from typing import Annotated, Any, Final
+from uuid import UUID
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from services.query_api.http.monitoring import Metrics
-from services.query_api.ops.generation_comparison import (
-    CompareRequest,
-    Comparison,
-    Judged,
-    PassageSpan,
-    QuestionComparison,
-    Side,
-    compared,
-    drawn,
-    most_changed,
-    span_of,
-    summary,
-)
 from services.query_api.ops.generation_plan import chunk_topic_bytes, index_bytes
 from services.query_api.ops.generation_service import GenerationService, GenerationStatus
+from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
+from shared.answers.ndcg import DEPTH, ndcg
 from shared.errors import Rejected
 from shared.log import Log
 from shared.runtime.generation_stages import model_of
 from shared.state.generations import CODE, Registered, Registry
 from shared.state.index import Index
 from shared.store.bm25 import current_bm25
+
+MOST_QUESTIONS: Final = 500  # of one comparison
+SHOWN: Final = 10  # questions that a report lists
+_CHUNKS_PER_READ: Final = 8  # one of them gives a question
+_READS: Final = 4  # reads per wanted question: many chunks have no title, or a title that was drawn before
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A question, and the paths or ids of the documents that answer it, where they are known."""
+
+    question: Annotated[str, msgspec.Meta(min_length=1)]
+    documents: tuple[str, ...] = ()
+
+
+class CompareRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which generation is compared with the one that serves, and by which questions."""
+
+    id: str | None = None  # default: the one that was built, else the one that served before
+    questions: Annotated[list[Judged], msgspec.Meta(max_length=MOST_QUESTIONS)] = []  # none: drawn from titles
+    sample: Annotated[int, msgspec.Meta(ge=1, le=MOST_QUESTIONS)] = 50  # how many are drawn
+    top_k: Annotated[int, msgspec.Meta(ge=1, le=100)] = DEPTH
+
+
+class PassageSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage in a ranking: its document, and its offsets in the document's text."""
+
+    document: str
+    path: str
+    start: int
+    end: int
+
+
+class QuestionComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What both generations found for a question. It has nDCG only if the right documents are known."""
+
+    question: str
+    overlap: float  # share of the found documents that both generations found
+    passages: float  # share of the serving generation's passages that the other one found at least in part
+    moved: float  # mean difference of the ranks of a document that both found
+    first: str | None  # path of the serving generation's best document
+    first_other: str | None  # path of the other generation's best document
+    ndcg: float | None = None
+    ndcg_other: float | None = None
+
+    @property
+    def drop(self) -> float:
+        """Return by how much nDCG is lower in the other generation; 0 if it isn't known."""
+        return (self.ndcg or 0.0) - (self.ndcg_other or 0.0)
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The size and cost of one of the generations."""
+
+    id: str
+    model: str
+    chunk_size: int
+    chunk_unit: str
+    documents: int
+    chunks: int
+    failed: int
+    embedded: int  # texts, by the processes that run now
+    copied: int  # vectors, by the processes that run now
+    disk_bytes: int | None  # of the collections and the chunk topic; None: neither store nor log can measure them
+    build_seconds: int | None  # until it had all documents that existed when it was started; None: not measured
+    search_ms: float  # median of the searches of this comparison
+    ndcg: float | None = None
+
+
+_OF_STATUS: Final = ("model", "chunk_size", "chunk_unit", "documents", "chunks", "failed", "embedded", "copied")
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The serving generation and another one."""
+
+    serving: Side
+    other: Side
+    top_k: int
+    questions: int
+    judged: int  # questions whose right documents are known
+    drawn: bool  # whether the questions are titles and headings; the right document is then the one that has it
+    overlap: float
+    passages: float
+    same_first: float  # share of the questions whose best document is the same
+    moved: float
+    drop: float | None  # serving nDCG minus the other one's; None: nothing is judged
+    changed: list[QuestionComparison]  # those that changed most, worst first
+    notes: list[str]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Means over the questions; None if no question has the value."""
+
+    overlap: float
+    passages: float
+    same_first: float
+    moved: float
+    ndcg: float | None
+    ndcg_other: float | None
+
+
+def span_of(hit: Found) -> PassageSpan:
+    """Return the hit's document and offsets."""
+    known: Mapping[str, Any] = hit.metadata
+    return PassageSpan(document=known["documentId"], path=known["path"], start=known["start"], end=known["end"])
+
+
+def compared(
+    judged: Judged, ours: Sequence[PassageSpan], theirs: Sequence[PassageSpan], depth: int = DEPTH
+) -> QuestionComparison:
+    """Return how the rankings of the serving generation and of the other one differ for a question."""
+    paths = {each.document: each.path for each in (*ours, *theirs)}
+    old, new = ([*dict.fromkeys(each.document for each in spans)] for spans in (ours, theirs))
+    both = [name for name in old if name in new]
+    matched = [any(_overlap(each, other) for other in theirs) for each in ours]
+    scores: dict[str, float] = {}
+    if judged.documents:
+        right = set(judged.documents)
+        for name, ranked in (("ndcg", old), ("ndcg_other", new)):
+            scores[name] = ndcg([bool({id_, paths[id_]} & right) for id_ in ranked], len(right), depth)
+    return QuestionComparison(
+        question=judged.question,
+        overlap=len(both) / max(len(old), len(new)) if old or new else 1.0,
+        passages=sum(matched) / len(matched) if matched else float(not theirs),
+        moved=sum(abs(old.index(name) - new.index(name)) for name in both) / len(both) if both else 0.0,
+        first=paths[old[0]] if old else None,
+        first_other=paths[new[0]] if new else None,
+        **scores,
+    )
+
+
+def summary(questions: Sequence[QuestionComparison]) -> Summary:
+    """Return the means over the questions, of which there must be one."""
+
+    def mean(values: Sequence[float]) -> float:
+        return round(sum(values) / len(values), 4)
+
+    judged = [(each.ndcg, each.ndcg_other) for each in questions if each.ndcg is not None]
+    return Summary(
+        overlap=mean([each.overlap for each in questions]),
+        passages=mean([each.passages for each in questions]),
+        same_first=mean([float(each.first == each.first_other) for each in questions]),
+        moved=mean([each.moved for each in questions]),
+        ndcg=mean([ours or 0.0 for ours, _ in judged]) if judged else None,
+        ndcg_other=mean([theirs or 0.0 for _, theirs in judged]) if judged else None,
+    )
+
+
+def most_changed(questions: Sequence[QuestionComparison]) -> list[QuestionComparison]:
+    """Return the questions whose results got worse, then those whose results differ most."""
+    changed = [each for each in questions if each.overlap < 1 or each.drop or each.moved]
+    return sorted(changed, key=lambda each: (-each.drop, each.overlap, -each.moved))[:SHOWN]
+
+
+async def drawn(index: Index, tenant: str, count: int) -> list[Judged]:
+    """Return at most `count` titles and headings of the tenant's documents, each with the document that has it.
+
+    The same index gives the same questions, so that two comparisons can be compared.
+    """
+    random = Random(index.generation.id)  # noqa: S311 - a sample, no secret
+    found: dict[str, Judged] = {}
+    for number in range(_READS * count):
+        if len(found) >= count:
+            break
+        chunks = await index.titled_page(tenant, after=str(UUID(int=random.getrandbits(128))), limit=_CHUNKS_PER_READ)
+        for known in chunks:
+            names = [known.get("title"), known.get("sectionTitle")]
+            name = next((each for each in (names if number % 2 else names[::-1]) if each and each.strip()), None)
+            if name is not None and name not in found:
+                found[name] = Judged(question=name, documents=(known["documentId"],))
+                break  # one question per read, so that the sample isn't all neighbours by id
+    return list(found.values())
+
+
+def _overlap(one: PassageSpan, other: PassageSpan) -> bool:
+    return one.document == other.document and one.start < other.end and other.start < one.end
+
 
 _WARMING: Final = "warm"  # warms up: loads model and collection before searches are timed
 
@@ -104,14 +272,7 @@ class GenerationComparer:
         took = registered.built_at - registered.began if registered.built_at and registered.began else None
         return Side(
             id=registered.id,
-            model=status.model,
-            chunk_size=status.chunk_size,
-            chunk_unit=status.chunk_unit,
-            documents=status.documents,
-            chunks=status.chunks,
-            failed=status.failed,
-            embedded=status.embedded,
-            copied=status.copied,
+            **{name: getattr(status, name) for name in _OF_STATUS},
             disk_bytes=size or None,
             build_seconds=None if took is None else round(took / 1000),
             search_ms=round(median(times), 1),

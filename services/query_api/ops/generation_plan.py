@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
@@ -120,24 +121,21 @@ def same_chunks(one: Generation, other: Generation) -> bool:
     )
 
 
-async def planned(
-    generation: Generation,
-    address: str,
-    *,
-    registry: Registry,
-    documents: int,
-    embedder: Embedder,
-    settings: Settings,
-    log: Log,
-    store: Store,
-    as_of: AsOf | None = None,
-    replaced: int = 0,
-) -> Plan:
-    """Return the plan for building the generation; `replaced` counts the versions since `as_of`.
+@dataclass(frozen=True, kw_only=True)
+class PlannedBuild:
+    """A generation to build beside those of the registry."""
 
-    Raises:
-        Unavailable: a part is away.
-    """
+    generation: Generation
+    registry: Registry
+    embedder: Embedder
+    address: str  # of the embedder
+    as_of: AsOf | None = None
+    replaced: int = 0  # versions since that moment
+
+
+async def planned(build: PlannedBuild, *, documents: int, settings: Settings, log: Log, store: Store) -> Plan:
+    """Return the plan for the build. Raises Unavailable when a part is away."""
+    generation, registry, as_of = build.generation, build.registry, build.as_of
     old = registry.current.generation
     had = await store.count(old.chunks)
     alike = same_chunks(generation, old)
@@ -151,16 +149,17 @@ async def planned(
     notes = ["until `sluice reindex gc`, both generations are kept up to date and take disk space"]
     if as_of is not None:
         if old.chunker == generation.chunker:
-            embed = min(chunks, -(-chunks * replaced // max(documents, 1)))  # the other vectors are copied
+            embed = min(chunks, -(-chunks * build.replaced // max(documents, 1)))  # the other vectors are copied
         notes = [
             f"it shows the documents as of {as_of.label}, without what was erased since",
             "it gets no newer documents, never serves, and takes disk space until `sluice reindex gc`",
         ]
     elif not known:
         notes.append("until then, each new text is embedded twice, and two models are in use")
+    a_text = await _seconds_a_text(store, old, build.embedder) if embed else 0.0
     return Plan(
         id=msgspec.structs.replace(generation, build=registry.builds + 1).id,
-        embedder=address,
+        embedder=build.address,
         model=generation.model.name,
         chunk_size=generation.chunk_size,
         chunk_overlap=generation.chunk_overlap,
@@ -168,9 +167,7 @@ async def planned(
         documents=documents,
         chunks=chunks,
         embed=embed,
-        seconds=round(embed * await _seconds_a_text(store, old, embedder) + (chunks - embed) / COPIED_A_SECOND)
-        if embed
-        else round(chunks / COPIED_A_SECOND),
+        seconds=round(a_text * embed + (chunks - embed) / COPIED_A_SECOND),
         disk_bytes=disk,
         free_bytes=shutil.disk_usage(settings.data).free if settings.keeps_data else None,
         notes=notes,

@@ -20,6 +20,7 @@ from services.query_api.documents.stats import GenerationView, generation_view
 from services.query_api.ops.generation_plan import (
     BuildRequest,
     Plan,
+    PlannedBuild,
     address_of,
     generation_of,
     planned,
@@ -53,7 +54,7 @@ from shared.state.index import Generation, Head, Index
 from shared.state.ledger import Ledger
 from shared.state.pairing import extracted_ends
 from shared.state.rebuild_gate import Gate
-from shared.store import Filter, Match, Range, Store
+from shared.store import Filter, Match, Range, Store, each_page
 from shared.topics import EXTRACTED, chunks_topic, readers
 
 log_ = structlog.get_logger(__name__)
@@ -149,18 +150,17 @@ class GenerationService:
             chunker=serving.generation.chunker if code is None else code.chunker,
             embedder=embedder,
         )
-        plan = await planned(
-            generation,
-            address,
+        replaced = 0 if as_of is None else sum(ends.values()) - sum(as_of.until.values())
+        build = PlannedBuild(
+            generation=generation,
             registry=registry,
-            documents=await self._documents(serving),
             embedder=embedder,
-            settings=self.settings,
-            log=self.log,
-            store=self.store,
+            address=address,
             as_of=as_of,
-            replaced=0 if as_of is None else sum(ends.values()) - sum(as_of.until.values()),
+            replaced=replaced,
         )
+        documents = await self._documents(serving)
+        plan = await planned(build, documents=documents, settings=self.settings, log=self.log, store=self.store)
         refuse_full_disk(plan)
         begin = partial(
             begun,
@@ -381,12 +381,9 @@ class GenerationService:
                 some = ids[start : start + _PAGE]
                 differing |= await _lacking(list((await old.heads(some)).values()), new)
             return differing
-        after: str | None = None
-        while True:
-            heads, after = await old.heads_page(after=after, limit=_PAGE)
+        async for heads in each_page(lambda after: old.heads_page(after=after, limit=_PAGE)):
             differing |= await _lacking(heads, new)
-            if after is None:
-                return differing
+        return differing
 
     # -- status --------------------------------------------------------------------------------------
 

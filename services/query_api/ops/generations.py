@@ -1,22 +1,18 @@
 """Routes that build, switch and drop generations. docs/reindex.md."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.routes import get, post
-from services.query_api.ops.generation_comparer import GenerationComparer
-from services.query_api.ops.generation_comparison import CompareRequest, Comparison
+from services.query_api.ops.generation_comparer import CompareRequest, Comparison, GenerationComparer
 from services.query_api.ops.generation_plan import BuildRequest, Plan
 from services.query_api.ops.generation_service import GenerationList, GenerationService, Outcome
 from shared.errors import Rejected
-from shared.settings import ConfigurationError
 from shared.state.as_of import moment_of
 
 SWITCH_WAIT_S: Final = 60.0
@@ -35,16 +31,6 @@ class SwitchRequest(RollbackRequest, frozen=True, kw_only=True, rename="camel", 
     force: bool = False
 
 
-@contextmanager
-def _refusals_as_conflicts() -> Iterator[None]:
-    """Answer 409 where the service refuses the request."""
-    try:
-        yield
-    except (Rejected, ConfigurationError) as error:
-        code = error.code if isinstance(error, Rejected) else "settings"
-        raise Problem(409, str(error), code=code.upper()) from None
-
-
 @get(
     "/ops/generations",
     role="operator",
@@ -55,7 +41,7 @@ async def ops_generations(generations: NamedDependency[GenerationService]) -> Ge
     return await generations.status()
 
 
-@post("/ops/generations/start", role="operator", json_only=True, refuses=(409,))
+@post("/ops/generations/start", role="operator", json_only=True, refuses=(409,), conflicts=True)
 async def ops_generations_start(data: JSONBody[BuildRequest], generations: NamedDependency[GenerationService]) -> Plan:
     """Build a generation beside the one that serves. With `dryRun`, only return the plan."""
     if data.as_of is not None:
@@ -63,11 +49,10 @@ async def ops_generations_start(data: JSONBody[BuildRequest], generations: Named
             moment_of(data.as_of)
         except Rejected as error:
             raise invalid("asOf", error.sentence) from None
-    with _refusals_as_conflicts():
-        return await generations.start(data)
+    return await generations.start(data)
 
 
-@post("/ops/generations/compare", role="operator", json_only=True, refuses=(409,))
+@post("/ops/generations/compare", role="operator", json_only=True, refuses=(409,), conflicts=True)
 async def ops_generations_compare(
     data: JSONBody[CompareRequest], request: ApiRequest, comparer: NamedDependency[GenerationComparer]
 ) -> Comparison:
@@ -75,21 +60,19 @@ async def ops_generations_compare(
 
     Without `questions`, titles and headings of `sample` chunks are asked for.
     """
-    with _refusals_as_conflicts():
-        return await comparer.compare(data, request.user.tenant)
+    return await comparer.compare(data, request.user.tenant)
 
 
-@post("/ops/generations/switch", role="operator", json_only=True, refuses=(409,))
+@post("/ops/generations/switch", role="operator", json_only=True, refuses=(409,), conflicts=True)
 async def ops_generations_switch(
     data: JSONBody[SwitchRequest], request: ApiRequest, generations: NamedDependency[GenerationService]
 ) -> Outcome:
     """Make another generation serve. `Prefer: wait=<s>` says how long to wait; the switch goes on afterwards."""
     wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
-    with _refusals_as_conflicts():
-        return await generations.switch(data.id, force=data.force, dry_run=data.dry_run, wait_s=wait_s)
+    return await generations.switch(data.id, force=data.force, dry_run=data.dry_run, wait_s=wait_s)
 
 
-@post("/ops/generations/rollback", role="operator", json_only=True, refuses=(409,))
+@post("/ops/generations/rollback", role="operator", json_only=True, refuses=(409,), conflicts=True)
 async def ops_generations_rollback(
     request: ApiRequest,
     generations: NamedDependency[GenerationService],
@@ -97,19 +80,16 @@ async def ops_generations_rollback(
 ) -> Outcome:
     """Make the previously serving generation serve again."""
     wait_s, _ = wait_of(request, otherwise=SWITCH_WAIT_S)
-    with _refusals_as_conflicts():
-        return await generations.rollback(dry_run=data is not None and data.dry_run, wait_s=wait_s)
+    return await generations.rollback(dry_run=data is not None and data.dry_run, wait_s=wait_s)
 
 
-@post("/ops/generations/cancel", role="operator", json_only=True, refuses=(409,))
+@post("/ops/generations/cancel", role="operator", json_only=True, refuses=(409,), conflicts=True)
 async def ops_generations_cancel(generations: NamedDependency[GenerationService]) -> Outcome:
     """Cancel the switch in progress, or else drop the generation that is being built."""
-    with _refusals_as_conflicts():
-        return await generations.cancel()
+    return await generations.cancel()
 
 
-@post("/ops/generations/gc", role="operator", json_only=True, refuses=(409,))
+@post("/ops/generations/gc", role="operator", json_only=True, refuses=(409,), conflicts=True)
 async def ops_generations_gc(generations: NamedDependency[GenerationService]) -> Outcome:
     """Drop the retired and past generations: their points, heads and chunk topics."""
-    with _refusals_as_conflicts():
-        return await generations.collect()
+    return await generations.collect()

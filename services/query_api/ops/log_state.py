@@ -1,6 +1,6 @@
 """Routes about the log: lag and members of the consumer groups, and replays of the caller's documents."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from litestar.di import NamedDependency
@@ -21,19 +21,18 @@ from services.query_api.ops.replay import (
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Publish
-from shared.log.groups import GroupLag, PartitionLag, described, lag_of, our_groups
+from shared.log.groups import GroupLag, PartitionLag, descriptions, lags
 from shared.times import parse_iso
 
 MOST_RECORDS: Final = 10_000  # read by one request
 _LONGEST_S: Final = 10.0  # per request; a slow disk may write fewer records in this time
 
 
-class LogOperations:
+class LogOperations(NamedTuple):
     """The log and the function that appends to it, for these routes."""
 
-    def __init__(self, log: Log, publish: Publish) -> None:
-        self.log = log
-        self.publish = publish
+    log: Log
+    publish: Publish
 
 
 class ReplayBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -72,8 +71,7 @@ class _ReplayCursor(msgspec.Struct, frozen=True):
 @get("/ops/lag", role="operator", line="show how far the stages are")
 async def ops_lag(operations: NamedDependency[LogOperations]) -> list[GroupLag]:
     """Show how many records each consumer group has yet to read, and since when. Records of all tenants count."""
-    log = operations.log
-    return [await lag_of(log, group, topic) for group, topic in (await our_groups(log)).items()]
+    return await lags(operations.log)
 
 
 @get("/ops/groups", role="operator", refuses=(404,))
@@ -81,11 +79,10 @@ async def ops_groups(
     operations: NamedDependency[LogOperations], group: FromQuery[str | None] = None
 ) -> list[PartitionLag]:
     """Show offsets, lag and members of each partition of the consumer groups."""
-    known = await our_groups(operations.log)
-    if group is not None and group not in known:
-        raise Problem(404, f"there is no group {group}")
-    chosen = known if group is None else {group: known[group]}
-    return [row for name, topic in chosen.items() for row in await described(operations.log, name, topic)]
+    try:
+        return await descriptions(operations.log, group)
+    except Rejected as error:
+        raise Problem(404, error.sentence) from None
 
 
 @post("/ops/replay", role="admin", json_only=True)

@@ -87,13 +87,6 @@ class Candidate(msgspec.Struct):
 _decode = msgspec.msgpack.Decoder(ComparedChunk).decode
 
 
-def _candidate_of(hit: StoreHit) -> Candidate:
-    """Return the chunk that a leg found as a candidate, without ranks."""
-    chunk = _decode(hit.encoded)
-    of = chunk.metadata
-    return Candidate(chunk.text, of.headings, hit.id, of.document_id, of.chunk_order, hit.encoded)
-
-
 def join(rankings: Mapping[str, Iterable[StoreHit]]) -> list[Candidate]:
     """Return each chunk that a leg found, once, with its rank in every leg and its cosine.
 
@@ -104,8 +97,11 @@ def join(rankings: Mapping[str, Iterable[StoreHit]]) -> list[Candidate]:
         for rank, hit in enumerate(hits, 1):
             candidate = found.get(hit.id)
             if candidate is None:
-                candidate = found[hit.id] = _candidate_of(hit)
+                chunk = _decode(hit.encoded)
+                of = chunk.metadata
+                candidate = Candidate(chunk.text, of.headings, hit.id, of.document_id, of.chunk_order, hit.encoded)
                 candidate.cosine = hit.cosine or 0.0
+                found[hit.id] = candidate
             candidate.ranks[leg] = LegRank(rank, hit.score)
     return list(found.values())
 

@@ -16,13 +16,9 @@ Cost = Callable[[str], Awaitable[str]]  # describes what a moment's index costs;
 class PastIndexes:
     """The retrievers of past moments that this process has loaded, by generation."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, Retriever] = {}
-        self._known: GenerationWatch | None = None
-        self._cost: Cost | None = None
-
-    def follow(self, known: GenerationWatch, cost: Cost) -> None:
+    def __init__(self, known: GenerationWatch, cost: Cost) -> None:
         """Take the source of the registry, and a function that describes the cost of a build."""
+        self._loaded: dict[str, Retriever] = {}
         self._known, self._cost = known, cost
 
     @property
@@ -60,7 +56,7 @@ class PastIndexes:
         return self._loaded[found.id]
 
     def _find(self, moment: AsOf) -> Registered | None:
-        registry = self._known.registry if self._known is not None else None
+        registry = self._known.registry
         wanted = (moment.time, moment.offset)
         there = registry.generations if registry is not None else ()
         return next((each for each in there if each.as_of and (each.as_of.time, each.as_of.offset) == wanted), None)
@@ -68,7 +64,7 @@ class PastIndexes:
     async def _how(self, moment: AsOf, *, with_cost: bool) -> str:
         command = f"sluice reindex start --as-of {moment.label}"
         missing = f"no index as of {moment.label} was built"
-        if self._cost is None or not with_cost:
+        if not with_cost:
             return f"{missing}: an operator builds it with `{command}`; `--dry-run` shows the cost"
         try:
             return f"{missing}: `{command}` builds it, and costs {await self._cost(moment.label)}"

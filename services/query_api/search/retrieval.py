@@ -11,9 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import structlog
@@ -24,7 +22,7 @@ from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.candidates import Candidate, distinct, join
 from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.fusion import NO_WEIGHTS, fuse
-from services.query_api.search.relevance import Question, best, question
+from services.query_api.search.relevance import best, question
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined, public
 from services.query_api.search.word_table import reads
@@ -34,7 +32,7 @@ from shared.errors import Unavailable
 from shared.reranker import Reranker
 from shared.state.generations import CosineScale
 from shared.state.index import Head, Index
-from shared.store import Filter, Ids, Leg, Sparse, StoreHit
+from shared.store import Filter, Ids, Leg, StoreHit
 from shared.store.bm25 import Bm25
 
 Mode = Literal["hybrid", "dense", "sparse"]
@@ -42,9 +40,8 @@ Mode = Literal["hybrid", "dense", "sparse"]
 DEPTH = 50  # candidates per leg
 
 
-@dataclass
-class Query:
-    """What is searched for, and where. What the steps need of its text is made once, at its first use."""
+class Query(NamedTuple):
+    """What is searched for, and where."""
 
     tenant: str
     text: str
@@ -52,24 +49,8 @@ class Query:
     mode: Mode
     top_k: int
     limit: int  # hits that each leg is asked for
-    bm25: Bm25
     model: str  # name of the embedding model
     scale: CosineScale | None  # of its cosines
-
-    @cached_property
-    def sparse(self) -> Sparse:
-        """Return the text's terms; empty for stop words and punctuation."""
-        return self.bm25.query(self.text)
-
-    @cached_property
-    def asked(self) -> Question:
-        """Return the text as it is compared with passages."""
-        return question(self.text)
-
-    @cached_property
-    def is_read(self) -> bool:
-        """Return whether the model reads the text's script and language."""
-        return reads(self.model, self.text)
 
 
 log = structlog.get_logger(__name__)
@@ -148,7 +129,6 @@ class Retriever:
             mode,
             top_k=depth,
             limit=max(DEPTH, depth),
-            bm25=self._bm25,
             model=self._embedder.model.name,
             scale=self._scale(),
         )
@@ -226,8 +206,8 @@ class Retriever:
         legs: dict[str, Leg] = {}
         if vector is not None:
             legs["dense"] = Leg(dense=vector)
-        if query.mode != "dense" and query.sparse.indices:
-            legs["sparse"] = Leg(sparse=query.sparse)
+        if query.mode != "dense" and (terms := self._bm25.query(query.text)).indices:  # not of stop words alone
+            legs["sparse"] = Leg(sparse=terms)
         if not legs:
             return {}
         hits = await self._index.search(query.tenant, list(legs.values()), query.where, limit=query.limit)
@@ -322,7 +302,7 @@ def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words:
 
     `by_words`: the search had no vector.
     """
-    unread = by_words or not query.is_read
+    unread = by_words or not reads(query.model, query.text)
     weights = UNREAD if unread else NO_WEIGHTS
     known: dict[tuple[str, ...], Candidate] = {}
     found = fuse(join({leg: hits[:DEPTH] for leg, hits in rankings.items()}), weights)
@@ -335,5 +315,6 @@ def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words:
     for fused, candidate in enumerate((*first, *further), 1):
         candidate.fused = fused
     scorer = scorer_of(WORDS) if unread else scorer_of(query.model, query.scale)
-    best_first = best(query.asked, scorer, first, query.top_k)
-    return best_first + best(query.asked, scorer, further, query.top_k - len(best_first))
+    asked = question(query.text)
+    best_first = best(asked, scorer, first, query.top_k)
+    return best_first + best(asked, scorer, further, query.top_k - len(best_first))

@@ -14,10 +14,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
-from services.query_api.http.lanes import FILTERS
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of, parse_json, tags_of
-from services.query_api.http.routes import post
+from services.query_api.http.routes import FILTERS, post
 from services.query_api.search.arranging import (
     GateMode,
     RelevanceGate,

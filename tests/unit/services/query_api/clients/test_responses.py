@@ -30,13 +30,13 @@ def test_without_the_tool_nothing_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("given", "top_k", "expected"),
     [
-        ({}, None, 5),
+        ({}, None, None),
         ({"max_num_results": 9}, None, 9),
         ({"max_num_results": 9}, 2, 2),
     ],
 )
 def test_the_request_s_number_of_passages_overrules_the_tool_s(
-    given: dict[str, Any], top_k: int | None, expected: int
+    given: dict[str, Any], top_k: int | None, expected: int | None
 ) -> None:
     assert retrieval_of([FUNCTION, TOOL | given], Filter(), top_k) == Retrieval(top_k=expected)
 

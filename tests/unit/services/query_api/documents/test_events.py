@@ -12,7 +12,7 @@ from services.query_api.ingest.status_waiters import StatusWaiters
 from shared.contracts import DEFAULT_TENANT, LogPosition, Status
 from shared.ids import point_id
 from shared.state.index import Generation, Head, Index
-from shared.state.ledger import NOWHERE, Entry, Last, Ledger
+from shared.state.ledger import Entry, Last, Ledger
 from shared.store import Point
 from tests.builders import an_entry
 from tests.fakes.blobs import MemoryBlobs
@@ -98,7 +98,7 @@ async def test_the_end_of_an_older_submission_is_not_this_ones() -> None:
     await world.stand(FIRST, 7, "created")
 
     early = await world.tracker.progress(DEFAULT_TENANT, NAME, SECOND)
-    newest = await world.tracker.progress(DEFAULT_TENANT, NAME, NOWHERE)
+    newest = await world.tracker.progress(DEFAULT_TENANT, NAME, None)
     await world.stand(SECOND, 8, "unchanged")
     late = await world.tracker.progress(DEFAULT_TENANT, NAME, SECOND)
 

@@ -12,10 +12,9 @@ from litestar.middleware import DefineMiddleware
 from services.query_api.http import admission, linger
 from services.query_api.http.admission import Admission, AdmissionLimits
 from services.query_api.http.auth import Caller
-from services.query_api.http.lanes import TAKES, WHOLE, BodyLimit
 from services.query_api.http.linger import Linger
 from services.query_api.http.problems import HANDLERS
-from services.query_api.http.routes import get, post
+from services.query_api.http.routes import TAKES, WHOLE, BodyLimit, get, post
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
 from tests.contract.logs import until

@@ -7,8 +7,7 @@ import pytest
 from litestar import Litestar, get, post
 from litestar.middleware import DefineMiddleware
 
-from services.query_api.http.browsers import PAGE, BrowserGuard
-from services.query_api.http.lanes import JSON_ONLY
+from services.query_api.http.browsers import JSON_ONLY, PAGE, BrowserGuard
 
 CALLED: list[str] = []
 

@@ -73,10 +73,11 @@ def test_a_trial_that_fails_keeps_it_open_for_another_pause() -> None:
 
     fail(breaker)
 
-    with pytest.raises(CircuitOpen):
-        breaker.admit()
+    with pytest.raises(CircuitOpen), breaker.guarded():
+        pytest.fail("the service was called")
     clock.now_s += PAUSE_S
-    breaker.admit()
+    with breaker.guarded():
+        pass
 
 
 def test_what_the_caller_did_wrong_and_an_index_that_is_rebuilt_do_not_count() -> None:

@@ -1,6 +1,7 @@
 """An erasure on parts in memory: what it takes for older than itself."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
@@ -63,6 +64,9 @@ class Shelf:
         async def publish(topic: str, value: bytes | None, **options: Any) -> Any:
             return self.log.append(topic, value, **options)
 
+        async def nobody() -> Sequence[Index]:
+            return ()
+
         eraser = Eraser(
             submissions=cast("Submissions", stands),
             index=Index(MemoryStore(), GENERATION),
@@ -70,6 +74,7 @@ class Shelf:
             log=cast("Any", self.log),
             publish=publish,
             callbacks=await _no_callbacks(),
+            siblings=nobody,
         )
         return await eraser.erase([*stands.entries.values()], 1.0)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from services.query_api.ops.generation_comparison import Judged, PassageSpan, compared, most_changed, summary
+from services.query_api.ops.generation_comparer import Judged, PassageSpan, compared, most_changed, summary
 
 QUESTION = Judged(question="Where is the heron?")
 

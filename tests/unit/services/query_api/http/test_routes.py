@@ -1,5 +1,4 @@
-from services.query_api.http.lanes import LANE, index_of
-from services.query_api.http.routes import get, post
+from services.query_api.http.routes import LANE, get, index_of, post
 
 
 @get("/rag/documents/{document_id:str}", role="query", line="show a document")

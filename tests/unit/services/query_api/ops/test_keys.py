@@ -8,7 +8,7 @@ from litestar.middleware import DefineMiddleware
 
 from services.query_api.http.auth import Authenticate, Keyring
 from services.query_api.http.problems import HANDLERS
-from services.query_api.ops.config import ops_config
+from services.query_api.ops.keys import ops_config
 from shared.runtime.settings_report import settings_report
 from shared.settings import load_settings, read_given
 from tests.integration.api import a_client
