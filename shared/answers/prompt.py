@@ -121,14 +121,13 @@ def new_boundary() -> str:
 
 def shown(passages: Sequence[Passage], *, share: int = 1, context: int = CONTEXT) -> Sequence[Passage]:
     """Return the passages that go into the prompt: the first ones, as many as half the context takes; at least one."""
-    sizes = accumulate(text_tokens(passage.title + passage.shown) for passage in passages)
+    sizes = accumulate(text_tokens(passage.title + passage.shown + _origin(passage)) for passage in passages)
     return passages[: max(1, len(list(takewhile(lambda size: size <= context // 2 // share, sizes))))]
 
 
-def _view(passage: Passage) -> dict[str, Any]:
-    """Return the passage as templates see it; every text is `quoted`."""
+def _origin(passage: Passage) -> str:
+    """Return where the passage is from, by whom, of which section and date, and where else it stands."""
     metadata = passage.metadata
-    page, last = metadata.get("pageNumber"), metadata.get("pageEnd")
     origin = metadata.get("url") or metadata.get("originalFilename") or metadata.get("path") or passage.title
     about = metadata.get("file") or {}
     author = about.get("author")
@@ -137,11 +136,18 @@ def _view(passage: Passage) -> dict[str, Any]:
     when = about.get("modified") or about.get("created") or metadata.get("updatedAt")
     dated = f"; of {str(when)[:10]}" if when else ""
     also = ", ".join(str(copy.get("path")) for copy in metadata.get("copies", [])[:_PLACES])
+    return f"{origin}{by}{under}{dated}{also and f'; also in {also}'}"
+
+
+def _view(passage: Passage) -> dict[str, Any]:
+    """Return the passage as templates see it; every text is `quoted`."""
+    metadata = passage.metadata
+    page, last = metadata.get("pageNumber"), metadata.get("pageEnd")
     return {
         "number": passage.number,
         "title": quoted(passage.title),
         "text": quoted(passage.shown),
-        "origin": quoted(f"{origin}{by}{under}{dated}{also and f'; also in {also}'}"),
+        "origin": quoted(_origin(passage)),
         "pages": f"p.{page}-{last}" if page and last and last > page else f"p.{page}" if page else "",
         "source_type": quoted(str(metadata.get("sourceType") or metadata.get("documentType") or "")),
         "score": f"{passage.score:.4f}",

@@ -165,10 +165,12 @@ def onnx_embedder(setting: str, threads: int | None = None) -> InProcess:
 
 def _load(address: OnnxAddress) -> Loaded:
     said = said_by(address, "config_sentence_transformers.json").get("prompts") or {}  # often of empty texts
-    family = prefixes_of(name := address.folder.resolve().name)
+    family = prefixes_of(name := address.folder.absolute().name)  # a link is named as its model, its target by a hash
     document = address.options.get("document", said.get("document") or said.get("passage") or family.document)
     query = address.options.get("query", said.get("query") or family.query)
     onnx = OnnxModel(address, document)
+    if not (query or document) and "query" not in address.options and any(said.values()):
+        raise onnx.wrong(f"its prompts {', '.join(said)} aren't known here; add query= and document=")
     pooling, run = _pooled(onnx)
     near, same, far = (unit(run(onnx.tokens.ids(text))) for text in (*_NEAR, _FAR))
     if not near @ same > near @ far:

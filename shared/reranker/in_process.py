@@ -40,7 +40,7 @@ class OnnxReranker:
         """Return the score of each text, cut to the model's limit.
 
         Raises:
-            Unavailable: it takes longer than allowed, or a score is no number.
+            Unavailable: it fails, takes longer than allowed, or a score is no number.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -50,6 +50,8 @@ class OnnxReranker:
                 )
         except TimeoutError:
             raise Unavailable(f"the cross-encoder scored {len(texts)} passages in no {self._timeout_s:g} s") from None
+        except Exception as error:  # the runtime has errors of its own, such as for a lack of memory
+            raise Unavailable("the cross-encoder failed") from error
         if not all(map(math.isfinite, found)):
             raise Unavailable("the cross-encoder returned a score that is no number")
         return found

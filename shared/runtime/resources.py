@@ -190,7 +190,8 @@ class Resources:
         Raises:
             ConfigurationError: it is another store now. Unavailable: a part is away.
         """
-        known = self.generations.registry
+        seen = (self.generations.registry, await registered(self.store, self.log))
+        known = max((each for each in seen if each is not None), key=lambda each: each.rev, default=None)
         await make_missing(
             self.settings,
             self.log,
@@ -343,6 +344,9 @@ async def make_missing(
     await gate.look()
     if decision.lost:
         await asyncio.sleep(grace_s)
+        if not set((await look_at(settings, log, store, generation)).missing) <= set(decision.lost):
+            raise Unavailable(LOST, CODE)  # what was lost meanwhile has to be noted, too, before it is made again
+        known = await last_rebuild(store)
     if rebuilds:
         if known is not None and known.takes(generation.heads, generation.chunks):
             # Also where somebody has created an empty collection since.
@@ -395,7 +399,7 @@ async def look_at(settings: Settings, log: Log, store: Store, generation: Genera
 async def note_rebuild(store: Store, lost: Sequence[str]) -> Rebuild:
     """Record and return a rebuild of these collections, and of those of an unfinished rebuild.
 
-    Raises Unavailable when the store is away, or another process has recorded one meanwhile.
+    Raises Unavailable when the store is away, or another process has recorded one without these meanwhile.
     """
     known = await last_rebuild(store)
     unfinished = known if known is not None and known.phase != "done" else None
@@ -408,7 +412,8 @@ async def note_rebuild(store: Store, lost: Sequence[str]) -> Rebuild:
         phase="ledger" if ledger else "points",
     )
     standing = await write_rebuild(store, wanted, known=known)
-    if standing is None or standing.phase == "done":
+    noted = standing is not None and (LEDGER not in lost or standing.phase == "ledger")
+    if standing is None or standing.phase == "done" or not noted or not set(lost) <= set(standing.lost):
         raise Unavailable("the index was lost again while its rebuild was being recorded", CODE)
     return standing
 

@@ -35,7 +35,7 @@ class Rebuild(Message, frozen=True):
     rev: int
     lost: tuple[str, ...]  # names of the lost collections
     phase: Phase
-    left: int = 0  # records that stages have yet to read; -1: nobody knows yet
+    left: int = 0  # records that stages have yet to read, once they are counted
 
     def takes(self, *names: str) -> bool:
         """Return whether one of these collections was lost, and the rebuild isn't done."""

@@ -62,6 +62,18 @@ async def test_many_texts_are_scored_as_each_alone(reranker: Reranker) -> None:
     assert list(scores) == [(await reranker.scores(QUERY, [text]))[0] for text in texts]
 
 
+async def test_a_failure_of_the_runtime_is_an_outage(tmp_path: Path) -> None:
+    folder = cross_encoder(tmp_path)
+    reranker = open_reranker(f"onnx:{folder}", NO_KEY, 60)
+    assert isinstance(reranker, OnnxReranker)
+    reranker._output = "no such output"  # the runtime refuses it with an error of its own
+
+    with pytest.raises(Unavailable, match="the cross-encoder failed"):
+        await reranker.scores(QUERY, ["the lantern"])
+
+    await reranker.close()
+
+
 @pytest.mark.parametrize(("shape", "refused"), [("cohere", 0), ("tei", 1)])
 async def test_the_shape_of_requests_is_found_out_once(shape: Shape, refused: int) -> None:
     async with fake_rerank(shape) as server:

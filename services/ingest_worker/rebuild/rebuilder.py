@@ -81,7 +81,7 @@ class Rebuilder:
         if self.gate.lost or await self._lost(known):
             await self.restore()
             known = await last_rebuild(self.store)
-        if known is None or known.phase == "done":
+        if known is None or (known.phase == "done" and not self._fills()):
             return
         registered = (await self.generations.look()).current
         if known.phase == "ledger":
@@ -91,12 +91,16 @@ class Rebuilder:
             known = await self._save(known, phase="points")
         if registered.fills:
             if left := await self._left(registered):
-                if left != known.left:
+                if left > 0 and not 0 < known.left <= left:  # each worker counts from its own start
                     await self._save(known, left=left)
                 return
             await change(self.store, partial(marked_built, id_=registered.id, now=int(time.time() * 1000)))
         await self._save(known, phase="done")
         log.warning("index_rebuilt", generation=registered.id)
+
+    def _fills(self) -> bool:
+        """Return whether the serving generation isn't marked as built, as in an older copy of the registry."""
+        return self.generations.registry is not None and self.generations.registry.current.fills
 
     async def _lost(self, known: Rebuild | None) -> bool:
         registry, there = await registry_of(self.store), await self.store.collections()

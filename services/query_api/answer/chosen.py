@@ -9,6 +9,7 @@ import msgspec
 
 from services.query_api.search.results import Expanded, joined
 from shared.answers import Passage
+from shared.answers.prompt import text_tokens
 from shared.store import Filter, Ids, Match, Prefix
 
 MOST_FOUND: Final = 20  # passages for a model, if the request names no number
@@ -16,6 +17,7 @@ JOINED: Final = "chunkIds"  # metadata of a joined passage: those of its chunks
 _USUAL: Final = 10  # of them whatever their scores; the others must be good answers: docs/search.md
 _GOOD: Final = 0.2
 _MOST_JOINED: Final = 3  # chunks: a citation still says where
+_LONGEST_JOINED: Final = 1_000  # tokens: one fits into the half of a small model's context that passages have
 
 _CHOOSING: Final = ("metadata.documentId", "metadata.path")
 _OF_CHUNKS: Final = frozenset(
@@ -93,7 +95,8 @@ def together(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Return the passages with neighbours of one document joined, at the place of the best of them; numbered anew."""
     runs: list[list[int]] = []
     for at in sorted(range(len(passages)), key=lambda at: _place(passages[at])):
-        if runs and len(runs[-1]) < _MOST_JOINED and _follows(passages[runs[-1][-1]], passages[at]):
+        fits = runs and sum(text_tokens(passages[each].text) for each in (*runs[-1], at)) <= _LONGEST_JOINED
+        if fits and len(runs[-1]) < _MOST_JOINED and _follows(passages[runs[-1][-1]], passages[at]):
             runs[-1].append(at)
         else:
             runs.append([at])

@@ -357,6 +357,8 @@ def _on_pipeline_error(request: AnyRequest, error: PipelineError) -> Response[by
 
 
 def _on_wrong_setting(request: AnyRequest, error: ConfigurationError) -> Response[bytes]:
+    if not request.scope["route_handler"].opt.get(CONFLICTS):  # its sentence may have paths of the server
+        return _on_bug(request, error)
     return answer(request, Problem(409, str(error), code="SETTINGS"))
 
 

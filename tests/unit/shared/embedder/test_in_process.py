@@ -81,7 +81,7 @@ async def test_no_vector_is_an_outage_and_not_a_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("?pooling", "must look like"),
+        ("?pooling", "pooling must be one of"),
         ("?pooling=sum", "pooling must be one of"),
         ("?size=3", "must look like"),
         ("?maxTokens=4", "maxTokens=4 must be 16"),
@@ -117,6 +117,26 @@ async def test_a_model_that_finds_nothing_near_is_refused(tmp_path: Path) -> Non
 
     with pytest.raises(ConfigurationError, match="is pooling=cls right"):
         await begun(f"onnx:{folder}?pooling=cls")
+
+
+async def test_prompts_that_are_unknown_are_refused_unless_the_address_says_them(tmp_path: Path) -> None:
+    folder = mean_model(tmp_path)
+    said = {"prompts": {"search_query": "find: ", "other": ""}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(said))
+
+    with pytest.raises(ConfigurationError, match="prompts search_query, other aren't known"):
+        await begun(f"onnx:{folder}?pooling=mean")
+    embedder = await begun(f"onnx:{folder}?pooling=mean&query=find: &document=")
+
+    assert embedder.loaded.query == "find: "
+
+
+async def test_a_link_to_a_model_is_named_as_the_link(tmp_path: Path) -> None:
+    (tmp_path / "e5-tiny").symlink_to(mean_model(tmp_path))
+
+    embedder = await begun(f"onnx:{tmp_path}/e5-tiny?pooling=mean")
+
+    assert (embedder.model.name, embedder.loaded.query) == ("e5-tiny", "query: ")
 
 
 async def test_a_pooling_that_is_unknown_is_refused(tmp_path: Path) -> None:

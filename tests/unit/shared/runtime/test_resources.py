@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -111,6 +112,51 @@ async def test_an_index_that_was_lost_is_succeeded_though_somebody_has_made_an_e
 
     assert index.generation.build == first.generation.build + 1
     assert again.generation == index.generation
+
+
+@pytest.mark.parametrize(("first", "then"), [(LEDGER, "heads"), (LEDGER, "chunks"), ("heads", LEDGER)])
+async def test_what_is_lost_while_a_loss_is_noted_is_noted_too(tmp_path: Path, first: str, then: str) -> None:
+    async with documents_in(tmp_path) as (settings, log):
+        store = MemoryStore()
+        _, old = await make_missing(settings, log, store, first_registry(GENERATION), grace_s=0.0)
+        done = await last_rebuild(store)
+        assert done is not None
+        await write_rebuild(store, msgspec.structs.replace(done, phase="done"), known=done)
+        names = {LEDGER: LEDGER, "heads": old.generation.heads, "chunks": old.generation.chunks}
+        await store.drop_collection(names[first])
+
+        class Losing(RebuildGate):
+            async def look(self) -> None:
+                await super().look()
+                await store.drop_collection(names[then])
+
+        with pytest.raises(Unavailable, match="the index is lost"):
+            await make_missing(settings, log, store, first_registry(GENERATION), gate=Losing(store), grace_s=0.0)
+        _, index = await make_missing(settings, log, store, first_registry(GENERATION), grace_s=0.0)
+        noted = await last_rebuild(store)
+
+    assert index.generation.build == old.generation.build + 1
+    assert noted is not None
+    assert (noted.phase, {names[first], names[then]} <= set(noted.lost)) == ("ledger", True)
+
+
+async def test_a_note_of_another_loss_is_not_taken_for_ones_own() -> None:
+    store = MemoryStore()
+    await pairing.create(store)
+    await note_rebuild(store, ["heads.a"])
+
+    class Overtaken(MemoryStore):
+        async def upsert(self, name: str, *args: Any, **how: Any) -> None:
+            if "only_if" in how:  # another process was first, with another loss
+                how.pop("only_if")
+                args = ([msgspec.structs.replace(args[0][0], payload={**args[0][0].payload, "lost": ["heads.b"]})],)
+            await super().upsert(name, *args, **how)
+
+    other = Overtaken()
+    other.__dict__.update(store.__dict__)
+
+    with pytest.raises(Unavailable, match="lost again"):
+        await note_rebuild(other, ["chunks.a"])
 
 
 async def test_a_store_that_is_lost_twice_gets_no_generation_twice(tmp_path: Path) -> None:

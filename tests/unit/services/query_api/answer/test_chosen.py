@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from services.query_api.answer.chosen import asks_of_the_whole, chooses, greets, spread, supported, together
@@ -103,3 +104,9 @@ def test_long_runs_other_versions_and_copies_stay_apart() -> None:
     assert [len(each.metadata.get("chunkIds", "1")) for each in together(run)] == [3, 3, 1]
     assert together(copied) == tuple(copied)
     assert together(versions) == tuple(versions)
+
+
+def test_neighbours_that_a_small_context_could_not_take_together_stay_apart() -> None:
+    long = [msgspec.structs.replace(a_passage(number, "a", number), text="word " * 400) for number in range(3)]
+
+    assert [each.metadata.get("chunkIds") for each in together(long)] == [["a0", "a1"], None]
