@@ -55,7 +55,6 @@ TESTED_BY: Final = {
     "services/ingest_worker/extract/office.py": f"{_EXTRACT}formats/test_doc.py",
     "services/ingest_worker/extract/opendocument.py": f"{_EXTRACT}formats/test_odt.py",
     "services/ingest_worker/extract/page.py": f"{_EXTRACT}formats/test_html.py",
-    "services/ingest_worker/extract/rows.py": f"{_EXTRACT}formats/test_csv.py",
     "services/ingest_worker/extract/sheets.py": f"{_EXTRACT}formats/test_xlsx.py",
     "services/ingest_worker/fetch/hosts.py": "tests/unit/services/ingest_worker/fetch/test_fetcher.py",
     "services/ingest_worker/parser_child.py": "tests/integration/test_parsers.py",

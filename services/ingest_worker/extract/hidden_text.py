@@ -1,12 +1,14 @@
 """Takes the text off a PDF's page that nobody can see: drawn without ink, or white on white."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, Final, NamedTuple
 
 _NO_INK: Final = (3, 7)  # text rendering modes (ISO 32000, table 106): invisible, or only a border for what is drawn
 _FILLED: Final = (0, 4)
 _WHITE: Final = 250  # of 255; paler can't be told from paper
+_SAMPLED: Final = (0.1, 0.5, 0.9)  # places along a piece: start, middle and end
+_THICK: Final = 4.0  # points; text may stand on a line that is drawn so
 _LOOKED_AT: Final = 6  # pieces of a page that a look takes in
 _MOST_BOXES: Final = 500  # of a page behind its text; more are a drawing
 
@@ -31,20 +33,38 @@ def drop_hidden_text(page: Any, *, some: bool = False) -> bool | None:
     if next(_doubtful(page, step), None) is None:
         return None if step > 1 else False
     boxes = _boxes(page)
-    hidden: list[Any] = []
+    hidden: dict[int, tuple[Any, bool]] = {}
     for at, piece, in_white in _doubtful(page) if boxes is not None else ():
         left, bottom, right, top = _bounds(piece)
-        x, y = (left + right) / 2, (bottom + top) / 2
+        points = [
+            ((left + right) / 2, bottom + share * (top - bottom))
+            if top - bottom > right - left
+            else (left + share * (right - left), (bottom + top) / 2)
+            for share in _SAMPLED
+        ]
         shows = any(
-            (box.at < at if in_white else box.is_picture) and box.left <= x <= box.right and box.bottom <= y <= box.top
+            box.left <= x <= box.right and box.bottom <= y <= box.top
             for box in boxes or ()
+            if (box.at < at if in_white else box.is_picture)
+            for x, y in points
         )
         if top > bottom and not shows:  # a blank has no height
-            hidden.append(piece)
-    for piece in hidden:
+            hidden[at] = piece, in_white
+    if not all(in_white for _, in_white in hidden.values()) and not _shows_text(page, hidden):
+        hidden = {at: each for at, each in hidden.items() if each[1]}  # letters drawn as shapes have their text so
+    for piece, _ in hidden.values():
         if pdfium.FPDFPage_RemoveObject(page, piece):
             pdfium.FPDFPageObj_Destroy(piece)
     return bool(hidden)
+
+
+def _shows_text(page: Any, hidden: Container[int]) -> bool:
+    """Return whether the page has text besides the hidden pieces."""
+    import pypdfium2.raw as pdfium
+
+    pieces = ((at, pdfium.FPDFPage_GetObject(page, at)) for at in range(pdfium.FPDFPage_CountObjects(page)))
+    texts = (each for at, each in pieces if at not in hidden and pdfium.FPDFTextObj_GetTextRenderMode(each) >= 0)
+    return any(top > bottom for _, bottom, _, top in map(_bounds, texts))
 
 
 def _doubtful(page: Any, step: int = 1) -> Iterator[tuple[int, Any, bool]]:
@@ -74,7 +94,8 @@ def _boxes(page: Any) -> list[_Box] | None:
         if kind == pdfium.FPDF_PAGEOBJ_PATH:
             fill, stroke = ctypes.c_int(), ctypes.c_int()
             pdfium.FPDFPath_GetDrawMode(drawn, fill, stroke)
-            if not fill.value or colour.is_white(drawn):
+            coloured = fill.value and not colour.is_white(drawn)
+            if not coloured and not (stroke.value and _is_thick(drawn) and not colour.is_white(drawn, stroke=True)):
                 continue
         if kind != pdfium.FPDF_PAGEOBJ_TEXT:
             found.append(_Box(at, *_bounds(drawn), kind != pdfium.FPDF_PAGEOBJ_PATH))
@@ -84,18 +105,27 @@ def _boxes(page: Any) -> list[_Box] | None:
 
 
 class _Colour:
-    """Reads the colours that objects are filled with."""
+    """Reads the colours that objects are filled or drawn with."""
 
     def __init__(self) -> None:
         import pypdfium2.raw as pdfium
 
         self._red, self._green, self._blue, _ = parts = tuple(ctypes.c_uint() for _ in range(4))
         self._into = tuple(map(ctypes.byref, parts))
-        self._fill = pdfium.FPDFPageObj_GetFillColor
+        self._fill, self._stroke = pdfium.FPDFPageObj_GetFillColor, pdfium.FPDFPageObj_GetStrokeColor
 
-    def is_white(self, drawn: Any) -> bool:
-        known = self._fill(drawn, *self._into)
+    def is_white(self, drawn: Any, *, stroke: bool = False) -> bool:
+        known = (self._stroke if stroke else self._fill)(drawn, *self._into)
         return bool(known) and self._red.value >= _WHITE <= self._green.value and self._blue.value >= _WHITE
+
+
+def _is_thick(path: Any) -> bool:
+    import pypdfium2.raw as pdfium
+
+    width, matrix = ctypes.c_float(), pdfium.FS_MATRIX()
+    pdfium.FPDFPageObj_GetStrokeWidth(path, width)
+    pdfium.FPDFPageObj_GetMatrix(path, matrix)
+    return bool(width.value**2 * abs(matrix.a * matrix.d - matrix.b * matrix.c) >= _THICK**2)
 
 
 def _bounds(drawn: Any) -> tuple[float, float, float, float]:

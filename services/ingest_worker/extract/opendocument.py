@@ -28,7 +28,7 @@ _CONTENT, _META, _MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
 _MIME = b"application/vnd.oasis.opendocument."
 _SAYS = b'office:mimetype="' + _MIME  # of a flat file
 _HEAD = 64 * 1024  # bytes in which it says so
-_INDENT = re.compile(rb">\r?\n[ \t]*+<")
+_INDENT = re.compile(rb">\r?\n[ \t]*+(?=</?table:)")
 _PROPERTIES = {
     "title": "title",
     "description": "description",
@@ -70,7 +70,7 @@ def contained(data: bytes) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("mimetype", _MIME + b"spreadsheet")  # calamine asks for it and the manifest
         archive.writestr(_MANIFEST, "<manifest/>")
-        archive.writestr(_CONTENT, _INDENT.sub(b"><", data))  # between cells calamine takes nothing else
+        archive.writestr(_CONTENT, _INDENT.sub(b">", data))  # between cells calamine takes nothing else
     return out.getvalue()
 
 
@@ -134,8 +134,8 @@ def drawings(root: "_Element", archive: zipfile.ZipFile, hints: Hints) -> tuple[
         drawn = [each for each in sheet.iter(*_DRAWN) if next(each.iterancestors(*_DRAWN), None) is None]
         found[sheet.get(f"{TABLE}name", "")] = "\n\n".join(filter(None, chain.from_iterable(map(_blocks, drawn))))
         for each in drawn:
-            if (parent := each.getparent()) is not None:
-                parent.remove(each)
+            each[:] = []  # `remove` would take the text behind it
+            each.text = None
     return found, notes
 
 

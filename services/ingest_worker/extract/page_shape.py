@@ -51,12 +51,15 @@ def reshape(tree: "HtmlElement") -> None:
 
 def _drop_empty(tree: "HtmlElement") -> None:
     """Drop anchors and spacers, with which trafilatura drops the text behind them, and underlines: it writes tags."""
-    for element in list(tree.iter("a", "b", "div", "em", "i", "span", "strong", "u")):
+    from lxml import etree  # imported here, because only parser processes should load heavy libraries
+
+    for element in list(tree.iter("a", "b", "div", "em", "i", "span", "strong")):
         empty = not len(element) and not (element.text or "").strip() and (element.tail or "").strip()
         if empty and element.tag == "div":
             element.tail = f" {element.tail}"
-        if empty or element.tag == "u":
-            element.drop_tag()
+        if empty:
+            element.tag = "u"
+    etree.strip_tags(tree, "u")  # all at once: `drop_tag` writes all of the text before each anew
 
 
 def _write_equations(tree: "HtmlElement") -> None:
@@ -136,6 +139,8 @@ def _flatten_lists(table: "HtmlElement") -> None:
 
 def _spread(table: "HtmlElement") -> None:
     """Repeat merged cells in the columns and rows that they cover, so that each row can be read on its own."""
+    from lxml import etree  # as above
+
     rows = list(islice(table.iter("tr"), _MOST))
     cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
     if not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
@@ -151,7 +156,8 @@ def _spread(table: "HtmlElement") -> None:
     for row, own, shown in zip(rows, cells, texts, strict=True):
         kind = "th" if own and all(cell.tag == "th" for cell in own) else "td"
         for cell in own:
-            row.remove(cell)
+            cell.tag = "gone"
+        etree.strip_elements(row, "gone", with_tail=False)
         for text in shown:
             row.append(row.makeelement(kind))
             row[-1].text = text

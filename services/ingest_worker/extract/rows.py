@@ -72,9 +72,12 @@ def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[
             continue
         first = next((at for at, cell in enumerate(cells) if cell and len(cell) <= _NAME), None)
         label = "" if first is None else _row(["", cells[first]], ["", *names[first:]])
-        for at, cell in enumerate(cells):
-            if cell and at != first and not isinstance(cell, Covered):
-                yield "; ".join(filter(None, (label, _row(["", cell], ["", *names[at:]]))))
+        named = [
+            "; ".join(filter(None, (label, _row(["", cell], ["", *names[at:]]))))
+            for at, cell in enumerate(cells)
+            if cell and at != first and not isinstance(cell, Covered)
+        ]
+        yield from named or [label]
 
 
 def row_label(text: str) -> str:

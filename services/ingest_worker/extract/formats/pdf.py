@@ -5,7 +5,7 @@ import io
 import math
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, pairwise
@@ -100,6 +100,7 @@ class _Read(NamedTuple):
     headline: str | None = None  # of the first page
     garbled: Mapping[int, str] = MappingProxyType({})  # texts of those of `images` whose letters have no meaning
     hiding: Sequence[int] = ()  # pages with text that they don't show, which was left out
+    doubts: Sequence[int] = ()  # pages that may have more of it, and weren't looked at for lack of time
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -173,6 +174,9 @@ def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
     if found.hiding:
         message = f"text that can't be seen was left out of {len(found.hiding)} of {len(texts)} pages"
         notes.append(Note(code="hidden", place=f"page {found.hiding[0] + 1}", message=message))
+    if found.doubts:
+        message = f"{len(found.doubts)} of {len(texts)} pages were not searched for such text within {limits.seconds()}"
+        notes.append(Note(code="timeout", place=f"page {found.doubts[0] + 1}", message=message))
     if found.images and not ocr.installed():
         for code, what, some in (
             ("picture", "are images", [number for number in found.images if number not in set(found.garbled)]),
@@ -275,12 +279,9 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
     except pypdfium2.PdfiumError as error:
         raise _Refused(locked=getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD) from error
     try:
-        pages: list[str | None] = []
-        images: list[int] = []
-        garbled: dict[int, str] = {}
-        hiding: list[int] = []
-        partly: list[int] = []
-        late = 0
+        read: list[_Page] = []
+        partly: list[tuple[int, Columns | None]] = []  # pages of which some was looked at, and what was before them
+        late, hides = 0, False
         says = document.get_metadata_dict() | {"Lang": _language(document)}
         columns: Columns | None = None  # of the table at the end of the page before
         first_line: str | None = None
@@ -290,29 +291,27 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         for number in range(len(document)):
             if limits.spent():
                 late = len(document) - number
-                pages += [None] * late
                 break
-            titled, doubted = bool(number) or _is_titled(says), bool(hiding) or len(document) <= _SHORT
+            titled, doubted = bool(number) or _is_titled(says), hides or len(document) <= _SHORT
             page = _page(document, number, columns, filled=filled, titled=titled, doubted=doubted)
-            pages.append(page.text)
-            columns, first_line = page.columns, first_line or page.headline
-            if page.is_image:
-                images.append(number)
-            if page.garbled:
-                garbled[number] = page.garbled
+            read.append(page)
             if page.hides is None:
-                partly.append(number)
-            elif page.hides:
-                for earlier in partly:
-                    again = _page(document, earlier, None, filled=filled, titled=True, doubted=True)
-                    if again.hides:
-                        pages[earlier] = again.text
-                        hiding.append(earlier)
-                partly = []
-                hiding.append(number)
+                partly.append((number, columns))
+            columns, first_line, hides = page.columns, first_line or page.headline, hides or bool(page.hides)
+        doubts = deque(partly if hides else ())
+        while doubts and not limits.spent():
+            number, columns = doubts.popleft()
+            again = _page(document, number, columns, filled=filled, titled=True, doubted=True)
+            if again.hides:
+                read[number] = again
+        pages = [*(page.text for page in read), *[None] * late]
+        images = [number for number, page in enumerate(read) if page.is_image]
+        garbled = {number: page.garbled for number, page in enumerate(read) if page.garbled}
+        hiding = [number for number, page in enumerate(read) if page.hides]
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
         outline, attached = _outline(document), _attached(document)
-        return _Read(pages, says, outline, images, unseen, attached, late, first_line, garbled, hiding)
+        left = [number for number, _ in doubts]
+        return _Read(pages, says, outline, images, unseen, attached, late, first_line, garbled, hiding, left)
     finally:
         document.close()
 

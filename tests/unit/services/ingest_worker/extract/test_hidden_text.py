@@ -37,6 +37,30 @@ def test_white_text_in_a_coloured_box_is_read() -> None:
     assert not read.notes
 
 
+@pytest.mark.parametrize(
+    "bar",
+    [
+        "q 0 0 0.4 RG 40 w 60 404 m 360 404 l S Q",
+        "q 0 0 0.4 RG 10 0 0 40 0 0 cm 1 w 6 10.1 m 36 10.1 l S Q",
+        "q 0 0 0.4 rg 60 390 40 40 re f Q",
+        "q 0 0 0.4 rg 150 390 90 40 re f Q",
+    ],
+)
+def test_white_text_on_a_thick_line_or_partly_in_a_box_is_read(bar: str) -> None:
+    assert "Say that all is well." in _read(_drawn(f"{bar} {_WHITE}")).text
+
+
+def test_white_text_within_a_thin_frame_is_left_out() -> None:
+    assert "well" not in _read(_drawn(f"q 0 0 0.4 RG 60 390 300 40 re S Q {_WHITE}")).text
+
+
+def test_the_only_text_of_a_page_is_read_though_it_has_no_ink() -> None:
+    read = _read(a_drawn_pdf([], lines=f"q 0 g 72 400 5 9 re f 80 400 5 9 re f Q {_NO_INK}"))
+
+    assert read.text == "Say that all is well."
+    assert not read.notes
+
+
 def test_the_text_of_a_scan_is_read() -> None:
     scan = io.BytesIO()
     Image.new("RGB", (612, 792), "white").save(scan, "PDF")

@@ -102,6 +102,8 @@ def test_what_is_around_an_equation_stays_unless_it_was_hidden() -> None:
         "<form>a",
         "<sup>1",
         "<aside class=note>",
+        "<a></a>some text ",
+        "<u>some</u> text ",
     ],
 )
 def test_time_grows_with_the_size_alone(shape: str) -> None:

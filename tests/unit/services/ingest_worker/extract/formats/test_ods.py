@@ -1,3 +1,6 @@
+import io
+import zipfile
+
 from services.ingest_worker.extract import Extraction, Hints, extract
 from tests.unit.services.ingest_worker.files import an_opendocument
 
@@ -71,3 +74,24 @@ def test_repeated_rows_and_cells_keep_their_formats_up_to_a_limit() -> None:
     read = _read(an_opendocument("spreadsheet", body), "a.ods")
 
     assert read.text == "# Ducks" + 3 * "\n\n50 % | 50 % | 50 %"
+
+
+def test_what_stands_around_a_drawing_in_a_cell_stays() -> None:
+    drawn = "<draw:frame><draw:text-box><text:p>Box</text:p></draw:text-box></draw:frame>"
+    cell = f'<table:table-cell office:value-type="string"><text:p>Total {drawn}of the year</text:p></table:table-cell>'
+    body = f'<table:table table:name="Ducks"><table:table-row>{cell}</table:table-row></table:table>'
+
+    assert _read(an_opendocument("spreadsheet", body), "a.ods").text == "# Ducks\n\nTotal of the year\n\nBox"
+
+
+def test_a_flat_sheet_with_indents_is_read() -> None:
+    spans = "<text:span>high</text:span>\n <text:span>water</text:span>"
+    cell = f'<table:table-cell office:value-type="string">\n <text:p>{spans}</text:p>\n </table:table-cell>'
+    row = f"\n <table:table-row>\n {cell}\n {cell.replace('high', 'low')}\n </table:table-row>"
+    body = f'\n <table:table table:name="Ducks">\n <table:table-column/>{row}\n </table:table>\n '
+    with zipfile.ZipFile(io.BytesIO(an_opendocument("spreadsheet", body))) as archive:
+        content = archive.read("content.xml").decode()
+    said = 'office:mimetype="application/vnd.oasis.opendocument.spreadsheet"'
+    flat = f"<?xml version='1.0'?>{content.replace('content xmlns', f'content {said} xmlns', 1)}".encode()
+
+    assert _read(flat, "a.fods").text == "# Ducks\n\nhigh water | low water"

@@ -1,3 +1,6 @@
+import io
+import zipfile
+
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
@@ -32,6 +35,16 @@ def test_notes_and_boxes_follow_their_paragraph() -> None:
     box = "<draw:frame><draw:text-box><text:p>Box one</text:p><text:p>Box two</text:p></draw:text-box></draw:frame>"
 
     assert _read(f"<text:p>It rose{note} twice{box}.</text:p>").text == "It rose twice.\n\nSeen.\n\nBox one\n\nBox two"
+
+
+def test_a_line_end_between_spans_is_a_space_also_in_a_flat_file() -> None:
+    words = "<text:p><text:span>high</text:span>\n  <text:span>water</text:span></text:p>"
+    with zipfile.ZipFile(io.BytesIO(an_opendocument("text", words))) as archive:
+        content = archive.read("content.xml").decode()
+    said = 'office:mimetype="application/vnd.oasis.opendocument.text"'
+    flat = f"<?xml version='1.0'?>{content.replace('content xmlns', f'content {said} xmlns', 1)}".encode()
+
+    assert extract(flat, Hints(filename="a.fodt")).text == "high water"
 
 
 def test_slides_are_pages_with_titles_and_notes() -> None:

@@ -453,3 +453,32 @@ def test_a_smaller_number_is_a_mark() -> None:
     page = "BT /F1 11 Tf 72 700 Td (Built in 1822) Tj /F1 6 Tf 4 Ts (1) Tj /F1 11 Tf 0 Ts (, it stands.) Tj ET"
 
     assert "1822^1" in _read(a_drawn_pdf([], lines=page)).text
+
+
+def test_a_page_whose_only_text_was_hidden_is_an_image_also_when_that_shows_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    text = "BT /F1 12 Tf 1 1 1 rg 72 {} Td (and this) Tj ET".format
+    image = "q 5 0 0 5 300 {} cm BI /W 1 /H 1 /BPC 8 /CS /G ID 0 EI Q".format
+    layer = " ".join(text(700 - 9 * at) if at % 5 else image(700 - 9 * at) for at in range(24))  # a look sees images
+
+    read = _read(a_pdf(f") Tj ET {layer} BT (", "Quay.", "Mole) Tj 1 1 1 rg (and this", "Pier."))
+
+    assert read.text == "Quay.\n\nMole\n\nPier."
+    assert [(note.code, note.place) for note in read.notes] == [("hidden", "page 1"), ("picture", "page 1")]
+
+
+@pytest.mark.usefixtures("a_clock")
+def test_when_time_is_up_pages_are_not_searched_again_and_a_note_says_so() -> None:
+    lines = [f"Line {at} of the report." for at in range(40)]
+    some = "\n".join([*lines[:12], "Line ) Tj 1 1 1 rg (and this) Tj 0 g (", *lines[12:]])
+    limits.begin(5.5, lambda *_: None)  # and a tenth for each page
+
+    read = _read(a_pdf(some, some, "Line ) Tj 1 1 1 rg (and this", "Line"))
+
+    assert read.text.count("and this") == 1
+    assert [note.message for note in read.notes] == [
+        "text that can't be seen was left out of 2 of 4 pages",
+        "1 of 4 pages were not searched for such text within 5.9 s of CPU time",
+    ]
