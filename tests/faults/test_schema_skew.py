@@ -43,17 +43,16 @@ CHANGED = {
     ),
     "shared/state/ledger.py": ("Accepted", "Last", "Entry"),
 }
+
+
+def _with_later(file: str, name: str) -> Edit:
+    lines = (ROOT / file).read_text("utf-8").splitlines(keepends=True)
+    line = next(line for line in lines if line.startswith(f"class {name}(Message, "))
+    return Edit(file, line, line.replace("):", ", kw_only=True):") + f"{LATER}\n")
+
+
 NEWER = Mutant(
-    "a field more in every message",
-    tuple(
-        Edit(
-            file,
-            f"class {name}(Message, frozen=True):\n",
-            f"class {name}(Message, frozen=True, kw_only=True):\n{LATER}\n",
-        )
-        for file, names in CHANGED.items()
-        for name in names
-    ),
+    "a field more in every message", tuple(_with_later(file, name) for file, names in CHANGED.items() for name in names)
 )
 WRITES = 3  # of the load, confirmed by each release before it dies
 SOURCE = "turn"

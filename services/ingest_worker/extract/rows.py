@@ -77,7 +77,7 @@ def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[
             for at, cell in enumerate(cells)
             if cell and at != first and not isinstance(cell, Covered)
         ]
-        yield from named or [label]
+        yield from filter(None, named or [label])
 
 
 def row_label(text: str) -> str:
