@@ -73,14 +73,14 @@ def _terms(question: str, named: set[str]) -> list[str]:
 def _without_replaced(terms: Sequence[str], question: str, named: set[str]) -> list[str]:
     """Return the terms without the one that the question replaces.
 
-    A name replaces the last name. Other words ask something else of what is named, or of what "there" and "its" refer
-    to: "And pub/sub?" after "How do I publish to a Redis list?" replaces `list`, "And the price?" after "Who is the
-    captain of the Skua?" `captain`.
+    A name replaces the last name. Other words ask something else of what is named: "And pub/sub?" after "How do I
+    publish to a Redis list?" replaces `list`. Nothing is replaced where "it" or "there" may refer to any of the terms.
     """
     by_name = bool(_named(question))
+    if not by_name and _REFERS.search(question) and named.isdisjoint(words(" ".join(terms))):
+        return list(terms)
     last = terms[-1] if terms else ""
-    subject = set(words(last)) if _REFERS.search(question) and named.isdisjoint(words(" ".join(terms))) else named
-    replaced = next((term for term in reversed(terms) if subject.isdisjoint(words(term)) != by_name), last)
+    replaced = next((term for term in reversed(terms) if named.isdisjoint(words(term)) != by_name), last)
     return [term for term in terms if term != replaced] or list(terms)
 
 

@@ -21,7 +21,7 @@ def asked(*questions: str) -> tuple[Turn, ...]:
         (("Wann öffnet der Turm?", "Und im Winter?"), "Wann öffnet der Und im Winter?"),
         (("Who sails the Tern?", "And the Auk?", "What about its fare there?"), "Auk What about its fare there?"),
         (("When does the Tern sail?", "Who steers it?", "And the Auk?"), "sail steers And the Auk?"),
-        (("who sails the tern?", "and the auk?", "and its fare?"), "auk and its fare?"),
+        (("who sails the tern?", "and the auk?", "and its fare?"), "sails auk and its fare?"),
         (("How tall is the North Mole?", "What about the South Mole?"), "tall What about the South Mole?"),
         (("Who built the tower?", "Why?"), "Who built the tower? Why?"),
         (("How tall is it?", "How does the lamp burn in winter nights?"), "How does the lamp burn in winter nights?"),
