@@ -136,6 +136,29 @@ def receiver() -> Iterator[tuple[str, queue.Queue[dict[str, Any]], threading.Eve
         server.server_close()
 
 
+LARGE_BLOCKS = """
+import psutil
+from shared.runtime.process import tune_interpreter
+
+tune_interpreter()
+seen = b"z" * 30_000_000
+del seen
+large, small = [], []
+for number in range(20):
+    large.append(b"x" * (10_000_000 + number))
+    small.append(b"y" * 5_000)
+before = psutil.Process().memory_info().rss
+large.clear()
+print(before - psutil.Process().memory_info().rss)
+"""
+
+
+def test_memory_of_large_bodies_is_given_back() -> None:
+    told = subprocess.run([sys.executable, "-c", LARGE_BLOCKS], capture_output=True, check=True)
+
+    assert int(told.stdout) > 150_000_000 or sys.platform != "linux"
+
+
 OLD_CYCLES = """
 import asyncio, gc, weakref
 from shared.runtime.process import settle_memory
