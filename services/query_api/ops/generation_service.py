@@ -313,7 +313,7 @@ class GenerationService:
             if each.lost and not registry.current.fills:  # its vectors were of use until now
                 await self._drop_data(each.generation)  # first: a kill leaves an entry, and the next look goes on
                 with suppress(Rejected):  # another API has dropped it
-                    await self._drop(each)
+                    await change(self.store, partial(dropped, id_=each.id))
                 await self._drop_groups()
             elif each.fills and not each.lost:
                 await self._follow_build(each)

@@ -28,7 +28,7 @@ from shared.runtime.resources import (
 from shared.settings import Settings
 from shared.state import pairing
 from shared.state.generations import first_registry
-from shared.state.index import Index
+from shared.state.index import Index, ServingIndex
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.pairing import decide
 from shared.state.rebuild_gate import RebuildGate, last_rebuild, write_rebuild
@@ -100,10 +100,7 @@ async def test_what_was_lost_beside_the_log_is_to_be_rebuilt(tmp_path: Path, los
 async def test_an_index_that_was_lost_is_succeeded_though_somebody_has_made_an_empty_one_since(tmp_path: Path) -> None:
     async with documents_in(tmp_path) as (settings, log):
         store = MemoryStore()
-        _, first = await make_missing(settings, log, store, first_registry(GENERATION), grace_s=0.0)
-        done = await last_rebuild(store)
-        assert done is not None
-        await write_rebuild(store, msgspec.structs.replace(done, phase="done"), known=done)
+        first = await rebuilt(settings, log, store)
         await store.drop_collection(first.generation.chunks)
         await note_rebuild(store, [first.generation.chunks])
         await Index(store, first.generation).create()
@@ -118,10 +115,7 @@ async def test_an_index_that_was_lost_is_succeeded_though_somebody_has_made_an_e
 async def test_what_is_lost_while_a_loss_is_noted_is_noted_too(tmp_path: Path, first: str, then: str) -> None:
     async with documents_in(tmp_path) as (settings, log):
         store = MemoryStore()
-        _, old = await make_missing(settings, log, store, first_registry(GENERATION), grace_s=0.0)
-        done = await last_rebuild(store)
-        assert done is not None
-        await write_rebuild(store, msgspec.structs.replace(done, phase="done"), known=done)
+        old = await rebuilt(settings, log, store)
         names = {LEDGER: LEDGER, "heads": old.generation.heads, "chunks": old.generation.chunks}
         await store.drop_collection(names[first])
 
@@ -183,6 +177,15 @@ async def documents_in(folder: Path) -> AsyncIterator[tuple[Settings, SqliteLog]
     yield settings, log
     await broker.stop()
     await log.stop()
+
+
+async def rebuilt(settings: Settings, log: SqliteLog, store: MemoryStore) -> ServingIndex:
+    """Start on a store that has nothing of the log's documents, and say that its rebuild is done; return its index."""
+    _, index = await make_missing(settings, log, store, first_registry(GENERATION), grace_s=0.0)
+    noted = await last_rebuild(store)
+    assert noted is not None
+    await write_rebuild(store, msgspec.structs.replace(noted, phase="done"), known=noted)
+    return index
 
 
 async def test_who_does_not_rebuild_makes_nothing_of_what_was_lost(tmp_path: Path) -> None:
