@@ -12,6 +12,7 @@ from shared.model_server.ollama import OllamaAddress
 from tests.answering import models_of
 from tests.integration.api import a_client, an_app, ingested, problem
 from tests.integration.clients.site import Site
+from tests.selection import CI_ONLY
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -212,7 +213,7 @@ WHOLE = (
 )
 
 
-@pytest.mark.parametrize("question", WHOLE)
+@pytest.mark.parametrize("question", [WHOLE[0], *(pytest.param(each, marks=CI_ONLY) for each in WHOLE[1:])])
 async def test_chosen_documents_reach_the_model_whatever_is_asked(
     chatting: Site, model: FakeOllama, question: str
 ) -> None:
