@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from shared.contracts import DEFAULT_TENANT
 from shared.errors import masked
-from shared.inputs.chunk_sizes import LARGEST, SMALLEST, TOKEN_CHARACTERS
+from shared.inputs.limits import LARGEST, SMALLEST, TOKEN_CHARACTERS
 from shared.setting_sources import PREFIX, GivenSettings, given_settings
 
 Role = Literal["ingest", "query", "admin", "operator"]  # admin: of a tenant; operator: of the installation

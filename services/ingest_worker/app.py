@@ -13,7 +13,7 @@ from faststream.kafka import KafkaBroker
 
 from services.ingest_worker.callback_sender import CallbackPoster, CallbackSender
 from services.ingest_worker.chunk import CHUNKER
-from services.ingest_worker.chunking import Chunking
+from services.ingest_worker.chunking import Chunking, RateLimit, rate_limit_of
 from services.ingest_worker.crawl import Bounds
 from services.ingest_worker.extract import READERS
 from services.ingest_worker.fetch import Fetcher, fetcher_of
@@ -23,8 +23,7 @@ from services.ingest_worker.forwarder import Forwarder
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool, alone, parser_pool
 from services.ingest_worker.past_truth import PastTruth, past_truth_of
-from services.ingest_worker.rate_limit import RateLimit, rate_limit_of
-from services.ingest_worker.rebuild.rebuilder import Rebuilder
+from services.ingest_worker.rebuilder import Rebuilder
 from shared.blobs import Blobs
 from shared.contracts import StatusNotice, decode
 from shared.embedder import TokenCounter

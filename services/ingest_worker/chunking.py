@@ -4,7 +4,7 @@ A version that can never answer is removed from the truth instead (ADR 0007), so
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,6 @@ import structlog
 
 from services.ingest_worker.parsers import ParserPool
 from services.ingest_worker.past_truth import PastTruth
-from services.ingest_worker.rate_limit import RateLimit
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import json_of, prepared_chunks_of, text_of
 from shared.contracts import Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
@@ -23,11 +22,47 @@ from shared.log import Publish, Record
 from shared.log.dead_letters import owner_of
 from shared.log.headers import redriven
 from shared.runtime.memory_budget import MemoryBudget
+from shared.state.generations import Registered
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
 from shared.state.truth import tombstone
 from shared.topics import chunks_topic
+
+
+class RateLimit:
+    """Lets through at most `limit` records per second of those below `ends`; newer ones are never delayed."""
+
+    def __init__(
+        self,
+        limit: float,
+        ends: Mapping[str, int],
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """Take offsets by partition; `pause` and `clock` (seconds) are for tests."""
+        self._every_s = 1 / limit
+        self._ends = ends
+        self._pause = pause
+        self._clock = clock or asyncio.get_running_loop().time
+        self._next = 0.0
+
+    async def turn(self, record: Record) -> None:
+        """Wait until it is the record's turn."""
+        if record.offset >= self._ends.get(str(record.partition), 0):
+            return
+        now = self._clock()
+        turn = max(self._next, now)
+        self._next = turn + self._every_s
+        if turn > now:
+            await self._pause(turn - now)
+
+
+def rate_limit_of(registered: Registered) -> RateLimit | None:
+    """Return the rate limit that was set when the generation's build began; None if there is none."""
+    return None if registered.limit is None else RateLimit(registered.limit, registered.ends)
+
 
 log = structlog.get_logger(__name__)
 

@@ -24,8 +24,8 @@ from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, Forwarded
 from shared.errors import Rejected
+from shared.inputs.limits import check_described, check_names
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
-from shared.inputs.names import check_described, check_names
 from shared.inputs.urls import canonical
 from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner

@@ -8,7 +8,7 @@ erasure is written as a head, which keeps older versions from being written. ADR
 import asyncio
 from contextlib import aclosing
 
-from services.ingest_worker.rebuild.history import erased
+from services.ingest_worker.history import erased
 from shared.log import Log, Record
 from shared.log.read import records_now
 from shared.state.generations import AsOf, Registered

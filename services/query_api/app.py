@@ -30,9 +30,9 @@ from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.documents import changes, detail, events, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
-from services.query_api.documents.usage import usage_of
+from services.query_api.documents.stats import usage_of
 from services.query_api.http import monitoring
-from services.query_api.http.admission import Admission, AdmissionLimits
+from services.query_api.http.admission import Admission, AdmissionLimits, AnswerRate
 from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring, needs_key
 from services.query_api.http.browsers import BrowserGuard
@@ -42,19 +42,17 @@ from services.query_api.http.openapi import MORE_LINES, described_instead, opena
 from services.query_api.http.problems import HANDLERS, AnyRequest, Problem, on_http_exception, request_id
 from services.query_api.http.reply_warnings import KnownQuery, ReplyWarnings
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.route_finder import AllowedMethods, routes_in
-from services.query_api.http.routes import LANE, index_of
+from services.query_api.http.routes import LANE, AllowedMethods, index_of, routes_in
 from services.query_api.http.signing import Signer
 from services.query_api.http.stopping import Stopping
-from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.ingest import unchanged_check, upload
 from services.query_api.ingest.status_waiters import StatusWaiters
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops import erase, log_state, tenants
 from services.query_api.ops.eraser import Eraser
-from services.query_api.ops.file_rewrites import FileRewrites
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
+from services.query_api.ops.purge import FileRewrites
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search.arranging import RelevanceGate
 from services.query_api.search.expansion import QueryExpander

@@ -13,9 +13,8 @@ from services.query_api.generation_apps import GenerationApps
 from services.query_api.http.monitoring import Metrics
 from services.query_api.ingest.status_waiters import StatusWaiters, listen
 from services.query_api.ingest.upload import ReadFile
-from services.query_api.ops.file_rewrites import FileRewrites, rewrite_periodically
 from services.query_api.ops.generation_service import GenerationService
-from services.query_api.ops.purge import forgotten
+from services.query_api.ops.purge import FileRewrites, forgotten, rewrite_periodically
 from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.word_table import weight

@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.query_api.search.similar_words import FILE, SimilarWordTable
-from services.query_api.search.word_table import weight
+from services.query_api.search.word_table import FILE, SimilarWordTable, weight
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
 from shared.text.words import WORD, paired, stem
 

@@ -603,7 +603,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared/state/generations.py",
         "return tuple(each for each in self.generations if not each.lost)",
         "return self.generations",
-        "tests/unit/services/ingest_worker/rebuild/test_rebuilder.py",
+        "tests/unit/services/ingest_worker/test_rebuilder.py",
     ),
     _mutant(
         "the gate opens while chunks are left to embed",
@@ -613,10 +613,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "the gate opens before every process knows of the successor",
-        "services/ingest_worker/rebuild/rebuilder.py",
+        "services/ingest_worker/rebuilder.py",
         "            if not self.alone and not self.generations.everybody_knows(registered.id):\n",
         "            if False:\n",
-        "tests/unit/services/ingest_worker/rebuild/test_rebuilder.py",
+        "tests/unit/services/ingest_worker/test_rebuilder.py",
     ),
     _mutant(
         "who hasn't turned to the successor believes what is left",
@@ -627,10 +627,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "who folds the ledger late undoes what was accepted since",
-        "services/ingest_worker/rebuild/rebuilder.py",
+        "services/ingest_worker/rebuilder.py",
         "            if seen is not None and seen.accepted.version >= wanted.accepted.version:\n",
         "            if False:\n",
-        "tests/unit/services/ingest_worker/rebuild/test_rebuilder.py",
+        "tests/unit/services/ingest_worker/test_rebuilder.py",
     ),
     _mutant(
         "a fill makes what was replaced",
@@ -655,18 +655,18 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a rebuild forgets which submissions failed",
-        "services/ingest_worker/rebuild/history.py",
+        "services/ingest_worker/history.py",
         "        return _failed(entry, failed.place, failed)\n",
         "        return entry\n",
-        "tests/unit/services/ingest_worker/rebuild/test_history.py",
+        "tests/unit/services/ingest_worker/test_history.py",
     ),
     *(
         _mutant(
             f"history: {name}",
-            "services/ingest_worker/rebuild/history.py",
+            "services/ingest_worker/history.py",
             was,
             now,
-            "tests/unit/services/ingest_worker/rebuild/test_history.py",
+            "tests/unit/services/ingest_worker/test_history.py",
         )
         for name, was, now in (
             ("a version published again stays set aside", "if each[1].time >= at.time)", ")"),

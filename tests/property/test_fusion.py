@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.search.candidates import Candidate, LegRank
-from services.query_api.search.fusion import NO_WEIGHTS, fuse, fused_scores
+from services.query_api.search.candidates import NO_WEIGHTS, Candidate, LegRank, fuse, fused_scores
 
 Leg = list[tuple[str, float]]
 APART: Mapping[str, tuple[str, int]] = {}

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.query_api.answer.answering import Answering, AnswerRequest
+from services.query_api.http.admission import AnswerRate
 from services.query_api.http.auth import ANYBODY
-from services.query_api.http.token_buckets import AnswerRate
 from shared.answers import Conversation, Passage, Turn
 from shared.answers.prompt import messages
 from shared.errors import Unavailable

@@ -37,7 +37,7 @@ from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.parsers import ParserPool
 from services.ingest_worker.past_truth import PastTruth
-from services.ingest_worker.rebuild.rebuilder import LedgerFold
+from services.ingest_worker.rebuilder import LedgerFold
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.problems import Problem

@@ -19,7 +19,7 @@ from services.ingest_worker.text_blocks import Kind, TextBlock, blocks
 from shared.contracts import Chunk, ChunkType, embedded_of
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
-from shared.inputs.chunk_sizes import LARGEST, checked_sizes
+from shared.inputs.limits import LARGEST, checked_sizes
 from shared.inputs.prepared_chunks import semantic_score
 
 _SIGHT = 400  # characters before and after a border whose words are compared

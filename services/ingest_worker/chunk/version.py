@@ -13,7 +13,7 @@ from shared.contracts import Chunk, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.ids import text_hash
-from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
+from shared.inputs.limits import TOKEN_CHARACTERS, checked_sizes
 from shared.inputs.prepared_chunks import SEPARATOR, semantic_score
 from shared.state.index import Generation
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from services.ingest_worker.rebuild.history import FoldedLetter, NewestVersion, accepted_of, entry_of
+from services.ingest_worker.history import FoldedLetter, NewestVersion, accepted_of, entry_of
 from services.operator_cli.verify.expected_points import Expected
 from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
 from shared.contracts import ERASED, REFUSED, TERMINAL, DocumentVersion, LogPosition

@@ -13,7 +13,7 @@ import xxhash
 from aiokafka import TopicPartition
 
 from services.ingest_worker.chunk import CHUNKER, from_prepared, version_chunks
-from services.ingest_worker.rebuild.history import FoldedLetter, History
+from services.ingest_worker.history import FoldedLetter, History
 from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify import compare
 from services.operator_cli.verify.expected_points import Expected, expected, misnamed, texts

@@ -14,13 +14,13 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from services.query_api.answer.chosen import MOST_FOUND, asks_of_the_whole, chooses, greets, spread, supported, together
 from services.query_api.answer.citing import Citation, citations
+from services.query_api.http.admission import AnswerRate
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import Problem, body, broken_off, invalid
 from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
-from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever
 from shared.answers import (

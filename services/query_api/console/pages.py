@@ -1,6 +1,9 @@
 """The console's routes: one page for all views, its files, and the browser's session."""
 
+import hashlib
+import mimetypes
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -11,8 +14,8 @@ from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, JSONBody
+from minijinja import Environment
 
-from services.query_api.console.assets import fingerprint, load_assets, templates
 from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, Caller, Keyring, slowed
 from services.query_api.http.browsers import PAGE, sending_site
@@ -22,6 +25,51 @@ from services.query_api.http.routes import AUDITED, TAKES, BodyLimit
 from shared.runtime.probes import OPEN
 from shared.settings import LOOPBACK, ROLES
 from shared.state.sessions import SESSION_S
+
+_PACKAGE: Final = files("services.query_api.console")
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+class Asset(NamedTuple):
+    """A file in the form in which it is sent."""
+
+    body: bytes
+    media_type: str
+
+
+def load_assets() -> dict[str, Asset]:
+    """Return the static files by name."""
+    found = sorted(_PACKAGE.joinpath("static").iterdir(), key=lambda file: file.name)
+    return {file.name: Asset(file.read_bytes(), media_type(file.name)) for file in found if file.is_file()}
+
+
+def media_type(name: str) -> str:
+    """Return the media type of a file of that name."""
+    suffix = name[name.rfind(".") :]
+    return _TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def fingerprint(assets: dict[str, Asset]) -> str:
+    """Return 12 hex digits that change with any of the files, so that browsers may cache the files for ever."""
+    digest = hashlib.sha256()
+    for name, asset in sorted(assets.items()):
+        digest.update(f"{name} {len(asset.body)}\n".encode())
+        digest.update(asset.body)
+    return digest.hexdigest()[:12]
+
+
+def templates() -> Environment:
+    """Return the templates; all values in HTML pages are escaped."""
+    sources = {
+        file.name: file.read_text("utf-8") for file in _PACKAGE.joinpath("templates").iterdir() if file.is_file()
+    }
+    environment = Environment(templates=sources, auto_escape_callback=_escaping)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment
+
+
+def _escaping(name: str) -> Any:
+    return "html" if name.endswith(".html") else None
 
 
 class View(NamedTuple):

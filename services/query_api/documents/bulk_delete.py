@@ -8,8 +8,8 @@ from litestar.di import NamedDependency
 
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.documents.views import DocumentViews
-from services.query_api.http.lenient import check_filled
 from services.query_api.http.problems import Problem, invalid, of_contract
+from services.query_api.http.reply_warnings import check_filled
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
 from services.query_api.http.routes import FILTERS, JSON, delete
 from services.query_api.http.signing import Signer

@@ -74,11 +74,6 @@ class Keyring:
         """Return whether callers need a key."""
         return bool(self._callers) or self._read is not None
 
-    @property
-    def several_tenants(self) -> bool:
-        """Return whether keys of more than one tenant are known."""
-        return self._several
-
     def tenants(self) -> Counter[str]:
         """Return how many keys each tenant has; without keys, there is one tenant."""
         return Counter(caller.tenant for caller in self._callers.values()) if self.needed else Counter()
@@ -150,7 +145,7 @@ class Keyring:
         read = [(bytes.fromhex(key.sha256), key.tenant, frozenset(key.roles)) for key in self._read or ()]
         found = [*read, *self._fixed]
         single = len({tenant for _, tenant, _ in found}) == 1
-        self._several = bool(found) and not single
+        self.several_tenants = bool(found) and not single  # as last seen
         return {
             digest: Caller(tenant, _with_operator(roles) if single else roles, key=key_id(digest))
             for digest, tenant, roles in found

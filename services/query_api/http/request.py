@@ -15,15 +15,14 @@ from litestar.datastructures import State
 
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
-from services.query_api.http.lenient import lenient, texts_of
 from services.query_api.http.problems import Problem, invalid, of_contract
-from services.query_api.http.reply_warnings import fields_of, is_ours, unknown_fields, warn
+from services.query_api.http.reply_warnings import fields_of, is_ours, lenient, texts_of, unknown_fields, warn
 from services.query_api.http.routes import taken_by
 from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
 from shared.ids import composed
+from shared.inputs.limits import LONGEST_TAG, MOST_TAGS, check_described
 from shared.inputs.metadata import InvalidMetadata, checked_metadata
-from shared.inputs.names import LONGEST_TAG, MOST_TAGS, check_described
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,9 +14,8 @@ from litestar import Response
 from litestar.di import NamedDependency
 
 from services.query_api.http.json_marks import pieces
-from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid
-from services.query_api.http.reply_warnings import fields_of, is_strict, unknown_fields, warn
+from services.query_api.http.reply_warnings import fields_of, is_strict, lenient, unknown_fields, warn
 from services.query_api.http.request import (
     FORM,
     HEAVY,

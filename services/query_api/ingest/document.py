@@ -28,8 +28,7 @@ from services.query_api.ingest.submissions import SubmissionEnd, SubmissionRecei
 from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected
 from shared.inputs import prepared_chunks as ready_chunks
-from shared.inputs.chunk_sizes import LARGEST, checked_sizes
-from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE, LONGEST_TITLE
+from shared.inputs.limits import LARGEST, LONGEST_PATH, LONGEST_SOURCE, LONGEST_TITLE, checked_sizes
 from shared.inputs.prepared_chunks import SkippedChunk
 from shared.inputs.urls import canonical
 from shared.times import iso, now_ms

@@ -29,7 +29,7 @@ from services.query_api.http.routes import CHUNKS, post
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import bytes_hash
-from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
+from shared.inputs.limits import LONGEST_PATH, LONGEST_SOURCE
 from shared.log import Log
 from shared.log.publish import partition_of
 from shared.state.index import Index

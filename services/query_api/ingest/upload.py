@@ -21,9 +21,8 @@ from multipart import (  # type: ignore[import-untyped]  # it has no stubs
     PushMultipartParser,
 )
 
-from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.reply_warnings import warn, warn_of_unknown
+from services.query_api.http.reply_warnings import lenient, warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
 from services.query_api.http.routes import JSON, WHOLE, post
 from services.query_api.ingest.document import (
@@ -44,7 +43,7 @@ from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from shared.contracts import DocumentSubmitted, Kept, Note
 from shared.errors import PipelineError
 from shared.ids import composed
-from shared.inputs.names import LONGEST_PATH, LONGEST_SOURCE
+from shared.inputs.limits import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
 MOST_FILES: Final = 100  # per request

@@ -15,7 +15,7 @@ from services.query_api.ingest.document import (
 )
 from services.query_api.ingest.submissions import Submissions
 from shared.contracts import Crawl, DocumentSubmitted
-from shared.inputs.names import LONGEST_SOURCE
+from shared.inputs.limits import LONGEST_SOURCE
 
 MOST_DEPTH = 10  # the worker's own limit is usually lower
 

@@ -16,8 +16,9 @@ from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.routes import WHOLE, get, post
 from services.query_api.http.signing import Signer
 from services.query_api.ops.eraser import Eraser
-from services.query_api.ops.file_rewrites import ErasureReceipt, FileRewrites
 from services.query_api.ops.purge import (
+    ErasureReceipt,
+    FileRewrites,
     KeptPart,
     PartMatch,
     can_rewrite,

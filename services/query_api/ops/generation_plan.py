@@ -10,7 +10,7 @@ import msgspec
 from shared.embedder import Embedder
 from shared.embedder.half_precision import precision_of
 from shared.errors import Rejected
-from shared.inputs.chunk_sizes import TOKEN_CHARACTERS, checked_sizes
+from shared.inputs.limits import TOKEN_CHARACTERS, checked_sizes
 from shared.log import Log
 from shared.log.sqlite import SqliteLog
 from shared.runtime.generation_stages import same_vectors

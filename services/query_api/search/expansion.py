@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 import structlog
 
+from services.query_api.http.admission import AnswerRate
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid
-from services.query_api.http.token_buckets import AnswerRate
 from services.query_api.search.results import Found
 from shared.answers import Conversation, Finished, Sampling, Turn
 from shared.answers.models import ChatModels

@@ -16,8 +16,7 @@ import msgspec
 
 from services.query_api.search.calibration import Scorer
 from services.query_api.search.candidates import Candidate, Features, WordFeatures
-from services.query_api.search.similar_words import similar_words
-from services.query_api.search.word_table import weight
+from services.query_api.search.word_table import similar_words, weight
 from shared.text.occurrences import adjacent, occurring
 from shared.text.words import distinct_stems, exact_forms, stem, stems, words
 

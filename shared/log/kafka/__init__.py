@@ -7,7 +7,7 @@ A send is answered when every in-sync replica has the record. Consumers never st
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -15,19 +15,21 @@ from typing import Any, TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import (
     CommitFailedError,
+    GroupIdNotFound,
     KafkaError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
     for_code,
 )
+from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, DescribeGroupsRequest_v2
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected
 from shared.log import GroupMember, LogUnavailable
 from shared.log.faststream_driver import Driver, DriverBroker
-from shared.log.kafka import groups
 from shared.log.kafka.address import KafkaAddress, kafka_address
 from shared.log.kafka.consumer import Consumer
 from shared.log.kafka.producer import Producer
@@ -295,9 +297,9 @@ class KafkaLog:
         found = await self._ask(lambda admin: admin.list_consumer_groups())
         return tuple(sorted(name for name, _ in found))
 
-    async def members(self, group_id: str) -> tuple[GroupMember, ...]:
+    async def _described(self, group_id: str) -> tuple[GroupMember, ...]:
         """Return the group's consumers, sorted by id."""
-        return await self._ask(lambda admin: groups.members(admin, group_id))
+        return await self._ask(lambda admin: _described(admin, group_id))
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit these offsets for the group.
@@ -325,7 +327,7 @@ class KafkaLog:
             Rejected: code `group_busy`, the group has members.
         """
         await self._check_idle(group_id)
-        await self._ask(lambda admin: groups.drop(admin, group_id))
+        await self._ask(lambda admin: _deleted(admin, group_id))
 
     async def _check_idle(self, group_id: str) -> None:
         if found := await self.members(group_id):
@@ -398,3 +400,36 @@ def _new(topic: Topic) -> NewTopic:
 def _refuse_unfit(inspections: Iterable[TopicInspection]) -> None:
     if unfit := [sentence for each in inspections for sentence in each.sentences("unfit")]:
         raise ConfigurationError(f"{'; '.join(unfit)}: `sluice init` says how to fix it")
+
+
+class _DescribeGroups(DescribeGroupsRequest):  # type: ignore[misc]  # aiokafka has no types
+    """Asks with version 2 of the request: aiokafka would ask with version 3, and misread the reply as version 2."""
+
+    def prepare(self, versions: object) -> DescribeGroupsRequest_v2:  # noqa: ARG002 - aiokafka's signature
+        """Return the request to send."""
+        return DescribeGroupsRequest_v2(self._groups)
+
+
+async def _described(admin: AIOKafkaAdminClient, group_id: str) -> tuple[GroupMember, ...]:
+    """Return the group's members, sorted by id; none during a rebalance. Raises KafkaError."""
+    coordinator = await admin.find_coordinator(group_id)
+    reply = await admin._send_request(_DescribeGroups([group_id]), coordinator)  # noqa: SLF001 - the admin's own way
+    return tuple(sorted(_members(reply)))
+
+
+async def _deleted(admin: AIOKafkaAdminClient, group_id: str) -> None:
+    """Delete the group, if there is one. Raises KafkaError, NonEmptyGroup while it has members."""
+    coordinator = await admin.find_coordinator(group_id)
+    reply = await admin._send_request(DeleteGroupsRequest([group_id]), coordinator)  # noqa: SLF001 - the admin's own way
+    for _, error in reply.results:
+        if error not in (0, GroupIdNotFound.errno):
+            raise for_code(error)
+
+
+def _members(reply: object) -> Iterator[GroupMember]:
+    for error, _name, _state, _kind, _protocol, found, *_more in reply.groups:  # type: ignore[attr-defined]  # aiokafka has no types
+        if error:
+            raise for_code(error)
+        for id_, client_id, host, _metadata, assignment, *_ in found:
+            partitions = ConsumerProtocolMemberAssignment.decode(assignment).partitions() if assignment else ()
+            yield GroupMember(id_, client_id, host, frozenset(partitions))

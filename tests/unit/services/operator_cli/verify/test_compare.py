@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.ingest_worker.rebuild.history import FoldedLetter
+from services.ingest_worker.history import FoldedLetter
 from services.operator_cli.verify.compare import index_judged, last_of, ledger_judged, outage
 from services.operator_cli.verify.expected_points import expected
 from services.operator_cli.verify.findings import JudgedDocument, Remedy

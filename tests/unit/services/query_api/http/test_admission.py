@@ -10,14 +10,15 @@ from litestar import post as plain_post
 from litestar.middleware import DefineMiddleware
 
 from services.query_api.http import admission, linger
-from services.query_api.http.admission import Admission, AdmissionLimits
+from services.query_api.http.admission import Admission, AdmissionLimits, AnswerRate, TokenBuckets
 from services.query_api.http.auth import Caller
 from services.query_api.http.linger import Linger
-from services.query_api.http.problems import HANDLERS
+from services.query_api.http.problems import HANDLERS, Problem
 from services.query_api.http.routes import TAKES, WHOLE, BodyLimit, get, post
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
 from tests.contract.logs import until
+from tests.fakes.clock import SetClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -340,3 +341,70 @@ async def test_a_slow_body_of_an_open_route_has_its_time_and_probes_need_none(br
     assert (status, body["code"]) == (408, "TOO_SLOW")
     assert [(await api.call("/livez").answer())[0] for _ in range(3)] == [200] * 3
     assert api.taken == [0] * 5
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_a_minute_s_tokens_are_there_at_once_and_come_back_evenly(clock: Clock) -> None:
+    buckets = TokenBuckets(6, clock)
+    buckets.spend("a", 6)
+
+    assert buckets.wait_s("a") == pytest.approx(10)
+    clock.now += 10
+    assert buckets.wait_s("a") == 0
+    clock.now += 1000
+    buckets.spend("a", 6)
+    assert buckets.wait_s("a") == pytest.approx(10)  # never more than a minute's
+
+
+def test_a_debt_is_paid_first_and_others_have_their_own(clock: Clock) -> None:
+    buckets = TokenBuckets(60, clock)
+    buckets.spend("a", 160)
+
+    assert buckets.wait_s("a") == pytest.approx(101)
+    assert buckets.wait_s("b") == 0
+
+
+def test_without_a_rate_there_is_no_limit(clock: Clock) -> None:
+    buckets = TokenBuckets(0, clock)
+    buckets.spend("a", 10**9)
+
+    assert buckets.wait_s("a") == 0
+
+
+@pytest.mark.feature(253)
+def test_a_key_gets_its_answers_and_then_is_told_when_to_come_again() -> None:
+    clock = SetClock()
+    rate = AnswerRate(3, clock)
+
+    for _ in range(3):
+        rate.take("mine")
+    with pytest.raises(Problem) as refused:
+        rate.take("mine")
+    rate.take("yours")
+
+    assert (refused.value.status, refused.value.headers["Retry-After"]) == (429, "20")
+    assert "SLUICE_CHAT_RATE" in refused.value.sentence
+
+    clock.now += 19.5
+    with pytest.raises(Problem):
+        rate.take("mine")
+    clock.now += 0.5
+    rate.take("mine")
+
+
+def test_without_a_rate_nobody_is_refused() -> None:
+    rate = AnswerRate(0)
+
+    for _ in range(1000):
+        rate.take("mine")

@@ -4,7 +4,7 @@ import pytest
 
 from shared.contracts import DocumentSubmitted, erasure
 from shared.errors import Rejected
-from shared.inputs.names import (
+from shared.inputs.limits import (
     LONGEST_DESCRIPTION,
     LONGEST_HASH,
     LONGEST_MEDIA_TYPE,
@@ -15,6 +15,7 @@ from shared.inputs.names import (
     MOST_TAGS,
     check_described,
     check_names,
+    checked_sizes,
 )
 
 
@@ -60,3 +61,17 @@ def test_all_at_their_limits_pass_and_so_does_an_erasure() -> None:
     for submitted in (largest, erasure("a", "0" * 32)):
         check_names(submitted)
         check_described(submitted)
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(100, 0), (2000, 1000), (101, 50)])
+def test_allowed_sizes_pass(size: int, overlap: int) -> None:
+    checked_sizes(size, overlap)
+
+
+@pytest.mark.parametrize(
+    ("size", "overlap", "what"),
+    [(99, 0, "chunk size 99"), (2001, 0, "chunk size 2001"), (100, -1, "overlap -1"), (101, 51, r"\[0, 50\]")],
+)
+def test_others_are_refused_by_name_and_range(size: int, overlap: int, what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        checked_sizes(size, overlap)

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from aiokafka import TopicPartition
 
-from services.ingest_worker.rebuild.history import FoldedLetter, FoldedVersions, History
+from services.ingest_worker.history import FoldedLetter, FoldedVersions, History
 from shared.contracts import DocumentExtracted, DocumentVersion, decode
 from shared.errors import Rejected, Unavailable
 from shared.log import Log

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from aiokafka import ConsumerRecord
 
-from services.ingest_worker.rebuild.history import (
+from services.ingest_worker.history import (
     EndedSubmission,
     FoldedLetter,
     History,

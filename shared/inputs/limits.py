@@ -1,4 +1,4 @@
-"""The longest names and descriptions that a document may have, by whatever door it comes. Pure."""
+"""The longest names, descriptions and chunks that a document may have, by whatever door it comes. Pure."""
 
 from typing import Final
 
@@ -37,3 +37,16 @@ def check_described(submitted: DocumentSubmitted) -> None:
 def _check(field: str, value: str, longest: int) -> None:
     if len(value) > longest:
         raise Rejected(f"{field} has {len(value)} characters, but at most {longest} are allowed", "too_long")
+
+
+SMALLEST: Final = 100  # characters
+LARGEST: Final = 2000
+TOKEN_CHARACTERS: Final = 4  # characters per token in English, to convert a size in tokens
+
+
+def checked_sizes(size: int, overlap: int) -> None:
+    """Raise ValueError unless 100 <= size <= 2000 and 0 <= overlap <= size / 2 (characters)."""
+    if not SMALLEST <= size <= LARGEST:
+        raise ValueError(f"chunk size {size} must be in [{SMALLEST}, {LARGEST}] characters")
+    if not 0 <= overlap <= size // 2:
+        raise ValueError(f"chunk overlap {overlap} must be in [0, {size // 2}] characters, half of the size {size}")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from services.ingest_worker.rebuild.rebuilder import LedgerFold, Rebuilder
+from services.ingest_worker.rebuilder import LedgerFold, Rebuilder
 from shared.contracts import DocumentExtracted, encode, truth_key
 from shared.errors import Unavailable
 from shared.log.publish import publish

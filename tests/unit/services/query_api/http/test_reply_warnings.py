@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.query_api.http.lenient import lenient
 from services.query_api.http.problems import Problem
+from services.query_api.http.reply_warnings import lenient
 
 
 class Body(msgspec.Struct, rename="camel"):
