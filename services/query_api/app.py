@@ -46,8 +46,7 @@ from services.query_api.http.routes import LANE, AllowedMethods, index_of, route
 from services.query_api.http.signing import Signer
 from services.query_api.http.stopping import Stopping
 from services.query_api.ingest import unchanged_check, upload
-from services.query_api.ingest.status_waiters import StatusWaiters
-from services.query_api.ingest.submissions import Submissions
+from services.query_api.ingest.submissions import StatusWaiters, Submissions
 from services.query_api.ops import erase, log_state, tenants
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.generation_comparer import GenerationComparer

@@ -11,7 +11,7 @@ from faststream.kafka import KafkaBroker
 from services.query_api.app import ApiParts
 from services.query_api.generation_apps import GenerationApps
 from services.query_api.http.monitoring import Metrics
-from services.query_api.ingest.status_waiters import StatusWaiters, listen
+from services.query_api.ingest.submissions import StatusWaiters, listen
 from services.query_api.ingest.upload import ReadFile
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.purge import FileRewrites, forgotten, rewrite_periodically

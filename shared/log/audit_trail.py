@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -29,13 +30,12 @@ _RECORD_BYTES: Final = 256 * 1024
 _END_S: Final = 5.0
 
 
+@dataclass(eq=False)
 class AuditedCall(ABC):
     """A call that is under way, and the documents that it has changed since its last entry."""
 
-    def __init__(self) -> None:
-        """Begin without a change."""
-        self.changed: dict[AuditResult, list[str]] = {}
-        self.changes = False  # whether any document was changed
+    changed: dict[AuditResult, list[str]] = field(default_factory=dict, init=False)
+    changes: bool = field(default=False, init=False)  # whether any document was changed
 
     @abstractmethod
     def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:

@@ -1,6 +1,7 @@
 """The data folder: how it is made, and its lock, by which one process owns it and its embedded store."""
 
 import fcntl
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,11 +41,17 @@ def lock_data_folder(data: Path) -> Iterator[None]:
     """Lock the folder while the block runs; the lock ends with the process, also if that is killed.
 
     Raises:
-        ConfigurationError: another process has locked it.
+        ConfigurationError: another process has locked it: a server, or a command such as a backup; the sentence has
+            its number.
     """
     with (data / "serve.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigurationError(f"SLUICE_DATA={data} is in use by another Sluice") from None
+            lock.seek(0)
+            owner = f", process {pid}" if (pid := lock.read()) else ""
+            raise ConfigurationError(f"SLUICE_DATA={data} is in use by another Sluice{owner}") from None
+        with suppress(OSError):  # a full disk
+            os.ftruncate(lock.fileno(), 0)
+            os.pwrite(lock.fileno(), str(os.getpid()).encode(), 0)
         yield

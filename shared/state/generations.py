@@ -106,7 +106,7 @@ class Registry(Message, frozen=True):
 
     def find(self, id_: str) -> Registered | None:
         """Return the generation with this id."""
-        return next((each for each in self.generations if each.id == id_), None)
+        return next((each for each in self.generations if each.generation.id == id_), None)
 
     @property
     def current(self) -> Registered:

@@ -255,7 +255,7 @@ class Store(Protocol):
     async def search(
         self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
     ) -> list[list[StoreHit]]:
-        """Return each leg's hits, best first, at most `limit`, all of them current by `heads`.
+        """Return each leg's hits, best first, ties by id, at most `limit`, all of them current by `heads`.
 
         Fewer than `limit` are returned only if no more exist: where stale points took places, the adapter asks for
         more. With a dense leg, the hits of every leg have their cosine.

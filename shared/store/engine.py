@@ -691,14 +691,14 @@ class _CurrentPoints:
         return msgspec.Raw(encoded)
 
     def named(self, scored: Sequence[Any]) -> list[tuple[str, float]]:
-        """Return id and score of each hit of the engine."""
+        """Return id and score of each hit of the engine, best first; it leaves equal ones in no order of their own."""
         hits = []
         for hit in scored:
             engine_id = hit.id
             id_ = str(engine_id)
             self._engine_ids[id_] = engine_id
             hits.append((id_, hit.score))
-        return hits
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
     def first(self, scored: Sequence[tuple[str, float]], limit: int) -> list[tuple[str, float]]:
         """Return the first `limit` of a ranking that are current.

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest_worker.chunk import version_chunks
-from services.query_api.search.calibration import FILE, WORDS, Calibration, calibrations
 from services.query_api.search.candidates import Candidate, Features, LegRank, fuse
-from services.query_api.search.relevance import features, question
+from services.query_api.search.relevance import FILE, WORDS, Calibration, calibrations, features, question
 from services.query_api.search.retrieval import DEPTH
 from shared.embedder.minilm import MiniLm
 from shared.store.bm25 import Bm25

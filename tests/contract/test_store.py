@@ -642,6 +642,16 @@ async def test_a_search_ranks_each_leg_by_its_own_score(store: Store, chunks: st
     assert sparse[0].score > sparse[1].score > sparse[2].score > 0
 
 
+async def test_equal_scores_are_in_the_order_of_ids_however_the_points_came(
+    store: Store, chunks: str, heads: str
+) -> None:
+    await store.upsert(heads, [a_head(0, 1)])
+    for n in (5, 0, 7, 3, 1, 6, 2, 4):  # as two restores of one backup may write them
+        await store.upsert(chunks, [msgspec.structs.replace(a_chunk(n, cosine=0.5), sparse=Sparse([7], [1.0]))])
+
+    assert await found(store, chunks, heads, legs=[QUESTION, WORD]) == [[0, 1, 2, 3, 4]] * 2
+
+
 async def test_every_hit_has_its_cosine_with_the_dense_leg(store: Store, chunks: str, heads: str) -> None:
     await store.upsert(heads, [a_head(0, 1)])
     found = [a_chunk(n, cosine=n / 10) for n in range(8)]

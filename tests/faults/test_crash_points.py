@@ -76,7 +76,7 @@ READS = {
 HARMLESS = {
     "Announce", "Answers", "Embedder", "EmbeddingServer", "Framing",
     "Publish", "ReadFile", "Reranker",
-    "Scored", "Scorer", "TokenCounter",
+    "Scored", "TokenCounter",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {

@@ -21,7 +21,7 @@ from services.query_api.app import ApiParts
 from services.query_api.http.auth import RoleGuard
 from services.query_api.http.browsers import JSON_ONLY
 from services.query_api.http.routes import LANE
-from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import StatusWaiters
 from services.standalone.serve import start
 from shared.answers import Conversation
 from shared.answers.ollama import OllamaAnswers

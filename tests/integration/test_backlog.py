@@ -14,8 +14,7 @@ from services.ingest_worker.chunk import CHUNKER
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.problems import Problem
 from services.query_api.http.signing import Signer
-from services.query_api.ingest.status_waiters import StatusWaiters
-from services.query_api.ingest.submissions import Submissions
+from services.query_api.ingest.submissions import StatusWaiters, Submissions
 from shared.contracts import DocumentSubmitted
 from shared.log import Record
 from shared.log.backlog import Backlog

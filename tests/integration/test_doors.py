@@ -15,7 +15,7 @@ from litestar import Litestar
 from services.query_api.app import ApiParts
 from services.query_api.http import linger
 from services.query_api.ingest import batch
-from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import StatusWaiters
 from shared.contracts import DocumentSubmitted, decode
 from shared.errors import Unavailable
 from shared.ids import document_id

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from services.operator_cli.errors import CommandError
+from services.operator_cli.moving.collections import MARK, Moved, move_store, ours, same
 from services.operator_cli.moving.migrate import migrate, migrate_lines
-from services.operator_cli.moving.move_store import MARK, Moved, move_store, ours, same
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from shared.contracts import DocumentSubmitted

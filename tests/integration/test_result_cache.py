@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from services.query_api.app import ApiParts
-from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import StatusWaiters
 from tests.integration.api import HERONS, a_client, an_app, ingested
 from tests.selection import CI_ONLY
 

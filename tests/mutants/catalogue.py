@@ -478,7 +478,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a moved index is compared only by its ids",
-        "services/operator_cli/moving/move_store.py",
+        "services/operator_cli/moving/collections.py",
         "return one.payload == other.payload and",
         "return True or",
         "tests/integration/test_migrate.py::test_points_are_compared_to_the_last_bit",

@@ -5,9 +5,8 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.candidates import Candidate
-from services.query_api.search.relevance import Comparer, best, features, question
+from services.query_api.search.relevance import WORDS, Comparer, best, features, question, scorer_of
 
 VOCABULARY = [
     "cancer",

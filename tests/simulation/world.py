@@ -42,8 +42,7 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.problems import Problem
 from services.query_api.http.signing import Signer
-from services.query_api.ingest.status_waiters import StatusWaiters
-from services.query_api.ingest.submissions import Submissions
+from services.query_api.ingest.submissions import StatusWaiters, Submissions
 from services.query_api.ops import eraser as eraser_module
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from services.operator_cli.errors import CommandError
 from services.operator_cli.installation import audited, check_log_exists, existing_log, record
+from services.operator_cli.moving.collections import Moved, move_store
 from services.operator_cli.moving.move_log import LogMove, MovedLog, move_log
-from services.operator_cli.moving.move_store import Moved, move_store
 from services.operator_cli.terminal import CommandProgress
 from shared.errors import Rejected
 from shared.log import Log

@@ -6,11 +6,10 @@ import msgspec
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.clients.conditions import FilterConditions
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import FILTERS, post
-from services.query_api.search.filters import filter_of
+from services.query_api.search.filters import FilterConditions, filter_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 

@@ -7,12 +7,11 @@ import msgspec
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from services.query_api.clients.conditions import OPERATORS, FilterConditions
 from services.query_api.documents.listing import of_tenant
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import FILTERS, get, post
-from services.query_api.search.filters import filter_of
+from services.query_api.search.filters import OPERATORS, FilterConditions, filter_of
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import MOST_QUERIES, question_of

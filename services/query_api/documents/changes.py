@@ -20,7 +20,7 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, get
 from services.query_api.http.signing import OffsetCursor, Signer
-from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import StatusWaiters
 from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode
 from shared.errors import Rejected
 from shared.log import Log

@@ -15,7 +15,7 @@ from services.query_api.documents.views import DocumentViews, last_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import EVENT_STREAM, StreamEvent, get
 from services.query_api.http.signing import Signer
-from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import StatusWaiters
 from shared.contracts import TERMINAL, LogPosition, Status
 from shared.errors import Unavailable
 from shared.state.index import Index

@@ -70,8 +70,14 @@ class ApiRequest(Request[Caller, None, State]):
 
     def _understood(self, kind: str, data: bytes) -> tuple[Any, dict[str, str]]:
         """Return the body as the handler's type, and a sentence for each field that is unknown or taken otherwise."""
-        value, doubts = self._decoded(kind, data), dict[str, str]()
+        data, doubts = data.removeprefix(b"\xef\xbb\xbf"), dict[str, str]()
         declared = getattr(self.route_handler, "parsed_data_field", None)
+        # `curl -d '{…}'` declares JSON as a form.
+        if kind == FORM and not data.lstrip().startswith(b"{"):
+            value = form_object(data, texts_of(declared.annotation) if declared is not None else frozenset())
+        else:
+            value = parse_json(data, values=taken_by(self.route_handler.opt).values)
+            value = value if self.method == "PATCH" else given(value)  # its null removes the field (RFC 7396)
         if declared is None:
             return value, doubts
         if isinstance(value, dict):
@@ -85,15 +91,6 @@ class ApiRequest(Request[Caller, None, State]):
             return msgspec.convert(value, declared.annotation, strict=False, str_keys=True), doubts
         except msgspec.ValidationError as error:
             raise of_contract(error) from None
-
-    def _decoded(self, kind: str, data: bytes) -> Any:
-        data = data.removeprefix(b"\xef\xbb\xbf")
-        # `curl -d '{…}'` declares JSON as a form.
-        if kind == FORM and not data.lstrip().startswith(b"{"):
-            declared = getattr(self.route_handler, "parsed_data_field", None)
-            return form_object(data, texts_of(declared.annotation) if declared is not None else frozenset())
-        value = parse_json(data, values=taken_by(self.route_handler.opt).values)
-        return value if self.method == "PATCH" else given(value)  # a PATCH's null removes the field (RFC 7396)
 
 
 def given(value: Any) -> Any:

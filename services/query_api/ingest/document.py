@@ -1,4 +1,7 @@
-"""`POST /rag/ingest` and `/rag/ingest/text`: one document as JSON. Also the replies that all ingest routes share."""
+"""`POST /rag/ingest`, `/rag/ingest/text` and `/rag/ingest/url`: one document as JSON, or a page that a worker fetches.
+
+Also the replies that all ingest routes share.
+"""
 
 import hashlib
 import re
@@ -23,9 +26,9 @@ from services.query_api.http.request import (
     tags_of,
     wait_of,
 )
-from services.query_api.http.routes import CHUNKS, WHOLE, post
+from services.query_api.http.routes import CHUNKS, METADATA, WHOLE, post
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
-from shared.contracts import CHANGED, CONFLICT, GONE, DocumentSubmitted, Kept, Note, OnConflict
+from shared.contracts import CHANGED, CONFLICT, GONE, Crawl, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected
 from shared.inputs import prepared_chunks as ready_chunks
 from shared.inputs.limits import LARGEST, LONGEST_PATH, LONGEST_SOURCE, LONGEST_TITLE, checked_sizes
@@ -353,12 +356,12 @@ def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]
     return ready_chunks.body_of(chunks), found.skipped
 
 
-def url_of(url: str) -> str:
+def url_of(url: str, field: str = "url") -> str:
     """Return the URL in its canonical form. Raises a 400 if it is invalid."""
     try:
         return canonical(url)
     except Rejected as error:
-        raise invalid("url", error.sentence) from None
+        raise invalid(field, error.sentence) from None
 
 
 def callback_of(url: str | None) -> str | None:
@@ -366,12 +369,7 @@ def callback_of(url: str | None) -> str | None:
 
     Whether the address may be called is decided when it is: docs/callbacks.md.
     """
-    if url is None or not url.strip():
-        return None
-    try:
-        return canonical(url)
-    except Rejected as error:
-        raise invalid("callbackUrl", error.sentence) from None
+    return url_of(url, "callbackUrl") if url and url.strip() else None
 
 
 def title_of(title: str | None) -> str | None:
@@ -404,3 +402,45 @@ def on_conflict_of(value: str | None) -> OnConflict | None:
 def content_name(content: bytes) -> str:
     """Return the path for a body without a name, made from its content, so that equal content is the same document."""
     return hashlib.sha256(content).hexdigest()
+
+
+MOST_DEPTH = 10  # the worker's own limit is usually lower
+
+
+class UrlBody(DescribedBody, frozen=True, kw_only=True, rename="camel"):
+    """A page to fetch; its address is its path. `depth` and `sitemap` also fetch linked pages of the same host.
+
+    `callbackUrl` is called once this page has ended, not the pages that it leads to.
+    """
+
+    url: str
+    source: str = "url"
+    depth: int = 0  # most links between the page and a page to fetch
+    sitemap: bool = False  # whether to fetch the pages of the site's sitemap
+
+
+@post(
+    "/rag/ingest/url",
+    role="ingest",
+    lane="bring",
+    line="add a web page, or a site by its sitemap",
+    takes=METADATA,
+    refuses=(409, 422),
+    accepted=True,
+)
+async def rag_ingest_url(
+    data: JSONBody[UrlBody], request: ApiRequest, submissions: NamedDependency[Submissions]
+) -> Response[IngestReply]:
+    """Add or update a web page under its address. Each linked page becomes a document of its own."""
+    if not 0 <= data.depth <= MOST_DEPTH:
+        raise invalid("depth", f"is {data.depth}, but must be from 0 to {MOST_DEPTH}")
+    url = url_of(data.url)
+    document = DocumentSubmitted(
+        tenant=request.user.tenant,
+        source=name_of(data.source, "source", LONGEST_SOURCE),
+        path=url,
+        url=url,
+        crawl=Crawl(depth=data.depth, sitemap=data.sitemap) if data.depth or data.sitemap else None,
+        **data.submitted(),
+    )
+    return await taken(request, submissions, document, wordy=True)

@@ -1,8 +1,11 @@
-"""Compares passages with a query: computes the features of both, from which a passage's score is computed. Pure.
+"""Compares passages with a query: computes the features of both, and the score from fitted coefficients. Pure.
 
 The features depend only on the query and the passage: not on the other hits of the search (ranks, fused scores) and not
 on the rest of the index (BM25's term rarity). So a threshold means the same everywhere
 (docs/adr/0020-scores.md).
+
+A set of coefficients turns features into a probability, one for each model, with its provenance. `calibrations.json` is
+written by `python -m tests.bench.calibrate`; nobody edits it by hand.
 """
 
 import functools
@@ -10,15 +13,82 @@ import heapq
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from services.query_api.search.calibration import Scorer
 from services.query_api.search.candidates import Candidate, Features, WordFeatures
 from services.query_api.search.word_table import similar_words, weight
+from shared.embedder import BUILT_IN_MODEL
+from shared.state.generations import CosineScale
 from shared.text.occurrences import adjacent, occurring
 from shared.text.words import distinct_stems, exact_forms, stem, stems, words
+
+FILE: Final = Path(__file__).with_name("calibrations.json")
+_STEP: Final = 1.25  # step to which the log odds are rounded
+WORDS: Final = "words"  # name of the calibration for searches without vectors
+
+
+class _Probabilities(dict[int, float]):
+    """The probability by the number of steps of its log odds, a few dozen."""
+
+    def __missing__(self, steps: int) -> float:
+        self[steps] = found = round(1 / (1 + math.exp(-_STEP * steps)), 4)
+        return found
+
+
+_PROBABILITIES: Final = _Probabilities()
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """A logistic regression and its provenance."""
+
+    model: str  # the embedding model's name, or `words`
+    fitted_on: str  # names of the judged collections
+    queries: int
+    pairs: int  # number of pairs of a query and a passage
+    intercept: float
+    cosine: float
+    coverage: float
+    phrases: float
+    similar: float
+
+    def score(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
+        """Return the probability that the passage answers the query, 0..1.
+
+        The log odds are rounded to steps of 1.25, because finer differences mean nothing. Equal scores are then ordered
+        by the fused ranking, which knows how rare the words are in this index.
+        """
+        odds = (
+            self.intercept
+            + self.cosine * cosine
+            + self.coverage * coverage
+            + self.phrases * phrases
+            + self.similar * similar
+        )
+        return _PROBABILITIES[round(odds / _STEP)]
+
+
+@functools.cache
+def calibrations() -> dict[str, Calibration]:
+    """Return the calibrations by model."""
+    return {each.model: each for each in msgspec.json.decode(FILE.read_bytes(), type=list[Calibration])}
+
+
+def scorer_of(model: str, scale: CosineScale | None = None) -> Calibration:
+    """Return the calibration for an embedding model; `words` for searches without vectors.
+
+    A model without one gets the built-in model's, with its cosines put on that one's scale. Until the `scale` of its
+    cosines is known, it is scored by words.
+    """
+    found = calibrations().get(model)
+    if found is not None or scale is None:
+        return found or calibrations()[WORDS]
+    own, factor = calibrations()[BUILT_IN_MODEL], scale.built_in_spread / scale.spread
+    shifted = own.intercept + own.cosine * (scale.built_in_mean - factor * scale.mean)
+    return msgspec.structs.replace(own, intercept=shifted, cosine=own.cosine * factor)
+
 
 _HEADINGS: Final = 4_096  # titles and sections whose stems are cached
 
@@ -103,7 +173,7 @@ def features(asked: Question, candidate: Candidate) -> Features:
     )
 
 
-def best(asked: Question, scorer: Scorer, candidates: Sequence[Candidate], count: int) -> list[Candidate]:
+def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], count: int) -> list[Candidate]:
     """Return the `count` candidates with the highest scores, with score and features; ties keep their order.
 
     Adjacent and similar words only raise a score. So the candidates are taken by the most that they could score, and

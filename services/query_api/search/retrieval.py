@@ -18,10 +18,9 @@ import structlog
 
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.monitoring import Metrics
-from services.query_api.search.calibration import WORDS, scorer_of
 from services.query_api.search.candidates import NO_WEIGHTS, Candidate, distinct, fuse, join
 from services.query_api.search.facets import FacetValues, facet_values
-from services.query_api.search.relevance import best, question
+from services.query_api.search.relevance import WORDS, best, question, scorer_of
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined, public
 from services.query_api.search.word_table import reads

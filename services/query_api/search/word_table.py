@@ -98,7 +98,10 @@ def _pieces(word: str, ranks: Mapping[str, int]) -> list[str]:
 
 
 def reads(model: str, query: str) -> bool:
-    """Return whether the model was trained on the script, and for Latin script on the language, of the query."""
+    """Return whether the model was trained on the script, and for Latin script on the language, of the query.
+
+    A query is English if it has an English function word or enough English words, or is too short to tell.
+    """
     scripts = _READ.get(model)
     if scripts is None:
         return True
@@ -107,11 +110,6 @@ def reads(model: str, query: str) -> bool:
         known = sum(unicodedata.name(letter, "").startswith(scripts) for letter in letters)
         if 2 * known < len(letters):
             return False
-    return _may_be_english(query)
-
-
-def _may_be_english(query: str) -> bool:
-    """Return whether the query has an English function word or enough English words, or is too short to tell."""
     found = [word for word in words(query) if not word.isdigit()]
     if len(found) < _FEWEST or any(word in STOP_WORDS - _FOREIGN_TOO for word in found):
         return True

@@ -337,7 +337,7 @@ class QdrantStore:
             # All legs in one round: with heads read at two moments, they could show two versions.
             requests = [query_request(legs[number], where, asked) for number in numbers]
             answers = await self._ask(self._client.query_batch_points(full, requests), limited=Rejected)
-            found = [answer.points for answer in answers]
+            found = [sorted(answer.points, key=lambda point: (-point.score, str(point.id))) for answer in answers]
             current = await self._current(heads, {_document(point, heads) for some in found for point in some})
             for number, points in zip(numbers, found, strict=True):
                 kept = [p for p in points if current.get(_document(p, heads), -1) == _version(p, heads)]

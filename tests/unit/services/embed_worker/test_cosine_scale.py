@@ -12,9 +12,8 @@ from pydantic import SecretStr
 from services.embed_worker import cosine_scale
 from services.embed_worker.cosine_scale import cosine_scale as measured
 from services.embed_worker.cosine_scale import unrelated
-from services.query_api.search.calibration import scorer_of
 from services.query_api.search.candidates import Candidate
-from services.query_api.search.relevance import features, question
+from services.query_api.search.relevance import features, question, scorer_of
 from shared.embedder import Embedder, Vector
 from shared.embedder.openai import openai_embedder
 from shared.ids import point_id, text_hash

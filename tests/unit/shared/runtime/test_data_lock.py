@@ -1,3 +1,4 @@
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def test_who_made_the_folder_and_is_refused_leaves_it_to_the_other(tmp_path: Pat
 def test_a_folder_has_one_owner_at_a_time(tmp_path: Path) -> None:
     with ExitStack() as first:
         first.enter_context(lock_data_folder(tmp_path))
-        with pytest.raises(ConfigurationError, match="in use by another Sluice"), lock_data_folder(tmp_path):
+        named = f"in use by another Sluice, process {os.getpid()}$"
+        with pytest.raises(ConfigurationError, match=named), lock_data_folder(tmp_path):
             pass
 
     with lock_data_folder(tmp_path):

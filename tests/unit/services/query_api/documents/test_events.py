@@ -8,7 +8,7 @@ import msgspec
 
 from services.query_api.documents.events import ProgressTracker
 from services.query_api.documents.views import DocumentViews
-from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import StatusWaiters
 from shared.contracts import DEFAULT_TENANT, LogPosition, Status
 from shared.ids import point_id
 from shared.state.index import Generation, Head, Index

@@ -4,9 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from services.query_api.search.calibration import scorer_of
 from services.query_api.search.candidates import Candidate
-from services.query_api.search.relevance import features, question
+from services.query_api.search.relevance import features, question, scorer_of
 from services.query_api.search.word_table import FILE, SimilarWordTable, reads, similar_words, weight
 from shared.embedder.minilm import WEIGHTS_SHA256, package_folder, tensors
 from shared.text.words import stem

@@ -1,6 +1,6 @@
 import asyncio
 
-from services.query_api.ingest.status_waiters import StatusWaiters
+from services.query_api.ingest.submissions import StatusWaiters
 
 HANG = 30.0  # a guard: nothing here waits for it
 
