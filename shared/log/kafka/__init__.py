@@ -297,7 +297,7 @@ class KafkaLog:
         found = await self._ask(lambda admin: admin.list_consumer_groups())
         return tuple(sorted(name for name, _ in found))
 
-    async def _described(self, group_id: str) -> tuple[GroupMember, ...]:
+    async def members(self, group_id: str) -> tuple[GroupMember, ...]:
         """Return the group's consumers, sorted by id."""
         return await self._ask(lambda admin: _described(admin, group_id))
 
