@@ -4,9 +4,15 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+TRIES: Final = (
+    3  # another machine's turn, a cold cache or a fault of a page only ever adds; what is slow is slow each time
+)
 
 
 class _Collections(threading.local):
@@ -70,3 +76,32 @@ def loop_holds() -> Iterator[LoopHolds]:
         yield holds
     finally:
         setattr(asyncio.events.Handle, "_run", run)  # noqa: B010
+
+
+def least_cpu_s(work: Callable[[], object], limit_s: float) -> float:
+    """Return the CPU seconds of the first of three runs of `work` that is within the limit, or of the fastest."""
+    taken: list[float] = []
+    while len(taken) < TRIES:
+        began = cpu_s()
+        work()
+        taken.append(cpu_s() - began)
+        if taken[-1] <= limit_s:
+            break
+    return min(taken)
+
+
+async def least_hold(work: Callable[[], Awaitable[T]], limit_s: float) -> tuple[T, float, str]:
+    """Return what `work` gave, and the longest callback of the first of three runs that is within the limit.
+
+    If none is, it is that of the run whose longest callback was shortest: its CPU seconds and what it was.
+    """
+    seen: list[tuple[float, str]] = []
+    while True:
+        with loop_holds() as holds:
+            await asyncio.sleep(0)  # what was before is another callback
+            holds.look()
+            given = await work()
+            await asyncio.sleep(0)
+            seen.append(holds.look())
+        if seen[-1][0] <= limit_s or len(seen) == TRIES:
+            return given, *min(seen)

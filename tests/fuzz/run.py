@@ -5,7 +5,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,6 +36,7 @@ _MADE_UP = 20  # cases of an operation, valid ones and as many invalid ones; the
 _AT_ONCE = 8  # requests on their way
 _DEAR = 3.0  # times its share of the seconds; an operation that takes longer is skipped in favour of the others
 HELD_S = 0.25  # five times the bar of 50 ms: a busy machine's figures are noisy
+_TRIES = 3
 _SHOWN = 3  # failures of one kind
 
 
@@ -89,9 +90,10 @@ def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: in
                 made = source.next(min(_OF_A_TURN, max(1, math.ceil(missing / len(sources)))))
                 sent = [(case, request) for case in made if (request := _request(case)) is not None]
                 fresh = [(case, request) for case, request in sent if source.is_new(request)]
-                for (case, request), reply in zip(fresh, pool.map(target.send_or_fail, _requests(fresh)), strict=True):
+                made_requests = [request for _, request in fresh]
+                for (case, request), reply in zip(fresh, pool.map(target.send_or_fail, made_requests), strict=True):
                     _judge(found, case, request, reply)
-                if fresh and (held := target.held())[0] > HELD_S:
+                if fresh and (held := _held(target, made_requests, pool))[0] > HELD_S:
                     took = f"{held[0]:.3f} s, this or one before it: {held[1]}"
                     found.fault(f"{source.label}: held the loop", fresh[-1][1], took)
                 source.seconds += time.monotonic() - before
@@ -170,8 +172,13 @@ def _unbounded(request: httpx.Request) -> bytes:
     return request.content.replace(boundary.encode("latin-1", "replace"), b"") if boundary else request.content
 
 
-def _requests(sent: Iterable[tuple[Case[Any], httpx.Request]]) -> Iterator[httpx.Request]:
-    return (request for _, request in sent)
+def _held(target: Target, sent: Sequence[httpx.Request], pool: ThreadPoolExecutor) -> tuple[float, str]:
+    """Return the shortest of up to three holds by the requests: a slow turn of the machine's isn't there again."""
+    holds = [target.held()]
+    while holds[-1][0] > HELD_S and len(holds) < _TRIES:
+        list(pool.map(target.send_or_fail, sent))
+        holds.append(target.held())
+    return min(holds)
 
 
 def _at_limits(operation: AnyOperation, most: int, seed: int) -> list[Case[Any]]:

@@ -14,7 +14,7 @@ import pytest
 
 import services
 import shared
-from tests.loop_holds import cpu_s
+from tests.loop_holds import least_cpu_s
 from tests.selection import CI_ONLY
 
 _LENGTH: Final = 20_000  # characters; a text of half as many is measured, too
@@ -220,28 +220,31 @@ def _shapes(pattern: "re.Pattern[Any]") -> Iterator[tuple[str, str]]:
     return ((head, unit) for head, unit in dict.fromkeys(made) if unit)
 
 
-def _cpu_s(found: _Found, shape: tuple[str, str], length: int) -> float:
-    """Return the CPU seconds that the worst way of asking takes; the text's last character fits nothing."""
+def _cpu_s(found: _Found, shape: tuple[str, str], length: int, limit_s: float = 0) -> float:
+    """Return the least CPU seconds of the worst way of asking; the text's last character fits nothing."""
     head, unit = shape
     head = head[: length // 2] if len(head) > _LENGTH // 4 else head
     text: Any = head + unit * ((length - len(head)) // len(unit)) + "\0"
     empty: Any = ""
     if isinstance(found.pattern.pattern, bytes):
         text, empty = text.encode("latin-1", "replace"), b""
-    began = cpu_s()
-    found.pattern.fullmatch(text)
-    if not found.anchored:
-        found.pattern.sub(empty, text)  # searches the whole text, though it finds something
-    return cpu_s() - began
+
+    def ask() -> None:
+        found.pattern.fullmatch(text)
+        if not found.anchored:
+            found.pattern.sub(empty, text)  # searches the whole text, though it finds something
+
+    return least_cpu_s(ask, limit_s)
 
 
 def _grows(found: _Found, shape: tuple[str, str]) -> bool:
-    """Return whether the time grows faster than the text. The machine is shared: of several tries, the least counts."""
-    if any(_cpu_s(found, shape, length) > _HOPELESS_S for length in (_LENGTH // 60, _LENGTH // 20)):
+    """Return whether the time grows faster than the text."""
+    shorter = (_LENGTH // 60, _LENGTH // 20)
+    if any(_cpu_s(found, shape, length, _HOPELESS_S) > _HOPELESS_S for length in shorter):
         return True
-    if _cpu_s(found, shape, _LENGTH) < _FLOOR_S:
+    if _cpu_s(found, shape, _LENGTH, _FLOOR_S) <= _FLOOR_S:
         return False
-    once, twice = (min(_cpu_s(found, shape, length) for _ in range(5)) for length in (_LENGTH // 2, _LENGTH))
+    once, twice = (min(_cpu_s(found, shape, length) for _ in range(2)) for length in (_LENGTH // 2, _LENGTH))
     return twice > max(_FLOOR_S, _GROWTH * once)
 
 

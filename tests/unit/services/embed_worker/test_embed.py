@@ -235,7 +235,7 @@ async def test_a_document_that_fails_for_ever_keeps_a_bounded_list_of_its_withdr
     assert [each.version for each in head.withdrawals] == list(range(MOST_WITHDRAWN, 2 * MOST_WITHDRAWN))
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(100)
 async def test_a_version_that_is_too_old_for_the_list_of_withdrawn_ones_can_be_withdrawn_again() -> None:
     world = await Applying.begun()
     for number in range(2, 2 * MOST_WITHDRAWN):
