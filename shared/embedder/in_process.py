@@ -125,9 +125,11 @@ class InProcess:
         """Return at once: the model is in this process."""
 
     async def close(self) -> None:
-        """Drop queued texts and wait for those being embedded, some tens of milliseconds."""
+        """Drop queued texts, wait for those being embedded, some tens of milliseconds, and free the model's memory."""
         for pool in (self._documents, self._queries):
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)
+        if self._known is not None:  # whoever still holds this embedder would hold 170 MB
+            self._known = self._known._replace(run=_closed)
 
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
         model, tokens, *_ = self.loaded
@@ -207,6 +209,10 @@ def _pooled(onnx: OnnxModel) -> tuple[str, Callable[[list[int]], NDArray[Any]]]:
         raise onnx.wrong("its model returns no vector for each token, nor sentence_embedding")
     pool = _POOLINGS[pooling]
     return pooling, lambda ids: pool(onnx.run(ids, output))
+
+
+def _closed(_: list[int]) -> NDArray[Any]:
+    raise Unavailable("the embedding model was closed")
 
 
 def _give_way() -> None:

@@ -1,6 +1,7 @@
 """A model in a folder is used as its files or its address say, and is refused at the start if that can't be right."""
 
 import json
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -145,3 +146,14 @@ async def test_a_pooling_that_is_unknown_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="add pooling=mean or cls"):
         await begun(f"onnx:{folder}")
+
+
+async def test_what_is_closed_holds_no_model(tmp_path: Path) -> None:
+    embedder = onnx_embedder(f"onnx:{mean_model(tmp_path)}?pooling=mean")
+    await embedder.start()
+    model = weakref.ref(embedder.loaded.run)
+
+    await embedder.close()
+
+    assert embedder.model.name
+    assert model() is None
