@@ -32,6 +32,8 @@ FULL_COLLECTION = 1000  # collections of the middle generation before a full one
 COLLECT_S = 30.0  # between two full collections, if there was one of the middle generation
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 _APART, _SPARE = 1 << 20, 32 << 20  # bytes of a block that is mapped by itself, and of free ones that are kept
+# Of names of attributes: each of the 4096, as old as it may be, holds a megabyte in which nothing else is left.
+_clear_caches = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache  # noqa: SLF001 - before 3.13
 _BACKOFF = Backoff(0.2, 5.0)
 _PROBES = 100  # connections to the side port
 
@@ -99,6 +101,7 @@ def settle_memory(collect_s: float = COLLECT_S) -> None:
 
     def collect() -> None:
         if gc.get_count()[2]:
+            _clear_caches()
             gc.collect()
             if sys.platform == "linux":
                 loop.run_in_executor(None, _trim)

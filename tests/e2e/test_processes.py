@@ -200,6 +200,28 @@ asyncio.run(main())
 """
 
 
+LOOKED_UP = """
+import asyncio, gc, sys
+from shared.runtime.process import settle_memory
+
+class Thing:
+    field = 1
+
+async def main():
+    settle_memory(0.05)
+    name = "".join(("fi", "eld"))  # as extensions make one for a look-up
+    before = sys.getrefcount(name)
+    getattr(Thing, name)
+    assert sys.getrefcount(name) > before, "the interpreter keeps no names"
+    gc.collect(1)
+    async with asyncio.timeout(60):
+        while sys.getrefcount(name) > before:
+            await asyncio.sleep(0.05)
+
+asyncio.run(main())
+"""
+
+
 async def test_a_drain_that_takes_too_long_leaves_no_task() -> None:
     work = asyncio.create_task(asyncio.Event().wait())
     before = asyncio.all_tasks()
@@ -215,6 +237,7 @@ def test_old_garbage_goes_without_a_request() -> None:
     subprocess.run([sys.executable, "-c", OLD_CYCLES], check=True)
 
 
-def test_what_is_free_between_blocks_in_use_is_given_back() -> None:
+@pytest.mark.parametrize("program", [FREE_BETWEEN, LOOKED_UP])
+def test_what_is_free_between_blocks_in_use_is_given_back(program: str) -> None:
     if sys.platform == "linux":
-        subprocess.run([sys.executable, "-c", FREE_BETWEEN], check=True)
+        subprocess.run([sys.executable, "-c", program], check=True)

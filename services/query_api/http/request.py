@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from litestar import Request
 from litestar.datastructures import State
+from litestar.types import Empty
 
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
@@ -52,6 +53,12 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 class ApiRequest(Request[Caller, None, State]):
     """A request whose `json` also takes form-encoded bodies, and refuses with a `Problem`."""
+
+    async def body(self) -> bytes:
+        """Return the body. The framework's own leaves it in the scope, which lives on with an idle connection."""
+        if self._body is Empty:
+            self._body = b"".join([piece async for piece in self.stream()])
+        return self._body
 
     async def json(self) -> Any:
         """Return the decoded body.

@@ -133,7 +133,8 @@ class _Batch:
         self._strict = strict
         self._named = 0
         self.unnamed = 0  # warnings and skipped chunks, of all items, beyond the first 20
-        self._results: list[SubmissionReceipt | IngestReply | None] = []  # None: not known yet
+        # None: not known yet. Bytes: the entry of an item that was refused, because there may be 100,000 of them.
+        self._results: list[SubmissionReceipt | IngestReply | bytes | None] = []
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # number and document of an item, by document id
         self._size = 0
         self._skipped: dict[int, tuple[int, tuple[SkippedChunk, ...]]] = {}  # prepared chunks left out: all, and named
@@ -156,7 +157,7 @@ class _Batch:
                 raise item
             document = await beside(len(item) > HEAVY, self._read, number, item)
         except Problem as problem:
-            self._results.append(_failed(problem))
+            self._results.append(self._failed(number, problem))
             return
         id_ = document.document_id
         # Items of the same document are appended in order, so that the later one is the newer one.
@@ -211,7 +212,7 @@ class _Batch:
                 down = result
             elif isinstance(result, BaseException) and not isinstance(result, Rejected):
                 raise result  # a bug
-            self._results[number] = result if isinstance(result, SubmissionReceipt) else _failed(result)
+            self._results[number] = result if isinstance(result, SubmissionReceipt) else self._failed(number, result)
             if isinstance(result, SubmissionReceipt):
                 self._newest[result.document_id] = number
         if down is not None:
@@ -248,32 +249,45 @@ class _Batch:
     async def ends(self, wait_s: float) -> _Ends:
         """Return the status of each item when all are done, or after `wait_s` seconds."""
         deadline = asyncio.get_running_loop().time() + wait_s
-        found: list[IngestReply] = []
+        found: list[IngestReply | bytes] = []
         for start in range(0, len(self._results), WINDOW):
             part = self._results[start : start + WINDOW]
             found += await asyncio.gather(*(self._reply(result, deadline) for result in part))
         items, statuses, turns = [], Counter[str](), LoopTurns()
-        for index in range(len(found)):
-            item = self._item(index, found)
-            items.append(msgspec.json.encode(item))
-            statuses[item.status] += 1
+        for index, reply in enumerate(found):
+            if isinstance(reply, bytes):
+                items.append(reply)
+                statuses["failed"] += 1
+            else:
+                item = self._item(index, reply, found)
+                items.append(msgspec.json.encode(item))
+                statuses[item.status] += 1
             await turns.give()
         return _Ends(msgspec.Raw(b"[" + b",".join(items) + b"]"), statuses)
 
-    def _item(self, index: int, found: Sequence[IngestReply]) -> BatchItem:
-        reply, (skipped_count, skipped) = found[index], self._skipped.get(index, (0, ()))
+    def _failed(self, number: int, why: Problem | PipelineError) -> bytes:
+        reply = IngestReply(status="failed", error=brief(why.sentence, 140), code=why.code.upper())
+        item = msgspec.json.encode(self._item(number, reply, ()))
+        self._names.pop(number, None)
+        return item
+
+    def _item(self, index: int, reply: IngestReply, found: Sequence[IngestReply | bytes]) -> BatchItem:
+        skipped_count, skipped = self._skipped.get(index, (0, ()))
         source, path = self._names.get(index, (None, None))
         fields: dict[str, Any] = {"index": index, "source": source, "path": reply.path or path}
         fields |= {"skipped": skipped, "skipped_count": skipped_count, "warnings": self._warnings.get(index, ())}
         later = self._newest.get(reply.document_id or "", index)
         # If the later one failed, this one answers.
-        if later > index and reply.status != "failed" and found[later].status != "failed":
+        newer = found[later] if later > index else reply
+        if newer is not reply and isinstance(newer, IngestReply) and "failed" not in (reply.status, newer.status):
             return BatchItem(status="superseded", document_id=reply.document_id, superseded_by=later, **fields)
         return BatchItem(**msgspec.structs.asdict(reply) | fields)
 
-    async def _reply(self, result: SubmissionReceipt | IngestReply | None, deadline: float) -> IngestReply:
+    async def _reply(
+        self, result: SubmissionReceipt | IngestReply | bytes | None, deadline: float
+    ) -> IngestReply | bytes:
         assert result is not None, "it was flushed"
-        if isinstance(result, IngestReply):
+        if isinstance(result, IngestReply | bytes):
             return result
         ended = await self._submissions.end(result, deadline - asyncio.get_running_loop().time())
         if ended is None:
@@ -285,10 +299,6 @@ def _name(item: Any, field: str, most: int) -> str | None:
     """Return the first bytes of the field of an item of any type if the field is text, else None."""
     value = item.get(field) if isinstance(item, dict) else None
     return brief(value, most) if isinstance(value, str) else None
-
-
-def _failed(why: Problem | PipelineError) -> IngestReply:
-    return IngestReply(status="failed", error=brief(why.sentence, 140), code=why.code.upper())
 
 
 async def _items(request: ApiRequest, longest: int) -> AsyncGenerator[bytes | Problem, None]:

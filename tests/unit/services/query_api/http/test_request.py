@@ -1,3 +1,4 @@
+import gc
 import threading
 from typing import Any
 
@@ -5,8 +6,29 @@ import pytest
 from litestar.testing import RequestFactory
 
 from services.query_api.http.problems import Problem
-from services.query_api.http.request import beside, form_object, metadata_of, parse_json, tags_of, wait_of
+from services.query_api.http.request import (
+    ApiRequest,
+    beside,
+    form_object,
+    metadata_of,
+    parse_json,
+    tags_of,
+    wait_of,
+)
 from shared.inputs.metadata import MOST_DEPTH
+
+
+async def test_a_body_is_gone_with_its_request_though_the_connection_has_the_scope() -> None:
+    scope = RequestFactory().get("/").scope
+    scope["state"].clear()
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"lantern" * 9, "more_body": False}
+
+    request: ApiRequest = ApiRequest(scope, receive)
+    assert await request.body() == await request.body() == b"lantern" * 9
+
+    assert b"lantern" * 9 not in gc.get_referents(*gc.get_referents(scope["state"]), scope["state"], scope)
 
 
 @pytest.mark.parametrize(
