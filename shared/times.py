@@ -1,11 +1,15 @@
-"""Timestamps as text, and the time that one task may hold the event loop."""
+"""Timestamps as text, how long one task may hold the event loop, and how long a caller waits for a part."""
 
 import asyncio
+import math
 import time
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
 
 HELD_S: Final = 0.005  # how long a loop over many items may hold the event loop
+# Seconds that each question to the store or the log may take for whoever asks it, if its adapter waits longer.
+PATIENCE: ContextVar[float] = ContextVar("patience", default=math.inf)
 
 
 class LoopTurns:

@@ -41,7 +41,7 @@ from shared.store.checks import (
     check_payload,
     check_points,
 )
-from shared.times import LoopTurns
+from shared.times import PATIENCE, LoopTurns
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -238,15 +238,16 @@ class EdgeStore:
         await self._ask(wire.Flush(), _nothing)
 
     async def _ask(self, request: wire.AnyRequest, decoder: "msgspec.msgpack.Decoder[T]") -> T:
+        patience_s = min(self._timeout_s, PATIENCE.get())
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(patience_s):
                 connection = self._connection
                 if connection is None or connection.lost:
                     connection = await self._connected()
                 reply = await connection.start(request)
         except TimeoutError:
             what = type(request).__name__.lower()
-            raise Unavailable(f"the store gave no answer to {what} within {self._timeout_s:g} s") from None
+            raise Unavailable(f"the store gave no answer to {what} within {patience_s:g} s") from None
         if isinstance(reply, wire.CallFailed):
             raise _error(reply)
         return decoder.decode(reply.body)
@@ -364,7 +365,7 @@ class _Child:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            f"{__package__}.edge_server",
+            "shared.store.edge_server",
             str(self._folder.resolve()),
             str(self._lock_wait_s),
             str(self._upkeep_every_s),

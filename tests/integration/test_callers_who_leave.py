@@ -1,8 +1,9 @@
-"""A caller who closes the connection: what only reads is cancelled, and a write goes to its end. Over a real server."""
+"""Where a part hangs: what only reads soon ends, also with its caller, and a write goes on. Over a real server."""
 
 import asyncio
 import inspect
 import json
+import math
 import socket
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from services.query_api.http.openapi import described
 from shared.answers.models import ChatModel, ChatModels
 from shared.errors import Unavailable
 from shared.runtime.connections import Connections, LimitedProtocol
+from shared.times import PATIENCE
 from tests.docs.examples import REQUESTS
 from tests.fakes.answers import MemoryAnswers
 from tests.integration.api import an_app
@@ -37,8 +39,10 @@ class Hung:
     def begin(self) -> None:
         self.begun, self.cancelled, self.ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.go_on = asyncio.Event()
+        self.patience = math.nan
 
     async def wait(self) -> None:
+        self.patience = PATIENCE.get()
         self.begun.set()
         try:
             await self.go_on.wait()
@@ -112,6 +116,7 @@ async def test_what_only_reads_ends_with_its_caller_and_a_write_does_not(parts: 
                 began = begun.done()
                 begun.cancel()
                 writer.transport.abort()
+                assert not began or (hung.patience < math.inf) is reads, name
                 if began and reads:
                     await hung.cancelled.wait()
                     cancelled.add(name)

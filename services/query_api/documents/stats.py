@@ -272,9 +272,9 @@ class _Kept(Generic[T]):
 
     async def get(self) -> T:
         async with self._lock:
-            now = time.monotonic()
-            if self._value is None or now - self._value[0] > self._seconds:
-                self._value = now, await self._read()
+            if self._value is None or time.monotonic() - self._value[0] > self._seconds:
+                value = await self._read()
+                self._value = time.monotonic(), value  # once it is there: those who waited for the lock share it
             return self._value[1]
 
 

@@ -1,6 +1,7 @@
 """Lets the sender of a refused body read the reply, and stops reading for a caller who has left."""
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -10,8 +11,10 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Rece
 from services.query_api.http.audit import facts_of
 from services.query_api.http.problems import Problem, send_problem
 from shared.runtime.connections import ON_CLOSE
+from shared.times import PATIENCE
 
 LINGER_S: Final = 2.0
+PATIENCE_S: Final = 5.0
 LINGER_BYTES: Final = 64 << 20
 CALLER_LEFT: Final = 499  # as nginx has it
 
@@ -21,6 +24,8 @@ class Linger:
 
     Otherwise the sender of a refused body would see a broken connection instead of the reason. If the caller of a route
     that only reads closes the connection before the reply, its handler is cancelled. A write goes on to its end.
+
+    Where a route only reads, a part that hangs is waited for `PATIENCE_S` seconds, not as long as its adapter would.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -35,18 +40,24 @@ class Linger:
             nonlocal left
             left = task is not None and task.cancel()
 
+        patience_s = math.inf
         if facts_of(scope["route_handler"]).only_reads:
             cast("dict[str, Any]", scope).get(ON_CLOSE, []).append(leave)
+            patience_s = PATIENCE_S
+        outer = PATIENCE.set(patience_s)
         try:
-            await self._app(scope, exchange.receive, exchange.send)
+            try:
+                await self._app(scope, exchange.receive, exchange.send)
+            except Problem as problem:  # before the route was reached
+                await send_problem(problem, scope, receive, exchange.send)
         except asyncio.CancelledError:
             if task is None or not left:
                 raise
             task.uncancel()
             # Nobody reads it, but the audit trail has the call.
             await send({"type": "http.response.start", "status": CALLER_LEFT, "headers": []})
-        except Problem as problem:  # before the route was reached
-            await send_problem(problem, scope, receive, exchange.send)
+        finally:
+            PATIENCE.reset(outer)
 
 
 def has_body(scope: HTTPScope) -> bool:

@@ -35,7 +35,7 @@ from shared.log.kafka.consumer import Consumer
 from shared.log.kafka.producer import Producer
 from shared.log.kafka.topics import MAX_BYTES, ExistingTopic, configs, inspection, least_lag_ms, retention_ms
 from shared.settings import ConfigurationError
-from shared.times import now_ms
+from shared.times import PATIENCE, now_ms
 from shared.topics import Topic, TopicInspection, moves_of
 
 _EVERY_S = 10.0
@@ -370,7 +370,8 @@ class KafkaLog:
         Raises:
             LogUnavailable: every try failed.
         """
-        deadline = asyncio.get_running_loop().time() + (self.patience_s if patience_s is None else patience_s)
+        patience_s = min(self.patience_s if patience_s is None else patience_s, PATIENCE.get())
+        deadline = asyncio.get_running_loop().time() + patience_s
         while True:
             try:
                 async with asyncio.timeout_at(max(deadline, asyncio.get_running_loop().time() + 1)):

@@ -54,6 +54,7 @@ from shared.store.qdrant.translate import (
     server_filter,
     server_point,
 )
+from shared.times import PATIENCE
 
 # Batches of points aren't listed: they are halved until they fit. Our own filters use indexed fields only.
 LEAST: Final[Mapping[str, int]] = {
@@ -397,7 +398,10 @@ class QdrantStore:
 
     async def _ask(self, answer: Awaitable[T], *, limited: type[PipelineError] = Unavailable) -> T:
         try:
-            return await answer
+            async with asyncio.timeout(PATIENCE.get()):  # the client has the longer one
+                return await answer
+        except TimeoutError:
+            raise Unavailable(f"the store at {self._address.url} gave no answer in time") from None
         except VENDOR as error:
             raise ours(error, self._address.url, limited=limited) from error
         except RuntimeError as error:

@@ -26,6 +26,7 @@ from shared.errors import Unavailable
 from shared.store import EVERYTHING, Filter, Heads, Ids, Leg, Point, Range, wire
 from shared.store.checks import MAX_DEPTH
 from shared.store.edge import EdgeStore
+from shared.times import PATIENCE
 from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -287,6 +288,19 @@ async def test_an_engine_that_does_not_answer_in_time_is_unavailable(folder: Pat
         os.kill(pid_of(store), signal.SIGCONT)
 
         await back(store)
+
+
+async def test_who_is_less_patient_is_answered_sooner(store: EdgeStore) -> None:
+    os.kill(pid_of(store), signal.SIGSTOP)
+    outer = PATIENCE.set(0.3)
+    try:
+        with pytest.raises(Unavailable, match=r"no answer to count within 0\.3 s"):
+            await store.count("a")
+    finally:
+        PATIENCE.reset(outer)
+        os.kill(pid_of(store), signal.SIGCONT)
+
+    await back(store)
 
 
 # Trap 2: a refused second open breaks the first

@@ -1,6 +1,8 @@
 """Statistics ask the store little, because every open console repeats them."""
 
+import asyncio
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import NAMESPACE_OID, uuid5
 
@@ -8,7 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.embed_worker.vectors import VectorMetrics
-from services.query_api.documents.stats import BUCKET_S, Census, ModelWork, SizeSum, SourceSize, usage_of
+from services.query_api.documents import stats
+from services.query_api.documents.stats import BUCKET_S, LAG_S, Census, ModelWork, SizeSum, SourceSize, usage_of
+from shared.errors import Unavailable
 from shared.state.index import Holding
 from shared.store import EVERYTHING, Filter
 from tests.builders import an_entry
@@ -54,10 +58,10 @@ async def test_documents_count_in_the_bucket_of_their_submission() -> None:
         entry = an_entry(str(uuid5(NAMESPACE_OID, str(number))), updated_at=(NOW_S - ago_s) * 1000)
         await ledger.update(entry.document_id, lambda _, entry=entry: entry)  # type: ignore[misc]
 
-    stats = await census.of("default", pipeline=False)
+    counted = await census.of("default", pipeline=False)
 
-    assert [bucket.documents for bucket in stats.recent][-3:] == [0, 2, 1]
-    assert stats.documents["total"] == 4
+    assert [bucket.documents for bucket in counted.recent][-3:] == [0, 2, 1]
+    assert counted.documents["total"] == 4
 
 
 def test_sizes_are_added_up_by_tenant_and_source_largest_first() -> None:
@@ -92,3 +96,29 @@ def test_the_cost_is_that_of_the_tokens_at_the_price_of_a_million() -> None:
 
 def test_an_api_without_embed_workers_knows_nothing_of_their_work() -> None:
     assert usage_of(CollectorRegistry(), 0.02) is None
+
+
+class SilentLog:
+    """A log that answers nobody, after longer than figures are kept."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.clock = SimpleNamespace(monotonic=lambda: self.asked * 2 * LAG_S)
+
+    async def committed(self, *_: str) -> None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        raise Unavailable("it hangs")
+
+
+async def test_a_log_that_hangs_leaves_its_figures_out_and_is_asked_once_for_all_who_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = SilentLog()
+    census = Census(cast("Log", log), *await ledger_and_index(MemoryStore()), None, now=lambda: NOW_S)
+    monkeypatch.setattr(stats, "time", log.clock)
+
+    found = await asyncio.gather(*(census.of("default", pipeline=True) for _ in range(2)))
+
+    assert [stage.unread for each in found if each.pipeline for stage in each.pipeline.stages] == [None] * 6
+    assert log.asked == 3
