@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from statistics import median_low
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -23,6 +23,7 @@ from services.ingest_worker.extract.hidden_text import drop_hidden_text
 from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
 from services.ingest_worker.extract.parts import part_texts
+from services.ingest_worker.extract.pdf_objects import Matrix, drawn, on_page, quick
 from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
 
@@ -67,10 +68,6 @@ _PATHS = 4_000  # of a page; more are a drawing
 _MOST_CHARACTERS = 100_000  # of a page
 _SHORT = 3  # pages of a document each piece of which is looked at
 _CORNERS = 64  # of a path; more are a curve
-
-
-_Matrix = tuple[float, float, float, float, float, float]
-_SAME: _Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
 class _Heading(NamedTuple):
@@ -437,11 +434,9 @@ def _page(
 
 def _is_garbled(textpage: Any, text: str) -> bool:
     """Return whether the font of most letters doesn't say what they mean."""
-    import pypdfium2.raw as pdfium
-
-    sample = range(0, len(text), max(1, len(text) // _SAMPLE))
-    fails: int = sum(pdfium.FPDFText_HasUnicodeMapError(textpage.raw, at) == 1 for at in sample)
-    return 2 * fails > max(len(sample), 9)
+    sample, fails = range(0, len(text), max(1, len(text) // _SAMPLE)), quick("FPDFText_HasUnicodeMapError")
+    failed = sum([fails(textpage.raw, at) == 1 for at in sample])
+    return 2 * failed > max(len(sample), 9)
 
 
 def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, Any]], bool, list[tuple[str, Any]]]:
@@ -504,10 +499,11 @@ def _marks(textpage: Any, text: str) -> dict[int, str]:
     candidates = list(islice(_NUMBER.finditer(text), _MOST_MARKS))
     if not candidates or len(text) != pdfium.FPDFText_CountChars(textpage):
         return found
-    box = pdfium.FS_RECTF()
+    box, give = pdfium.FS_RECTF(), quick("FPDFText_GetLooseCharBox")
+    raw, into = textpage.raw, ctypes.byref(box)
 
     def height(at: int) -> float:
-        pdfium.FPDFText_GetLooseCharBox(textpage.raw, at, box)
+        give(raw, at, into)
         return float(box.top - box.bottom)
 
     for each in candidates:
@@ -553,7 +549,7 @@ def _look(page: Any, textpage: Any, text: str) -> _Look:
     count = pdfium.FPDFText_CountRects(raw, 0, -1)
     left, top, right, bottom = (ctypes.c_double() for _ in range(4))
     into = tuple(map(ctypes.byref, (left, top, right, bottom)))
-    give, heights = pdfium.FPDFText_GetRect, list[float]()
+    give, heights = quick("FPDFText_GetRect"), list[float]()
     step = max(1 if count < 2 * _RUN else 2, count // _LOOKED_AT)
     gaps = tall = 0
     begin = end = low = high = 0.0
@@ -571,7 +567,8 @@ def _look(page: Any, textpage: Any, text: str) -> _Look:
             begin, low, end, high = x, y, to_x, to_y
     objects = pdfium.FPDFPage_CountObjects(page)
     step = max(1, objects // _OBJECTS) if objects > count + 1 else objects + 1  # else it has little but text
-    kinds = [pdfium.FPDFPageObj_GetType(pdfium.FPDFPage_GetObject(page, at)) for at in range(0, objects, step)]
+    kind_of, piece = quick("FPDFPageObj_GetType"), quick("FPDFPage_GetObject")
+    kinds = [kind_of(piece(page.raw, at)) for at in range(0, objects, step)]
     arranged = kinds.count(pdfium.FPDF_PAGEOBJ_PATH) > 1 or 2 * tall > len(heights) or text.count("   ") > 2
     usual = median_low(heights) if heights else 0.0
     return _Look(
@@ -591,12 +588,10 @@ def _positions(
     if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(textpage) or _RIGHT_TO_LEFT.search(text):
         return None
     found = list(_WORDS.finditer(text))
-    angles = Counter(
-        -round(pdfium.FPDFText_GetCharAngle(textpage, word.start()) / (math.pi / 2)) % 4 for word in found[::16]
-    )
+    raw, box, angle = textpage.raw, pdfium.FS_RECTF(), quick("FPDFText_GetCharAngle")
+    angles = Counter(-round(angle(raw, word.start()) / (math.pi / 2)) % 4 for word in found[::16])
     turns = angles.most_common(1)[0][0] if angles else 0
-    raw, box = textpage.raw, pdfium.FS_RECTF()
-    give, into = pdfium.FPDFText_GetLooseCharBox, ctypes.byref(box)
+    give, into = quick("FPDFText_GetLooseCharBox"), ctypes.byref(box)
     words: list[Word] = []
     for each, place in added:
         (left, top), (right, bottom) = _turned(place.left, place.top, turns), _turned(place.right, place.bottom, turns)
@@ -618,7 +613,9 @@ def _positions(
         words.append(Word(shown, left, top, right, bottom, start))
     across: list[Edge] = []
     upright: list[Edge] = []
-    for corners in islice(_drawn(page), _PATHS):
+    paths = (each for each in drawn(page) if each.kind == pdfium.FPDF_PAGEOBJ_PATH)
+    outlines = chain.from_iterable(_corners(each.handle, on_page(each)) for each in paths)
+    for corners in islice(outlines, _PATHS):
         for (x, y), (to_x, to_y) in pairwise([_turned(*corner, turns) for corner in corners]):
             if abs(y - to_y) < 1 < abs(x - to_x):
                 across.append(Edge((y + to_y) / 2, min(x, to_x), max(x, to_x)))
@@ -642,35 +639,7 @@ def _style(textpage: Any, at: int) -> object:
     return name.value, *(each.value for each in colour)
 
 
-def _drawn(page: Any) -> Iterator[list[tuple[float, float]]]:
-    """Yield the corners of the page's paths."""
-    import pypdfium2.raw as pdfium
-
-    def objects(count: int, get: Callable[[int], Any], outer: Any, depth: int) -> Iterator[list[tuple[float, float]]]:
-        for at in range(count):
-            drawn = get(at)
-            kind = pdfium.FPDFPageObj_GetType(drawn)
-            if kind not in (pdfium.FPDF_PAGEOBJ_PATH, pdfium.FPDF_PAGEOBJ_FORM):
-                continue
-            matrix = pdfium.FS_MATRIX()
-            pdfium.FPDFPageObj_GetMatrix(drawn, matrix)
-            inner = _times((matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f), outer)
-            if kind == pdfium.FPDF_PAGEOBJ_FORM and depth < 3:
-                inside = pdfium.FPDFFormObj_CountObjects(drawn)
-                yield from objects(inside, partial(pdfium.FPDFFormObj_GetObject, drawn), inner, depth + 1)
-            elif kind == pdfium.FPDF_PAGEOBJ_PATH:
-                yield from _corners(drawn, inner)
-
-    yield from objects(pdfium.FPDFPage_CountObjects(page), partial(pdfium.FPDFPage_GetObject, page), _SAME, 0)
-
-
-def _times(inner: _Matrix, outer: _Matrix) -> _Matrix:
-    a, b, c, d, e, f = inner
-    g, h, i, j, k, m = outer
-    return a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m
-
-
-def _corners(path: Any, matrix: _Matrix) -> Iterator[list[tuple[float, float]]]:
+def _corners(path: Any, matrix: Matrix) -> Iterator[list[tuple[float, float]]]:
     """Yield the corners of each outline of a path; a thin box is one line."""
     import pypdfium2.raw as pdfium
 
@@ -678,19 +647,22 @@ def _corners(path: Any, matrix: _Matrix) -> Iterator[list[tuple[float, float]]]:
     if count > _CORNERS:
         return
     a, b, c, d, e, f = matrix
+    give, kind_of = quick("FPDFPath_GetPathSegment"), quick("FPDFPathSegment_GetType")
+    point, closes = quick("FPDFPathSegment_GetPoint"), quick("FPDFPathSegment_GetClose")
     x, y = ctypes.c_float(), ctypes.c_float()
+    into = ctypes.byref(x), ctypes.byref(y)
     outline: list[tuple[float, float]] = []
     for at in range(count):
-        segment = pdfium.FPDFPath_GetPathSegment(path, at)
-        kind = pdfium.FPDFPathSegment_GetType(segment)
+        segment = give(path, at)
+        kind = kind_of(segment)
         if kind == pdfium.FPDF_SEGMENT_BEZIERTO:
             return
         if kind == pdfium.FPDF_SEGMENT_MOVETO and outline:
             yield outline
             outline = []
-        pdfium.FPDFPathSegment_GetPoint(segment, x, y)
+        point(segment, *into)
         outline.append((a * x.value + c * y.value + e, b * x.value + d * y.value + f))
-        if pdfium.FPDFPathSegment_GetClose(segment):
+        if closes(segment):
             yield [*outline, outline[0]]
             outline = []
     if outline:

@@ -3,6 +3,7 @@ import io
 import pytest
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, StreamObject
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf
@@ -28,6 +29,34 @@ def test_text_that_nobody_can_see_is_left_out_with_a_note(lines: str) -> None:
     assert read.text.startswith("Line 0")
     assert "well" not in read.text
     assert [(note.code, note.place) for note in read.notes] == [("hidden", "page 1")]
+
+
+def _in_a_form(drawn: str) -> bytes:
+    writer = PdfWriter(PdfReader(io.BytesIO(_drawn("q 1 0 0 1 0 -50 cm /X1 Do Q"))))
+    resources, form = writer.pages[0]["/Resources"].get_object(), StreamObject()
+    form.set_data(drawn.encode())
+    form[NameObject("/Subtype")], form[NameObject("/Resources")] = NameObject("/Form"), resources
+    form[NameObject("/BBox")] = ArrayObject(map(NumberObject, (0, 0, 612, 792)))
+    resources[NameObject("/XObject")] = DictionaryObject({NameObject("/X1"): writer._add_object(form)})
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("lines", [_WHITE, _NO_INK, f"{_WITHOUT_A_BOX} {_WHITE}"])
+def test_hidden_text_within_a_form_is_left_out_like_that_of_the_page(lines: str) -> None:
+    read = _read(_in_a_form(f"BT /F1 12 Tf 72 500 Td (A box says so.) Tj ET {lines}"))
+
+    assert "A box says so." in read.text
+    assert "well" not in read.text
+    assert [note.code for note in read.notes] == ["hidden"]
+
+
+def test_white_text_on_a_coloured_box_of_its_form_is_read() -> None:
+    read = _read(_in_a_form(f"{_BELOW} {_WHITE}"))
+
+    assert "Say that all is well." in read.text
+    assert not read.notes
 
 
 def test_white_text_in_a_coloured_box_is_read() -> None:

@@ -1,0 +1,96 @@
+"""Calls pdfium quickly, and walks over what is drawn on a PDF's page."""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any, Final, NamedTuple
+
+Matrix = tuple[float, float, float, float, float, float]
+_SAME: Final[Matrix] = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+_DEPTH: Final = 3  # of forms in forms
+
+
+class Drawn(NamedTuple):
+    """A text, path, picture or shading; a form that is nested too deeply."""
+
+    kind: int
+    handle: Any
+    form: Any = None  # in which it is
+    matrix: Matrix = _SAME  # from the form to the page
+
+
+@cache
+def quick(name: str) -> Any:
+    """Return pdfium's function of that name without the checks of arguments, which take two thirds of a call's time.
+
+    Handles are passed as pdfium returned them, places for results by `byref`, whole numbers of 32 bits as they are.
+    """
+    import pypdfium2.raw as pdfium  # native code that only parser processes load
+
+    checked = getattr(pdfium, name)
+    return ctypes.CFUNCTYPE(checked.restype)(ctypes.cast(checked, ctypes.c_void_p).value)
+
+
+def drawn(page: Any, some: int | None = None) -> Iterator[Drawn]:
+    """Yield what is drawn on the page and in its forms, in that order; with `some`, about so many pieces of each."""
+    count = quick("FPDFPage_CountObjects")(page.raw)
+    return _drawn(count, partial(quick("FPDFPage_GetObject"), page.raw), Drawn(0, None), some, 0)
+
+
+def _drawn(count: int, give: Callable[[int], Any], outer: Drawn, some: int | None, depth: int) -> Iterator[Drawn]:
+    import pypdfium2.raw as pdfium
+
+    kind_of, form, matrix = quick("FPDFPageObj_GetType"), outer.handle, outer.matrix
+    for at in range(0, count, count // some | 1 if some else 1):  # odd: pieces often alternate
+        handle = give(at)
+        kind = kind_of(handle)
+        if kind == pdfium.FPDF_PAGEOBJ_FORM and depth < _DEPTH:
+            within = Drawn(kind, handle, None, _times(matrix_of(handle), matrix))
+            inner = pdfium.FPDFFormObj_CountObjects(handle)
+            yield from _drawn(inner, partial(pdfium.FPDFFormObj_GetObject, handle), within, some, depth + 1)
+        else:
+            yield Drawn(kind, handle, form, matrix)
+
+
+def matrix_of(handle: Any) -> Matrix:
+    """Return the matrix of an object."""
+    import pypdfium2.raw as pdfium
+
+    found = pdfium.FS_MATRIX()
+    pdfium.FPDFPageObj_GetMatrix(handle, found)
+    return found.a, found.b, found.c, found.d, found.e, found.f
+
+
+def on_page(each: Drawn) -> Matrix:
+    """Return the matrix from the object's own places to the page's."""
+    return _times(matrix_of(each.handle), each.matrix)
+
+
+def bounds(each: Drawn) -> tuple[float, float, float, float]:
+    """Return left, bottom, right and top on the page."""
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    quick("FPDFPageObj_GetBounds")(each.handle, *map(ctypes.byref, (left, bottom, right, top)))
+    if each.form is None:
+        return left.value, bottom.value, right.value, top.value
+    a, b, c, d, e, f = each.matrix
+    corners = [(x, y) for x in (left.value, right.value) for y in (bottom.value, top.value)]
+    xs, ys = [a * x + c * y + e for x, y in corners], [b * x + d * y + f for x, y in corners]
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def remove(page: Any, each: Drawn) -> None:
+    """Take the object off the page."""
+    import pypdfium2.raw as pdfium
+
+    if each.form is None:
+        removed = pdfium.FPDFPage_RemoveObject(page, each.handle)
+    else:
+        removed = pdfium.FPDFFormObj_RemoveObject(each.form, each.handle)
+    if removed:
+        pdfium.FPDFPageObj_Destroy(each.handle)
+
+
+def _times(inner: Matrix, outer: Matrix) -> Matrix:
+    a, b, c, d, e, f = inner
+    g, h, i, j, k, m = outer
+    return a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m
