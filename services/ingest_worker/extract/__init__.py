@@ -10,6 +10,7 @@ import msgspec
 from services.ingest_worker.extract import formats, limits, office
 from services.ingest_worker.extract.clean import decoded, one_line
 from services.ingest_worker.extract.declared import file_properties
+from services.ingest_worker.extract.flat_office import contained
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.readers import Readers
 from shared.contracts import MOST_NOTES
@@ -74,6 +75,7 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
     if office.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     try:
+        data = contained(data)
         form = detect(data, hints)
         extraction = _bounded(form.read(data, hints), hints)
         extraction = msgspec.structs.replace(extraction, text_format=form.text_format)

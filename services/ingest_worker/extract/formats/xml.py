@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag, whole, words
-from services.ingest_worker.extract.rows import Cell, spread, table
+from services.ingest_worker.extract.rows import Cell, labelled, spread, table
+from shared.contracts import Note
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ _ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _PROSE = frozenset({*_TITLES, "p", "para", "body", "section"})
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
+_SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
+_COLUMNS = 256  # of such a sheet
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -37,6 +40,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     root = parsed(text.encode("utf-8", "replace"), encoding="utf-8")
     if root is None:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
+    if root.tag == f"{_SHEETS}Workbook":
+        return _workbook(root)
     title = next((words(element) for element in root.iter("{*}article-title", "{*}title")), None)
     return Extraction(
         text=_text(root, records=len(root) > 0 and not _is_prose(root)) or _text(root, records=True),
@@ -44,6 +49,38 @@ def read(data: bytes, hints: Hints) -> Extraction:
         title=one_line(title),
         language=one_line(root.get(_LANGUAGE), 35),
     )
+
+
+def _workbook(root: "_Element") -> Extraction:
+    """Return a heading per sheet, and a paragraph per row."""
+    texts: list[str] = []
+    notes: list[Note] = []
+    for sheet in root.iterfind("{*}Worksheet"):
+        name = " ".join(sheet.get(f"{_SHEETS}Name", "").split())
+        if (sheet.findtext("{*}WorksheetOptions/{*}Visible") or "").startswith("SheetHidden"):
+            notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
+            continue
+        rows = labelled(spread(_rows(sheet)))
+        texts += [f"# {name}\n\n{rows}"] if rows else []
+    return Extraction(text=cleaned("\n\n".join(texts)), document_type="xml", notes=tuple(notes))
+
+
+def _rows(sheet: "_Element") -> Iterator[list[Cell]]:
+    covered: dict[int, int] = {}  # columns in which a cell of a row above goes on, and for how many rows
+    for row in sheet.iterfind("{*}Table/{*}Row"):
+        cells, at, begun = list[Cell](), 1, dict[int, int]()
+        for cell in row.iterfind("{*}Cell"):
+            place, across, down = (
+                whole(cell.get(f"{_SHEETS}{name}")) for name in ("Index", "MergeAcross", "MergeDown")
+            )
+            while at < min(place, _COLUMNS) or (not place and at in covered):
+                cells += [] if at in covered else [Cell("")]
+                at += 1
+            cells.append(Cell(" ".join(map(words, cell.iterfind("{*}Data"))), across + 1, down + 1))
+            begun |= dict.fromkeys(range(at, at + min(across, _COLUMNS) + 1), down) if down else {}
+            at += across + 1
+        covered = {column: left - 1 for column, left in covered.items() if left > 1} | begun
+        yield cells
 
 
 def _entity(reference: re.Match[str]) -> str:

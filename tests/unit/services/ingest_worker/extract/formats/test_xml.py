@@ -79,3 +79,25 @@ def test_a_picture_in_base64_on_one_line_is_left_out() -> None:
 )
 def test_a_file_with_nothing_but_attributes_has_their_values(data: str, text: str) -> None:
     assert _read(data).text == text
+
+
+def test_a_workbook_of_excel_2003_has_a_section_per_sheet_and_rows_with_headers() -> None:
+    def row(*cells: str) -> str:
+        return f"<Row>{''.join(cells)}</Row>"
+
+    def cell(value: str, more: str = "") -> str:
+        return f'<Cell {more}><Data ss:Type="String">{value}</Data></Cell>'
+
+    rows = row(cell("Port"), cell("Depth", 'ss:Index="3"')) + row(
+        cell("Skua", 'ss:MergeDown="1"'), cell("4.2", 'ss:Index="3"')
+    )
+    book = f"""<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet"
+        xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet">
+        <Worksheet ss:Name="Harbour"><Table>{rows}{row(cell("5", 'ss:Index="3"'))}</Table></Worksheet>
+        <Worksheet ss:Name="Secret"><Table>{row(cell("x"))}</Table>
+        <WorksheetOptions><Visible>SheetHidden</Visible></WorksheetOptions></Worksheet></Workbook>"""
+
+    read = extract(book.encode(), Hints(filename="old.xls"))
+
+    assert read.text == "# Harbour\n\nPort | Depth\n\nPort: Skua; Depth: 4.2\n\nPort: Skua; Depth: 5"
+    assert [(note.code, note.place) for note in read.notes] == [("hidden", "Secret")]

@@ -1,0 +1,85 @@
+"""Makes a container of an Office file that is one XML file: a flat package, or a document of Word 2003."""
+
+import base64
+import binascii
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import quoteattr
+
+from services.ingest_worker.extract.archive import ADDRESS
+from services.ingest_worker.extract.markup import parsed, serialized, tag
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_TYPES: Final = "[Content_Types].xml"
+_LONGEST: Final = 1_000  # characters of a part's path
+_HEAD: Final = 4 * 1024  # bytes in which the file says what it is
+_FLAT: Final = re.compile(
+    rb"<(?:\w{1,20}:)?(?:package|wordDocument)\s[^>]*?(?:office/2006/xmlPackage|word/2003/wordml)\b"
+)
+_WORD: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+_RELATED: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
+_RELATIONS: Final = "http://schemas.openxmlformats.org/package/2006/relationships"
+_PROPERTIES: Final = {"Title": "title", "Subject": "subject", "Author": "creator", "LastAuthor": "lastModifiedBy"}
+_PROPERTIES |= {"Created": "created", "LastSaved": "modified", "Keywords": "keywords", "Description": "description"}
+
+_Part = tuple[str, str, bytes]  # path, type, content
+
+
+def contained(data: bytes) -> bytes:
+    """Return the file as a ZIP container if it is such a file, else as it is."""
+    if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or not _FLAT.search(data, 0, _HEAD):
+        return data
+    root = parsed(data)
+    if root is None:
+        return data
+    found = _packed(root) if tag(root) == "package" else _word_2003(root)
+    parts = {path: (of, content) for path, of, content in found if 0 < len(path) < _LONGEST and path != _TYPES}
+    declared = (
+        f"<Override PartName={quoteattr(f'/{path}')} ContentType={quoteattr(parts[path][0])}/>" for path in parts
+    )
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_TYPES, f"<Types>{''.join(declared)}</Types>")
+        for path, (_, content) in parts.items():
+            archive.writestr(path, content)
+    return out.getvalue()
+
+
+def _packed(root: "_Element") -> Iterator[_Part]:
+    for part in root.iterfind("{*}part"):
+        says = {str(name).rpartition("}")[2]: str(value) for name, value in part.attrib.items()}
+        xml, binary = part.find("{*}xmlData/*"), part.findtext("{*}binaryData")
+        try:
+            content = serialized(xml) if xml is not None else base64.b64decode(binary or "")
+        except binascii.Error:
+            continue
+        yield says.get("name", "").lstrip("/"), says.get("contentType", ""), content
+
+
+def _word_2003(root: "_Element") -> Iterator[_Part]:
+    """Yield the parts of a document of Word 2003, whose paragraphs and tables are written as later ones are."""
+    for link in root.iter("{*}hlink"):
+        address = next((str(to) for name, to in link.attrib.items() if str(name).endswith("}dest")), "").strip()
+        shown = [each for each in link.iter("{*}t") if (each.text or "").strip()]
+        if shown and ADDRESS.fullmatch(address) and address not in (shown[-1].text or ""):
+            shown[-1].text = f"{shown[-1].text} ({address})"
+    styles, said = root.find("{*}styles"), root.find("{*}DocumentProperties")
+    yield "word/document.xml", _WORD, serialized(root)
+    yield "_rels/.rels", "", _relations(officeDocument="word/document.xml")
+    if styles is not None:
+        yield "word/styles.xml", "", serialized(styles)
+        yield "word/_rels/document.xml.rels", "", _relations(styles="styles.xml")
+    if said is not None:
+        for child in said:
+            child.tag = _PROPERTIES.get(tag(child), "other")
+        yield "docProps/core.xml", "", serialized(said)
+
+
+def _relations(**targets: str) -> bytes:
+    links = (f'<Relationship Id="{kind}" Type="{_RELATED}{kind}" Target="{path}"/>' for kind, path in targets.items())
+    return f'<Relationships xmlns="{_RELATIONS}">{"".join(links)}</Relationships>'.encode()

@@ -1,0 +1,51 @@
+import base64
+
+import pytest
+
+from services.ingest_worker.extract import Hints, extract
+from services.ingest_worker.extract.flat_office import contained
+from tests.unit.services.ingest_worker.files import a_docx_of, an_xlsx, parts_of
+
+_PACKAGE = "http://schemas.microsoft.com/office/2006/xmlPackage"
+_WORD_2003 = """<?xml version="1.0"?><?mso-application progid="Word.Document"?>
+<w:wordDocument xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml" xmlns:o="urn:office">
+<o:DocumentProperties><o:Title>Tides</o:Title><o:Author>A. Tern</o:Author></o:DocumentProperties>
+<w:styles><w:style w:type="paragraph" w:styleId="Heading1"><w:name w:val="heading 1"/></w:style></w:styles>
+<w:body><w:sect><w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>The tide</w:t></w:r></w:p>
+<w:p><w:r><w:t>It falls, </w:t></w:r><w:hlink w:dest="https://x.org/a"><w:r><w:t>see</w:t></w:r></w:hlink></w:p>
+<w:tbl><w:tr><w:tc><w:p><w:r><w:t>Port</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>Depth</w:t></w:r></w:p></w:tc></w:tr>
+<w:tr><w:tc><w:p><w:r><w:t>Skua</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>4.2</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
+</w:sect></w:body></w:wordDocument>"""
+
+
+def _flat(data: bytes) -> bytes:
+    parts = []
+    for name, content in parts_of(data).items():
+        xml = content.decode().partition("?>")[2] if content.startswith(b"<?xml") else content.decode()
+        inner = f"<p:xmlData>{xml}</p:xmlData>" if "rels" in name else ""
+        inner = inner or f"<p:binaryData>{base64.b64encode(content).decode()}</p:binaryData>"
+        parts.append(f'<p:part p:name="/{name}" p:contentType="application/xml">{inner}</p:part>')
+    return f'<?xml version="1.0"?><p:package xmlns:p="{_PACKAGE}">{"".join(parts)}</p:package>'.encode()
+
+
+@pytest.mark.parametrize(
+    "data", [a_docx_of("The tide falls.", "At nine."), an_xlsx(Harbour=[["Port", "Depth"], ["Skua", 4.2], ["Tern", 5]])]
+)
+def test_a_flat_package_is_read_like_its_container(data: bytes) -> None:
+    assert extract(_flat(data), Hints(filename="a.xml")) == extract(data, Hints(filename="a.xml"))
+
+
+def test_a_document_of_word_2003_is_read_with_its_title_author_headings_links_and_tables() -> None:
+    read = extract(_WORD_2003.encode(), Hints(filename="old.xml"))
+
+    assert (read.document_type, read.title, read.file["author"]) == ("docx", "Tides", "A. Tern")
+    assert read.text == (
+        "# The tide\n\nIt falls, see (https://x.org/a)\n\n| Port | Depth |\n| --- | --- |\n| Skua | 4.2 |"
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [b"<?xml version='1.0'?><package/>", b"office/2006/xmlPackage", b"", b"<p:package office/"]
+)
+def test_other_files_stay_as_they_are(data: bytes) -> None:
+    assert contained(data) is data
