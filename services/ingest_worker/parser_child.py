@@ -22,6 +22,7 @@ from typing import BinaryIO, TextIO
 import msgspec
 
 from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, limits
+from services.ingest_worker.extract.page_picture import page_picture
 from services.ingest_worker.extract.unlock import unlocked
 from shared import sandbox
 from shared.contracts import PreparedChunk
@@ -44,6 +45,7 @@ class ParserJob(msgspec.Struct, frozen=True):
     cpu_s: float  # the limit before pages add to it
     most_text: int = limits.MOST_TEXT  # characters
     password: str | None = None  # the text is the unlocked file, its bytes as Latin-1
+    page: int | None = None  # the text is a picture of this page, from 1, its bytes as Latin-1
     chunks: bool = False  # `data` is our parent's pickled function that makes them; the text is their JSON, one a line
 
 
@@ -161,6 +163,8 @@ def _read(job: ParserJob) -> Extraction:
     if job.password is not None:
         opened = unlocked(job.data, job.password, job.hints)
         return Extraction(text=opened.decode("latin-1"), document_type="unlocked")
+    if job.page is not None:
+        return Extraction(text=page_picture(job.data, job.page, job.hints).decode("latin-1"), document_type="picture")
     return extract(job.data, job.hints, job.most_text)
 
 

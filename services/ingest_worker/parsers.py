@@ -57,6 +57,7 @@ _MOST_FRAMES = 20_000  # of a reply, besides its text: 10,000 chunks, 400 parts 
 _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
 _UNLOCKED_PER_BYTE = 4  # pdfium writes a file anew
+_PICTURE = 20 << 20  # bytes of a page's picture
 _TRIES = 3  # for a document that takes too long
 _TRIES_ALONE = 2  # for a record that may have killed the worker
 _CHUNKING_S_PER_BYTE = 10e-6  # Chinese text takes a sixth
@@ -199,8 +200,22 @@ class ParserPool:
         """
         most = _UNLOCKED_PER_BYTE * len(data) + (1 << 20)
         job = ParserJob(data, Hints(filename=filename), self.cpu_s, most, password=password)
-        opened = await self._read(job, tenant, wait_s)
-        return await asyncio.to_thread(opened.text.encode, "latin-1")
+        return await self._made(job, tenant, wait_s)
+
+    async def picture(
+        self, data: bytes, page: int, *, tenant: str, filename: str | None, wait_s: float | None = None
+    ) -> bytes:
+        """Return the page of the PDF, counted from 1, as PNG; see `extract.page_picture`.
+
+        Raises:
+            Rejected, RetryLater, Unavailable: as `extract`.
+        """
+        job = ParserJob(data, Hints(filename=filename), self.cpu_s, _PICTURE, page=page)
+        return await self._made(job, tenant, wait_s)
+
+    async def _made(self, job: ParserJob, tenant: str, wait_s: float | None) -> bytes:
+        made = await self._read(job, tenant, wait_s)
+        return await asyncio.to_thread(made.text.encode, "latin-1")
 
     async def _read(self, job: ParserJob, tenant: str, wait_s: float | None) -> Extraction:
         hints = job.hints

@@ -46,6 +46,10 @@ class FileReader:
             body, tenant=tenant, filename=name, password=password, wait_s=self._wait_s
         )
 
+    async def picture(self, body: bytes, page: int, *, tenant: str, name: str | None) -> bytes:
+        """Return a page of a PDF as PNG. Raises as `ReadFile`."""
+        return await self._parsers().picture(body, page, tenant=tenant, filename=name, wait_s=self._wait_s)
+
 
 def file_reader(parsers: "ParserPool", wait_s: float = _WAIT_S) -> FileReader:
     """Return a reader of files with these parsers."""

@@ -185,6 +185,21 @@ async def test_the_original_is_a_download_that_runs_nothing(client: httpx.AsyncC
     assert (reply.headers["x-content-type-options"], reply.headers["content-security-policy"]) == ("nosniff", "sandbox")
 
 
+async def test_a_page_of_a_pdf_is_shown_as_a_picture_while_its_original_is_kept(client: httpx.AsyncClient) -> None:
+    sent = await client.post(
+        "/rag/ingest/upload", files={"f": ("tide.pdf", a_pdf("The tide falls."), "application/pdf")}
+    )
+    original = f"/rag/documents/{sent.json()['documentId']}/original"
+
+    shown = await client.get(original, params={"page": 1})
+
+    assert (shown.status_code, shown.headers["content-type"], shown.content[:4]) == (200, "image/png", b"\x89PNG")
+    problem(await client.get(original, params={"page": 2}), 404, "NOT_FOUND")
+    assert (await client.get(original, params={"page": 0})).status_code in (400, 422)
+    text = f"/rag/documents/{await ingested(client, LANTERN)}/original"
+    problem(await client.get(text, params={"page": 1}), 404, "NOT_FOUND")
+
+
 async def test_a_repeated_submission_keeps_the_original_at_hand(client: httpx.AsyncClient) -> None:
     id_ = await ingested(client, LANTERN)
     assert await ingested(client, LANTERN) == id_

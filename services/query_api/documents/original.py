@@ -2,14 +2,14 @@
 
 import re
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
 import msgspec
 from aiokafka import TopicPartition
 from litestar import Response
 from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar.params import FromPath, QueryParameter
 
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.problems import Problem
@@ -17,6 +17,7 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get, post
 from services.query_api.ingest.document import IngestReply, taken
 from services.query_api.ingest.submissions import Submissions
+from services.query_api.ingest.upload import ReadFile
 from shared.blobs import Blobs
 from shared.contracts import DocumentSubmitted, Given, TextReading
 from shared.errors import Rejected
@@ -31,6 +32,7 @@ from shared.times import now_ms
 from shared.topics import DAY, SUBMITTED
 
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
+Page = Annotated[int | None, QueryParameter(ge=1, description="The page of a PDF that is wanted, as a picture.")]
 _UNKNOWN: Final = "application/octet-stream"
 
 
@@ -150,15 +152,26 @@ class Originals:
     headers=("ETag", "Content-Disposition"),
 )
 async def rag_document_original(
-    document_id: FromPath[str], request: ApiRequest, originals: NamedDependency[Originals]
+    document_id: FromPath[str],
+    request: ApiRequest,
+    originals: NamedDependency[Originals],
+    file_reader: NamedDependency[ReadFile],
+    page: Page = None,
 ) -> Response[bytes]:
     """Return the document as it was sent, as a download. It is kept as long as the log keeps submissions."""
     original = await originals.original(request.user.tenant, document_id)
+    body, name, media_type = original.body, original.name, original.media_type
+    if page is not None:
+        try:
+            body = await file_reader.picture(body, page, tenant=request.user.tenant, name=original.name)
+        except Rejected as refused:
+            raise Problem(404, refused.sentence) from None
+        name, media_type = f"{name}-{page}.png", "image/png"
     return Response(
-        original.body,
-        media_type=original.media_type,
+        body,
+        media_type=media_type,
         headers={
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(original.name, safe='')}",
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
             "Content-Security-Policy": "sandbox",  # if a browser shows it all the same, no script in it runs
             "Cache-Control": "private, no-cache",
             "ETag": original.etag,

@@ -111,6 +111,10 @@ class ReadFile(Protocol):
         """Return the file without its lock; the password is neither stored nor logged. Raises as above."""
         ...
 
+    async def picture(self, body: bytes, page: int, *, tenant: str, name: str | None) -> bytes:
+        """Return the page of a PDF, counted from 1, as PNG. Raises as above."""
+        ...
+
 
 @dataclass(frozen=True)
 class File:

@@ -167,7 +167,7 @@ async function read(box, app, found, first) {
       if (error instanceof Problem && error.status < 500) return null;
       throw error;
     });
-    const drawn = new Drawn(response ? await response.text() : null, response ? /^text\/markdown/.test(response.headers.get("content-type")) : isMarkdown(page.items[0].metadata.documentType), wanted);
+    const drawn = new Drawn(response ? await response.text() : null, response ? /^text\/markdown/.test(response.headers.get("content-type")) : isMarkdown(page.items[0].metadata.documentType), wanted, page.items[0].metadata.documentType === "pdf" ? (number) => `/rag/documents/${id}/original?page=${number}` : null);
     const note = h("p", { class: "muted legend" }, "Each bar at the side is one chunk: what a search finds and an answer cites.");
     const body = h("div", { class: "chunks" });
     const rest = h("button", { type: "button", class: "more" }, "Show more");
@@ -197,12 +197,14 @@ async function read(box, app, found, first) {
 
 /** A text that is cut where its chunks begin and end. */
 class Drawn {
-  constructor(text, markdown, wanted) {
+  constructor(text, markdown, wanted, pages) {
     // The server counts characters, a string in here UTF-16 units: they differ where the text has emoji and the like.
     this.units = text === null || !/[\ud800-\udbff]/.test(text) ? null : offsets(text);
     this.text = text;
     this.markdown = markdown;
     this.wanted = wanted;
+    this.pages = pages; // gives the address of a page's picture, or null
+    this.page = 0; // the last page that has a button
     this.target = null;
     this.end = 0;
     this.number = 0;
@@ -227,12 +229,21 @@ class Drawn {
         "section",
         { class: hit ? "chunk hit" : "chunk", id: `chunk-${metadata.chunkOrder}`, "aria-label": hit ? `${about}: the passage that was cited` : about, tabindex: hit ? "-1" : null },
         h("span", { class: "tag", title: about, "aria-hidden": "true" }, String(metadata.chunkOrder + 1)),
+        this.look(metadata.pageNumber),
         prose(shown, { markdown: this.markdown }),
       );
       if (hit) this.target = section;
       body.append(section);
     }
     if (last && this.text !== null) this.gap(body, this.text.length);
+  }
+
+  /** Return a button that shows the page on which a chunk begins, beside the first such chunk. */
+  look(page) {
+    if (!page || page === this.page || !this.pages) return null;
+    this.page = page;
+    const name = `Page ${page}`;
+    return h("details", { class: "page" }, h("summary", {}, name), h("img", { alt: name, loading: "lazy", src: this.pages(page), onerror: (event) => event.target.replaceWith(h("p", { class: "muted" }, "The original isn't kept any more, so its pages can't be shown.")) }));
   }
 
   /** Draw what stands between two chunks, if it is more than white space. */

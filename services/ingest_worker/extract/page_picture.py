@@ -1,0 +1,52 @@
+"""Draws a page of a PDF as a picture. Run it in a process that can be killed."""
+
+import struct
+import zlib
+from typing import Final
+
+from services.ingest_worker.extract.format import Hints
+from shared.errors import Rejected
+
+_SCALE: Final = 110 / 72  # pixels per point: small print can be read on a screen
+_PIXELS: Final = 4_000_000  # of a picture
+
+
+def page_picture(data: bytes, number: int, hints: Hints) -> bytes:
+    """Return the page, counted from 1, as PNG.
+
+    Raises:
+        Rejected: code `unsupported`: it is no PDF; `password`, `damaged`; `empty`: it has no such page.
+    """
+    if b"%PDF-" not in data[:1024]:
+        raise Rejected(f"{hints.name} is no PDF, so it has no pages to be shown", "unsupported")
+    import pypdfium2  # native code that only parser processes load
+    import pypdfium2.raw as pdfium
+
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        locked = getattr(error, "err_code", None) == pdfium.FPDF_ERR_PASSWORD
+        said = ("is locked by a password", "password") if locked else ("is damaged: not a readable PDF", "damaged")
+        raise Rejected(f"{hints.name} {said[0]}", said[1]) from None
+    try:
+        if not 1 <= number <= len(document):
+            raise Rejected(f"{hints.name} has {len(document)} pages, so no page {number}", "empty")
+        page = document[number - 1]
+        width, height = page.get_size()
+        scale = min(_SCALE, (_PIXELS / max(width * height, 1.0)) ** 0.5)
+        drawn = page.render(scale=scale, rev_byteorder=True, may_draw_forms=False)
+        return _png(bytes(drawn.buffer), drawn.width, drawn.height, drawn.stride, drawn.n_channels)
+    except pypdfium2.PdfiumError as error:
+        raise Rejected(f"{hints.name} is damaged: its page {number} can't be drawn", "damaged") from error
+    finally:
+        document.close()
+
+
+def _png(pixels: bytes, width: int, height: int, stride: int, channels: int) -> bytes:
+    """Return rows of red, green and blue, and transparency where there are four channels, as a PNG file."""
+    rows = b"".join(b"\0" + pixels[at : at + width * channels] for at in range(0, stride * height, stride))
+    head = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 3)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part)) for kind, part in parts
+    )
