@@ -183,7 +183,7 @@ class ParserPool:
         """
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
         job = ParserJob(data, hints, self.cpu_s, self.most_text)
-        if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
+        if len(data) <= _LIGHT_BYTES and detect(data, hints).light(data):
             if _alone.get():
                 return await self._ask_alone(job, tenant)
             read = partial(extract, data, hints, self.most_text)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _HEAD = 1024  # bytes in which a page declares its encoding
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w.:-]++)", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
+_TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
+_OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
+_FENCE = re.compile(r"[ \t]*+(?:`{3}|~{3})")
 _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
 )
@@ -46,8 +49,11 @@ def declared_charset(data: bytes) -> str | None:
     return match[1].decode("ascii") if match else None
 
 
-def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
-    """Return the tree, reshaped for reading, and whether libxml2's limits truncated it."""
+def tree_of(source: bytes, *, links: bool = False) -> "tuple[HtmlElement | None, bool]":
+    """Return the tree, reshaped for reading, and whether libxml2's limits truncated it.
+
+    With `links`, the addresses of links stand in brackets behind their words.
+    """
     from lxml import etree, html  # imported here, because only parser processes should load heavy libraries
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
@@ -55,18 +61,52 @@ def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
         tree = html.document_fromstring(_NO_XML.sub(b" ", source), parser=parser)
     except (etree.LxmlError, ValueError):
         return None, False
+    for link in tree.iter("a") if links else ():
+        address, words = (link.get("href") or "").strip(), "".join(link.itertext())
+        if ADDRESS.fullmatch(address) and words.strip() and address not in words:
+            last = link if not len(link) else link[-1]
+            if last is link:
+                link.text = f"{words} ({address})"
+            else:
+                last.tail = f"{last.tail or ''} ({address})"
     reshape(tree)
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
-def page_text(tree: "HtmlElement | None", *, links: bool = False) -> str:
-    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else.
+def page_text(tree: "HtmlElement | None") -> str:
+    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else."""
+    return "" if tree is None else _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
 
-    With `links`, the addresses of links stand in brackets behind them.
-    """
-    if tree is None:
-        return ""
-    return _blocks(tree, _UNSEEN | _AROUND, links=links) or _blocks(tree, _UNSEEN, links=links)
+
+def has_no_table(data: bytes) -> bool:
+    """Return whether no table is written in HTML in the text, so that none has to be parsed."""
+    return b"<table" not in data.lower()
+
+
+def with_tables(markdown: str) -> str:
+    """Return Markdown with each table that is written in HTML as one of Markdown's; those in code stay."""
+    if not _TABLE.search(markdown):
+        return markdown
+    found: list[str] = []
+    held: list[str] = []  # lines of a table, until its end
+    depth, fenced = 0, False
+    for line in markdown.split("\n"):
+        fenced ^= _FENCE.match(line) is not None
+        if held or (not fenced and _OPENS.match(line)):
+            held.append(line)
+            depth += sum(1 - 2 * bool(tag[1]) for tag in _TABLE.finditer(line))
+            if depth <= 0:
+                found.append(_as_table("\n".join(held)))
+                held, depth = [], 0
+        else:
+            found.append(line)
+    return "\n".join([*found, *held])
+
+
+def _as_table(source: str) -> str:
+    tree, cut = tree_of(source.encode("utf-8", "replace"), links=True) if "```" not in source else (None, True)
+    text = "" if cut else page_text(tree)
+    return f"\n{text.strip()}\n" if "| --- |" in text else source  # else it only arranges what is in it
 
 
 def numbered(markdown: str) -> str:
@@ -101,7 +141,7 @@ class _Flat(HTMLParser):
             self.words.append(data)
 
 
-def _blocks(tree: "HtmlElement", skipped: frozenset[str], *, links: bool) -> str:
+def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
     from lxml import etree
 
     page = _Page()
@@ -109,8 +149,6 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str], *, links: bool) -> str
     for event, element in walk:
         tag = element.tag
         if event == "end":
-            if links and tag == "a":
-                page.add_address((element.get("href") or "").strip())
             if tag not in _INLINE:
                 page.close()
             page.add(element.tail)
@@ -141,10 +179,6 @@ class _Page:
     def add(self, words: str | None) -> None:
         if words:
             self._words.append(words)
-
-    def add_address(self, address: str) -> None:
-        if self._words and ADDRESS.fullmatch(address) and address not in self._words[-1]:
-            self._words.append(f" ({address})")
 
     def add_code(self, code: str) -> None:
         self.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")

@@ -42,5 +42,5 @@ FORMAT = Format(
     suffixes=frozenset(),
     sniff=sniff,
     read=read,
-    light=True,
+    light=lambda _: True,
 )

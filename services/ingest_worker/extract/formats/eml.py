@@ -195,7 +195,7 @@ def _body(part: MIMEPart, hints: Hints) -> str:
         text = data.decode("utf-8", "replace")
     match part.get_content_subtype():
         case "html":
-            return page_text(tree_of(text.encode("utf-8", "replace"))[0], links=True)
+            return page_text(tree_of(text.encode("utf-8", "replace"), links=True)[0])
         case "calendar":
             return unfolded(text)
         case _:

@@ -72,8 +72,8 @@ def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:
 
 def _chapter(source: bytes) -> str:
     text = decoded(source, Hints(), declared=declared_charset(source))
-    tree, _ = tree_of(text.encode("utf-8", "replace"))
-    return page_text(tree, links=True).strip()
+    tree, _ = tree_of(text.encode("utf-8", "replace"), links=True)
+    return page_text(tree).strip()
 
 
 FORMAT = Format(

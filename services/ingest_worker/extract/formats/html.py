@@ -136,7 +136,7 @@ def _text(source: bytes, tree: "HtmlElement") -> str:
     main = second if more > _MUCH_MORE or 1 / _ALIKE <= more <= _ALIKE else main
     if len(main.text) >= _SHORT:
         return main.with_links()
-    page = cleaned(page_text(tree_of(source)[0], links=True))
+    page = cleaned(page_text(tree_of(source, links=True)[0]))
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
     whole = len(page) < _SHORT_PAGE or len(page) > 3 * len(main.text) or not main.text
     return page if whole else main.with_links()

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.page import has_no_table, page_text, tree_of, with_tables
 from services.ingest_worker.text_blocks import first_heading
 
 _SHOWN = ("text/markdown", "text/plain")  # media types of results that are read, the preferred one first
@@ -45,7 +46,7 @@ def _blocks(book: Any) -> Iterator[str]:
             case "heading":
                 yield f"# {' '.join(text.split())}"
             case _:
-                yield text.strip()
+                yield with_tables(text.strip())
 
 
 def _printed(output: dict[str, Any]) -> Iterator[str]:
@@ -53,6 +54,10 @@ def _printed(output: dict[str, Any]) -> Iterator[str]:
         yield _fenced(f"{output.get('ename', '')}: {output.get('evalue', '')}")
         return
     results = _map(output.get("data"))
+    drawn = _joined(results.get("text/html")).encode("utf-8", "replace")
+    if not has_no_table(drawn) and (table := page_text(tree_of(drawn, links=True)[0])):
+        yield table.strip()
+        return
     kind = next((kind for kind in _SHOWN if kind in results), None)
     text = _joined(results[kind] if kind else output.get("text"))
     yield text.strip() if kind == "text/markdown" else _fenced(text)
@@ -83,6 +88,7 @@ FORMAT = Format(
     media_types=frozenset({"application/x-ipynb+json"}),
     suffixes=frozenset({".ipynb"}),
     read=read,
-    light=True,
-    libraries=("chardet",),
+    light=has_no_table,
+    warm=imports("lxml.html"),
+    libraries=("chardet", "lxml"),
 )

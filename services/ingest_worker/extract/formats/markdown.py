@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.page import has_no_table, with_tables
 from services.ingest_worker.text_blocks import first_heading
 from shared.contracts import Note
 
@@ -68,6 +69,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     except _Refused as refused:
         front, body = {}, text
         notes = (Note(code="front_matter", place="", message=f"the front matter stays in the text: {refused}"),)
+    body = with_tables(body)
     tags = front.get("tags")
     listed = tags if isinstance(tags, list) else _scalar(tags).split(",")
     return Extraction(
@@ -138,6 +140,7 @@ FORMAT = Format(
     media_types=frozenset({"text/markdown", "text/x-markdown"}),
     suffixes=frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"}),
     read=read,
-    light=True,
-    libraries=("chardet", "pyyaml"),
+    light=has_no_table,
+    warm=imports("lxml.html"),
+    libraries=("chardet", "lxml", "pyyaml"),
 )

@@ -96,6 +96,6 @@ FORMAT = Format(
     suffixes=frozenset({".srt", ".vtt", ".sbv", ".ass", ".ssa"}),
     sniff=lambda data: _BEGINS.match(data) is not None,
     read=read,
-    light=True,
+    light=lambda _: True,
     libraries=("chardet",),
 )

@@ -45,3 +45,13 @@ def test_notebooks_of_old_are_read() -> None:
 def test_what_is_no_notebook_comes_as_it_is_written(book: object) -> None:
     assert _read(book).text == json.dumps(book)
     assert extract(b'{"cells": [', Hints(filename="a.ipynb")).text == '{"cells": ['
+
+
+def test_a_table_that_code_returned_has_its_header() -> None:
+    html = "<style>td { }</style><table><tr><th>Port</th><th>Depth</th></tr><tr><td>Skua</td><td>4.2</td></tr></table>"
+    data = {"text/html": [html], "text/plain": ["  Port Depth"]}
+    book = {"cells": [{"cell_type": "code", "source": "depths", "outputs": [{"data": data}]}]}
+
+    read = extract(json.dumps(book).encode(), Hints(filename="a.ipynb"))
+
+    assert read.text == "```\ndepths\n```\n\n| Port | Depth |\n| --- | --- |\n| Skua | 4.2 |"

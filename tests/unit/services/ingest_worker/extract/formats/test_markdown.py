@@ -123,3 +123,34 @@ def test_front_matter_that_could_take_long_stays_text_with_a_note(text: str) -> 
 def test_a_tag_is_a_word() -> None:
     assert _read("---\ntags: [a, [b, c], {d: e}, 2]\n---\nBody.").tags == ("a", "2")
     assert _read("---\ntags: {a: b}\n---\nBody.").tags == ()
+
+
+def test_tables_in_html_become_tables_with_their_headers_and_addresses() -> None:
+    read = _read(
+        """# Ports
+
+<div><table>
+<tr><th>Port</th><th>Depth</th></tr>
+<tr><td rowspan="2">Skua</td><td>4.2 m</td></tr>
+<tr><td><a href="https://x.org/a">5 m</a></td></tr>
+</table></div>
+
+It falls at nine.
+"""
+    )
+
+    rows = "| Port | Depth |\n| --- | --- |\n| Skua | 4.2 m |\n| Skua | 5 m (https://x.org/a) |"
+    assert [each.strip() for each in read.text.split("\n\n") if each.strip()] == ["# Ports", rows, "It falls at nine."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```html\n<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>\n```",
+        "<table><tr><td>\n\n**a**\n- b\n\n</td></tr></table>",
+        "The tag `<table>` begins one.",
+        "<table><tr><td>a</td><td>b</td></tr>",
+    ],
+)
+def test_tables_in_code_without_an_end_or_that_only_arrange_stay_as_they_are(text: str) -> None:
+    assert _read(text).text == text
