@@ -24,7 +24,7 @@ _FLAT: Final = re.compile(
 _WORD: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 _RELATED: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
 _RELATIONS: Final = "http://schemas.openxmlformats.org/package/2006/relationships"
-_PROPERTIES: Final = {"Title": "title", "Subject": "subject", "Author": "creator", "LastAuthor": "lastModifiedBy"}
+_PROPERTIES = {"Title": "title", "Subject": "subject", "Author": "creator", "LastAuthor": "lastModifiedBy"}
 _PROPERTIES |= {"Created": "created", "LastSaved": "modified", "Keywords": "keywords", "Description": "description"}
 
 _Part = tuple[str, str, bytes]  # path, type, content

@@ -62,7 +62,7 @@ def tree_of(source: bytes, *, links: bool = False) -> "tuple[HtmlElement | None,
     except (etree.LxmlError, ValueError):
         return None, False
     for link in tree.iter("a") if links else ():
-        address, words = (link.get("href") or "").strip(), "".join(link.itertext())
+        address, words = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
         if ADDRESS.fullmatch(address) and words.strip() and address not in words:
             last = link if not len(link) else link[-1]
             if last is link:

@@ -28,7 +28,7 @@ def quick(name: str) -> Any:
     import pypdfium2.raw as pdfium  # native code that only parser processes load
 
     checked = getattr(pdfium, name)
-    return ctypes.CFUNCTYPE(checked.restype)(ctypes.cast(checked, ctypes.c_void_p).value)
+    return ctypes.CFUNCTYPE(checked.restype)(ctypes.cast(checked, ctypes.c_void_p).value or 0)
 
 
 def drawn(page: Any, some: int | None = None) -> Iterator[Drawn]:

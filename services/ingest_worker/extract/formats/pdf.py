@@ -435,7 +435,7 @@ def _page(
 def _is_garbled(textpage: Any, text: str) -> bool:
     """Return whether the font of most letters doesn't say what they mean."""
     sample, fails = range(0, len(text), max(1, len(text) // _SAMPLE)), quick("FPDFText_HasUnicodeMapError")
-    failed = sum([fails(textpage.raw, at) == 1 for at in sample])
+    failed = sum([bool(fails(textpage.raw, at) == 1) for at in sample])
     return 2 * failed > max(len(sample), 9)
 
 

@@ -1,4 +1,5 @@
 import io
+from typing import cast
 
 import pytest
 from PIL import Image
@@ -33,7 +34,7 @@ def test_text_that_nobody_can_see_is_left_out_with_a_note(lines: str) -> None:
 
 def _in_a_form(drawn: str) -> bytes:
     writer = PdfWriter(PdfReader(io.BytesIO(_drawn("q 1 0 0 1 0 -50 cm /X1 Do Q"))))
-    resources, form = writer.pages[0]["/Resources"].get_object(), StreamObject()
+    resources, form = cast("DictionaryObject", writer.pages[0]["/Resources"].get_object()), StreamObject()
     form.set_data(drawn.encode())
     form[NameObject("/Subtype")], form[NameObject("/Resources")] = NameObject("/Form"), resources
     form[NameObject("/BBox")] = ArrayObject(map(NumberObject, (0, 0, 612, 792)))
