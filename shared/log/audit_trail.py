@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from shared.contracts import AuditEntry, AuditRecord, AuditResult, decode, encode
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish
-from shared.log.read import reading
+from shared.log.read import records
 from shared.topics import AUDIT
 
 log = structlog.get_logger(__name__)
@@ -211,16 +211,15 @@ async def audit_page(
     end = (await log_.end_offsets(AUDIT))[tp]
     start = (await log_.offsets_since(AUDIT, since or 0))[tp] if after is None else after
     upto, entries = min(end, start + most), list[AuditEntry]()
-    if start < upto:
-        async with reading(log_, tp) as reader:
-            async for record in reader.between(start, upto):
-                start = record.offset + 1
-                try:
-                    found = decode(record.value, AuditRecord).entries
-                except Rejected as error:
-                    log.warning("record_passed", topic=AUDIT, offset=record.offset, reason=error.sentence)
-                    continue
-                entries += [entry for entry in found if wanted.takes(entry)]
-                if len(entries) >= limit:
-                    return AuditPage(entries, start, end=start >= end)
+    async with aclosing(records(log_, {tp: (start, upto)})) as there:
+        async for record in there:
+            start = record.offset + 1
+            try:
+                found = decode(record.value, AuditRecord).entries
+            except Rejected as error:
+                log.warning("record_passed", topic=AUDIT, offset=record.offset, reason=error.sentence)
+                continue
+            entries += [entry for entry in found if wanted.takes(entry)]
+            if len(entries) >= limit:
+                return AuditPage(entries, start, end=start >= end)
     return AuditPage(entries, max(start, upto), end=upto >= end)

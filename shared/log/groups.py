@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Literal
 
 import msgspec
@@ -9,7 +10,7 @@ from aiokafka import TopicPartition
 
 from shared.errors import Rejected
 from shared.log import Log
-from shared.log.read import reading
+from shared.log.read import records
 from shared.times import iso
 from shared.topics import topic_of
 
@@ -128,11 +129,10 @@ async def descriptions(log: Log, group: str | None) -> list[PartitionLag]:
 
 async def _time_of_next(log: Log, tp: TopicPartition, offset: int, end: int) -> int | None:
     """Return when the next existing record was appended, ms since 1970; None if only gaps of compaction are left."""
-    async with reading(log, tp) as reader:
-        async for record in reader.between(offset, end):
-            time: int = record.timestamp
-            return time
-    return None
+    async with aclosing(records(log, {tp: (offset, end)})) as found:
+        record = await anext(found, None)
+    time: int | None = None if record is None else record.timestamp
+    return time
 
 
 async def new_offsets(

@@ -6,11 +6,11 @@ everything older is deleted. What then remains in the data files goes when they 
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import structlog
-from aiokafka import TopicPartition
 
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops.redrive import SETTLED_HEADER
@@ -31,7 +31,7 @@ from shared.log import Log, Publish, Record, Replacement
 from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of, sealed
 from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
 from shared.log.publish import partition_of
-from shared.log.read import reading
+from shared.log.read import records
 from shared.log.sqlite import SqliteLog, deleting
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index, deletion_head
@@ -215,11 +215,11 @@ class Eraser:
         """Yield all records since `since` (ms) of the partitions that these documents' records belong to."""
         ends = await self.log.end_offsets(topic)
         starts = {} if since is None else await self.log.offsets_since(topic, since)
-        for partition in sorted({partition_of(name.encode(), len(ends)) for name in names}):
-            tp = TopicPartition(topic, partition)
-            async with reading(self.log, tp) as reader:
-                async for record in reader.between(starts.get(tp, 0), ends[tp]):
-                    yield record
+        theirs = {partition_of(name.encode(), len(ends)) for name in names}
+        spans = {tp: (starts.get(tp, 0), end) for tp, end in sorted(ends.items()) if tp.partition in theirs}
+        async with aclosing(records(self.log, spans)) as found:
+            async for record in found:
+                yield record
 
     async def _settle_letters(self, tenants: Collection[str], erased: Mapping[str, LogPosition]) -> None:
         for tenant in sorted(tenants):

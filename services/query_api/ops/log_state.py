@@ -15,13 +15,13 @@ from services.query_api.ops.replay import (
     ReplayBudget,
     ReplayedPartition,
     ReplayOrder,
-    Span,
     replay,
 )
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Publish
 from shared.log.groups import GroupLag, PartitionLag, descriptions, lags
+from shared.log.read import Span
 from shared.times import parse_iso
 
 MOST_RECORDS: Final = 10_000  # read by one request

@@ -7,12 +7,12 @@ documents.extracted, the truth; the fences then decide about it. Nothing is sent
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
 from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
 import structlog
-from aiokafka import TopicPartition
 
 from shared.blobs import Blobs
 from shared.contracts import DeadLetter, truth_key
@@ -22,7 +22,7 @@ from shared.log.dead_letters import body_owner
 from shared.log.headers import HASH_HEADER, PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
 from shared.log.open_letters import AT_ONCE, LetterFilter, OpenLetter, OpenLetters
 from shared.log.publish import partition_of
-from shared.log.read import reading
+from shared.log.read import records
 from shared.state.index import Index
 from shared.state.ledger import WELL, Entry, Ledger, older
 from shared.state.truth import forget
@@ -313,17 +313,9 @@ async def _newest(log: Log, wanted: Collection[ResendVersion], since: int) -> di
     """Return the newest record, null or not, of each version that has one since a time (ms since 1970)."""
     if not wanted:
         return {}
-    count = len(await log.end_offsets(EXTRACTED))
-    starts = await log.offsets_since(EXTRACTED, since)
-    of_partition: dict[int, dict[bytes, ResendVersion]] = {}
-    for each in wanted:
-        partition = partition_of(each.document_id.encode(), count)
-        of_partition.setdefault(partition, {})[truth_key(each.document_id, each.version)] = each
-    found: dict[ResendVersion, Record] = {}
-    for partition, keys in of_partition.items():
-        tp = TopicPartition(EXTRACTED, partition)
-        async with reading(log, tp) as reader:
-            async for record in reader.between(starts[tp], (await reader.bounds())[1]):
-                if record.key in keys:
-                    found[keys[record.key]] = record
-    return found
+    ends, starts = await log.end_offsets(EXTRACTED), await log.offsets_since(EXTRACTED, since)
+    keys = {truth_key(each.document_id, each.version): each for each in wanted}
+    theirs = {partition_of(each.document_id.encode(), len(ends)) for each in wanted}
+    spans = {tp: (starts[tp], end) for tp, end in ends.items() if tp.partition in theirs}
+    async with aclosing(records(log, spans)) as there:
+        return {keys[record.key]: record async for record in there if record.key in keys}

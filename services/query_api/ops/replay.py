@@ -20,13 +20,12 @@ from shared.errors import Rejected
 from shared.log import Log, Publish, Record
 from shared.log.groups import our_groups
 from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, position_header, position_of, text_headers
-from shared.log.read import reading
+from shared.log.read import Span, records
 from shared.submission import submission_of
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
 
 CHUNKS = chunks_topic("")
 _BATCH: Final = 256  # most records being written to the log at once
-Span = tuple[int, int]  # first offset, and the offset after the last
 
 
 class ReplayBound(msgspec.Struct, frozen=True):
@@ -219,24 +218,22 @@ class _PartitionReplay:
         """Return what was replayed of the offsets."""
         since, until = span
         at, read, sent, unreadable = since, 0, 0, 0
-        if since < until:
-            tp = TopicPartition(self.order.topic, partition)
-            async with reading(self.log, tp) as reader, aclosing(reader.between(since, until)) as records:
-                async for record in records:
-                    if self.budget is not None and not self.budget.take():
-                        break
-                    read, at = read + 1, record.offset + 1
-                    try:
-                        again = replayed(self.order, record)
-                    except Rejected:
-                        unreadable += 1
-                        continue
-                    if again is not None:
-                        await self._send(again, record.value)
-                        sent += 1
-                else:
-                    at = until
-            await self._flush()
+        async with aclosing(records(self.log, {TopicPartition(self.order.topic, partition): span})) as found:
+            async for record in found:
+                if self.budget is not None and not self.budget.take():
+                    break
+                read, at = read + 1, record.offset + 1
+                try:
+                    again = replayed(self.order, record)
+                except Rejected:
+                    unreadable += 1
+                    continue
+                if again is not None:
+                    await self._send(again, record.value)
+                    sent += 1
+            else:
+                at = max(since, until)
+        await self._flush()
         return ReplayedPartition(
             partition=partition,
             since=since,
