@@ -43,13 +43,15 @@ class Bm25:
 
     def document(self, text: str) -> Sparse:
         """Return the text's term weights; empty for a text of stop words only."""
-        return self._vector(self._model.embed_document, _encodable(text))
+        return self._vector(self._model.embed_document, text)
 
     def query(self, text: str) -> Sparse:
         """Return weight 1 for each of the query's terms, and less for folded forms."""
-        return self._vector(self._model.embed_query, _encodable(text))
+        return self._vector(self._model.embed_query, text)
 
     def _vector(self, embed: Callable[[str], qdrant_edge.SparseVector], text: str) -> Sparse:
+        if not text.isascii():
+            text = text.encode(errors="replace").decode()  # the engine refuses lone surrogates
         if self.language in _UNSPACED:
             return _sparse(embed(text))
         prepared, whole = paired(text), with_folded(text)
@@ -84,8 +86,3 @@ def current_bm25() -> Bm25:
 
 def _sparse(vector: qdrant_edge.SparseVector) -> Sparse:
     return Sparse(vector.indices, vector.values)
-
-
-def _encodable(text: str) -> str:
-    """Return the text with a question mark for each lone surrogate, which the engine refuses."""
-    return text if text.isascii() else text.encode(errors="replace").decode()

@@ -19,7 +19,7 @@ from services.query_api.http.auth import RoleGuard
 from services.query_api.http.browsers import JSON_ONLY
 from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, AnyRequest, is_openai
 from services.query_api.http.request import beside
-from services.query_api.http.routes import JSON, Content, Replies, get, replies_of, taken_by
+from services.query_api.http.routes import JSON, SMALL, TAKES, Content, Replies, get, replies_of
 from shared.runtime.probes import OPEN
 
 ROLE: Final = "x-role"  # of an operation: the role that its key needs; `any` takes every key
@@ -221,7 +221,7 @@ def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared:
 
 
 def _too_large(handler: HTTPRouteHandler) -> str:
-    most, values = taken_by(handler.opt)
+    most, values = handler.opt.get(TAKES, SMALL)
     return f"{HTTPStatus(413).phrase}. The body has more than {most} bytes, or more than {values} values of JSON."
 
 

@@ -22,19 +22,10 @@ from litestar.types import ASGIApp, HTTPResponseStartEvent, HTTPScope, Message, 
 from services.query_api.http.problems import MOST_NAMED, Problem, invalid, prefers
 from services.query_api.http.routes import replies_of
 
-OURS: Final = (
-    "/rag/",
-    "/ops/",
-    "/knowledge-base",
-    "/chat",
-)  # other products' clients send many fields that are ignored
+# Routes of our own contract; other products' clients send many fields that are ignored.
+OURS: Final = ("/rag/", "/ops/", "/knowledge-base", "/chat")
 _KEY: Final = "warnings"
 _LONGEST: Final = 60  # characters of a name that is compared with the known ones
-
-
-def is_ours(path: str) -> bool:
-    """Return whether the route at `path` belongs to Sluice's own contract."""
-    return path.removeprefix("/api").startswith(OURS)
 
 
 def is_strict(request: Request[Any, Any, Any]) -> bool:

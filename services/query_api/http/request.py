@@ -17,8 +17,8 @@ from litestar.types import Empty
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.problems import Problem, invalid, of_contract
-from services.query_api.http.reply_warnings import fields_of, is_ours, lenient, texts_of, unknown_fields, warn
-from services.query_api.http.routes import taken_by
+from services.query_api.http.reply_warnings import OURS, fields_of, lenient, texts_of, unknown_fields, warn
+from services.query_api.http.routes import SMALL, TAKES
 from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
 from shared.ids import composed
@@ -83,15 +83,16 @@ class ApiRequest(Request[Caller, None, State]):
         if kind == FORM and not data.lstrip().startswith(b"{"):
             value = form_object(data, texts_of(declared.annotation) if declared is not None else frozenset())
         else:
-            value = parse_json(data, values=taken_by(self.route_handler.opt).values)
+            value = parse_json(data, values=self.route_handler.opt.get(TAKES, SMALL).values)
             value = value if self.method == "PATCH" else given(value)  # its null removes the field (RFC 7396)
         if declared is None:
             return value, doubts
         if isinstance(value, dict):
-            if (known := fields_of(declared.annotation)) is not None and is_ours(self.scope["path"]):
+            path = self.scope["path"].removeprefix("/api")
+            if (known := fields_of(declared.annotation)) is not None and path.startswith(OURS):
                 doubts = unknown_fields(value, known)
             # What deletes must say what it means.
-            if self.method != "DELETE" and not self.scope["path"].removeprefix("/api").startswith("/ops/"):
+            if self.method != "DELETE" and not path.startswith("/ops/"):
                 value, more = lenient(value, declared.annotation)
                 doubts |= more
         try:  # here: the framework does it in the loop, and keeps a refused body until the next full collection

@@ -51,12 +51,6 @@ CHUNKS: Final = BodyLimit("SLUICE_MAX_BODY", 200_000)  # 10,000 chunks of 20 val
 BATCH: Final = BodyLimit("SLUICE_MAX_BATCH", CHUNKS.values)
 
 
-def taken_by(opt: Mapping[str, Any]) -> BodyLimit:
-    """Return the limit that a route declares by its `opt`."""
-    limit: BodyLimit = opt.get(TAKES, SMALL)
-    return limit
-
-
 def index_of(handlers: Iterable[object]) -> dict[str, str]:
     """Return the lines of the index page by method and path, in the order of the handlers."""
     lines: dict[str, str] = {}

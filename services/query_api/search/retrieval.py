@@ -165,7 +165,10 @@ class Retriever:
         vector = await self._embed(query)
         embedded = time.perf_counter()
         async with self._patience("the store", self._store_breaker):
-            if unsure := self._unsure(query):
+            conditions = (*query.where.must, *query.where.must_not)
+            fields = {each.field for each in conditions if not isinstance(each, Ids)} - ALWAYS_THERE
+            # Those that no document of the tenant was seen to have.
+            if unsure := sorted(field for field in fields if (query.tenant, field) not in self._seen_fields):
                 ranked, warned = self._rank(query, vector), self._warnings(query.tenant, unsure)
                 rankings, warnings = await asyncio.gather(ranked, warned)
             else:  # two tasks less
@@ -275,12 +278,6 @@ class Retriever:
                     yield
             except TimeoutError:
                 raise Unavailable(f"{part} gave no answer within {self._patience_s:g} s", "search_timeout") from None
-
-    def _unsure(self, query: Query) -> list[str]:
-        """Return the fields of the query's filter that no document of the tenant was seen to have."""
-        conditions = (*query.where.must, *query.where.must_not)
-        fields = {condition.field for condition in conditions if not isinstance(condition, Ids)}
-        return sorted(field for field in fields - ALWAYS_THERE if (query.tenant, field) not in self._seen_fields)
 
     async def _warnings(self, tenant: str, unsure: Sequence[str]) -> list[str]:
         """Return a warning for each of the fields that no document of the tenant has; it is usually misspelt."""
