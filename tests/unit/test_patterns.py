@@ -242,10 +242,8 @@ def _grows(found: _Found, shape: tuple[str, str]) -> bool:
     shorter = (_LENGTH // 60, _LENGTH // 20)
     if any(_cpu_s(found, shape, length, _HOPELESS_S) > _HOPELESS_S for length in shorter):
         return True
-    if _cpu_s(found, shape, _LENGTH, _FLOOR_S) <= _FLOOR_S:
-        return False
-    once, twice = (min(_cpu_s(found, shape, length) for _ in range(2)) for length in (_LENGTH // 2, _LENGTH))
-    return twice > max(_FLOOR_S, _GROWTH * once)
+    twice = _cpu_s(found, shape, _LENGTH, _FLOOR_S)
+    return twice > _FLOOR_S and twice > _GROWTH * _cpu_s(found, shape, _LENGTH // 2)
 
 
 @CI_ONLY
