@@ -35,7 +35,7 @@ COLLECTED = pytest.StashKey[tuple[pytest.Item, ...]]()  # in the config: all tes
 
 
 def every_other_day(day: int) -> pytest.MarkDecorator:
-    """Return a mark for one of two alike stories, 0 or 1: CI tells them on alternate days, a long run tells both."""
+    """Return a mark for one of two costly stories, 0 or 1: CI tells them on alternate days, a long run tells both."""
     return pytest.mark.every_other_day(day)
 
 

@@ -9,7 +9,7 @@ from tests.mutants.catalogue import MUTANTS, Edit, Mutant
 from tests.mutants.run import ROOT, catch, mutated, todays
 from tests.selection import CI_ONLY
 
-A_DAY = 3
+A_DAY = 2
 named = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
 
