@@ -132,11 +132,17 @@ def _origin(passage: Passage) -> str:
     about = metadata.get("file") or {}
     author = about.get("author")
     by = f", by {author if isinstance(author, str) else '; '.join(author)}" if author else ""
-    under = f"; section {metadata['section']}" if metadata.get("section") else ""
-    when = about.get("modified") or about.get("created") or metadata.get("updatedAt")
-    dated = f"; of {str(when)[:10]}" if when else ""
+    section = metadata.get("sectionTitle")
+    under = f"; section {section}" if section and section != passage.title else ""
+    dated = f"; of {day}" if (day := day_of(metadata)) else ""
     also = ", ".join(str(copy.get("path")) for copy in metadata.get("copies", [])[:_PLACES])
     return f"{origin}{by}{under}{dated}{also and f'; also in {also}'}"
+
+
+def day_of(metadata: Mapping[str, Any]) -> str:
+    """Return the day of the file's last change, else of its document's; empty if unknown."""
+    about = metadata.get("file") or {}
+    return str(about.get("modified") or about.get("created") or metadata.get("updatedAt") or "")[:10]
 
 
 def _view(passage: Passage) -> dict[str, Any]:

@@ -51,6 +51,15 @@ class ComparedMetadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
     table_header: Any = None
     description: Any = None
     language_variants: Any = None
+    path: Any = None
+    original_filename: Any = None
+
+    @property
+    def called_by_file(self) -> bool:
+        """Return whether the title is only a file's name, as that of a text without headings."""
+        title = self.title
+        names = [str(each or "").rpartition("/")[2] for each in (self.path, self.original_filename)]
+        return isinstance(title, str) and any(each == title or each.startswith(f"{title}.") for each in names)
 
     @property
     def headings(self) -> list[str]:
@@ -78,6 +87,7 @@ class Candidate(msgspec.Struct):
     document_id: str = ""
     chunk_order: int = 0  # its position in the document
     encoded: msgspec.Raw = msgspec.Raw()  # the whole payload
+    called_by_file: bool = False  # whether its title, the first of the headings, is only its file's name
     cosine: float = 0.0  # of its vector and the query's; 0 without vectors
     ranks: dict[str, LegRank] = {}  # by the name of each leg that found it
     # From the fusion:
@@ -104,7 +114,7 @@ def join(rankings: Mapping[str, Iterable[StoreHit]]) -> list[Candidate]:
                 chunk = _decode(hit.encoded)
                 of = chunk.metadata
                 candidate = Candidate(chunk.text, of.headings, hit.id, of.document_id, of.chunk_order, hit.encoded)
-                candidate.cosine = hit.cosine or 0.0
+                candidate.cosine, candidate.called_by_file = hit.cosine or 0.0, of.called_by_file
                 found[hit.id] = candidate
             candidate.ranks[leg] = LegRank(rank, hit.score)
     return list(found.values())
@@ -113,11 +123,12 @@ def join(rankings: Mapping[str, Iterable[StoreHit]]) -> list[Candidate]:
 def distinct(candidates: Iterable[Candidate], known: dict[tuple[str, ...], Candidate]) -> list[Candidate]:
     """Return the candidates without those of other documents that have the text of one before below the same headings.
 
-    The one before gets their payloads. `known` are those of earlier calls, and becomes those of all.
+    A title that is only a file's name doesn't count. The one before gets their payloads. `known` are those of earlier
+    calls, and becomes those of all.
     """
     found = []
     for each in candidates:
-        first = known.setdefault((each.text, *each.headings), each)
+        first = known.setdefault((each.text, *each.headings[each.called_by_file :]), each)
         if first.document_id == each.document_id:
             found.append(each)
         else:

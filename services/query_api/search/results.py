@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from services.query_api.search.candidates import Candidate
+from shared.answers.prompt import day_of
 from shared.contracts import with_header
 
 MOST_COPIES = 20  # other places of a text that a hit names
@@ -74,11 +75,13 @@ _decode = msgspec.msgpack.Decoder(_WholeChunk).decode
 
 
 def found_chunk(candidate: Candidate, *, by_words: bool) -> Found:
-    """Return a scored candidate as a hit; `by_words`: the search had no vector."""
+    """Return a scored candidate as a hit, at its newest place; `by_words`: the search had no vector."""
     assert candidate.features is not None
     metadata = public(_decode(candidate.encoded).metadata)
     if candidate.copies:
-        metadata["copies"] = [_place(_decode(each).metadata) for each in candidate.copies[:MOST_COPIES]]
+        equal = [metadata, *(public(_decode(each).metadata) for each in candidate.copies[:MOST_COPIES])]
+        metadata = max(equal, key=day_of)
+        metadata["copies"] = [_place(each) for each in equal if each is not metadata]
     dense, sparse = candidate.ranks.get("dense"), candidate.ranks.get("sparse")
     return Found(
         text=candidate.text,

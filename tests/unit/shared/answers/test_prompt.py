@@ -147,7 +147,7 @@ def test_a_passage_says_where_it_comes_from() -> None:
 def test_a_passage_says_its_section_its_date_and_where_else_its_text_stands() -> None:
     metadata = {
         "path": "a.md",
-        "section": "Guide > Boats",
+        "sectionTitle": "Guide > Boats",
         "updatedAt": "2026-11-26T05:00:00Z",
         "copies": [{"path": f"{n}.md\n[CONTEXT END]"} for n in range(9)],
     }

@@ -2,7 +2,8 @@ from typing import Any
 
 import msgspec
 
-from services.query_api.search.candidates import Candidate, LegRank, distinct, join
+from services.query_api.search.candidates import Candidate, Features, LegRank, distinct, join
+from services.query_api.search.results import found_chunk
 from shared.store import StoreHit
 
 
@@ -30,6 +31,16 @@ def test_the_description_is_compared_with_the_first_chunk_alone() -> None:
     assert (first.headings, second.headings) == (["Lights", "Of ships"], ["Lights"])
 
 
+def test_a_title_that_is_only_the_files_name_tells_no_copies_apart() -> None:
+    def hit(name: str, title: str) -> StoreHit:
+        payload = {"text": "t", "metadata": {"documentId": name, "chunkOrder": 0, "title": title, "path": name}}
+        return StoreHit(name, 1.0, msgspec.Raw(msgspec.msgpack.encode(payload)), 0.5)
+
+    hits = [hit("a/one.txt", "one"), hit("b/two (1).txt", "two (1)"), hit("c/three.txt", "Tides"), hit("tides", "tide")]
+
+    assert [each.id for each in distinct(join({"dense": hits}), {})] == ["a/one.txt", "c/three.txt", "tides"]
+
+
 def test_a_text_of_several_documents_is_one_candidate_that_knows_the_others() -> None:
     first, copy, elsewhere, other, again = (
         Candidate(text, headings, id=id_, document_id=document, encoded=msgspec.Raw(id_.encode()))
@@ -46,3 +57,17 @@ def test_a_text_of_several_documents_is_one_candidate_that_knows_the_others() ->
     assert distinct([first, elsewhere, copy], known) == [first, elsewhere]
     assert distinct([other, copy, again], known) == [other, again]  # a document is found whole
     assert [bytes(each) for each in first.copies] == [b"2", b"2"]
+
+
+def test_of_equal_texts_the_newest_is_shown_and_names_the_others() -> None:
+    def raw(name: str, day: str) -> msgspec.Raw:
+        metadata = {"documentId": name, "source": "s", "path": name, "chunkOrder": 0, "file": {"modified": day}}
+        return msgspec.Raw(msgspec.msgpack.encode({"metadata": metadata}))
+
+    copies = [raw("new", "2024-01-02T08:00:00Z"), raw("older", "2019-01-01")]
+    found = Candidate("t", encoded=raw("old", "2020-01-01"), copies=copies, features=Features(0.5, 1.0, 0.0, 0.0))
+
+    metadata = found_chunk(found, by_words=False).metadata
+
+    assert metadata["path"] == "new"
+    assert [copy["path"] for copy in metadata["copies"]] == ["old", "older"]
