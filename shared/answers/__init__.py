@@ -99,6 +99,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     tool_choice: str | dict[str, Any] | None = None
     json_format: JsonFormat | None = None  # None: prose, with citations
     compare: bool = False  # several documents, told apart
+    whole: bool = False  # chosen documents, asked about as wholes; `passages` are in reading order
     from_documents: bool = False  # passages were searched, so the history may be shortened; otherwise it goes whole
     general: bool = False  # retrieval found nothing relevant: answer from general knowledge and say so
 

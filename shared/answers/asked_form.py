@@ -33,14 +33,28 @@ _FIGURE: Final = re.compile(
     r"little|most|enough|couple|pair|free|unlimited|infinite|hourly|daily|weekly|monthly|yearly)\b",
     re.IGNORECASE,
 )
+_MEASURE: Final = re.compile(
+    rf"{_FIGURE.pattern}|\b(?:until|till|overnight|always|forever|as (?:long|far|fast)|whole|night|day|every|per)\b",
+    re.IGNORECASE,
+)
+_TIME: Final = re.compile(
+    r"\d|\b(?:after|before|during|since|until|till|when|while|once|soon|ago|later|yesterday|today|tomorrow|morning|noon|"
+    r"afternoon|evening|night|midnight|spring|summer|autumn|fall|winter|days?|weeks?|months?|years?|centur\w+|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october|"
+    r"november|december|never|always|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
+    re.IGNORECASE,
+)
 _FORMS: Final = (
     (re.compile(r"\bhow old\b", re.IGNORECASE), _AGE),
     (re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE), _FIGURE),
+    (re.compile(r"\bhow (?:long|high|tall|deep|wide|heavy|fast)\b", re.IGNORECASE), _MEASURE),
+    (re.compile(r"^\W*+when (?:was|were|did)\b", re.IGNORECASE), _TIME),
     (
         # The noun must be the last of its phrase: not "what is the price list".
         re.compile(
             r"\bwhat (?:is|are|was|were) the (?:[\w-]+ ){0,3}?(?:number|amount|interval|timeout|duration|price|cost|"
-            r"fee|weight|height|width|length|depth|elevation|altitude|diameter|distance|speed|temperature|population)"
+            r"fee|weight|height|width|length|depth|elevation|altitude|diameter|distance|speed|temperature|population|"
+            r"salary|wage|budget|revenue|size|capacity|percentage)"
             r"(?: (?:of|for|in|at|on|to|during|between|per|from|by|when|if)\b|\W*$)",
             re.IGNORECASE,
         ),
@@ -51,13 +65,16 @@ _FORMS: Final = (
 _NUMBERED: Final = re.compile(r"(?<!\w)(?=[^\W\d]*+\d)(?=\w\w|\w[.,-]++\w)\w++(?:[.,-]++\w++)*+")
 _MOST_NUMBERED: Final = 20  # of a question, each looked for in the whole text
 _FENCED: Final = re.compile(r"```.*?```", re.DOTALL)
+_YEAR: Final = re.compile(
+    r"\b(?:in|by|since|until|before|after|of|FY) ?+(?:FY ?+)?(?:1[5-9]|20)\d\d(?![.,]?\d)", re.IGNORECASE
+)
 
 
 def has_asked_form(question: str, text: str) -> bool:
-    """Return whether the text has the form that the question asks for, a figure or an age.
+    """Return whether the text has the form that the question asks for: a figure, a time or an age.
 
-    True if the question asks for neither, and for texts that are not in English. The question's own numbers don't
-    count, nor do figures in code, which is an example.
+    True if the question asks for none, and for texts that are not in English. The question's own numbers don't count,
+    nor do figures in code, which is an example, nor years, which are no amounts.
     """
     asked = [form for asks, form in _FORMS if asks.search(question)]
     if not asked or is_german(text) or any(letter.isalpha() for letter in text if not letter.isascii()):
@@ -65,4 +82,4 @@ def has_asked_form(question: str, text: str) -> bool:
     prose = _FENCED.sub(" ", text)
     for number in list(dict.fromkeys(_NUMBERED.findall(question)))[:_MOST_NUMBERED]:
         prose = re.sub(rf"(?<!\w){re.escape(number)}(?!\w)", " ", prose)
-    return all(form.search(prose) for form in asked)
+    return all(form.search(prose if form in (_AGE, _TIME) else _YEAR.sub(" ", prose)) for form in asked)

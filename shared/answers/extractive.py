@@ -19,6 +19,7 @@ from shared.answers import Conversation, Event, Finished, Passage, Prompted
 from shared.answers.asked_form import OTHER_FORMS, has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
+from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
 from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
 from shared.answers.units import Unit, row_text, units
@@ -64,6 +65,14 @@ _LEAST_ELSE: Final = 0.4  # the same for a question that isn't English: its stop
 _LEFT_OUT_BY_RANK: Final = 0.15  # of a word: cost per passage when there are too many units to compare
 _ALIKE: Final = 0.7  # similarity at which a unit answers, however few words match
 _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with the question
+# The more there is to choose from, the likelier something looks like an answer and is none. Then the passage must be a
+# good one, or the place hold all words of the question and be close to it; and a count must be of what is asked for.
+_CROWD: Final = 16  # units
+_GOOD: Final = 0.5  # a score above is good
+_NEAR: Final = 0.55  # least similarity, in a good passage
+_CLOSE: Final = 0.58  # the same in another one, and where there is little to choose from
+_COUNTED: Final = 0.75  # of the question's weight, with the headings
+_COUNT: Final = re.compile(r"\bhow many\b", re.IGNORECASE)
 _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
@@ -166,6 +175,7 @@ class Wanted(msgspec.Struct, frozen=True):
     names: frozenset[str]  # that its document must have: names, years, numbers
     codes: frozenset[str]  # that its document should have, and some passage must
     kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
+    counts: bool  # whether it asks how many
 
 
 def other_forms(asked: AbstractSet[str], there: AbstractSet[str]) -> dict[str, frozenset[str]]:
@@ -209,6 +219,7 @@ def wanted(question: str) -> Wanted:
         names=frozenset(named),
         codes=frozenset(coded - named),
         kinds=tuple(pattern for asks, pattern in _ANSWER_KINDS if asks.search(question)),
+        counts=_COUNT.search(question) is not None,
     )
 
 
@@ -236,6 +247,11 @@ class Extractive:
 
         An answer that quotes nothing has read nothing: its `Prompted` is empty.
         """
+        if conversation.whole:
+            quoted, pieces = await asyncio.to_thread(outline, conversation.passages)
+            for event in (Prompted(quoted), *(pieces or [NO_ANSWER]), Finished()):
+                yield event
+            return
         question = spelled_out(conversation.turns)
         found = await asyncio.to_thread(quotable, question, conversation.passages)
         alike: Sequence[float] | None = None
@@ -349,7 +365,7 @@ def answer(
     least = _LEAST if alike is not None else _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
     if matching.confidence(places, near) < least:
         return (), [NO_ANSWER]
-    if alike and alike[places[0].best] < _UNLIKE and question.isascii() and not is_german(question):
+    if alike and question.isascii() and not is_german(question) and not matching.trusted(places[0].best, alike):
         return (), [NO_ANSWER]
     if not has_asked_form(question, places[0].text):
         return (), [NO_ANSWER]
@@ -437,6 +453,7 @@ class _Matching:
         self._total = math.fsum(weights.values()) or 1.0
         self._passages = passages
         self._found = found
+        self._few = len(found) < _CROWD
         self._beside = _beside(found)
         own = {rank: _all_words(passages[rank]) for rank in {each.rank for each in found}}
         forms = other_forms(asks.words, frozenset().union(*own.values()))
@@ -489,12 +506,24 @@ class _Matching:
         fits = fits and not self._asks.names & named - own
         return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
 
+    def trusted(self, at: int, near: Sequence[float]) -> bool:
+        """Return whether the unit more than shares words with the question, and does so by more than chance."""
+        each = self._found[at]
+        if near[at] < _UNLIKE or self._few:
+            return near[at] >= _UNLIKE
+        covered = self.covered(each.terms | each.above)
+        if self._passages[each.rank].score > _GOOD:
+            return near[at] >= _NEAR and (covered >= _COUNTED or not self._asks.counts)
+        return near[at] >= _CLOSE and covered == 1.0 and not each.context
+
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
         best = places[0].best
         each = self._found[best]
         terms = frozenset[str]().union(each.above, *(place.terms for place in places))
-        if near[best] >= _ALIKE and not each.context:
+        if near[best] >= _ALIKE and (self._few or not each.context):
+            return 1.0
+        if near[best] >= _CLOSE and self._few and not each.context and not self._asks.counts:
             return 1.0
         score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
         odds = math.log(score / (1 - score))

@@ -31,6 +31,11 @@ _KOREAN = {
 _TERN = "# Barge Tern\n\nThe Tern sails at ten from quay one. A berth costs eleven crowns. Its mate is Ann Lund."
 _AUK = "# Barge Auk\n\nThe Auk sails at dusk from quay six. A berth costs seven crowns. Its mate is Bo Dahl."
 
+_WHOLE = (
+    "# Barges\n\nBarges carry grain. Some carry sand.\n\n## Crews\n\nA barge has two hands.\n\n"
+    "## Fees\n\nGrain is free. Sand is not."
+)
+
 
 async def _found(client: httpx.AsyncClient, query: str, **options: Any) -> list[dict[str, Any]]:
     reply = await client.post("/rag/search", json={"query": query, **options})
@@ -79,6 +84,36 @@ async def test_copies_of_a_text_are_one_hit_and_one_passage_of_the_prompt(client
 
     assert sorted(hit["text"] for hit in hits) == [copied, other]
     assert (context.count(copied), context.count(other)) == (1, 1)
+
+
+async def test_copies_of_a_plain_text_are_one_hit_and_a_passage_says_its_section(client: httpx.AsyncClient) -> None:
+    files = {
+        name: ("Berths\n======\n\nFees\n----\n\nNine crowns a night." if name == "b.md" else "No swell at night.")
+        for name in ("one.txt", "two (1).txt", "b.md")
+    }
+    for name, text in files.items():
+        await client.post("/rag/ingest/upload", files={"file": (name, text.encode())})
+
+    hits = await _found(client, "Is there swell at night?")
+    context = (await client.post("/rag/context", json={"query": "What is the fee a night?"})).json()["context"]
+
+    assert [hit["text"] for hit in hits].count("No swell at night.") == 1
+    assert "section Berths > Fees; of " in context
+
+
+async def test_a_chosen_document_is_told_by_its_headings_without_a_model(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client, _WHOLE, path="barges.md")
+    await ingested(client, _TERN, path="tern.md")
+
+    for question in ("Summarize this document", "What is the main topic?", "Worum geht es?"):
+        body = {"message": question, "useRag": True, "ragFilters": {"path": "barges.md"}}
+        reply = (await client.post("/chat", json=body)).json()
+        assert reply["response"] == (
+            "**Barges**\n\n- Barges carry grain. [1]\n- Crews: A barge has two hands. [1]\n- Fees: Grain is free. [1]"
+        )
+        assert {source["metadata"]["documentId"] for source in reply["ragSources"]} == {id_}
+    asked = {"message": "How many hands has a barge?", "useRag": True, "ragFilters": {"path": "barges.md"}}
+    assert (await client.post("/chat", json=asked)).json()["response"].startswith("A barge has two hands.")
 
 
 async def test_a_number_is_one_number_however_it_is_written(client: httpx.AsyncClient) -> None:

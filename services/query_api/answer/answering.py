@@ -42,7 +42,7 @@ from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import spelled_out
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
-from shared.answers.prompt import check_length, shown
+from shared.answers.prompt import check_length, day_of, shown
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.inputs.metadata import text_in
 from shared.state.index import Head
@@ -275,20 +275,31 @@ class Answering:
         return passages
 
     async def _read(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
-        """Return the passages for a model: as many as were asked for, else those that the scores support, joined."""
+        """Return the passages for a model: as many as were asked for, else those that the scores support, joined.
+
+        Of equal scores, the newer one is first.
+        """
         count = retrieval.top_k or MOST_FOUND
         passages = await self._searched(tenant, question, retrieval, retrieval.where, count)
-        return passages if retrieval.top_k else together(supported(passages))
+        newest = sorted(passages, key=lambda each: day_of(each.metadata), reverse=True)
+        ordered = sorted(newest, key=lambda each: -each.score)
+        if not retrieval.top_k:
+            return together(supported(ordered))
+        return tuple(msgspec.structs.replace(each, number=number) for number, each in enumerate(ordered, start=1))
 
     async def _found(
         self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel
     ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
         """Return the passages for the model, and warnings."""
         quotes = model.answers.needs_passages
-        named = retrieval.min_score is not None or retrieval.gate is not None
-        if self.reads_chosen and not quotes and not named and chooses(retrieval.where):
+        if self._takes_chosen(retrieval) and (not quotes or asks_of_the_whole(request.turns[-1].content)):
             return await self._of_chosen(request, retrieval, model)
         return await self._passages(request, retrieval, quotes=quotes), ()
+
+    def _takes_chosen(self, retrieval: Retrieval) -> bool:
+        """Return whether the documents that the caller chose are read whatever their scores."""
+        named = retrieval.min_score is not None or retrieval.gate is not None
+        return self.reads_chosen and not named and chooses(retrieval.where)
 
     async def _of_chosen(
         self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel
@@ -323,7 +334,7 @@ class Answering:
                 for chunk in await self.retriever.chunks(head, number * head.chunk_count // count, 1)
             ]
         chunks = await self.retriever.chunks(head, 0, head.chunk_count)
-        return [chunks[at] for at in spread([chunk["metadata"].get("section") for chunk in chunks], count)]
+        return [chunks[at] for at in spread([chunk["metadata"].get("sectionTitle") for chunk in chunks], count)]
 
     async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
         """Return passages of every compared document, grouped by document and numbered consecutively."""
@@ -364,6 +375,7 @@ class Answering:
         general: bool = False,
         warnings: tuple[str, ...] = (),
     ) -> Prepared:
+        wanted = request.retrieval
         conversation = Conversation(
             turns=request.turns,
             passages=passages,
@@ -373,9 +385,10 @@ class Answering:
             tools=request.tools,
             tool_choice=request.tool_choice,
             json_format=request.json_format,
-            compare=bool(request.retrieval and request.retrieval.compared),
+            compare=bool(wanted and wanted.compared),
+            whole=bool(wanted and self._takes_chosen(wanted) and asks_of_the_whole(request.turns[-1].content)),
             general=general,
-            from_documents=request.retrieval is not None,
+            from_documents=wanted is not None,
         )
         models = await _that_take(conversation, models)
         return Prepared(conversation=conversation, models=models, warnings=warnings)

@@ -22,16 +22,21 @@ _LONGEST_JOINED: Final = 1_000  # tokens: one fits into the half of a small mode
 _CHOOSING: Final = ("metadata.documentId", "metadata.path")
 _OF_CHUNKS: Final = frozenset(
     f"metadata.{name}"
-    for name in ("chunkId", "chunkOrder", "chunkType", "section", "pageNumber", "pageEnd", "start", "end")
+    for name in ("chunkId", "chunkOrder", "chunkType", "sectionTitle", "pageNumber", "pageEnd", "start", "end")
 )
 _OF_THE_WHOLE: Final = re.compile(
     r"\b(?:summar|overview|outline|gist|main (?:topic|point|idea|theme)|key (?:point|takeaway)|takeaways|tl;?dr|"
-    r"what (?:is|are|does) (?:this|these|it|the document|the text|the file)|about\?$|"
+    r"what (?:is|are) (?:this|these|it|the (?:document|text|file))(?: (?:document|text|file|page|report)s?)?"
+    r"(?: all)?(?: about)?\W*+$|about\?$|compare (?:these|those|both|all|them|the (?:two|documents|files|texts)\b)|"
+    r"what do(?:es)? (?:this|these|it|they|the)(?: (?:document|text|file|page|report)s?)? (?:say|cover|contain|discuss|"
+    r"describe|talk about|deal with)\W*+$|list (?:all |the |of )*(?:topics|sections|headings|chapters|main|key)|"
+    r"vergleiche? (?:die|diese|beide|alle)|compar\w{1,3} (?:ces|les|estos|los|as|os|questi|i) |"
     r"zusammenfass|überblick|hauptthema|worum geht|wovon handelt|kernaussage|"
     r"résum|sujet principal|de quoi|points principaux|resum|tema principal|de qué|puntos principales|do que|"
     r"riassum|riassunt|argomento principale|di cosa|samenvat|hoofdonderwerp|waar gaat|streść|podsumuj|streszcz|"
-    r"o czym|główny temat|souhrn|shrň|o čem|hlavní téma|кратк|резюм|о чём|о чем|главная тема|özet|ana konu)"
-    r"|总结|摘要|概述|主题|要約|まとめ|概要|요약|주제|개요|لخص|ملخص|الموضوع",
+    r"o czym|główny temat|souhrn|shrň|o čem|hlavní téma|кратк|резюм|о чём|о чем|главная тема|özet|ana konu|"
+    r"περίληψ|κύριο θέμα|tóm tắt)"
+    r"|总结|摘要|概述|主题|比较这|要約|まとめ|概要|요약|주제|개요|لخص|ملخص|الموضوع|สรุป|หัวข้อหลัก|सारांश|मुख्य विषय",
     re.IGNORECASE,
 )
 _GREETINGS: Final = """

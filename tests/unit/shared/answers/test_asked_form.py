@@ -14,6 +14,12 @@ from shared.answers.sentences import words
         ("How old was the keeper?", "The keeper, age 61, was asleep.", "The keeper had 30 lamps."),
         ("How old is the tower?", "It was built in 1861.", "It was struck in 2007."),
         ("What is the height of the tower?", "The tower has 40 metres.", "The tower is high."),
+        ("What is the salary of the keeper?", "The keeper gets 40 crowns.", "The keeper is paid by the port."),
+        ("What is the maximum size of a boat?", "Boats of up to 12 m fit.", "The boat must fit the lock."),
+        ("How long is the pier?", "The pier has 40 metres.", "The pier is of oak."),
+        ("How long does a refund take?", "It takes until Friday.", "It shall take less time by FY 2026."),
+        ("How many boats are there?", "There were 2,000 boats in 2026.", "There were boats in 2026."),
+        ("When was the mill built?", "It was built after the flood.", "It was built of oak."),
         ("What was the longest interval?", "It was paused for 5 minutes.", "It is paused by the keeper."),
     ],
 )

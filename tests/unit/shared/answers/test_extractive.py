@@ -443,6 +443,21 @@ def test_shared_words_alone_answer_nothing_if_the_meaning_is_another() -> None:
     assert answer(question, passages, found, [0.5], lambda word: float(word != "polar"))[0]
 
 
+def test_of_much_to_choose_from_a_place_must_be_in_a_good_passage_or_hold_all_words() -> None:
+    few = "The barge is moored at the lock. The lamp of the barge is lit."
+    crowd = few + "".join(f" Barge {number} was painted." for number in range(20))
+
+    def replied(question: str, text: str, score: float) -> str:
+        passages = (a_passage(1, text, score=score),)
+        found = quotable(question, passages)
+        return "".join(answer(question, passages, found, [0.65, *[0.3] * (len(found) - 1)])[1])
+
+    moored = "At which lock does the keeper moor the barge?"
+    assert NO_ANSWER not in {replied(moored, few, 0.4), replied(moored, crowd, 0.8)}
+    assert replied(moored, crowd, 0.4) == NO_ANSWER
+    assert replied("At which lock is the barge moored?", crowd, 0.4) != NO_ANSWER
+
+
 @pytest.mark.parametrize(
     ("question", "reply"),
     [

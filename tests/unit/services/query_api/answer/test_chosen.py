@@ -28,12 +28,23 @@ def test_a_filter_chooses_documents_by_id_or_path_but_not_within_one() -> None:
         "O czym jest ten dokument?",
         "总结这份文件",
         "이 문서를 요약해 줘",
+        "What is this document about?",
+        "What does it say?",
+        "Compare these documents",
+        "List the main points.",
+        "สรุปเอกสารนี้",
+        "इस दस्तावेज़ का सारांश",
+        "Κάνε μια περίληψη",
         "この文書を要約して",
     ],
 )
 def test_questions_about_a_whole_document_are_known(question: str) -> None:
     assert asks_of_the_whole(question)
-    assert not asks_of_the_whole("When is the lantern lit?")
+
+
+@pytest.mark.parametrize("question", ["When is the lantern lit?", "What does it cost?", "What is it made of?"])
+def test_questions_about_a_part_are_searched(question: str) -> None:
+    assert not asks_of_the_whole(question)
 
 
 @pytest.mark.parametrize(

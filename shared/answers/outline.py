@@ -1,0 +1,62 @@
+"""What chosen documents are about, without a language model: title, headings, and the first sentence under each."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from shared.answers import Passage
+from shared.answers.citations import unmarked
+from shared.answers.units import Unit, units
+
+MOST_PLACES: Final = 20  # of one answer; of more, an even spread
+_LONGEST: Final = 200  # characters of a heading or a sentence
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A heading's first sentence."""
+
+    passage: Passage
+    document: str
+    heading: str
+    text: str
+
+
+def outline(passages: Sequence[Passage]) -> tuple[tuple[Passage, ...], list[str]]:
+    """Return the passages quoted, numbered in order of mention, and the answer's pieces; none if nothing can be quoted.
+
+    `passages` are in reading order. A part without headings is told by its first sentence.
+    """
+    places: list[_Place] = []
+    seen: set[tuple[str, str]] = set()
+    for passage in passages:
+        document = str(passage.metadata.get("documentId") or passage.number)
+        for unit in units(passage.shown, str(passage.metadata.get("sectionTitle") or "")):
+            heading = unmarked(unit.about.rpartition(" > ")[2])
+            if unit.kind not in ("code", "row") and (document, heading) not in seen:
+                seen.add((document, heading))
+                places.append(_Place(passage, document, heading, _first(unit)))
+    if len(places) > MOST_PLACES:
+        places = [places[number * len(places) // MOST_PLACES] for number in range(MOST_PLACES)]
+    numbers: dict[int, int] = {}
+    pieces: list[str] = []
+    before = ""
+    for place in places:
+        number = numbers.setdefault(place.passage.number, len(numbers) + 1)
+        title = unmarked(place.passage.title)
+        if place.document != before:
+            pieces.append(f"{before and chr(10) * 2}**{_cut(title)}**\n")
+        named = "" if place.heading in ("", title) else f"{_cut(place.heading)}: "
+        pieces.append(f"\n- {named}{place.text} [{number}]")
+        before = place.document
+    read = {each.number: each for each in passages}
+    quoted = (msgspec.structs.replace(read[own], number=number) for own, number in numbers.items())
+    return tuple(quoted), pieces
+
+
+def _first(unit: Unit) -> str:
+    return _cut(" ".join(unit.text.split()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST].rsplit(' ', 1)[0]} …"
