@@ -17,10 +17,10 @@ from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
 from msgspec import UNSET, UnsetType
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared
 from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_figures, parsed_calls
 from services.query_api.answer.turns import ChatMessage, Options, image_addresses, objects, turns_of
-from services.query_api.clients.asking import ClientReply, figures, prepare
+from services.query_api.clients.asking import ClientReply, RagOptions, figures, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import Links, SourceLink
@@ -50,7 +50,7 @@ def _now() -> str:
 _STARTED: Final = _now()  # shown as the models' date, because they have none
 
 
-class OllamaChatBody(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaChatBody(RagOptions, frozen=True, kw_only=True):
     """A chat; without messages it only loads the model."""
 
     model: str
@@ -61,7 +61,7 @@ class OllamaChatBody(msgspec.Struct, frozen=True, kw_only=True):
     format: Any = None
 
 
-class GenerateBody(msgspec.Struct, frozen=True, kw_only=True):
+class GenerateBody(RagOptions, frozen=True, kw_only=True):
     """A prompt; without one it only loads the model."""
 
     model: str
@@ -227,7 +227,7 @@ async def api_chat(
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns_of(body.messages)),
-        retrieval=Retrieval(),
+        retrieval=body.retrieval(),
         sampling=(body.options or Options()).sampling,
         tools=tuple(objects(body.tools, "tools")),
         json_format=ollama_format(body.format, choice),
@@ -254,7 +254,7 @@ async def ollama_generate(
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns),
-        retrieval=Retrieval(),
+        retrieval=data.retrieval(),
         sampling=(data.options or Options()).sampling,
         json_format=ollama_format(data.format, choice),
     )

@@ -16,9 +16,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply, prepare
+from services.query_api.clients.asking import ClientReply, RagOptions, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
@@ -39,7 +39,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool | None = None
 
 
-class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionBody(RagOptions, frozen=True, kw_only=True):
     """The request of a chat completion. Fields in camel case are Sluice's own; clients send them as `extra_body`."""
 
     model: str
@@ -175,7 +175,7 @@ async def openai_chat_completions(
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns_of(data.messages)),
-        retrieval=Retrieval(top_k=data.rag_top_k, where=filters_of(data.rag_filters, "ragFilters")),
+        retrieval=data.retrieval(filters_of(data.rag_filters, "ragFilters"), data.rag_top_k),
         sampling=sampling(data, data.max_completion_tokens or data.max_tokens),
         tools=() if data.tool_choice == "none" else tuple(objects(data.tools, "tools")),
         tool_choice=data.tool_choice,

@@ -13,7 +13,7 @@ from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply, prepare
+from services.query_api.clients.asking import ClientReply, RagOptions, prepare
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
@@ -115,7 +115,7 @@ class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
     format: Any = None
 
 
-class ResponsesBody(msgspec.Struct, frozen=True, kw_only=True):
+class ResponsesBody(RagOptions, frozen=True, kw_only=True):
     """The request of a response. Fields in camel case are Sluice's own; clients send them as `extra_body`."""
 
     model: str
@@ -182,7 +182,7 @@ async def openai_responses(
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns),
-        retrieval=searched or Retrieval(top_k=data.rag_top_k, where=where),
+        retrieval=searched or data.retrieval(where, data.rag_top_k),
         sampling=sampling(data, data.max_output_tokens),
         tools=tuple(tools_of(tools)),
         tool_choice=tool_choice_of(data.tool_choice),

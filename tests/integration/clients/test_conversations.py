@@ -78,6 +78,23 @@ async def test_a_conversation_arrives_as_it_was_sent_or_is_refused(
         assert size / 4 < body["options"]["num_ctx"] <= 16_384
 
 
+@pytest.mark.parametrize("route", [*ROUTES, "/api/generate"])
+async def test_every_route_takes_a_gate(chatting: Site, model: FakeOllama, route: str) -> None:
+    question = "When is the lantern lit?"
+    named = {} if route in ("/chat", "/api/chat AgentX") else {"model": f"rag/{CHAT_MODEL}"}
+    body = named or {"useRag": True}
+    if route == "/api/generate":
+        body |= {"prompt": question, "stream": False}
+    said = [{"role": "user", "content": question}]
+
+    open_ = await told(chatting, route, said, **body)
+    shut = await told(chatting, route, said, **body, minScore=1.0, gate="each")
+
+    assert (open_.status_code, shut.status_code) == (200, 200)
+    assert (model.reply in open_.text, REFUSAL in open_.text) == (True, False)
+    assert (model.reply in shut.text, REFUSAL in shut.text) == (False, True)
+
+
 async def test_a_prompt_arrives_with_its_system_text_its_pictures_and_its_options(
     chatting: Site, model: FakeOllama
 ) -> None:

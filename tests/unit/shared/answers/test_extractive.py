@@ -277,14 +277,14 @@ async def test_at_most_32_units_are_compared_in_one_call_and_a_model_that_is_awa
         calls.append(len(texts))
         raise Unavailable("the model is away")
 
-    passages = tuple(a_passage(number, "The harbour is deep. " * 10) for number in range(1, 30))
+    passages = tuple(a_passage(number, "The harbour is nine fathoms deep. " * 10) for number in range(1, 30))
     conversation = Conversation(turns=(Turn(role="user", content="How deep is the harbour?"),), passages=passages)
 
     first, *rest = [event async for event in Extractive(compare).stream(conversation)]
 
     assert calls == [32]
     assert first == Prompted((passages[0],))
-    assert rest[0] == "The harbour is deep. [1]"
+    assert rest[0] == "The harbour is nine fathoms deep. [1]"
 
 
 def test_a_sentence_is_quoted_with_the_neighbours_that_are_about_the_question() -> None:
