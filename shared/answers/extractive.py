@@ -342,12 +342,15 @@ def answer(
     found: Sequence[Quotable] | None = None,
     alike: Sequence[float] | None = None,
     weigh: Weigh = equal_weight,
+    *,
+    among: int | None = None,
 ) -> tuple[tuple[Passage, ...], list[str]]:
     """Return the passages quoted, numbered in order of mention, and the answer's pieces; joined, they are the answer.
 
-    `alike` has one cosine for each unit of `found`. The best unit comes first, together with its neighbours that are
-    about the question, too; then other places that are nearly as good, in reading order. If the best place is not
-    close enough to the question, or has not the form that is asked for, the answer says that there is none.
+    `alike` has one cosine for each unit of `found`, which were found `among` so many, by default only these. The best
+    unit comes first, together with its neighbours that are about the question, too; then other places that are nearly
+    as good, in reading order. If the best place is not close enough to the question, or has not the form that is asked
+    for, the answer says that there is none.
     """
     if not passages:
         return (), [NO_PASSAGES]
@@ -356,7 +359,8 @@ def answer(
     if not found:
         return (), [NO_ANSWER]
     asks = wanted(question)
-    matching = _Matching(asks, _weights(question, asks, weigh), passages, found)
+    few = (among or len(found)) < _CROWD
+    matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few)
     near = [matching.covered(each.terms) for each in found] if alike is None else alike
     places = _places(found, matching.scores(near), asks)
     if matching.settles(places[0].best, near):
@@ -388,7 +392,7 @@ def told_apart(
         of_it = [at for at, each in enumerate(found) if _document(passages[each.rank]) == document]
         chosen = [found[at] for at in of_it]
         near = [alike[at] for at in of_it] if alike is not None else None
-        read, parts = answer(question, passages, chosen, near, weigh) if chosen else ((), [])
+        read, parts = answer(question, passages, chosen, near, weigh, among=len(found)) if chosen else ((), [])
         if not read:
             continue
         text = "".join(parts)
@@ -443,7 +447,13 @@ class _Matching:
     """Scores how well each unit fits the question."""
 
     def __init__(
-        self, asks: Wanted, weights: Mapping[str, float], passages: Sequence[Passage], found: Sequence[Quotable]
+        self,
+        asks: Wanted,
+        weights: Mapping[str, float],
+        passages: Sequence[Passage],
+        found: Sequence[Quotable],
+        *,
+        few: bool,
     ) -> None:
         self._asks = asks
         self._weights = weights
@@ -453,7 +463,7 @@ class _Matching:
         self._total = math.fsum(weights.values()) or 1.0
         self._passages = passages
         self._found = found
-        self._few = len(found) < _CROWD
+        self._few = few  # units to choose from
         self._beside = _beside(found)
         own = {rank: _all_words(passages[rank]) for rank in {each.rank for each in found}}
         forms = other_forms(asks.words, frozenset().union(*own.values()))
