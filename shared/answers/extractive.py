@@ -249,8 +249,10 @@ class Extractive:
         """
         if conversation.whole:
             quoted, pieces = await asyncio.to_thread(outline, conversation.passages)
-            for event in (Prompted(quoted), *(pieces or [NO_ANSWER]), Finished()):
-                yield event
+            yield Prompted(quoted)
+            for piece in pieces or [NO_ANSWER]:
+                yield piece
+            yield Finished()
             return
         question = spelled_out(conversation.turns)
         found = await asyncio.to_thread(quotable, question, conversation.passages)

@@ -81,7 +81,7 @@ async def test_a_conversation_arrives_as_it_was_sent_or_is_refused(
 @pytest.mark.parametrize("route", [*ROUTES, "/api/generate"])
 async def test_every_route_takes_a_gate(chatting: Site, model: FakeOllama, route: str) -> None:
     question = "When is the lantern lit?"
-    named = {} if route in ("/chat", "/api/chat AgentX") else {"model": f"rag/{CHAT_MODEL}"}
+    named: dict[str, Any] = {} if route in ("/chat", "/api/chat AgentX") else {"model": f"rag/{CHAT_MODEL}"}
     body = named or {"useRag": True}
     if route == "/api/generate":
         body |= {"prompt": question, "stream": False}
