@@ -27,6 +27,7 @@ from tests.e2e.browser import (
     opened,
 )
 from tests.e2e.harness import Server, served
+from tests.unit.services.ingest_worker.files import a_pdf
 
 pytestmark = pytest.mark.slow
 
@@ -366,6 +367,14 @@ def test_the_original_is_downloaded_or_said_to_be_gone(page: Page, house: httpx.
 
     assert download.value.suggested_filename == "tide table.md"
     assert download.value.path().read_bytes() == b"# Tides\n\nHigh at noon."
+
+
+def test_a_page_of_a_pdf_is_drawn_beside_its_chunks(page: Page, house: httpx.Client) -> None:
+    sent = house.post("/rag/ingest/upload", files={"file": ("tide.pdf", a_pdf("High water is at noon."))}).json()
+    page.goto(f"/documents/{sent['documentId']}")
+    page.get_by_text("Page 1", exact=True).click()
+
+    expect(page.get_by_role("img", name="Page 1")).not_to_have_js_property("naturalWidth", 0)
 
 
 def test_characters_beyond_the_basic_plane_move_no_chunk(page: Page, house: httpx.Client) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from services.ingest_worker.extract.markup import tag
+from services.ingest_worker.extract.markup import attribute, tag
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -104,6 +104,4 @@ def _parts(element: "_Element", depth: int) -> list[str]:
 def _property(element: "_Element", name: str, default: str) -> str:
     """Return a character that the properties name, '' if they name an empty one."""
     found = element.find(f"{{*}}{tag(element)}Pr/{{*}}{name}")
-    if found is None:
-        return default
-    return next((str(value) for key, value in found.attrib.items() if str(key).endswith("}val")), "")
+    return default if found is None else attribute(found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import quoteattr
 
 from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.markup import parsed, serialized, tag
+from services.ingest_worker.extract.markup import attribute, parsed, serialized, tag
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -52,19 +52,18 @@ def contained(data: bytes) -> bytes:
 
 def _packed(root: "_Element") -> Iterator[_Part]:
     for part in root.iterfind("{*}part"):
-        says = {str(name).rpartition("}")[2]: str(value) for name, value in part.attrib.items()}
         xml, binary = part.find("{*}xmlData/*"), part.findtext("{*}binaryData")
         try:
             content = serialized(xml) if xml is not None else base64.b64decode(binary or "")
         except binascii.Error:
             continue
-        yield says.get("name", "").lstrip("/"), says.get("contentType", ""), content
+        yield attribute(part, "name").lstrip("/"), attribute(part, "contentType"), content
 
 
 def _word_2003(root: "_Element") -> Iterator[_Part]:
     """Yield the parts of a document of Word 2003, whose paragraphs and tables are written as later ones are."""
     for link in root.iter("{*}hlink"):
-        address = next((str(to) for name, to in link.attrib.items() if str(name).endswith("}dest")), "").strip()
+        address = attribute(link, "dest").strip()
         shown = [each for each in link.iter("{*}t") if (each.text or "").strip()]
         if shown and ADDRESS.fullmatch(address) and address not in (shown[-1].text or ""):
             shown[-1].text = f"{shown[-1].text} ({address})"

@@ -42,6 +42,12 @@ def tag(element: "_Element") -> str:
     return name.rpartition("}")[2] if isinstance(name, str) else ""
 
 
+def attribute(element: "_Element | None", name: str = "val") -> str:
+    """Return the attribute with that local name; '' if it is missing."""
+    found = () if element is None else element.attrib.items()
+    return next((str(value) for key, value in found if str(key).rpartition("}")[2] == name), "")
+
+
 def reference(element: "_Element", name: str = "id") -> str:
     """Return the id by which an element of an Office file refers to another part, or ''.
 

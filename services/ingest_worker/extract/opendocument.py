@@ -15,7 +15,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import Box, in_reading_order
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
-from services.ingest_worker.extract.markup import parsed, tag, whole
+from services.ingest_worker.extract.markup import attribute, parsed, tag, whole
 from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from shared.contracts import Note
@@ -108,7 +108,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     assert root is not None
     hidden = _restyled(root)
     slides = list(body.iter("{*}page"))
-    unseen = [number for number, slide in enumerate(slides, 1) if _style(slide) in hidden]
+    unseen = [number for number, slide in enumerate(slides, 1) if attribute(slide, "style-name") in hidden]
     shown = [() if number in unseen else _blocks(each) for number, each in enumerate(slides or [body], 1)]
     text, pages = laid_out([cleaned("\n\n".join(filter(None, blocks))) for blocks in shown])
     return Extraction(
@@ -177,33 +177,29 @@ def _restyled(root: "_Element") -> frozenset[str]:
     """Take hidden text away, mark struck and raised text, and return the names of the hidden styles."""
     hidden, struck, high = set[str](), set[str](), set[str]()
     for style in root.iterfind("{*}automatic-styles/{*}style"):
-        name = next((value for key, value in style.attrib.items() if str(key).endswith("}name")), "")
+        name = attribute(style, "name")
         says = {str(key).rpartition("}")[2]: value for each in style for key, value in each.attrib.items()}
         if says.get("display") == "none" or says.get("visibility") == "hidden":
-            hidden.add(str(name))
+            hidden.add(name)
         elif says.get("text-line-through-style", "none") != "none":
-            struck.add(str(name))
+            struck.add(name)
         elif str(says.get("text-position", "")).startswith("super"):
-            high.add(str(name))
+            high.add(name)
     for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck or high else ():
-        if _style(element) in hidden:
+        if attribute(element, "style-name") in hidden:
             element[:] = []
             element.text = None
-        elif _style(element) in high and tag(element) == "span" and element.text:
+        elif attribute(element, "style-name") in high and tag(element) == "span" and element.text:
             before, parent = element.getprevious(), element.getparent()
             ahead = (parent.text if parent is not None else "") if before is None else before.tail
             element.text = raised(element.text, ahead or "")
-        elif _style(element) in struck and any(text.strip() for text in map(str, element.itertext())):
+        elif attribute(element, "style-name") in struck and any(text.strip() for text in map(str, element.itertext())):
             element.text = f"~~{element.text or ''}"
             if len(element):
                 element[-1].tail = f"{element[-1].tail or ''}~~"
             else:
                 element.text += "~~"
     return frozenset(hidden)
-
-
-def _style(element: "_Element") -> str:
-    return next((str(value) for key, value in element.attrib.items() if str(key).endswith("}style-name")), "")
 
 
 def _blocks(element: "_Element") -> Iterator[str]:

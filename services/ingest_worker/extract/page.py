@@ -17,6 +17,7 @@ _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w.:-
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 _TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
 _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
+_MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(?:`{3}|~{3})")
 _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
@@ -89,15 +90,15 @@ def with_tables(markdown: str) -> str:
         return markdown
     found: list[str] = []
     held: list[str] = []  # lines of a table, until its end
-    depth, fenced = 0, False
+    depth, fenced, left = 0, False, _MOST_TABLES
     for line in markdown.split("\n"):
         fenced ^= _FENCE.match(line) is not None
-        if held or (not fenced and _OPENS.match(line)):
+        if held or (not fenced and left and _OPENS.match(line)):
             held.append(line)
             depth += sum(1 - 2 * bool(tag[1]) for tag in _TABLE.finditer(line))
             if depth <= 0:
                 found.append(_as_table("\n".join(held)))
-                held, depth = [], 0
+                held, depth, left = [], 0, left - 1
         else:
             found.append(line)
     return "\n".join([*found, *held])

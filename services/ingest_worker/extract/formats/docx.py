@@ -14,7 +14,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import referred
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.markup import parsed, tag, whole
+from services.ingest_worker.extract.markup import attribute, parsed, tag, whole
 from services.ingest_worker.extract.part_names import declares, main_part
 from services.ingest_worker.extract.parts import embedded, part_texts
 from services.ingest_worker.extract.rows import Cell, spread, table
@@ -101,12 +101,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     )
 
 
-def _value(element: "_Element | None", name: str = "val") -> str:
-    """Return the attribute with that local name; '' if it is missing."""
-    found = () if element is None else element.attrib.items()
-    return next((str(value) for key, value in found if str(key).rpartition("}")[2] == name), "")
-
-
 class _Document:
     """A Word file's styles, lists and notes, and the current counters of its lists."""
 
@@ -129,7 +123,7 @@ class _Document:
         self._address = ""  # of the link that is a field, until its end
         self._in_number = False  # inside a field that shows a page number
         self._notes = {
-            kind: {} if notes is None else {_value(note, "id"): note for note in notes}
+            kind: {} if notes is None else {attribute(note, "id"): note for note in notes}
             for kind, notes in ((kind, root(name)) for kind, name in _NOTES.items())
         }
         settings = root("settings")
@@ -142,8 +136,8 @@ class _Document:
         first = any(_is_on(each) for each in body.iter("{*}titlePg"))
         self._in_frame = True
         for reference in body.iter(f"{{*}}{kind}"):
-            of = _value(reference, "type") or "default"
-            source = self._part(_value(reference, "id")) if of in self._shown and (of != "first" or first) else None
+            of = attribute(reference, "type") or "default"
+            source = self._part(attribute(reference, "id")) if of in self._shown and (of != "first" or first) else None
             root = None if source is None else parsed(source)
             if root is not None:
                 yield "\n".join(block.text for block in self.blocks(root))
@@ -188,7 +182,7 @@ class _Document:
 
     def _other(self, element: "_Element") -> Iterator[MarkdownBlock]:
         """Yield the text of an embedded document of another format."""
-        source = self._part(_value(element, "id"))
+        source = self._part(attribute(element, "id"))
         texts, _ = part_texts([("", lambda: source)] if source else [], self._hints)
         yield from map(MarkdownBlock, texts)
 
@@ -198,7 +192,7 @@ class _Document:
             if name in _WORDS:
                 words.append("" if self._in_number and name == "t" else _WORDS[name](child))
             elif name in _NOTES:
-                note = self._notes[name].pop(_value(child, "id"), None)  # read once, whatever refers to it
+                note = self._notes[name].pop(attribute(child, "id"), None)  # read once, whatever refers to it
                 beside.extend([] if note is None else [note])
             elif name == "txbxContent" or name in _DRAWN:
                 beside.append(child)
@@ -221,15 +215,15 @@ class _Document:
         text = "".join(own)
         if text.strip() and any(_is_on(element.find(f"{{*}}rPr/{{*}}{name}")) for name in ("strike", "dstrike")):
             text = f"~~{text}~~"
-        if _value(element.find("{*}rPr/{*}vertAlign")) == "superscript":
+        if attribute(element.find("{*}rPr/{*}vertAlign")) == "superscript":
             text = raised(text, words[-1] if words else "")
-        address = self._addresses.get(_value(element, "id"), "") if tag(element) == "hyperlink" else ""
+        address = self._addresses.get(attribute(element, "id"), "") if tag(element) == "hyperlink" else ""
         words.append(f"[{text}]({address})" if address and text.strip() else text)
 
     def _field(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         """Gather a field's result; in page headers and footers, `NUMBER` replaces values that change with the page."""
         name = tag(element)
-        asks = (element.text or "") if name == "instrText" else _value(element, "instr")
+        asks = (element.text or "") if name == "instrText" else attribute(element, "instr")
         if self._in_frame and CHANGES.match(asks):
             words.append(NUMBER)
             self._in_number = name == "instrText"
@@ -237,10 +231,10 @@ class _Document:
             self._address = link[1]
         elif name == "fldChar":
             words.append(_entered(element))
-            if self._address and _value(element, "fldCharType") == "end":
+            if self._address and attribute(element, "fldCharType") == "end":
                 words.append(f" ({self._address})")
                 self._address = ""
-            self._in_number = self._in_number and _value(element, "fldCharType") != "end"
+            self._in_number = self._in_number and attribute(element, "fldCharType") != "end"
         elif name == "fldSimple":
             self._gather(element, words, beside)
 
@@ -264,7 +258,7 @@ class _Document:
         says = paragraph.find("{*}pPr")
         if says is None:
             return self._styles.get("", _Style())
-        style = self._styles.get(_value(says.find("{*}pStyle"))) or self._styles.get("", _Style())
+        style = self._styles.get(attribute(says.find("{*}pStyle"))) or self._styles.get("", _Style())
         return _own(says, style)
 
     def _mark(self, style: _Style) -> str:
@@ -295,15 +289,15 @@ def _hidden(run: "_Element") -> bool:
 
 
 def _is_on(element: "_Element | None") -> bool:
-    return element is not None and _value(element) not in _OFF
+    return element is not None and attribute(element) not in _OFF
 
 
 def _sign(element: "_Element") -> str:
     """Return the character that a symbol font shows; '' if no character matches."""
-    code = _value(element, "char")
+    code = attribute(element, "char")
     if not _CODE_POINT.fullmatch(code):
         return ""
-    known = shown(int(code, 16), _value(element, "font"))
+    known = shown(int(code, 16), attribute(element, "font"))
     return known or ("" if int(code, 16) in _SYMBOLS else chr(int(code, 16)))
 
 
@@ -311,9 +305,9 @@ def _entered(element: "_Element") -> str:
     """Return what was entered in a form field that shows no text of its own: a choice, or a check mark."""
     choice, box = element.find("{*}ffData/{*}ddList"), element.find("{*}ffData/{*}checkBox")
     if choice is not None:
-        entries = [_value(each) for each in choice.iterfind("{*}listEntry")]
+        entries = [attribute(each) for each in choice.iterfind("{*}listEntry")]
         chosen = choice.find("{*}result")
-        at = whole(_value(choice.find("{*}default") if chosen is None else chosen))
+        at = whole(attribute(choice.find("{*}default") if chosen is None else chosen))
         return entries[at] if at < len(entries) else ""
     if box is not None:
         checked = box.find("{*}checked")
@@ -346,7 +340,7 @@ def _children(element: "_Element", name: str) -> "Iterator[_Element]":
 
 
 def _across(cell: "_Element") -> int:
-    return whole(_value(cell.find("{*}tcPr/{*}gridSpan")), 1)
+    return whole(attribute(cell.find("{*}tcPr/{*}gridSpan")), 1)
 
 
 def _merged(rows: "list[list[_Element]]") -> "list[list[tuple[_Element, int]]]":
@@ -358,7 +352,7 @@ def _merged(rows: "list[list[_Element]]") -> "list[list[tuple[_Element, int]]]":
         own: list[tuple[_Element, int]] = []
         for cell in row:
             merge = cell.find("{*}tcPr/{*}vMerge")
-            if merge is not None and _value(merge) in ("", "continue") and column in open_at:
+            if merge is not None and attribute(merge) in ("", "continue") and column in open_at:
                 at, number = open_at[column]
                 first, down = found[at][number]
                 found[at][number] = (first, down + 1)
@@ -374,29 +368,29 @@ def _merged(rows: "list[list[_Element]]") -> "list[list[tuple[_Element, int]]]":
 
 def _own(says: "_Element", style: _Style) -> _Style:
     """Return the style, overridden by the properties of a paragraph or of a style based on it."""
-    outline = _value(says.find("{*}outlineLvl"))
+    outline = attribute(says.find("{*}outlineLvl"))
     if outline:
         level = whole(outline, 9)
         style = style._replace(heading=min(level + 1, 6) if level < _LEVELS else None)  # 9 is body text
     numbering = says.find("{*}numPr/{*}numId")
     if numbering is not None:
-        of = _value(numbering)
+        of = attribute(numbering)
         style = style._replace(numbering=None if of == "0" else of)
     level_of = says.find("{*}numPr/{*}ilvl")
-    return style if level_of is None else style._replace(level=whole(_value(level_of)))
+    return style if level_of is None else style._replace(level=whole(attribute(level_of)))
 
 
 def _styles(root: "_Element | None") -> dict[str, _Style]:
     """Return the paragraph styles by id; the default style also has the key ''."""
-    listed = {} if root is None else {_value(each, "styleId"): each for each in root.iterfind("{*}style")}
+    listed = {} if root is None else {attribute(each, "styleId"): each for each in root.iterfind("{*}style")}
     found: dict[str, _Style] = {}
 
     def style(name: str, depth: int = 0) -> _Style:
         if name in found or name not in listed or depth > _DEPTH:
             return found.get(name, _Style())
         element = listed[name]
-        based = style(_value(element.find("{*}basedOn")), depth + 1)
-        called = _value(element.find("{*}name"))
+        based = style(attribute(element.find("{*}basedOn")), depth + 1)
+        called = attribute(element.find("{*}name"))
         heading = _HEADING.fullmatch(called)
         if heading:
             based = based._replace(heading=min(whole(heading[1] or "1", 1), 6) or 1)
@@ -406,7 +400,7 @@ def _styles(root: "_Element | None") -> dict[str, _Style]:
         return found[name]
 
     for name, element in listed.items():
-        if _value(element, "type") == "paragraph" and _value(element, "default") in ("1", "true"):
+        if attribute(element, "type") == "paragraph" and attribute(element, "default") in ("1", "true"):
             found[""] = style(name)
         style(name)
     return found
@@ -416,26 +410,26 @@ def _lists(root: "_Element | None") -> dict[str, dict[int, _Level]]:
     """Return the levels of each list by the list's id."""
     if root is None:
         return {}
-    kinds = {_value(each, "abstractNumId"): _levels(each) for each in root.iterfind("{*}abstractNum")}
+    kinds = {attribute(each, "abstractNumId"): _levels(each) for each in root.iterfind("{*}abstractNum")}
     found: dict[str, dict[int, _Level]] = {}
     for each in root.iterfind("{*}num"):
-        levels = dict(kinds.get(_value(each.find("{*}abstractNumId")), {}))
+        levels = dict(kinds.get(attribute(each.find("{*}abstractNumId")), {}))
         for override in each.iterfind("{*}lvlOverride"):
-            at = whole(_value(override, "ilvl"))
+            at = whole(attribute(override, "ilvl"))
             start = override.find("{*}startOverride")
             levels.update(_levels(override))
             if start is not None:
-                levels[at] = levels.get(at, _Level())._replace(start=whole(_value(start), 1))
-        found[_value(each, "numId")] = levels
+                levels[at] = levels.get(at, _Level())._replace(start=whole(attribute(start), 1))
+        found[attribute(each, "numId")] = levels
     return found
 
 
 def _levels(element: "_Element") -> dict[int, _Level]:
     return {
-        whole(_value(level, "ilvl")): _Level(
-            _value(level.find("{*}numFmt")) or "decimal",
-            _value(level.find("{*}lvlText"))[:_PATTERN],
-            whole(_value(level.find("{*}start")), 1),
+        whole(attribute(level, "ilvl")): _Level(
+            attribute(level.find("{*}numFmt")) or "decimal",
+            attribute(level.find("{*}lvlText"))[:_PATTERN],
+            whole(attribute(level.find("{*}start")), 1),
         )
         for level in element.iterfind("{*}lvl")
     }

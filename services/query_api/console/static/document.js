@@ -230,6 +230,7 @@ class Drawn {
         { class: hit ? "chunk hit" : "chunk", id: `chunk-${metadata.chunkOrder}`, "aria-label": hit ? `${about}: the passage that was cited` : about, tabindex: hit ? "-1" : null },
         h("span", { class: "tag", title: about, "aria-hidden": "true" }, String(metadata.chunkOrder + 1)),
         this.look(metadata.pageNumber),
+        metadata.tableHeader ? h("p", { class: "muted", dir: "auto" }, metadata.tableHeader) : null,
         prose(shown, { markdown: this.markdown }),
       );
       if (hit) this.target = section;
