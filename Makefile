@@ -23,7 +23,7 @@ PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run extras demo screenshots test unit fmt docs lint types servers chaos fuzz mutants bench bench-peers eval sbom lock clean
+.PHONY: help run extras demo screenshots test unit fmt docs lint types servers chaos fuzz mutants bench bench-peers eval sbom release lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -91,14 +91,17 @@ eval: $(DEV) ## score retrieval or text extraction: make eval DATA=folder
 sbom: $(DEV) ## write the bill of materials and the licences of all packages into build/
 	@exec $(PY) -m tests.licences.sbom build
 
+release: $(DEV) ## build wheel, source distribution, bill of materials and checksums of the last commit into build/release
+	@exec $(PY) deploy/release.py build/release
+
 lock: ## pin all dependencies again from pyproject.toml (the only target that needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		pyproject.toml -o requirements/base.txt
+		--group weights pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--all-extras -c requirements/base.txt pyproject.toml -o requirements/extras.txt
+		--all-extras --group weights -c requirements/base.txt pyproject.toml -o requirements/extras.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--all-extras --group dev -c requirements/extras.txt pyproject.toml -o requirements/dev.txt
+		--all-extras --group weights --group dev -c requirements/extras.txt pyproject.toml -o requirements/dev.txt
 	for asked in tests/bench/peers/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url "$$asked" -o "$${asked%.in}.txt" || exit 1; done
 

@@ -1,14 +1,25 @@
-"""The product's version, which a test compares with pyproject.toml, and the commit that it was made from."""
+"""The product's version, which a test compares with pyproject.toml, and what it was installed from."""
 
 import json
+import os
 import subprocess
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 VERSION = "0.1.0"
+CHECKOUT = os.path.exists(Path(__file__).parents[1] / "Makefile")  # noqa: PTH110 - never raises, unlike Path's
 
 
-def commit(root: Path = Path(__file__).parents[1], package: str = "sluice") -> str:
+def how_to_add(extra: str) -> str:
+    """Return how to install an extra here: in a checkout, from a wheel, or in a container."""
+    if CHECKOUT:
+        return "make extras"
+    if __name__.startswith("sluice."):
+        return f"pip install 'WHEEL[{extra}]', where WHEEL is the file that Sluice was installed from"
+    return "EXTRAS=yes docker compose build"
+
+
+def commit(root: Path = Path(__file__).parents[1], package: str = "sluice-rag") -> str:
     """Return the commit of the checkout at `root`, else that from which the package was installed; "" if unknown."""
     if (root / ".git").exists():
         try:

@@ -20,6 +20,7 @@ from services.operator_cli.errors import CommandError
 from services.operator_cli.local_files import FoundFile, files_at
 from services.operator_cli.terminal import console, hit_lines, source_lines
 from services.standalone.samples import NOT_LOADED, SAMPLES
+from shared.version import CHECKOUT
 
 SOURCE: Final = "demo"
 LOG_LINES: Final = 15
@@ -106,7 +107,8 @@ def _tell(out: Console, folder: Path, staged: Callable[[Path], AbstractContextMa
         _check(all(each["metadata"]["documentId"] != gone for each in left), f"{DELETED} still answers")
         _heading(out, "Delete a document", f"{DELETED}: not one of the {len(left)} passages left is from it")
         _check("Barbier" not in _answer(out, client, LENS), f"{DELETED} still answers")
-    out.print("\nAll of it held. Now yours: `make run`, then `.venv/bin/sluice ingest FOLDER`.", markup=False)
+    run, sluice = ("make run", ".venv/bin/sluice") if CHECKOUT else ("sluice serve", "sluice")
+    out.print(f"\nAll of it held. Now yours: `{run}`, then `{sluice} ingest FOLDER`.", markup=False)
 
 
 def _heading(out: Console, title: str, text: str) -> None:

@@ -85,7 +85,7 @@ def _process(role: str, folder: Path, settings: Mapping[str, str]) -> Iterator[C
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
     with (folder / f"{role}.log").open("wb") as sink:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, a role of ours
-            [sys.executable, "-m", "services.operator_cli", role],
+            [sys.executable, "-m", str(__package__), role],
             env={**kept, **own, **settings},
             stdin=subprocess.DEVNULL,
             stdout=sink,

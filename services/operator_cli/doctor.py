@@ -70,8 +70,9 @@ def _checks() -> Iterator[Check]:
         yield Check("settings", "failed", str(error), "correct the variable named above")
         return
     yield names(read_given())
-    yield folder(settings.data)
-    yield space(settings.data)
+    if settings.keeps_data:
+        yield folder(settings.data)
+        yield space(settings.data)
     yield confinement()
     yield door(settings)
     yield from growth(settings)
@@ -252,7 +253,7 @@ def weights(setting: str) -> Check:
     try:
         known = asyncio.run(loaded())
     except ConfigurationError as error:
-        fix = "remove .venv, then run make again" if setting in BUILT_IN else "correct SLUICE_EMBEDDER, or the folder"
+        fix = "install Sluice again" if setting in BUILT_IN else "correct SLUICE_EMBEDDER, or the folder"
         return Check("weights", "failed", str(error), fix)
     if known and setting in BUILT_IN:
         return Check("weights", "ok", f"{known.model.name} has the pinned hash, and loads")

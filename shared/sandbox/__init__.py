@@ -89,6 +89,9 @@ def environment(**more: str) -> dict[str, str]:
 def libraries() -> list[Path]:
     """Return the paths that a Python process of Sluice reads: the interpreter, its packages, and our own code."""
     installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    installed |= {
+        entry for entry in sys.path if entry.endswith("-packages")
+    }  # a user's, Debian's, those of a .pth file
     own = [_PROJECT / "shared", _PROJECT / "services"]
     return [*map(Path, [*_SYSTEM, *installed, f"{sys.base_prefix}/lib"]), *own]
 

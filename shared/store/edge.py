@@ -365,7 +365,7 @@ class _Child:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "shared.store.edge_server",
+            f"{__package__}.edge_server",
             str(self._folder.resolve()),
             str(self._lock_wait_s),
             str(self._upkeep_every_s),

@@ -5,11 +5,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from services.ingest_worker.extract import limits
+from shared.version import how_to_add
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-INSTALL = "readable with the ocr extra: make extras"
+INSTALL = f"readable with the ocr extra: {how_to_add('ocr')}"
 _SIDE = 1280  # pixels
 _CLEAR = 20  # pixels: a line this tall is recognised as well at three quarters of its height
 _LONG = 10  # times its height: for a shorter line, shrinking saves nothing

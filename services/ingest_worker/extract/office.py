@@ -10,6 +10,7 @@ from services.ingest_worker.extract.format import Extraction, Hints, laid_out
 from services.ingest_worker.extract.ole import OLE, top_names
 from shared.contracts import Note
 from shared.errors import Rejected
+from shared.version import how_to_add
 
 _SECTOR, _SMALL = 512, 64  # bytes; of streams below 4,096
 _OLD_WORD = re.compile(rb"\xdc\xa5[\x63-\x6c]\0|[\xdb\x9b]\xa5[\x21-\x2f]\0")  # first block of Word 2, 6 and 95
@@ -59,7 +60,8 @@ def read_as(document_type: str, media_type: str, data: bytes, hints: Hints) -> E
         )
     if importlib.util.find_spec("kreuzberg") is None:
         raise Rejected(
-            f"{hints.name} can't be read without the office extra; install it with: make extras", "unsupported"
+            f"{hints.name} can't be read without the office extra; install it with: {how_to_add('office')}",
+            "unsupported",
         )
     import kreuzberg  # native code that only parser processes load
 

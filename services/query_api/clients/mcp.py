@@ -14,13 +14,12 @@ from litestar.types import Receive, Scope, Send
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.http.auth import RoleGuard
 from services.query_api.http.problems import Problem
+from shared.version import how_to_add
 
 if TYPE_CHECKING:
     from services.query_api.clients.mcp_server import McpServer
 
-MISSING: Final = (
-    "this server was installed without MCP: add the extra `mcp` (make extras, or pip install 'sluice[mcp]')"
-)
+MISSING: Final = f"this server was installed without MCP: add the extra `mcp` with {how_to_add('mcp')}"
 
 
 class McpEndpoint:

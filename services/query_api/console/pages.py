@@ -26,7 +26,7 @@ from shared.runtime.probes import OPEN
 from shared.settings import LOOPBACK, ROLES
 from shared.state.sessions import SESSION_S
 
-_PACKAGE: Final = files("services.query_api.console")
+_PACKAGE: Final = files(__package__)
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 

@@ -24,7 +24,7 @@ from shared.log.open import open_log
 from shared.runtime.connections import Connections
 from shared.runtime.listening import answered, bound
 from shared.runtime.probes import Probed, side_app
-from shared.settings import ConfigurationError, Settings, load_settings
+from shared.settings import Settings, load_settings
 from shared.store.open import open_store
 from shared.version import VERSION
 from tests.servers import ollama
@@ -44,8 +44,10 @@ SECRETS = {"KAFKA_PASSWORD": "kafkas-own-password", "QDRANT_API_KEY": "qdrants-o
 KEYS = {"SLUICE_API_KEYS": "a-long-enough-key:default:ingest+query", **SECRETS}
 SERVICES = services(KEYS)
 OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("sluice:")}
-LASTING = {name: service for name, service in OURS.items() if name != "init"}
+LASTING = {name: service for name, service in OURS.items() if name not in ("init", "cli")}
 ONE_SHOTS = ("init", "ollama-pull")
+
+CLIENT = ("SLUICE_URL", "SLUICE_API_KEY")  # what the command line takes beside the settings
 
 each_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
 each_of_ours = pytest.mark.parametrize("service", OURS.values(), ids=OURS)
@@ -80,11 +82,12 @@ def test_the_services_are_those_of_the_design() -> None:
         "ollama",
         "ollama-pull",
         "init",
+        "cli",
         "ingest-worker",
         "embed-worker",
         "query-api",
     }
-    assert OURS.keys() == {"init", "ingest-worker", "embed-worker", "query-api"}
+    assert OURS.keys() == {"init", "cli", "ingest-worker", "embed-worker", "query-api"}
 
 
 # What it names exists.
@@ -95,12 +98,12 @@ def test_every_command_exists(service: dict[str, Any]) -> None:
     commands = typer.main.get_command(app)
     assert isinstance(commands, typer.core.TyperGroup)
 
-    assert set(service["command"]) <= commands.commands.keys()
+    assert set(service["command"]) - {"--help"} <= commands.commands.keys()
 
 
 @each_of_ours
 def test_every_variable_exists(service: dict[str, Any]) -> None:
-    named = {name for name in service["environment"] if name.startswith("SLUICE_")}
+    named = {name for name in service["environment"] if name.startswith("SLUICE_")} - {*CLIENT}
 
     assert {name.removeprefix("SLUICE_").lower() for name in named} <= Settings.model_fields.keys()
 
@@ -118,7 +121,9 @@ def test_the_settings_open_every_part(service: dict[str, Any], started: Any) -> 
 
 @each_of_ours
 def test_every_server_in_the_settings_is_a_service_on_a_network_of_its_own(service: dict[str, Any]) -> None:
-    settings = {name: value for name, value in service["environment"].items() if "://" in str(value)}
+    settings = {
+        name: value for name, value in service["environment"].items() if "://" in str(value) if name not in CLIENT
+    }
     assert settings.keys() == {"SLUICE_LOG", "SLUICE_STORE", "SLUICE_EMBEDDER", "SLUICE_CHAT"}
 
     for value in settings.values():
@@ -191,8 +196,16 @@ def test_without_keys_it_does_not_start_and_says_what_to_do(unset: dict[str, str
             interpolated(raw_compose()["services"], {**KEYS, name: ""})
 
     keyless = {**SERVICES["query-api"], "environment": {**SERVICES["query-api"]["environment"], "SLUICE_API_KEYS": ""}}
-    with pytest.raises(ConfigurationError, match="API keys are needed: set SLUICE_API_KEYS"):
-        started(keyless)
+    assert started(keyless).needs_key, "an empty file of keys opens nothing"
+
+
+def test_the_command_line_reaches_the_api_and_its_file_of_keys(started: Any) -> None:
+    cli, api = SERVICES["cli"], SERVICES["query-api"]
+
+    assert cli["profiles"] == ["cli"], "it starts only where it is called"
+    assert cli["environment"]["SLUICE_URL"] == f"http://query-api:{started(api).port}"
+    assert cli["volumes"] == api["volumes"]
+    assert started(cli).key_file == started(api).key_file == Path("/keys/keys.json")
 
 
 def test_only_the_api_is_told_the_keys() -> None:
@@ -235,6 +248,13 @@ def test_every_image_is_pinned(service: dict[str, Any]) -> None:
     assert [image for image in images if not re.search(r":v?\d+\.\d+\.\d+(-unprivileged)?$", image)] == []
 
 
+def test_each_image_is_built_once_and_before_whoever_needs_it() -> None:
+    built = [service["image"] for service in SERVICES.values() if "build" in service]
+
+    assert sorted(built) == ["sluice-ollama:0.17.4", f"sluice:{VERSION}"]
+    assert SERVICES["init"]["build"]["args"] == {"EXTRAS": ""}
+
+
 def test_our_image_bears_our_version() -> None:
     assert {service["image"] for service in OURS.values()} == {f"sluice:{VERSION}"}
 
@@ -255,7 +275,7 @@ def test_kafka_and_ollama_are_those_that_the_tests_run_on() -> None:
     assert kafka
 
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{kafka[1]}"
-    assert f"FROM {ollama.IMAGE}\n" in SERVICES["ollama"]["build"]["dockerfile_inline"]
+    assert f"FROM {ollama.IMAGE}\n" in SERVICES["ollama-pull"]["build"]["dockerfile_inline"]
 
 
 # What nobody may do.

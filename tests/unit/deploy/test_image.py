@@ -52,11 +52,17 @@ def test_both_stages_stand_on_one_pinned_python_that_the_project_takes() -> None
 
 
 def test_what_is_installed_is_the_locked_base_by_hash_and_as_wheels() -> None:
-    [source, target] = named(BUILD, "COPY")[0].words
+    *sources, target = named(BUILD, "COPY")[0].words
     [install] = [step.rest for step in named(BUILD, "RUN") if " install " in step.rest]
 
-    assert source == "requirements/base.txt"
-    assert f"-r {target}" in install
+    assert sources == ["requirements/base.txt", "requirements/extras.txt"]
+    chosen = re.search(r"-r (\S+\$\(.*?\)\.txt)", install)
+    assert chosen
+    for extras, name in ("", "base"), ("yes", "extras"):
+        said = subprocess.run(
+            ["sh", "-c", f"echo {chosen[1]}"], env={"EXTRAS": extras}, capture_output=True, text=True, check=True
+        )
+        assert said.stdout == f"{target}{name}.txt\n"
     for option in ("--require-hashes", "--no-deps", "--only-binary :all:", "--no-cache-dir"):
         assert option in install
 
@@ -99,7 +105,7 @@ def ignored(path: str) -> bool:
 
 
 def test_the_context_holds_what_is_copied_and_nothing_of_the_machine() -> None:
-    sources = [source for source, _ in copies()] + [named(BUILD, "COPY")[0].words[0]]
+    sources = [source for source, _ in copies()] + named(BUILD, "COPY")[0].words[:-1]
     for source in sources:
         assert (ROOT / source).exists(), source
         assert not ignored(source), source

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.version import commit
+from shared import version
+from shared.version import commit, how_to_add
 
 
 def test_the_commit_of_a_checkout_is_its_head(tmp_path: Path) -> None:
@@ -33,3 +34,11 @@ def test_where_nothing_says_so_the_commit_is_unknown(tmp_path: Path) -> None:
     assert commit(tmp_path, "no-such-package-at-all") == ""
     (tmp_path / ".git").write_text("gitdir: nowhere")
     assert commit(tmp_path) == ""
+
+
+def test_an_extra_is_added_as_it_can_be_where_sluice_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert how_to_add("ocr") == "make extras"
+    monkeypatch.setattr(version, "CHECKOUT", False)
+    assert how_to_add("ocr") == "EXTRAS=yes docker compose build"
+    monkeypatch.setattr(version, "__name__", "sluice.shared.version")
+    assert "WHEEL[ocr]" in how_to_add("ocr")

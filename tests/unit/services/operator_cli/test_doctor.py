@@ -1,3 +1,4 @@
+import itertools
 import json
 import platform
 import socket
@@ -29,6 +30,23 @@ def test_a_folder_that_is_not_there_yet_is_fine_and_a_file_in_its_place_is_not(t
 
     assert refused.verdict == "failed"
     assert "is not a folder" in refused.found
+
+
+def test_a_process_that_keeps_nothing_in_the_folder_is_not_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "DATA": "/proc/nothing",
+        "LOG": "kafka://k:9092",
+        "STORE": "qdrant+http://q:6333",
+        "BLOBS": "file:/blobs",
+        "PORT": str(free_port()),
+    }.items():
+        monkeypatch.setenv(f"SLUICE_{name}", value)
+
+    # The checks come one by one: no server is asked before the log's.
+    found = {check.name for check in itertools.takewhile(lambda check: check.name != "log", doctor.examine())}
+
+    assert "server" in found
+    assert not found & {"folder", "disk"}
 
 
 def test_space_is_measured_where_the_folder_will_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
