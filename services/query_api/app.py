@@ -1,5 +1,6 @@
 """Wiring: builds the HTTP API from parts that a process has started. Nothing here starts or stops them."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -65,6 +66,7 @@ from shared.embedder import Embedder
 from shared.log import Log, Publish
 from shared.log.audit_trail import AuditTrail
 from shared.log.backlog import Backlog
+from shared.log.metrics import LogFigures
 from shared.reranker import Reranker
 from shared.runtime.key_file import key_file_of
 from shared.runtime.probes import Probed, Troubles, livez
@@ -81,6 +83,8 @@ ROUTES: Final = routes_in(
     (ingest, documents, search, answer, ops, clients), excluding=(f"{clients.__name__}.mcp_server",)
 )
 _OLLAMA: Final = [route for route in ROUTES if route.fn.__module__ == ollama.__name__]
+
+_BEGAN: Final = "began"  # in a request's state
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -186,6 +190,14 @@ def make_api(parts: ApiParts) -> Litestar:
         unasked=settings.chat_rag,
         reads_chosen=not {"min_score", "gate"} & settings.model_fields_set,
     )
+    service = DeadLetterService(
+        log=parts.log,
+        ledger=parts.ledger,
+        index=parts.index,
+        blobs=parts.blobs,
+        publish=parts.publish,
+        before=parts.generations.watch.before,
+    )
     provided: dict[str, object] = {
         "retriever": retriever,
         "searching": Searching(retriever, parts.past, QueryExpander(parts.models, rate), settings.min_score),
@@ -209,14 +221,8 @@ def make_api(parts: ApiParts) -> Litestar:
         "erasing": erase.Erasing(place, selector, eraser, signer),
         "generations": parts.generations,
         "comparer": GenerationComparer(parts.generations, parts.log),
-        "service": DeadLetterService(
-            log=parts.log,
-            ledger=parts.ledger,
-            index=parts.index,
-            blobs=parts.blobs,
-            publish=parts.publish,
-            before=parts.generations.watch.before,
-        ),
+        "service": service,
+        "log_figures": LogFigures(parts.log, service.open),
         "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
         "feed": changes.ChangeFeed(parts.log, parts.notices, signer),
         "operations": log_state.LogOperations(parts.log, parts.publish),
@@ -290,6 +296,8 @@ class _Observer:
             return
         method = cast("HTTPScope", scope)["method"]  # there are no sockets here
         route = scope.get("path_template", "unmatched")
+        if _BEGAN in scope["state"]:  # no middleware sees an address without a route
+            self._metrics.reply_seconds.labels(route).observe(time.perf_counter() - scope["state"][_BEGAN])
         MutableScopeHeaders.from_message(message)["X-Request-Id"] = request_id(scope)
         self._metrics.requests.labels(method, route, str(int(message["status"]))).inc()
         log.info("request", method=method, route=route, status=int(message["status"]))
@@ -302,6 +310,7 @@ class _Bound:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"][_BEGAN] = time.perf_counter()
         with structlog.contextvars.bound_contextvars(request_id=request_id(scope)):
             await self._app(scope, receive, send)
 

@@ -1,13 +1,21 @@
 """Prometheus metrics of the stages."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from shared.errors import Unavailable
+from shared.log import Log
 from shared.log.consume import Consumption
+from shared.log.groups import lags
+from shared.log.open_letters import OpenLetters
+from shared.times import now_ms, parse_iso
+
+_PATIENCE_S = 5.0  # Prometheus waits for ten
 
 
 class ConsumptionMetrics(Collector):
@@ -40,3 +48,33 @@ class ConsumptionMetrics(Collector):
             for tp, records in each.lag.items():
                 lag.add_metric([each.stage, tp.topic, str(tp.partition)], records)
         yield from (handled, dead, retries, flying, waiting, resting, idle, lag)
+
+
+class LogFigures:
+    """What the log says of the stages of all processes and generations, a process that is scaled to zero included."""
+
+    def __init__(self, log: Log, letters: OpenLetters) -> None:
+        self._log = log
+        self._letters = letters
+
+    async def exposition(self) -> bytes:
+        """Return the figures in Prometheus' text format; nothing while the log is away, which readiness shows."""
+        now = CollectorRegistry()
+        names = ["role", "stage", "generation"]
+        lag = Gauge("sluice_group_lag", "Records that a stage has yet to read.", names, registry=now)
+        age = Gauge("sluice_group_oldest_unread_seconds", "Age of its oldest unread record.", names, registry=now)
+        open_ = Gauge("sluice_dead_letters_open", "Open dead letters.", ["stage", "code"], registry=now)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                groups, letters = await lags(self._log), await self._letters.counts()
+        except (Unavailable, TimeoutError):
+            return b""
+        for each in groups:
+            stage, _, generation = each.group.partition(".")
+            labels = ("embed-worker" if stage == "embed" else "ingest-worker", stage, generation)
+            lag.labels(*labels).set(each.lag)
+            oldest = now_ms() if each.oldest_unread is None else parse_iso(each.oldest_unread)
+            age.labels(*labels).set(max(0, now_ms() - oldest) / 1000)
+        for (stage, code), count in letters.items():
+            open_.labels(stage, code).set(count)
+        return generate_latest(now)

@@ -7,6 +7,7 @@ when they are shown. Each call first reads what was written since the last one.
 import asyncio
 import heapq
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
@@ -127,6 +128,12 @@ class OpenLetters:
         async with self._caught_up():
             newest = map(_newest_failure, self._lines.values())
             return len({line.id for line in newest if line.generation in generations})
+
+    async def counts(self) -> Counter[tuple[str, str]]:
+        """Return how many letters of all tenants are open, by stage and code."""
+        async with self._caught_up():
+            newest = {line.id: line for line in map(_newest_failure, self._lines.values())}
+            return Counter((line.stage, line.code) for line in newest.values())
 
     async def tenants(self) -> list[str]:
         """Return the tenants that have open letters."""

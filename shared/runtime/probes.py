@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from litestar import Litestar, Response, get
 from litestar.di import NamedDependency, Provide
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Info, ProcessCollector, generate_latest
+
+from shared.version import VERSION
 
 OPEN: Final = "exclude_from_auth"  # the framework's name for a route that needs no key
 RETRY_AFTER_S: Final = 5
@@ -46,9 +48,15 @@ async def report(probed: Probed, *, detailed: bool = True) -> Response[dict[str,
     return Response({"status": "ready", **more})
 
 
-def exposition(probed: Probed) -> bytes:
-    """Return all counters in Prometheus' text format."""
-    return generate_latest(probed.registry)
+async def exposition(probed: Probed) -> bytes:
+    """Return all figures in Prometheus' text format, those of the process and of its parts as they are now."""
+    now = CollectorRegistry()
+    ProcessCollector(registry=now)
+    Info("sluice_build", "The release that runs.", registry=now).info({"version": VERSION})
+    up = Gauge("sluice_dependency_up", "1 if what readiness checks works, else 0.", ["part"], registry=now)
+    for part, trouble in (await probed.troubles()).items():
+        up.labels(part).set(trouble is None or isinstance(trouble, Detail))
+    return generate_latest(probed.registry) + generate_latest(now)
 
 
 @get("/readyz", opt={OPEN: True})
@@ -58,7 +66,7 @@ async def _readyz(probed: NamedDependency[Probed]) -> Response[dict[str, Any]]:
 
 @get("/metrics", opt={OPEN: True}, media_type=METRICS_TEXT)
 async def _metrics(probed: NamedDependency[Probed]) -> bytes:
-    return exposition(probed)
+    return await exposition(probed)
 
 
 def side_app(probed: Probed) -> Litestar:

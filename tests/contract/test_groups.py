@@ -1,15 +1,19 @@
 """Consumer groups as an operator sees them: who is a member, what is read, and a reset that needs them gone."""
 
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
 
+from shared.contracts import DeadLetter, LogPosition, encode
 from shared.errors import Rejected
 from shared.log import Log
 from shared.log.groups import ResetTo, described, lag_of, new_offsets, our_groups
+from shared.log.metrics import LogFigures
+from shared.log.open_letters import OpenLetters
 from shared.log.publish import publish
-from shared.topics import SUBMITTED, pipeline_topics
+from shared.topics import DEAD_LETTERS, SUBMITTED, pipeline_topics
 from tests.contract.logs import Harness, member, take, until
 
 GROUP = "ingest"
@@ -114,3 +118,23 @@ async def test_what_can_not_be_reset_is_refused(log: Log) -> None:
         await new_offsets(log, GROUP, SUBMITTED, ResetTo("earliest"), frozenset({7}))
     with pytest.raises(Rejected, match="no offset in partition 0"):
         await new_offsets(log, GROUP, SUBMITTED, ResetTo("shift-by", 1))
+
+
+async def test_what_is_unread_or_failed_is_a_figure_whichever_process_reads_it(log: Log) -> None:
+    ends = await log.end_offsets(SUBMITTED)
+    await commit(log, dict.fromkeys(ends, 0))
+    place = LogPosition(partition=0, offset=0, time=0)
+    about: dict[str, Any] = {"topic": SUBMITTED, "partition": 0, "offset": 0, "time": 0, "place": place}
+    letter = DeadLetter(stage="chunk", code="odd", sentence="s", **about)
+    async with AsyncExitStack() as users:
+        broker = log.broker("test")
+        await broker.start()
+        users.push_async_callback(broker.stop)
+        await publish(broker, DEAD_LETTERS, encode(letter), key=b"k")
+
+    lines = (await LogFigures(log, OpenLetters(log)).exposition()).decode().splitlines()
+
+    assert 'sluice_group_lag{generation="",role="ingest-worker",stage="ingest"} 10.0' in lines
+    assert 'sluice_dead_letters_open{code="odd",stage="chunk"} 1.0' in lines
+    [age] = [line for line in lines if line.startswith("sluice_group_oldest_unread_seconds{")]
+    assert float(age.rpartition(" ")[2]) >= 0

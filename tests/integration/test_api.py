@@ -1237,6 +1237,7 @@ async def test_metrics_count_what_happened(parts: ApiParts, tenants: Iterator[st
         'sluice_requests_total{method="GET",route="unmatched",status="404"}': 1.0,
         "sluice_empty_searches_total": 1.0,
         'sluice_search_seconds_count{mode="hybrid"}': 2.0,
+        'sluice_reply_seconds_count{route="/rag/search"}': 2.0,
         'sluice_ingests_total{status="created"}': 1.0,
     }
 

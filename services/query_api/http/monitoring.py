@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from services.query_api.http.auth import Keyring, slowed
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.routes import JSON, get
+from shared.log.metrics import LogFigures
 from shared.runtime.probes import METRICS_TEXT, Probed, exposition, report
 
 
@@ -21,6 +22,13 @@ class Metrics:
         self.registry = registry
         self.requests = Counter(
             "sluice_requests", "Requests answered", ["method", "route", "status"], registry=registry
+        )
+        self.reply_seconds = Histogram(
+            "sluice_reply_seconds",
+            "Time from a request to the first byte of its reply",
+            ["route"],
+            buckets=(0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
+            registry=registry,
         )
         self.search_seconds = Histogram(
             "sluice_search_seconds",
@@ -93,8 +101,11 @@ async def readyz(
 
 @get("/metrics", open=True, refuses=(401,), ok={METRICS_TEXT: str}, media_type=METRICS_TEXT)
 async def metrics(
-    request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
+    request: AnyRequest,
+    probed: NamedDependency[Probed],
+    monitoring: NamedDependency[Monitoring],
+    log_figures: NamedDependency[LogFigures],
 ) -> bytes:
-    """Show all counters in Prometheus' text format. Needs the role operator, or a network of SLUICE_METRICS_ALLOW."""
+    """Show all figures in Prometheus' text format. Needs the role operator, or a network of SLUICE_METRICS_ALLOW."""
     await monitoring.check_may_see_metrics(request)
-    return exposition(probed)
+    return await exposition(probed) + await log_figures.exposition()

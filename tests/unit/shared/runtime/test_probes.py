@@ -5,6 +5,7 @@ from litestar.testing import AsyncTestClient
 from prometheus_client import CollectorRegistry
 
 from shared.runtime.probes import Detail, Probed, side_app
+from shared.version import VERSION
 
 AGAIN = "records that are tried again: 1, first: the model refuses a text"
 
@@ -39,5 +40,12 @@ async def test_readiness_is_red_for_troubles_alone(
     async with AsyncTestClient(side_app(Probed(troubles, CollectorRegistry()))) as client:
         response = await client.get("/readyz")
 
+        figures = (await client.get("/metrics")).text.splitlines()
+
     assert (response.status_code, response.json()) == (status, answer)
+    for part in found:
+        up = 0.0 if found[part] == "it is away" else 1.0
+        assert f'sluice_dependency_up{{part="{part}"}} {up}' in figures
+    assert f'sluice_build_info{{version="{VERSION}"}} 1.0' in figures
+    assert any(line.startswith("process_resident_memory_bytes ") for line in figures)
     assert ("retry-after" in response.headers) == (status == 503)
