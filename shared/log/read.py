@@ -1,16 +1,18 @@
 """Reads partitions between two offsets, without a group or commits."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from shared.errors import Unavailable
 from shared.log import Log, Record
+from shared.times import PATIENCE
 
+T = TypeVar("T")
 Span = tuple[int, int]  # first offset, and the one after the last
 PATIENCE_S = 30.0  # longest wait for a record
 _POLL_MS = 500
@@ -48,7 +50,7 @@ async def reading(log: Log, tp: TopicPartition) -> AsyncIterator["Reader"]:
     consumer = log.consumer(auto_offset_reset="earliest")
     consumer.assign([tp])
     try:
-        await consumer.start()
+        await _answered(consumer.start(), tp)
         yield Reader(consumer, tp)
     except Unavailable:
         raise
@@ -56,6 +58,14 @@ async def reading(log: Log, tp: TopicPartition) -> AsyncIterator["Reader"]:
         raise Unavailable(f"{tp.topic}/{tp.partition} can't be read: {error!r}", "log_unavailable") from error
     finally:
         await consumer.stop()
+
+
+async def _answered(answer: Awaitable[T], tp: TopicPartition) -> T:
+    try:
+        async with asyncio.timeout(PATIENCE.get()):
+            return await answer
+    except TimeoutError:
+        raise Unavailable(f"{tp.topic}/{tp.partition} gave no answer in time", "log_timeout") from None
 
 
 class Reader:
@@ -67,8 +77,8 @@ class Reader:
 
     async def bounds(self) -> tuple[int, int]:
         """Return the first offset that still exists, and the next offset to be written."""
-        starts = await self._consumer.beginning_offsets([self._tp])
-        ends = await self._consumer.end_offsets([self._tp])
+        starts = await _answered(self._consumer.beginning_offsets([self._tp]), self._tp)
+        ends = await _answered(self._consumer.end_offsets([self._tp]), self._tp)
         return starts[self._tp], ends[self._tp]
 
     async def between(self, start: int, end: int) -> AsyncGenerator[Record]:
@@ -82,7 +92,8 @@ class Reader:
         if start >= end:
             return
         self._consumer.seek(tp, start)
-        deadline = loop.time() + PATIENCE_S
+        patience_s = min(PATIENCE_S, PATIENCE.get())
+        deadline = loop.time() + patience_s
         while await self._consumer.position(tp) < end:
             try:
                 records = (await self._consumer.getmany(tp, timeout_ms=_POLL_MS)).get(tp, ())
@@ -95,9 +106,9 @@ class Reader:
                     return
                 yield record
             if records:
-                deadline = loop.time() + PATIENCE_S
+                deadline = loop.time() + patience_s
             elif loop.time() > deadline:
-                raise Unavailable(f"{tp.topic}/{tp.partition} gave nothing in {PATIENCE_S:g} s", "log_timeout")
+                raise Unavailable(f"{tp.topic}/{tp.partition} gave nothing in {patience_s:g} s", "log_timeout")
 
     async def at(self, offsets: Iterable[int]) -> dict[int, Record]:
         """Return those of the records that are still there, by offset."""

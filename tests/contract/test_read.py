@@ -1,13 +1,17 @@
 """Records between two offsets, on each kind of log."""
 
+import asyncio
 from contextlib import aclosing
+from typing import cast
 
 import pytest
 from aiokafka import TopicPartition
 
+from shared.errors import Unavailable
 from shared.log import Log
 from shared.log.publish import publish
 from shared.log.read import records, records_now
+from shared.times import PATIENCE
 from shared.topics import Topic
 from tests.contract.logs import Harness
 
@@ -59,3 +63,28 @@ async def test_a_topic_is_read_to_where_it_ends_now(log: Log) -> None:
         first = await anext(found)
         await write(log, "c1")
         assert [first.value, *[record.value async for record in found]] == [b"a1", b"b1"]
+
+
+class HangingLog:
+    """A log whose broker accepts connections, and says nothing; so does each consumer of it."""
+
+    def consumer(self, **_: str) -> "HangingLog":
+        return self
+
+    def assign(self, _: list[TopicPartition]) -> None:
+        pass
+
+    async def start(self) -> None:
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        pass
+
+
+async def test_a_log_that_hangs_is_waited_for_as_long_as_its_caller_waits() -> None:
+    outer = PATIENCE.set(0.05)
+    try:
+        with pytest.raises(Unavailable, match="truth/0 gave no answer in time"):
+            await read(cast("Log", HangingLog()), 0, 1)
+    finally:
+        PATIENCE.reset(outer)
