@@ -400,7 +400,7 @@ class _Child:
                     raise _TooLarge(self.memory_mb)
                 if usage.threads > _MOST_THREADS:
                     raise _Died(f"{usage.threads} threads")
-                used = self._used(time.monotonic() - began, worked)
+                used = self._used(time.monotonic() - began, worked, usage.cpu_s)
                 if used > self._limit_s:
                     raise _TimeOut(self._limit(worked))
                 if used > patience_s and not asked:
@@ -478,9 +478,8 @@ class _Child:
             await asyncio.sleep(0)  # many may have come at once
         raise _Died(f"a reply in more than {most} frames")
 
-    def _used(self, passed: float, before: float | None) -> float:
-        """Return the seconds that count against the limit: of `passed`, and of CPU time since `before`."""
-        now = self._usage().cpu_s
+    def _used(self, passed: float, before: float | None, now: float | None) -> float:
+        """Return the seconds that count against the limit: of `passed`, and of CPU time from `before` to `now`."""
         if now is None or before is None:
             return passed
         return limits.used(now - before, passed, self.wall_factor)
