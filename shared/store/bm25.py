@@ -52,12 +52,11 @@ class Bm25:
     def _vector(self, embed: Callable[[str], qdrant_edge.SparseVector], text: str) -> Sparse:
         if not text.isascii():
             text = text.encode(errors="replace").decode()  # the engine refuses lone surrogates
-        if self.language in _UNSPACED:
-            return _sparse(embed(text))
-        prepared, whole = paired(text), with_folded(text)
+        unspaced = self.language in _UNSPACED
+        prepared, whole = (text, text) if unspaced else (paired(text), with_folded(text))
         exact = embed(prepared)
         if whole == prepared:
-            return _sparse(exact)
+            return Sparse(exact.indices, exact.values)
         both, own = embed(whole), set(exact.indices)
         folded = [
             (index, FOLDED * value) for index, value in zip(both.indices, both.values, strict=True) if index not in own
@@ -82,7 +81,3 @@ class Bm25:
 def current_bm25() -> Bm25:
     """Return the tokenizer of this release; all calls return the same one."""
     return Bm25()
-
-
-def _sparse(vector: qdrant_edge.SparseVector) -> Sparse:
-    return Sparse(vector.indices, vector.values)
