@@ -413,7 +413,7 @@ def _page(
             if arranges and hides is None and (hides := drop_hidden_text(page)):
                 textpage.close()
                 textpage = page.get_textpage()
-                text = textpage.get_text_range()
+                text = "" if garbled else textpage.get_text_range()
             inserted = _marks(textpage, text) if arranges or look.small else {}
             inserted |= _links(textpage, text, linked) if linked and text else {}
             positions = (

@@ -406,24 +406,37 @@ def test_a_page_with_a_scan_keeps_its_text_and_gets_other_lines() -> None:
     assert _with_scan(text, "The tarif of the ferry company\nBicycle 3.20") == f"{text}\nBicycle 3.20"
 
 
-def test_letters_whose_font_does_not_tell_what_they_are_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+def _in_its_own_font(data: bytes) -> bytes:
+    """Return the pages in a font that doesn't tell its letters, and a page with text that says what it is."""
     descendant = (
         "<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) "
         "/Supplement 0 >> /FontDescriptor << /Type /FontDescriptor /FontName /Own /Flags 4 /ItalicAngle 0 /Ascent 800 "
         "/Descent -200 /CapHeight 700 /StemV 80 /FontBBox [0 0 1000 1000] >> >>"
     )
     named = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
-    plain = a_pdf("Of boats and of masts in the harbour.")
     own = f"<< /Type /Font /Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [{descendant}] >>"
-    both = PdfWriter(clone_from=PdfReader(io.BytesIO(plain.replace(named.encode(), own.encode()))))
+    both_fonts = data.replace(named.encode(), own.encode()).replace(b"/F1 3 0 R", f"/F1 3 0 R /F2 {named}".encode())
+    both = PdfWriter(clone_from=PdfReader(io.BytesIO(both_fonts)))
     both.append(PdfReader(io.BytesIO(a_pdf("Text."))))
     out = io.BytesIO()
     both.write(out)
+    return out.getvalue()
 
-    read = _read(out.getvalue())
 
-    assert (read.text, [(note.code, note.place) for note in read.notes]) == ("Text.", [("font", "page 1")])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_letters_whose_font_does_not_tell_what_they_are_are_left_out(
+    hidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    box = "300 300 9 9 re f "
+    lines = f"{box} BT /F2 10 Tf 1 g 72 600 Td (Of masts) Tj 0 g ET {box * 28}"  # a look passes over the second piece
+    page = [(72, 700, "Of boats and of masts in the harbour.")]
+    data = a_drawn_pdf(*[page] * 4, lines=lines) if hidden else a_pdf("Of boats and of masts in the harbour.")
+
+    read = _read(_in_its_own_font(data))
+
+    assert read.text == "Text."
+    assert [note.code for note in read.notes] == (["hidden", "font"] if hidden else ["font"])
 
 
 @pytest.mark.parametrize(
