@@ -87,7 +87,7 @@ def _embedded(point: Point) -> str:
 
 def _place(point: Point) -> str:
     """Return title and section of the passage's document, of which a beginning may be above it."""
-    return " > ".join(filter(None, (point.payload["metadata"].get(name) for name in ("title", "section"))))
+    return " > ".join(filter(None, (point.payload["metadata"].get(name) for name in ("title", "sectionTitle"))))
 
 
 async def _differences(
