@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -132,8 +133,7 @@ class OpenLetters:
     async def counts(self) -> Counter[tuple[str, str]]:
         """Return how many letters of all tenants are open, by stage and code."""
         async with self._caught_up():
-            newest = {line.id: line for line in map(_newest_failure, self._lines.values())}
-            return Counter((line.stage, line.code) for line in newest.values())
+            return await asyncio.to_thread(self._counts)
 
     async def tenants(self) -> list[str]:
         """Return the tenants that have open letters."""
@@ -186,6 +186,10 @@ class OpenLetters:
             del self._lines[entry][key]
             if not self._lines[entry]:
                 del self._lines[entry]
+
+    def _counts(self) -> Counter[tuple[str, str]]:
+        failures = sorted(map(_newest_failure, self._lines.values()), key=attrgetter("offset"))
+        return Counter((line.stage, line.code) for line in {line.id: line for line in failures}.values())
 
     def _newest(self, wanted: LetterFilter, limit: int, below: int | None) -> tuple[int, list[tuple[int, str]]]:
         newest: dict[str, tuple[LetterSummary, str]] = {}

@@ -1,11 +1,13 @@
 """Combines the look-ups and writes of many callers into few calls."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Final, Generic, TypeVar
 
 from shared.errors import Unavailable
+from shared.times import PATIENCE
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -16,13 +18,14 @@ _AT_ONCE: Final = 2  # calls: the store works on one while the event loop makes 
 class WaitingCaller(Generic[K, V]):
     """A look-up that waits, in the context of its caller."""
 
-    __slots__ = ("context", "future", "keys")
+    __slots__ = ("context", "future", "keys", "patience_s")
 
     def __init__(self, keys: Sequence[K], future: asyncio.Future[Mapping[K, V]]) -> None:
         self.keys = keys
         # One future per caller: a cancelled caller must not cancel another's look-up, and a shield costs twice as much.
         self.future = future
         self.context: Context = copy_context()
+        self.patience_s = PATIENCE.get()
 
 
 class Batcher(Generic[K, V]):
@@ -33,7 +36,8 @@ class Batcher(Generic[K, V]):
     as the store gets busier, instead of more.
 
     If a shared call raises anything but Unavailable, `load` is called for each caller alone, so that only the one at
-    fault fails. Writes must therefore be safe to repeat. A caller that is cancelled doesn't stop the call under way.
+    fault fails. Writes must therefore be safe to repeat. A caller that is cancelled, or whose `PATIENCE` is over,
+    doesn't stop the call under way, which has that of its most patient caller.
     """
 
     def __init__(
@@ -52,16 +56,27 @@ class Batcher(Generic[K, V]):
         return (await self.get_all((key,))).get(key)
 
     async def get_all(self, keys: Sequence[K]) -> Mapping[K, V]:
-        """Return the values of the keys that have one, and perhaps of others. Raises what `load` raises."""
+        """Return the values of the keys that have one, and perhaps of others.
+
+        Raises:
+            Unavailable: there was no answer within the caller's `PATIENCE`. Anything that `load` raises.
+        """
         if not keys:
             return {}
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Mapping[K, V]] = loop.create_future()
-        self._waiting.append(WaitingCaller(keys, future))
+        caller = WaitingCaller(keys, future)
+        self._waiting.append(caller)
         if not self._scheduled and len(self._running) < self._at_once:
             self._scheduled = True
             loop.call_soon(self._send)
-        return await future
+        if caller.patience_s == math.inf:  # nearly always
+            return await future
+        try:
+            async with asyncio.timeout(caller.patience_s):
+                return await future
+        except TimeoutError:
+            raise Unavailable(f"the store gave no answer within {caller.patience_s:g} s") from None
 
     def _send(self) -> None:
         self._scheduled = False
@@ -79,8 +94,8 @@ class Batcher(Generic[K, V]):
             del self._waiting[:taken]
             if callers:
                 # In the context of a caller, not in that of the call before: log lines name the request in it.
-                answering = self._answer([*keys], callers)
-                task = asyncio.get_running_loop().create_task(answering, context=callers[0].context)
+                context = max(callers, key=lambda each: each.patience_s).context
+                task = asyncio.get_running_loop().create_task(self._answer([*keys], callers), context=context)
                 self._running.add(task)
                 task.add_done_callback(self._ended)
 

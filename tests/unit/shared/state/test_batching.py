@@ -1,10 +1,12 @@
 import asyncio
+import math
 from collections.abc import Sequence
 
 import pytest
 
 from shared.errors import Unavailable
 from shared.state.batching import Batcher
+from shared.times import PATIENCE
 
 
 class Loads:
@@ -146,3 +148,27 @@ async def test_nothing_is_asked_for_no_keys() -> None:
 
     assert await Batcher(load).get_all(()) == {}
     assert load.calls == []
+
+
+async def test_one_who_waits_briefly_is_told_so_and_shortens_nobody_else_s_wait() -> None:
+    answered, seen = asyncio.Event(), []
+
+    async def load(keys: Sequence[str]) -> dict[str, int]:
+        seen.append(PATIENCE.get())
+        await answered.wait()
+        return dict.fromkeys(keys, 1)
+
+    async def hasty(key: str) -> int | None:
+        PATIENCE.set(0.01)
+        return await batcher.get(key)
+
+    batcher = Batcher(load, at_once=1)
+    tasks = [asyncio.create_task(each) for each in (hasty("a"), batcher.get("b"))]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    waiting = asyncio.create_task(hasty("c"))  # the only place is taken
+    await asyncio.wait([waiting])
+    answered.set()
+    ends = await asyncio.gather(*tasks, waiting, return_exceptions=True)
+
+    assert [str(end) for end in ends] == ["the store gave no answer within 0.01 s", "1", str(ends[0])]
+    assert seen == [math.inf]
