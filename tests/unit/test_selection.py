@@ -27,6 +27,7 @@ SKIPS = {
     "tests/integration/test_slow_files.py": 1,
     "tests/servers/choice.py": 1,
     "tests/servers/qdrant.py": 1,
+    "tests/unit/deploy/test_monitoring.py": 1,
     "tests/unit/deploy/test_n8n.py": 1,
     "tests/unit/services/ingest_worker/fetch/test_namespace.py": 1,
     "tests/unit/services/operator_cli/test_doctor.py": 1,
