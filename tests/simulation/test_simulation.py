@@ -14,7 +14,7 @@ from tests.selection import CI_ONLY, IN_CI
 from tests.simulation.history import play, verdict
 from tests.simulation.plan import plan_of
 
-SEEDS = 1000 if IN_CI else 40
+SEEDS = 600 if IN_CI else 40
 CHUNK = SEEDS // 10  # two pytest workers share them
 FIRST = SEEDS * int(os.environ.get("SLUICE_TEST_SEED", "0"))  # each slice of a long run has seeds of its own
 
