@@ -183,11 +183,12 @@ class ParserPool:
         """
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
         job = ParserJob(data, hints, self.cpu_s, self.most_text)
-        if len(data) <= _LIGHT_BYTES and detect(data, hints).light(data):
+        if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             if _alone.get():
                 return await self._ask_alone(job, tenant)
-            read = partial(extract, data, hints, self.most_text)
-            return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
+            read = partial(_read_lightly, job)
+            with contextlib.suppress(limits.Heavy):  # a text with HTML in it, or with a file
+                return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
         return await self._read(job, tenant, wait_s)
 
     async def unlocked(
@@ -549,6 +550,11 @@ def parser_pool(settings: Settings) -> ParserPool:
         kept=settings.parsers_kept,
         confined=settings.parsers_confined == "on",
     )
+
+
+def _read_lightly(job: ParserJob) -> Extraction:
+    with limits.lightly():
+        return extract(job.data, job.hints, job.most_text)
 
 
 async def _always() -> bool:

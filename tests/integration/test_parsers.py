@@ -35,6 +35,7 @@ from tests.unit.services.operator_cli.verify.builders import a_version
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _HANG_GUARD_S = 120
+_PACKAGE = b'<p:package xmlns:p="http://schemas.microsoft.com/office/2006/xmlPackage"></p:package>'
 _ROUGH = "tests.integration.rough_parser"
 
 
@@ -114,6 +115,17 @@ async def test_pages_and_pdfs_are_read_by_the_real_program(make_pool: Callable[.
 
     assert (read.title, read.document_type) == ("Tea", "html")
     assert (report.text, len(report.pages)) == ("Figures.\n\nMore.", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.md", "<table><tr><td>a<td>b</table>".encode("utf-16")), ("a.txt", _PACKAGE)]
+)
+async def test_markup_is_never_parsed_in_the_calling_process(pool: ParserPool, name: str, data: bytes) -> None:
+    await pool.close()
+
+    with pytest.raises(Unavailable):
+        await pool.extract(data, tenant="default", filename=name)
+    assert (await pool.extract(b"# Tea", tenant="default", filename=name)).text == "# Tea"
 
 
 @pytest.mark.feature(75)

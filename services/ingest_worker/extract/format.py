@@ -78,7 +78,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     begins: bytes = b""  # with what each file of it begins; a text without that is read as text
     read: Callable[[bytes, Hints], Extraction]  # raises Rejected
     warm: Callable[[], None] = lambda: None  # imports the libraries that reading needs
-    light: Callable[[bytes], bool] = lambda _: False  # whether it is cheap and safe to read in the calling process
+    light: bool = False  # cheap and safe to read in the calling process; if not, `limits.check_light` raises
     libraries: tuple[str, ...] = ()  # distributions whose version affects the text
     revision: int = 1  # raise it when the same file gives a different text
     nests: bool = False  # reads files of other formats inside the file

@@ -8,7 +8,9 @@ idle one. The wall clock only stops a reader that waits for ever (docs/adr/0005-
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from shared.errors import Rejected
 
@@ -21,6 +23,27 @@ MOST_PAGES = 20_000  # their offsets travel in one record of the log
 MOST_LINKS = 10_000
 MOST_TEXT = 25 * 1024 * 1024  # characters; as long as the largest file of plain text that is accepted
 WALL_FACTOR = 20.0  # wall-clock seconds allowed per CPU second
+_light: ContextVar[bool] = ContextVar("light", default=False)
+
+
+class Heavy(Exception):  # noqa: N818 - says what the file is
+    """The file is not as light as it looked: only a parser process may read it."""
+
+
+@contextmanager
+def lightly() -> Iterator[None]:
+    """Read a file in the calling process, which is not confined: `check_light` raises Heavy."""
+    token = _light.set(True)
+    try:
+        yield
+    finally:
+        _light.reset(token)
+
+
+def check_light() -> None:
+    """Raise Heavy within `lightly`. To be called before native code parses markup, whatever led to it."""
+    if _light.get():
+        raise Heavy
 
 
 def allowed(cpu_s: float, pages: int, scans: int) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.page_shape import is_hidden, reshape
 from services.ingest_worker.extract.rows import table
@@ -55,6 +56,7 @@ def tree_of(source: bytes, *, links: bool = False) -> "tuple[HtmlElement | None,
 
     With `links`, the addresses of links stand in brackets behind their words.
     """
+    limits.check_light()
     from lxml import etree, html  # imported here, because only parser processes should load heavy libraries
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
@@ -79,11 +81,6 @@ def page_text(tree: "HtmlElement | None") -> str:
     return "" if tree is None else _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
 
 
-def has_no_table(data: bytes) -> bool:
-    """Return whether no table is written in HTML in the text, so that none has to be parsed."""
-    return b"<table" not in data.lower()
-
-
 def with_tables(markdown: str) -> str:
     """Return Markdown with each table that is written in HTML as one of Markdown's; those in code stay."""
     if not _TABLE.search(markdown):
@@ -101,7 +98,7 @@ def with_tables(markdown: str) -> str:
                 held, depth, left = [], 0, left - 1
         else:
             found.append(line)
-    return "\n".join([*found, *held])
+    return "\n".join([*found, *held]).strip()
 
 
 def _as_table(source: str) -> str:

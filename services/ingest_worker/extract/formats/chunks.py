@@ -42,5 +42,5 @@ FORMAT = Format(
     suffixes=frozenset(),
     sniff=sniff,
     read=read,
-    light=lambda _: True,
+    light=True,
 )

@@ -55,6 +55,6 @@ FORMAT = Format(
     media_types=frozenset({"text/csv", "text/tab-separated-values", "application/csv"}),
     suffixes=frozenset({".csv", ".tsv", ".tab"}),
     read=read,
-    light=lambda _: True,
+    light=True,
     libraries=("chardet",),
 )

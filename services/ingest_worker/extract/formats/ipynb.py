@@ -6,7 +6,7 @@ from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.page import has_no_table, page_text, tree_of, with_tables
+from services.ingest_worker.extract.page import page_text, tree_of, with_tables
 from services.ingest_worker.text_blocks import first_heading
 
 _SHOWN = ("text/markdown", "text/plain")  # media types of results that are read, the preferred one first
@@ -54,10 +54,12 @@ def _printed(output: dict[str, Any]) -> Iterator[str]:
         yield _fenced(f"{output.get('ename', '')}: {output.get('evalue', '')}")
         return
     results = _map(output.get("data"))
-    drawn = _joined(results.get("text/html")).encode("utf-8", "replace")
-    if not has_no_table(drawn) and (table := page_text(tree_of(drawn, links=True)[0])):
-        yield table.strip()
-        return
+    drawn = _joined(results.get("text/html"))
+    if "<table" in drawn.lower():
+        table = page_text(tree_of(drawn.encode("utf-8", "replace"), links=True)[0]).strip()
+        if "| --- |" in table:
+            yield table
+            return
     kind = next((kind for kind in _SHOWN if kind in results), None)
     text = _joined(results[kind] if kind else output.get("text"))
     yield text.strip() if kind == "text/markdown" else _fenced(text)
@@ -88,7 +90,7 @@ FORMAT = Format(
     media_types=frozenset({"application/x-ipynb+json"}),
     suffixes=frozenset({".ipynb"}),
     read=read,
-    light=has_no_table,
+    light=True,
     warm=imports("lxml.html"),
     libraries=("chardet", "lxml"),
 )

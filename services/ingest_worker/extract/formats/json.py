@@ -148,7 +148,7 @@ FORMAT = Format(
     media_types=frozenset({"application/json", "application/x-ndjson", "application/jsonl", "application/ld+json"}),
     suffixes=frozenset({".json", ".jsonl", ".ndjson", ".geojson", ".jsonld"}),
     read=read,
-    light=lambda _: True,
+    light=True,
     libraries=("chardet",),
     revision=2,
 )

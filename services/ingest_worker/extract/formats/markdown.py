@@ -9,7 +9,7 @@ import yaml
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.page import has_no_table, with_tables
+from services.ingest_worker.extract.page import with_tables
 from services.ingest_worker.text_blocks import first_heading
 from shared.contracts import Note
 
@@ -140,7 +140,7 @@ FORMAT = Format(
     media_types=frozenset({"text/markdown", "text/x-markdown"}),
     suffixes=frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"}),
     read=read,
-    light=has_no_table,
+    light=True,
     warm=imports("lxml.html"),
     libraries=("chardet", "lxml", "pyyaml"),
 )

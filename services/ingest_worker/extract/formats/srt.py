@@ -96,6 +96,6 @@ FORMAT = Format(
     suffixes=frozenset({".srt", ".vtt", ".sbv", ".ass", ".ssa"}),
     sniff=lambda data: _BEGINS.match(data) is not None,
     read=read,
-    light=lambda _: True,
+    light=True,
     libraries=("chardet",),
 )

@@ -104,7 +104,7 @@ _TEXT = Format(
     media_types=frozenset({"text/plain"}),
     suffixes=frozenset({".txt", ".text", ".log", ".tex", ".py"}),
     read=read,
-    light=lambda _: True,
+    light=True,
     libraries=("chardet",),
     revision=2,
 )

@@ -1,6 +1,11 @@
+import json
 import math
+from contextlib import suppress
 
-from services.ingest_worker.extract import limits
+import pytest
+
+from services.ingest_worker.extract import Hints, extract, limits
+from shared.errors import Rejected
 
 
 def test_pages_and_scans_add_time_up_to_a_limit() -> None:
@@ -25,3 +30,24 @@ def test_a_document_without_time_is_spent_and_its_pages_are_announced() -> None:
         assert limits.seconds() == "30 s of CPU time"
     finally:
         limits.begin(math.inf, lambda _pages, _scans: None)
+
+
+_TABLE = "<table><tr><th>Port</th><th>Depth</th></tr><tr><td>Skua</td><td>4.2</td></tr></table>"
+_CELL = json.dumps({"cells": [{"cell_type": "markdown", "source": _TABLE}]}).replace("<", "\\u003c")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b'<pkg:package xmlns:pkg="http://schemas.microsoft.com/office/2006/xmlPackage"></pkg:package>'),
+        ("a.md", _TABLE.encode("utf-16")),
+        ("a.md", _TABLE.replace("ble", "\u00adble").encode()),
+        ("a.mdx", _TABLE.replace("<ta", "<t<X/>a").encode()),
+        ("a.ipynb", _CELL.encode()),
+    ],
+)
+def test_a_process_that_is_not_confined_parses_no_markup(name: str, data: bytes) -> None:
+    with limits.lightly(), pytest.raises(limits.Heavy):
+        extract(data, Hints(filename=name))
+    with suppress(Rejected):  # only the package, which has no parts
+        assert "| Skua | 4.2 |" in extract(data, Hints(filename=name)).text

@@ -55,3 +55,10 @@ def test_a_table_that_code_returned_has_its_header() -> None:
     read = extract(json.dumps(book).encode(), Hints(filename="a.ipynb"))
 
     assert read.text == "```\ndepths\n```\n\n| Port | Depth |\n| --- | --- |\n| Skua | 4.2 |"
+
+
+def test_a_result_whose_table_only_arranges_is_read_as_its_plain_text() -> None:
+    data = {"text/html": "<table><tr><td>Figure(640x480)</td></tr></table>", "text/plain": "a figure"}
+    book = {"cells": [{"cell_type": "code", "source": "draw", "outputs": [{"data": data}]}]}
+
+    assert _read(book).text == "```\ndraw\n```\n\n```\na figure\n```"
