@@ -55,7 +55,7 @@ def read_as(
                 notes.append(Note(code="macro", place=name, message=f"the sheet {name} of macros was left out"))
                 continue
             beside, view = drawn.get(name, ""), views.get(name, SheetView())
-            left_out = _LeftOut()
+            left_out = LeftOut()
             try:
                 rows = labelled(_rows(book.get_sheet_by_name(name), view, left_out))
             except (calamine.CalamineError, OSError, ValueError):  # a chart sheet, or a damaged sheet
@@ -77,7 +77,7 @@ def read_as(
     )
 
 
-class _LeftOut:
+class LeftOut:
     """The hidden rows and columns with values in them."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class _LeftOut:
             yield Note(code="formula", place=name, message=message)
 
 
-def _rows(sheet: "CalamineSheet", view: SheetView, left_out: _LeftOut) -> Iterator[list[str]]:
+def _rows(sheet: "CalamineSheet", view: SheetView, left_out: LeftOut) -> Iterator[list[str]]:
     """Yield the rows without what is hidden."""
     left = sheet.start[1] if sheet.start else 0  # calamine yields all rows, but columns only from the first used one
     hidden = view.hidden_columns
@@ -138,7 +138,7 @@ def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list
 def _cells(row: Sequence[object], view: SheetView, at: int, left: int) -> list[str]:
     formats, links = view.formats.of(at) if view.formats else {}, view.links.get(at)
     cells = [
-        Figure(formats[column].shown(value)) if isinstance(value, float) and column in formats else _shown(value)
+        Figure(formats[column].shown(value)) if isinstance(value, float) and column in formats else shown(value)
         for column, value in enumerate(row, left)
     ]
     return [_linked(cell, links.get(column, "")) for column, cell in enumerate(cells, left)] if links else cells
@@ -148,7 +148,8 @@ def _linked(cell: str, address: str) -> str:
     return cell if address in cell else f"[{cell}]({address})" if cell else address
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a cell's value as text."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):  # the only type of number in spreadsheets

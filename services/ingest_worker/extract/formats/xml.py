@@ -1,14 +1,18 @@
 """Reads XML: its text in blocks, with titles as headings. Declared entities and links are not resolved."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
+from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag, whole, words
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
+from services.ingest_worker.extract.sheets import LeftOut, shown
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -24,6 +28,8 @@ _PROSE = frozenset({*_TITLES, "p", "para", "body", "section"})
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
 _COLUMNS = 256  # of such a sheet
+_BLANK = 64  # rows that a gap of more is read as
+_FIRST_YEAR = 1900  # what is before it is a time of day
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -60,27 +66,80 @@ def _workbook(root: "_Element") -> Extraction:
         if (sheet.findtext("{*}WorksheetOptions/{*}Visible") or "").startswith("SheetHidden"):
             notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
             continue
-        rows = labelled(spread(_rows(sheet)))
+        left_out = LeftOut()
+        rows = labelled(_shown_columns(sheet, spread(_rows(sheet, left_out)), left_out))
+        notes += left_out.notes(name, 0)
         texts += [f"# {name}\n\n{rows}"] if rows else []
-    return Extraction(text=cleaned("\n\n".join(texts)), document_type="xml", notes=tuple(notes))
+    says = {name: root.findtext(f"{{*}}DocumentProperties/{{*}}{name.title()}") for name in ("title", "author")}
+    text = cleaned("\n\n".join(texts))
+    return Extraction(text=text, document_type="xml", notes=tuple(notes), **declared(says))
 
 
-def _rows(sheet: "_Element") -> Iterator[list[Cell]]:
+def _placed(sheet: "_Element", kind: str) -> "Iterator[tuple[int, int, _Element]]":
+    """Yield the first and the last number of what each row or column of the sheet stands for."""
+    last = 0
+    for each in sheet.iterfind(f"{{*}}Table/{{*}}{kind}"):
+        place, more = (whole(each.get(f"{_SHEETS}{name}")) for name in ("Index", "Span"))
+        first = max(place, last + 1)
+        last = first + more
+        yield first, last, each
+
+
+def _is_hidden(element: "_Element") -> bool:
+    return element.get(f"{_SHEETS}Hidden") == "1"
+
+
+def _shown_columns(sheet: "_Element", rows: list[list[str]], left_out: LeftOut) -> Iterator[list[str]]:
+    placed = _placed(sheet, "Column")
+    hidden = {at for first, last, each in placed if _is_hidden(each) for at in range(first, min(last, _COLUMNS) + 1)}
+    for cells in rows:
+        left_out.columns.update(at for at, cell in enumerate(cells, 1) if cell and at in hidden)
+        yield [cell for at, cell in enumerate(cells, 1) if at not in hidden]
+
+
+def _rows(sheet: "_Element", left_out: LeftOut) -> Iterator[list[Cell]]:
+    """Yield the rows that are shown, and blank ones where the sheet leaves rows out."""
+    placed = list(_placed(sheet, "Row"))
+    hidden = [first for first, _, row in placed if _is_hidden(row)]
     covered: dict[int, int] = {}  # columns in which a cell of a row above goes on, and for how many rows
-    for row in sheet.iterfind("{*}Table/{*}Row"):
+    above = 0
+    for number, last, row in placed:
+        gap, above = number - above - 1, last
+        yield from [[]] * min(gap, max(covered.values(), default=1), _BLANK)
+        covered = {column: left - gap for column, left in covered.items() if left > gap} if gap else covered
+        if _is_hidden(row):
+            left_out.rows += row.find("{*}Cell/{*}Data") is not None
+            continue
         cells, at, begun = list[Cell](), 1, dict[int, int]()
         for cell in row.iterfind("{*}Cell"):
             place, across, down = (
                 whole(cell.get(f"{_SHEETS}{name}")) for name in ("Index", "MergeAcross", "MergeDown")
             )
+            down -= bisect_right(hidden, number + down) - bisect_right(hidden, number)
             while at < min(place, _COLUMNS) or (not place and at in covered):
                 cells += [] if at in covered else [Cell("")]
                 at += 1
-            cells.append(Cell(" ".join(map(words, cell.iterfind("{*}Data"))), across + 1, down + 1))
-            begun |= dict.fromkeys(range(at, at + min(across, _COLUMNS) + 1), down) if down else {}
+            cells.append(Cell(" ".join(map(_value_shown, cell.iterfind("{*}Data"))), across + 1, down + 1))
+            begun |= dict.fromkeys(range(at, min(at + across, _COLUMNS) + 1), down) if down else {}
             at += across + 1
         covered = {column: left - 1 for column, left in covered.items() if left > 1} | begun
         yield cells
+
+
+def _value_shown(data: "_Element") -> str:
+    text = words(data)
+    try:
+        match data.get(f"{_SHEETS}Type"):
+            case "Number":
+                return shown(float(text))
+            case "Boolean":
+                return shown(text == "1")
+            case "DateTime":
+                at = datetime.fromisoformat(text)
+                return shown(at if at.year >= _FIRST_YEAR else at.time())
+    except ValueError:
+        pass
+    return text
 
 
 def _entity(reference: re.Match[str]) -> str:

@@ -15,6 +15,10 @@ _BYTES: Final = 64 * 1024
 _MOST_TEXT: Final = 100 * _BYTES  # characters
 _LIGHT_S: Final = 1.0  # CPU time; a light format is read beside others' requests, and takes a tenth of it
 _OTHER_S: Final = 10.0  # what a parser process allows
+_BOOK: Final = (
+    '<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet" '
+    'xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet"><Worksheet ss:Name="A"><Table>'
+)
 _P: Final = "<w:p><w:r><w:t>a</w:t></w:r></w:p>"
 _CELL: Final = "<table:table-cell><text:p>a</text:p></table:table-cell>"
 _BLANKS: Final = '<text:s text:c="1000"/>'
@@ -64,6 +68,19 @@ _FILES: Final[dict[str, Callable[[], bytes]]] = {
     "chunks.json": lambda: _filled('{"text":"a","embeddingStrings":{}},', "[", "{}]"),
     "entities.xml": lambda: _filled("&nbsp;", "<?xml version='1.0'?><a>", "</a>"),
     "nested.xml": lambda: b"<?xml version='1.0'?>" + b"<a>" * 250 + b"x " * 20_000 + b"</a>" * 250,
+    "merged.xml": lambda: _filled(
+        '<Row><Cell ss:MergeAcross="256" ss:MergeDown="9999"/></Row>', _BOOK, "</Table></Worksheet></Workbook>"
+    ),
+    "cells.xml": lambda: _filled(
+        '<Cell ss:MergeAcross="256" ss:MergeDown="99999"/>',
+        f"{_BOOK}<Row>",
+        f"</Row>{'<Row/>' * 3_000}</Table></Worksheet></Workbook>",
+    ),
+    "gaps.xml": lambda: _filled(
+        '<Row ss:Index="99999999"><Cell ss:Index="256" ss:MergeDown="9999"/></Row>',
+        _BOOK,
+        "</Table></Worksheet></Workbook>",
+    ),
     "characters.rtf": lambda: _filled("\\uc99999\\u8364?", "{\\rtf1 ", "}"),
     "cells.rtf": lambda: b"{\\rtf1 \\trowd" + b"\\cell" * 5_000 + b"\\row" + b"\\trowd a\\cell\\row" * 2_000 + b"}",
     "columns.rtf": lambda: _filled("\\cell\\row", "{\\rtf1\\trowd" + "\\cellx1" * 4_000 + "\\clmrg\\cellx9" * 9, "}"),

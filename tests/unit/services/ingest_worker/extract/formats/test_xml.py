@@ -81,23 +81,52 @@ def test_a_file_with_nothing_but_attributes_has_their_values(data: str, text: st
     assert _read(data).text == text
 
 
-def test_a_workbook_of_excel_2003_has_a_section_per_sheet_and_rows_with_headers() -> None:
-    def row(*cells: str) -> str:
-        return f"<Row>{''.join(cells)}</Row>"
+def _row(*cells: str, more: str = "") -> str:
+    return f"<Row {more}>{''.join(cells)}</Row>"
 
-    def cell(value: str, more: str = "") -> str:
-        return f'<Cell {more}><Data ss:Type="String">{value}</Data></Cell>'
 
-    rows = row(cell("Port"), cell("Depth", 'ss:Index="3"')) + row(
-        cell("Skua", 'ss:MergeDown="1"'), cell("4.2", 'ss:Index="3"')
-    )
+def _cell(value: str, more: str = "", kind: str = "String") -> str:
+    return f'<Cell {more}><Data ss:Type="{kind}">{value}</Data></Cell>'
+
+
+def _book(rows: str, more: str = "") -> Extraction:
     book = f"""<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet"
         xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet">
-        <Worksheet ss:Name="Harbour"><Table>{rows}{row(cell("5", 'ss:Index="3"'))}</Table></Worksheet>
-        <Worksheet ss:Name="Secret"><Table>{row(cell("x"))}</Table>
-        <WorksheetOptions><Visible>SheetHidden</Visible></WorksheetOptions></Worksheet></Workbook>"""
+        <Worksheet ss:Name="Harbour"><Table>{rows}</Table></Worksheet>{more}</Workbook>"""
+    return extract(book.encode(), Hints(filename="old.xls"))
 
-    read = extract(book.encode(), Hints(filename="old.xls"))
 
-    assert read.text == "# Harbour\n\nPort | Depth\n\nPort: Skua; Depth: 4.2\n\nPort: Skua; Depth: 5"
-    assert [(note.code, note.place) for note in read.notes] == [("hidden", "Secret")]
+def test_a_workbook_of_excel_2003_has_a_section_per_sheet_and_rows_with_headers() -> None:
+    index = 'ss:Index="3"'
+    merged = _row(_cell("Skua", 'ss:MergeDown="2"'), _cell("4.2", index))
+    hidden, next_ = _row(_cell("x"), more='ss:Hidden="1"'), _row(_cell("5", index))
+    rows = [_row(_cell("Port"), _cell("Depth", index)), merged, hidden, next_, _row(_cell("Tern"), _cell("6", index))]
+
+    read = _book(
+        "".join(rows),
+        f"""<Worksheet ss:Name="Secret"><Table>{_row(_cell("x"))}</Table>
+        <WorksheetOptions><Visible>SheetHidden</Visible></WorksheetOptions></Worksheet>
+        <DocumentProperties><Title>Tides</Title><Author>A. Tern</Author></DocumentProperties>""",
+    )
+
+    skua = "Port: Skua; Depth: 4.2\n\nPort: Skua; Depth: 5"
+    assert read.text == f"# Harbour\n\nPort | Depth\n\n{skua}\n\nPort: Tern; Depth: 6"
+    assert [(note.code, note.place) for note in read.notes] == [("hidden", "Harbour"), ("hidden", "Secret")]
+    assert (read.title, read.file) == ("Tides", {"author": "A. Tern"})
+
+
+def test_values_of_excel_2003_are_written_as_in_other_workbooks_without_hidden_columns() -> None:
+    kinds = {"Number": "0.30000000000000004", "Boolean": "1", "DateTime": "2024-05-01T00:00:00.000", "Error": "#REF!"}
+    cells = [_cell(value, kind=kind) for kind, value in kinds.items()]
+
+    read = _book('<Column/><Column ss:Hidden="1" ss:Span="1"/>' + _row(_cell("a"), _cell("b"), _cell("c"), *cells))
+
+    assert read.text == "# Harbour\n\na | 0.3 | TRUE | 2024-05-01 | #REF!"
+    assert [note.message for note in read.notes] == ["2 hidden columns of the sheet Harbour were left out"]
+
+
+def test_rows_that_a_sheet_of_excel_2003_leaves_out_end_a_table() -> None:
+    first = _row(_cell("Port"), _cell("Depth")) + _row(_cell("Skua"), _cell("4")) + _row(_cell("Tern"), _cell("5"))
+    second = first.replace("Port", "Ship").replace("Depth", "Draught").replace("<Row ", '<Row ss:Index="9"', 1)
+
+    assert "Ship: Skua; Draught: 4" in _book(first + second).text
