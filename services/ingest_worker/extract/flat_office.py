@@ -1,7 +1,6 @@
 """Makes a container of an Office file that is one XML file: a flat package, or a document of Word 2003."""
 
 import base64
-import binascii
 import io
 import re
 import zipfile
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import quoteattr
 
 from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.markup import attribute, parsed, serialized, tag
+from services.ingest_worker.extract.markup import attribute, parsed, serialized, tag, words
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -35,7 +34,7 @@ def contained(data: bytes) -> bytes:
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or not _FLAT.search(data, 0, _HEAD):
         return data
     root = parsed(data)
-    if root is None:
+    if root is None or tag(root) not in ("package", "wordDocument"):
         return data
     found = _packed(root) if tag(root) == "package" else _word_2003(root)
     parts = {path: (of, content) for path, of, content in found if 0 < len(path) < _LONGEST and path != _TYPES}
@@ -55,7 +54,7 @@ def _packed(root: "_Element") -> Iterator[_Part]:
         xml, binary = part.find("{*}xmlData/*"), part.findtext("{*}binaryData")
         try:
             content = serialized(xml) if xml is not None else base64.b64decode(binary or "")
-        except binascii.Error:
+        except ValueError:  # no base64
             continue
         yield attribute(part, "name").lstrip("/"), attribute(part, "contentType"), content
 
@@ -67,6 +66,13 @@ def _word_2003(root: "_Element") -> Iterator[_Part]:
         shown = [each for each in link.iter("{*}t") if (each.text or "").strip()]
         if shown and ADDRESS.fullmatch(address) and address not in (shown[-1].text or ""):
             shown[-1].text = f"{shown[-1].text} ({address})"
+    for note in reversed(list(root.iter("{*}footnote", "{*}endnote"))):
+        if (paragraph := next(note.iterancestors("{*}p"), None)) is not None:
+            paragraph.addnext(note)
+    if (body := root.find("{*}body")) is not None:
+        frames = {words(each): each for each in body.iter("{*}hdr", "{*}ftr")}.values()  # sections repeat them
+        body[:0] = [each for each in frames if tag(each) == "hdr"]
+        body.extend([each for each in frames if tag(each) == "ftr"])
     styles, said = root.find("{*}styles"), root.find("{*}DocumentProperties")
     yield "word/document.xml", _WORD, serialized(root)
     yield "_rels/.rels", "", _relations(officeDocument="word/document.xml")
@@ -74,7 +80,7 @@ def _word_2003(root: "_Element") -> Iterator[_Part]:
         yield "word/styles.xml", "", serialized(styles)
         yield "word/_rels/document.xml.rels", "", _relations(styles="styles.xml")
     if said is not None:
-        for child in said:
+        for child in said.iterchildren("*"):
             child.tag = _PROPERTIES.get(tag(child), "other")
         yield "docProps/core.xml", "", serialized(said)
 

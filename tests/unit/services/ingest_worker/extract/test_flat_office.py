@@ -18,6 +18,12 @@ _WORD_2003 = """<?xml version="1.0"?><?mso-application progid="Word.Document"?>
 </w:sect></w:body></w:wordDocument>"""
 
 
+_ABOUT_FLAT = [
+    b"<?xml version='1.0'?><a><![CDATA[<p:package xmlns:p='%s'/>]]></a>" % _PACKAGE.encode(),
+    b"<html><script><p:package xmlns:p='%s'></p:package></script></html>" % _PACKAGE.encode(),
+]
+
+
 def _flat(data: bytes) -> bytes:
     parts = []
     for name, content in parts_of(data).items():
@@ -45,7 +51,30 @@ def test_a_document_of_word_2003_is_read_with_its_title_author_headings_links_an
 
 
 @pytest.mark.parametrize(
-    "data", [b"<?xml version='1.0'?><package/>", b"office/2006/xmlPackage", b"", b"<p:package office/"]
+    "data", [b"<?xml version='1.0'?><package/>", b"office/2006/xmlPackage", b"", b"<p:package office/", *_ABOUT_FLAT]
 )
 def test_other_files_stay_as_they_are(data: bytes) -> None:
     assert contained(data) is data
+
+
+def test_a_part_that_is_no_base64_is_left_out_and_entities_do_no_harm() -> None:
+    part = '<p:part p:name="/a"><p:binaryData>\u00e4</p:binaryData></p:part>'
+    assert parts_of(contained(f'<p:package xmlns:p="{_PACKAGE}">{part}</p:package>'.encode())).keys() == {
+        "[Content_Types].xml"
+    }
+    assert extract(_WORD_2003.replace("<o:Author>", "&x;<o:Author>").encode(), Hints()).title == "Tides"
+
+
+def test_headers_footers_and_notes_of_word_2003_are_read_at_their_places() -> None:
+    def text(words: str) -> str:
+        return f"<w:p><w:r><w:t>{words}</w:t></w:r></w:p>"
+
+    note = f"<w:r><w:footnote>{text('By the pilot.')}</w:footnote></w:r>"
+    frames = f"<w:sectPr><w:ftr>{text('Page')}</w:ftr><w:hdr>{text('Harbour')}</w:hdr></w:sectPr>"
+    data = _WORD_2003.replace("It falls, </w:t></w:r>", f"It falls, </w:t></w:r>{note}")
+    data = data.replace("<w:body><w:sect>", f"<w:body><w:sect>{frames}").replace("</w:sect>", f"{frames}</w:sect>")
+
+    read = extract(data.encode(), Hints(filename="old.xml")).text
+
+    assert read.startswith("Harbour\n\n# The tide\n\nIt falls, see (https://x.org/a)\n\nBy the pilot.\n\n|")
+    assert read.endswith("|\n\nPage")
