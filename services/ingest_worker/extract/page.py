@@ -19,7 +19,8 @@ _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+
 _TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
 _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
 _MOST_TABLES = 2_000  # of a text that are parsed
-_FENCE = re.compile(r"[ \t]*+(?:`{3}|~{3})")
+_FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
+_AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
 _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
 )
@@ -87,10 +88,10 @@ def with_tables(markdown: str) -> str:
         return markdown
     found: list[str] = []
     held: list[str] = []  # lines of a table, until its end
-    depth, fenced, left = 0, False, _MOST_TABLES
+    depth, fence, left = 0, "", _MOST_TABLES
     for line in markdown.split("\n"):
-        fenced ^= _FENCE.match(line) is not None
-        if held or (not fenced and left and _OPENS.match(line)):
+        fence = fence_after(line, fence)
+        if held or (not fence and left and _OPENS.match(line)):
             held.append(line)
             depth += sum(1 - 2 * bool(tag[1]) for tag in _TABLE.finditer(line))
             if depth <= 0:
@@ -101,8 +102,18 @@ def with_tables(markdown: str) -> str:
     return "\n".join([*found, *held]).strip()
 
 
+def fence_after(line: str, fence: str) -> str:
+    """Return the fence of the code that goes on behind the line, or ''; `fence` is that before the line."""
+    found = _FENCE.match(line)
+    if found is None or (fence and not (found[1].startswith(fence) and found.end() == len(line.rstrip()))):
+        return fence
+    return "" if fence else found[1]
+
+
 def _as_table(source: str) -> str:
-    tree, cut = tree_of(source.encode("utf-8", "replace"), links=True) if "```" not in source else (None, True)
+    if "``" in source or any("<" in code for code in source.split("`")[1::2]):
+        return source
+    tree, cut = tree_of(_AUTOLINK.sub(r"\1", source).encode("utf-8", "replace"), links=True)
     text = "" if cut else page_text(tree)
     return f"\n{text.strip()}\n" if "| --- |" in text else source  # else it only arranges what is in it
 
@@ -156,6 +167,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
             page.add_code("".join(element.itertext()))
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
+            page.add_block(" ".join(" ".join("".join(each.itertext()) for each in element.iter("caption")).split()))
             page.add_block(table(rows))
             walk.skip_subtree()
         else:
@@ -211,10 +223,14 @@ def _rows(element: "HtmlElement") -> list[list[str]]:
     """Return a table's cells; [] for a layout table, which has blocks or tables in its cells, or one cell per row."""
     if next(element.iterfind(".//table"), None) is not None or any(map(_BLOCKS.__contains__, _tags(element))):
         return []
+    for each in list(element.iterdescendants()):
+        if each.tag in _UNSEEN or is_hidden(each):
+            each.clear(keep_tail=True)
+        elif each.tag == "br" or each.tag not in _INLINE:  # its words don't touch those beside it
+            each.text, each.tail = f" {each.text or ''}", f" {each.tail or ''}"
     rows = [
         [" ".join("".join(cell.itertext()).split()) for cell in row if cell.tag in ("td", "th")]
         for row in element.iter("tr")
-        if not is_hidden(row)
     ]
     return rows if max(map(len, rows), default=0) > 1 else []
 

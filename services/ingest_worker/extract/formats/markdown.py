@@ -9,7 +9,7 @@ import yaml
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.page import with_tables
+from services.ingest_worker.extract.page import fence_after, with_tables
 from services.ingest_worker.text_blocks import first_heading
 from shared.contracts import Note
 
@@ -107,18 +107,17 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str]:
 def _without_code(text: str) -> Iterator[str]:
     """Yield an MDX text without imports, exports and the tags of components; what the tags show stays."""
     shown: list[str] = []
-    fenced = script = False
+    fenced, script = "", False
     for line in (*text.split("\n"), "```"):
-        fence = line.lstrip().startswith(("```", "~~~"))
-        script = not fenced and bool(line.strip()) and (script or _SCRIPT.match(line) is not None)
-        if fence and not fenced:
+        before, fenced = fenced, fence_after(line, fenced)
+        script = not before and bool(line.strip()) and (script or _SCRIPT.match(line) is not None)
+        if fenced and not before:
             yield _COMPONENT.sub(_labels, "".join(shown))
             shown = []
-        if fence or fenced:
+        if before or fenced:
             yield f"{line}\n"
         elif not script:
             shown.append(f"{line}\n")
-        fenced ^= fence
 
 
 def _labels(tag: re.Match[str]) -> str:

@@ -149,8 +149,23 @@ It falls at nine.
         "```html\n<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>\n```",
         "<table><tr><td>\n\n**a**\n- b\n\n</td></tr></table>",
         "The tag `<table>` begins one.",
+        "<table><tr><td>`Map<String, Integer>`</td><td>b</td></tr></table>",
+        "````md\n```\n<table><tr><td>a</td><td>b</td></tr></table>\n```\n````",
+        "~~~\n```\n~~~ x\n<table><tr><td>a</td><td>b</td></tr></table>\n~~~",
         "<table><tr><td>a</td><td>b</td></tr>",
     ],
 )
 def test_tables_in_code_without_an_end_or_that_only_arrange_stay_as_they_are(text: str) -> None:
     assert _read(text).text == text
+
+
+def test_the_words_of_a_table_in_html_stay_apart_with_its_caption_and_addresses() -> None:
+    cells = "<td>one<br>two</td><td><p>x</p><p>y</p><script>z</script></td><td><https://x.org/a> <b>b</b>c</td>"
+    text = _read(f"<table><caption>Ports</caption><tr>{cells}</tr></table>").text
+
+    assert text == "Ports\n\n| one two | x y | https://x.org/a bc |\n| --- | --- | --- |"
+
+
+def test_an_import_within_a_longer_fence_of_mdx_stays() -> None:
+    text = "````md\n```\nimport a from 'b'\n```\nimport c from 'd'\n````"
+    assert extract(text.encode(), Hints(filename="a.mdx")).text == text
