@@ -31,7 +31,7 @@ DEADLY = Format(
     suffixes=frozenset(),
     sniff=lambda data: data.startswith(TO_READERS.encode()),
     read=read,
-    light=lambda _: True,  # the worker reads it itself
+    light=True,  # the worker reads it itself
 )
 
 
