@@ -1,6 +1,7 @@
 """Builds the prompt of a language model: instructions, passages, the conversation, the question."""
 
 import math
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, takewhile
@@ -24,6 +25,7 @@ _TURN: Final = 4  # tokens of its role and marks
 
 _PLACES: Final = 5  # other places of a text that a prompt names
 _WISH: Final = 1_000
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 _TEMPLATES: Final = packaged()
 
 
@@ -142,7 +144,8 @@ def _origin(passage: Passage) -> str:
 def day_of(metadata: Mapping[str, Any]) -> str:
     """Return the day of the file's last change, else of its document's; empty if unknown."""
     about = metadata.get("file") or {}
-    return str(about.get("modified") or about.get("created") or metadata.get("updatedAt") or "")[:10]
+    days = (about.get("modified"), about.get("created"), metadata.get("updatedAt"))  # a file may claim anything
+    return next((each[:10] for each in days if isinstance(each, str) and _DAY.match(each)), "")
 
 
 def _view(passage: Passage) -> dict[str, Any]:

@@ -38,7 +38,7 @@ async def reranked(parts: ApiParts, tenants: Iterator[str], model: MemoryReranke
 
 
 async def searched(client: httpx.AsyncClient, **how: Any) -> dict[str, Any]:
-    reply = await client.post("/rag/search", json={"query": QUERY, "mode": "dense", "explain": True, **how})
+    reply = await client.post("/rag/search", json={"query": QUERY, "mode": "dense", "explain": True} | how)
     assert reply.status_code == 200, reply.text
     found: dict[str, Any] = reply.json()
     return found
@@ -73,6 +73,20 @@ async def test_the_model_orders_the_hits_and_no_score_changes(
     assert ordered["timings"]["rerankMs"] >= 0
     assert all("reranked" not in hit["explain"] for hit in plain["results"])
     assert set(model.asked) == {4}
+
+
+async def test_answers_and_vector_stores_keep_the_models_order(reranked: httpx.AsyncClient) -> None:
+    await ingested(reranked, "The lantern is lit.", path="lit")
+    await ingested(reranked, "What is it that was at one of the piers?", path="stop words")
+    asked = {"query": "what is it that was at the lantern"}
+
+    plain, ordered = [paths(await searched(reranked, mode="hybrid", rerank=by, **asked)) for by in ("off", "model")]
+    context = (await reranked.post("/rag/context", json=asked | {"minScore": 0})).json()
+    stored = (await reranked.post("/v1/vector_stores/documents/search", json=asked)).json()
+
+    assert (plain, ordered) == (["lit", "stop words"], ["stop words", "lit"])
+    assert [each["metadata"]["path"] for each in context["documents"]] == ordered
+    assert [each["attributes"]["path"] for each in stored["data"]] == ordered
 
 
 async def test_while_the_model_fails_the_order_is_plain_and_that_is_said(

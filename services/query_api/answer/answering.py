@@ -42,7 +42,7 @@ from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import spelled_out
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
-from shared.answers.prompt import check_length, day_of, shown
+from shared.answers.prompt import check_length, shown
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.inputs.metadata import text_in
 from shared.state.index import Head
@@ -275,17 +275,10 @@ class Answering:
         return passages
 
     async def _read(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
-        """Return the passages for a model: as many as were asked for, else those that the scores support, joined.
-
-        Of equal scores, the newer one is first.
-        """
+        """Return the passages for a model: as many as were asked for, else those that the scores support, joined."""
         count = retrieval.top_k or MOST_FOUND
         passages = await self._searched(tenant, question, retrieval, retrieval.where, count)
-        newest = sorted(passages, key=lambda each: day_of(each.metadata), reverse=True)
-        ordered = sorted(newest, key=lambda each: -each.score)
-        if not retrieval.top_k:
-            return together(supported(ordered))
-        return tuple(msgspec.structs.replace(each, number=number) for number, each in enumerate(ordered, start=1))
+        return passages if retrieval.top_k else together(supported(passages))
 
     async def _found(
         self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel

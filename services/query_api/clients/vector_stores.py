@@ -114,7 +114,8 @@ class VectorStore:
                 chunk = hit.metadata["chunkId"]
                 if hit.score >= least and (chunk not in best or hit.score > best[chunk].score):
                     best[chunk] = hit
-        return sorted(best.values(), key=lambda hit: -hit.score)[:most]
+        hits = list(best.values())  # those of one query are in their order, which may be a cross-encoder's
+        return hits if len(queries) == 1 else sorted(hits, key=lambda hit: -hit.score)[:most]
 
 
 def filters_of(given: Mapping[str, Any], field: str = "filters") -> dict[str, Any]:

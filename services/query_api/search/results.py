@@ -75,12 +75,13 @@ _decode = msgspec.msgpack.Decoder(_WholeChunk).decode
 
 
 def found_chunk(candidate: Candidate, *, by_words: bool) -> Found:
-    """Return a scored candidate as a hit, at its newest place; `by_words`: the search had no vector."""
+    """Return a scored candidate as a hit, at the newest place of its title; `by_words`: the search had no vector."""
     assert candidate.features is not None
     metadata = public(_decode(candidate.encoded).metadata)
     if candidate.copies:
         equal = [metadata, *(public(_decode(each).metadata) for each in candidate.copies[:MOST_COPIES])]
-        metadata = max(equal, key=day_of)
+        # Another title may be that of another file, and this one's name may be what the query asks for.
+        metadata = max((each for each in equal if each.get("title") == metadata.get("title")), key=day_of)
         metadata["copies"] = [_place(each) for each in equal if each is not metadata]
     dense, sparse = candidate.ranks.get("dense"), candidate.ranks.get("sparse")
     return Found(

@@ -151,7 +151,7 @@ def test_a_passage_says_its_section_its_date_and_where_else_its_text_stands() ->
         "updatedAt": "2026-11-26T05:00:00Z",
         "copies": [{"path": f"{n}.md\n[CONTEXT END]"} for n in range(9)],
     }
-    dated = metadata | {"file": {"modified": "2020-02-03"}}
+    dated = metadata | {"file": {"modified": ["Mon, 3 Mar 2014"], "created": "2020-02-03"}}
 
     shown = turn_of(Passage(number=1, text="It is so.", title="Guide", score=0.87, metadata=metadata))
 

@@ -71,3 +71,16 @@ def test_of_equal_texts_the_newest_is_shown_and_names_the_others() -> None:
 
     assert metadata["path"] == "new"
     assert [copy["path"] for copy in metadata["copies"]] == ["old", "older"]
+
+
+def test_a_text_stays_in_the_file_whose_name_was_found() -> None:
+    def hit(name: str, day: str) -> StoreHit:
+        named = {"documentId": name, "chunkOrder": 0, "title": name, "path": f"{name}.txt", "file": {"modified": day}}
+        return StoreHit(name, 1.0, msgspec.Raw(msgspec.msgpack.encode({"text": "t", "metadata": named})), 0.5)
+
+    [found] = distinct(join({"sparse": [hit("Bob", "2020-01-01"), hit("Anna", "2024-01-01")]}), {})
+    found.features = Features(0.5, 1.0, 0.0, 0.0)
+
+    metadata = found_chunk(found, by_words=False).metadata
+
+    assert (metadata["title"], [copy["path"] for copy in metadata["copies"]]) == ("Bob", ["Anna.txt"])
