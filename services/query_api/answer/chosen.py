@@ -25,14 +25,23 @@ _OF_CHUNKS: Final = frozenset(
     for name in ("chunkId", "chunkOrder", "chunkType", "sectionTitle", "pageNumber", "pageEnd", "start", "end")
 )
 _OF_THE_WHOLE: Final = re.compile(
-    r"\b(?:summar|overview|outline|gist|main (?:topic|point|idea|theme)|key (?:point|takeaway)|takeaways|tl;?dr|"
+    r"\b(?:summari[sz]|summary of\b|^(?:\w++ )?summary(?:,? please)?\W*+$|"
+    r"(?:give|write|make|provide|create|show|draft|need|want|like)(?: [\w'-]++){0,5}? summary\b|"  # ordered
+    r"overview|outline|gist|(?:main|key) (?:topic|point(?!s? of contact)|idea|theme|takeaway)|takeaways|tl;?dr|"
     r"what (?:is|are) (?:this|these|it|the (?:document|text|file))(?: (?:document|text|file|page|report)s?)?"
-    r"(?: all)?(?: about)?\W*+$|about\?$|compare (?:these|those|both|all|them|the (?:two|documents|files|texts)\b)|"
+    r"(?: all)?(?: about)?\W*+$|about\?$|compare (?:(?:all|of|the|these|those|both|two|three) ){0,4}"
+    r"(?:these|those|both|all|them|two|three|(?:document|file|text|page|report|paper|article|version|contract)s)"
+    r"(?: (?:with|to) each other)?(?:,? please)?\W*+$|"
     r"what do(?:es)? (?:this|these|it|they|the)(?: (?:document|text|file|page|report)s?)? (?:say|cover|contain|discuss|"
-    r"describe|talk about|deal with)\W*+$|list (?:all |the |of )*(?:topics|sections|headings|chapters|main|key)|"
-    r"vergleiche? (?:die|diese|beide|alle)|compar\w{1,3} (?:ces|les|estos|los|as|os|questi|i) |"
+    r"describe|talk about|deal with)\W*+$|list (?:all |the |of |main |key )*(?:topics|sections|headings|chapters)|"
+    r"vergleiche? (?:die |diese |beiden? |alle |zwei )*"
+    r"(?:dokument|datei|text|bericht|vertr|version|fassung|(?:sie|beiden?|diese|alle)\W*+$)|"
+    r"compar\w{1,3} (?:(?:ces|les|l?[oa]s|est[aeo]s|questi|i|due|deux|d[oe]s|dois|duas|tous|tod[oa]s) ){1,4}"
+    r"(?:documen|fichier|text|archivo|arquivo|ficheiro|file|testi|contrat|version|rapport|inform)|"
     r"zusammenfass|überblick|hauptthema|worum geht|wovon handelt|kernaussage|"
-    r"résum|sujet principal|de quoi|points principaux|resum|tema principal|de qué|puntos principales|do que|"
+    r"résum|sujet principal|de quoi|points principaux|"
+    r"resum(?!e[ds]?\b|ing\b|pti)|resumes? (?:el|la|l?os?|las|est\w++|es[aeo]s?|ist?[so]|tod[oa]s?)\b|tema principal|"
+    r"de qué|puntos principales|do que\b|"
     r"riassum|riassunt|argomento principale|di cosa|samenvat|hoofdonderwerp|waar gaat|streść|podsumuj|streszcz|"
     r"o czym|główny temat|souhrn|shrň|o čem|hlavní téma|кратк|резюм|о чём|о чем|главная тема|özet|ana konu|"
     r"περίληψ|κύριο θέμα|tóm tắt)"

@@ -32,6 +32,19 @@ def test_a_filter_chooses_documents_by_id_or_path_but_not_within_one() -> None:
         "What does it say?",
         "Compare these documents",
         "List the main points.",
+        "List all key topics",
+        "Please compare all of them.",
+        "Compare these two files with each other",
+        "Vergleiche die beiden Dokumente",
+        "Comparez ces deux fichiers",
+        "Compare os dois documentos",
+        "Give me a short summary",
+        "I'd like a summary, please",
+        "Executive summary, please",
+        "A summary of the minutes",
+        "¿Me resumes el texto?",
+        "Un resumen, por favor",
+        "Do que trata este texto?",
         "สรุปเอกสารนี้",
         "इस दस्तावेज़ का सारांश",
         "Κάνε μια περίληψη",
@@ -42,7 +55,25 @@ def test_questions_about_a_whole_document_are_known(question: str) -> None:
     assert asks_of_the_whole(question)
 
 
-@pytest.mark.parametrize("question", ["When is the lantern lit?", "What does it cost?", "What is it made of?"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When is the lantern lit?",
+        "What does it cost?",
+        "What is it made of?",
+        "How do queued jobs get retried?",
+        "How do I resume a paused upload?",
+        "When were talks resumed after the resumption of flights?",
+        "Who wrote the executive summary?",
+        "List the main suppliers and their prices",
+        "List all key contacts",
+        "Who is the main point of contact?",
+        "Compare all prices of the premium plan",
+        "How does A compare as B?",
+        "Vergleiche die Preise der Tarife",
+        "Comparez les prix des billets",
+    ],
+)
 def test_questions_about_a_part_are_searched(question: str) -> None:
     assert not asks_of_the_whole(question)
 
