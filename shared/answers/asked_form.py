@@ -34,12 +34,15 @@ _FIGURE: Final = re.compile(
     re.IGNORECASE,
 )
 _MEASURE: Final = re.compile(
-    rf"{_FIGURE.pattern}|\b(?:until|till|overnight|always|forever|as (?:long|far|fast)|whole|night|day|every|per)\b",
+    rf"{_FIGURE.pattern}|\b(?:since|until|till|overnight|always|forever|indefinitely|permanently|as (?:long|far|fast)|"
+    r"whole|every|per|(?:second|minute|hour|day|night|week|month|year|decade)s?|an? (?:ton|tonne|pound|kilo\w*|gram\w*|"
+    r"mile|yard|foot|inch|met(?:er|re)))\b",
     re.IGNORECASE,
 )
 _TIME: Final = re.compile(
     r"\d|\b(?:after|before|during|since|until|till|when|while|once|soon|ago|later|yesterday|today|tomorrow|morning|noon|"
-    r"afternoon|evening|night|midnight|spring|summer|autumn|fall|winter|days?|weeks?|months?|years?|centur\w+|"
+    r"afternoon|evening|night|midnight|spring|summer|autumn|fall|winter|easter|christmas|antiquity|"
+    r"(?:minute|hour|day|week|month|year|decade|age|era)s?|centur\w+|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october|"
     r"november|december|never|always|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
     re.IGNORECASE,
@@ -82,4 +85,9 @@ def has_asked_form(question: str, text: str) -> bool:
     prose = _FENCED.sub(" ", text)
     for number in list(dict.fromkeys(_NUMBERED.findall(question)))[:_MOST_NUMBERED]:
         prose = re.sub(rf"(?<!\w){re.escape(number)}(?!\w)", " ", prose)
-    return all(form.search(prose if form in (_AGE, _TIME) else _YEAR.sub(" ", prose)) for form in asked)
+    return all(form.search(prose if form in (_AGE, _TIME) else _YEAR.sub(_unfigured, prose)) for form in asked)
+
+
+def _unfigured(year: re.Match[str]) -> str:
+    """Return the word before the year: "until" and "since" tell how long."""
+    return year[0].split()[0]
