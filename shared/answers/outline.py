@@ -9,7 +9,7 @@ from shared.answers import Passage
 from shared.answers.citations import unmarked
 from shared.answers.units import Unit, units
 
-MOST_PLACES: Final = 20  # of one answer; of more, an even spread
+MOST_PLACES: Final = 20  # of one answer; of more, an even spread of each document's
 _LONGEST: Final = 200  # characters of a heading or a sentence
 
 
@@ -25,23 +25,27 @@ class _Place(msgspec.Struct, frozen=True):
 def outline(passages: Sequence[Passage]) -> tuple[tuple[Passage, ...], list[str]]:
     """Return the passages quoted, numbered in order of mention, and the answer's pieces; none if nothing can be quoted.
 
-    `passages` are in reading order. A part without headings is told by its first sentence.
+    `passages` are in reading order. A part without headings is told by its first sentence, and a document that has none
+    by its first row or code.
     """
-    places: list[_Place] = []
+    documents: dict[str, list[_Place]] = {}
+    others: dict[str, _Place] = {}
     seen: set[tuple[str, str]] = set()
     for passage in passages:
         document = str(passage.metadata.get("documentId") or passage.number)
         for unit in units(passage.shown, str(passage.metadata.get("sectionTitle") or "")):
             heading = unmarked(unit.about.rpartition(" > ")[2])
-            if unit.kind not in ("code", "row") and (document, heading) not in seen:
+            place = _Place(passage, document, heading, _first(unit))
+            told = documents.setdefault(document, [])
+            if unit.kind in ("code", "row"):
+                others.setdefault(document, place)
+            elif (document, heading) not in seen:
                 seen.add((document, heading))
-                places.append(_Place(passage, document, heading, _first(unit)))
-    if len(places) > MOST_PLACES:
-        places = [places[number * len(places) // MOST_PLACES] for number in range(MOST_PLACES)]
+                told.append(place)
     numbers: dict[int, int] = {}
     pieces: list[str] = []
     before = ""
-    for place in places:
+    for place in _shared([told or [others[document]] for document, told in documents.items()]):
         number = numbers.setdefault(place.passage.number, len(numbers) + 1)
         title = unmarked(place.passage.title)
         if place.document != before:
@@ -52,6 +56,19 @@ def outline(passages: Sequence[Passage]) -> tuple[tuple[Passage, ...], list[str]
     read = {each.number: each for each in passages}
     quoted = (msgspec.structs.replace(read[own], number=number) for own, number in numbers.items())
     return tuple(quoted), pieces
+
+
+def _shared(documents: Sequence[Sequence[_Place]]) -> list[_Place]:
+    """Return at most `MOST_PLACES` places, but one of each document; a long one gets what short ones leave."""
+    left, counts = MOST_PLACES, dict[int, int]()
+    for done, at in enumerate(sorted(range(len(documents)), key=lambda at: len(documents[at]))):
+        counts[at] = min(len(documents[at]), max(1, left // (len(documents) - done)))
+        left -= counts[at]
+    return [
+        places[number * len(places) // counts[at]]
+        for at, places in enumerate(documents)
+        for number in range(counts[at])
+    ]
 
 
 def _first(unit: Unit) -> str:

@@ -33,4 +33,17 @@ def test_several_documents_stand_apart_and_a_long_one_is_spread_evenly() -> None
     assert told.count("\n- ") == MOST_PLACES
     assert "Part 58" in told
     assert "…" in told
-    assert outline([a_part(1, "```\nx\n```")]) == ((), [])
+
+
+def test_every_document_is_told_beside_a_long_one_even_by_a_row_or_code() -> None:
+    long = [a_part(n, f"# Part {n}\n\nIt is so.") for n in range(1, 61)]
+    short = [a_part(61, "# End\n\nIt is last.", document="b"), a_part(62, "```\nrow\n```", document="c")]
+
+    read, pieces = outline([*long, *short])
+
+    told = "".join(pieces)
+    assert told.count("\n- ") == MOST_PLACES
+    assert "\n- End: It is last. [19]" in told
+    assert told.endswith("row ``` [20]")
+    assert len(read) == MOST_PLACES
+    assert outline([a_part(1, "")]) == ((), [])
