@@ -68,8 +68,15 @@ _FORMS: Final = (
 _NUMBERED: Final = re.compile(r"(?<!\w)(?=[^\W\d]*+\d)(?=\w\w|\w[.,-]++\w)\w++(?:[.,-]++\w++)*+")
 _MOST_NUMBERED: Final = 20  # of a question, each looked for in the whole text
 _FENCED: Final = re.compile(r"```.*?```", re.DOTALL)
+# Not a number before a unit, nor after a bare `of`: "in 2000 boxes", "a tank of 1800".
 _YEAR: Final = re.compile(
-    r"\b(?:in|by|since|until|before|after|of|FY) ?+(?:FY ?+)?(?:1[5-9]|20)\d\d(?![.,]?\d)", re.IGNORECASE
+    r"\b(?:in|by|since|until|before|after|FY|(?:as|end|start|beginning|middle|quarter|year|spring|summer|autumn) of)"
+    r" ?+(?:FY ?+)?(?:1[5-9]|20)\d\d(?!\w|[.,]\d|\W?(?:[%°$£€¥]|(?:[mnµ]?s|sec(?:ond)?s?|min(?:ute)?s?|h|hours?|days?|"
+    r"weeks?|months?|years?|[kcm]?m|(?:kilo|centi|milli)?met(?:re|er)s?|miles?|feet|ft|inches|lit(?:re|er)s?|l|gallons?|"
+    r"[km]?g|(?:kilo)?grams?|t|tons?|tonnes?|euros?|eur|usd|gbp|dollars?|pounds?|crowns?|cents?|percent|per|degrees?|"
+    r"[kmg]?hz|[km]?wh?|watts?|volts?|rpm|bytes?|[kmgt]i?b|people|persons|times|units|items|pieces|parts|steps|boxes|"
+    r"bags|copies|rows|entries|lines|words|tokens|characters|pages|requests|calls|attempts|messages)\b))",
+    re.IGNORECASE,
 )
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from shared.answers import Passage
 from shared.answers.citations import unmarked
-from shared.answers.units import Unit, units
+from shared.answers.units import Unit, parts
 
 MOST_PLACES: Final = 20  # of one answer; of more, an even spread of each document's
 _LONGEST: Final = 200  # characters of a heading or a sentence
@@ -30,18 +30,20 @@ def outline(passages: Sequence[Passage]) -> tuple[tuple[Passage, ...], list[str]
     """
     documents: dict[str, list[_Place]] = {}
     others: dict[str, _Place] = {}
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, object]] = set()  # since the last heading, which may be one of the same name
     for passage in passages:
         document = str(passage.metadata.get("documentId") or passage.number)
-        for unit in units(passage.shown, str(passage.metadata.get("sectionTitle") or "")):
-            heading = unmarked(unit.about.rpartition(" > ")[2])
-            place = _Place(passage, document, heading, _first(unit))
-            told = documents.setdefault(document, [])
-            if unit.kind in ("code", "row"):
-                others.setdefault(document, place)
-            elif (document, heading) not in seen:
-                seen.add((document, heading))
-                told.append(place)
+        for at, part in enumerate(parts(passage.shown, str(passage.metadata.get("sectionTitle") or ""))):
+            seen = set() if at else seen
+            for unit in part:
+                heading, own = unmarked(unit.about.rpartition(" > ")[2]), (document, unit.about or passage.number)
+                place = _Place(passage, document, heading, _first(unit))
+                told = documents.setdefault(document, [])
+                if unit.kind in ("code", "row"):
+                    others.setdefault(document, place)
+                elif seen.isdisjoint({own, (document, heading)}):
+                    seen.add(own)
+                    told.append(place)
     numbers: dict[int, int] = {}
     pieces: list[str] = []
     before = ""

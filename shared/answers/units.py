@@ -48,9 +48,14 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[tuple[str, str], ...] = ()  # of a row: its name, then column and value
 
 
-def units(text: str, section: str = "") -> list[Unit]:  # noqa: C901 - a branch for each kind
+def units(text: str, section: str = "") -> list[Unit]:
     """Return the units in reading order; `section` is the heading above."""
-    found: list[Unit] = []
+    return [unit for part in parts(text, section) for unit in part]
+
+
+def parts(text: str, section: str = "") -> list[list[Unit]]:  # noqa: C901 - a branch for each kind
+    """Return the same units, those above the first heading, then those under each."""
+    found: list[list[Unit]] = [[]]
     heading = about = plain(section)
     opening = ""  # the sentence that ends with a colon right above
     items: list[str] = []
@@ -59,7 +64,7 @@ def units(text: str, section: str = "") -> list[Unit]:  # noqa: C901 - a branch 
     def listed() -> None:
         nonlocal items, opening
         if items:
-            found.extend(_list(items, opening, about))
+            found[-1].extend(_list(items, opening, about))
             items, opening = [], ""
 
     for number, (kind, block) in enumerate(_blocks(text)):
@@ -71,15 +76,16 @@ def units(text: str, section: str = "") -> list[Unit]:  # noqa: C901 - a branch 
             case "heading":
                 heading, opening = plain(block), ""
                 about = heading
+                found.append([])
             case "code":
-                found.extend(_code(block, opening, about))
+                found[-1].extend(_code(block, opening, about))
                 opening = ""
             case "row":
                 columns.update(block.partition("\n")[0].split("\x1f"))
-                found.extend(_row(block, about, number))
+                found[-1].extend(_row(block, about, number))
                 opening = ""
             case "field":
-                found.append(Unit(kind="field", text=plain(block), about=about))
+                found[-1].append(Unit(kind="field", text=plain(block), about=about))
                 opening = ""
             case _:
                 for part in split(plain(block)):
@@ -89,10 +95,10 @@ def units(text: str, section: str = "") -> list[Unit]:  # noqa: C901 - a branch 
                         opening = part
                     elif words(part):
                         whole = f"{opening} {part}" if opening else part
-                        found.append(Unit(kind="sentence", text=whole, about=about, block=number))
+                        found[-1].append(Unit(kind="sentence", text=whole, about=about, block=number))
                         opening = ""
     listed()
-    return [unit for unit in found if " | " not in unit.text or not _names(unit.text, columns)]
+    return [[unit for unit in part if " | " not in unit.text or not _names(unit.text, columns)] for part in found]
 
 
 def _names(line: str, columns: AbstractSet[str]) -> bool:

@@ -953,7 +953,7 @@ async def test_a_follow_up_is_searched_with_the_terms_of_the_question_before(cli
 async def test_several_documents_are_compared_under_their_titles(client: httpx.AsyncClient) -> None:
     east = await ingested(client, "The east pier opens at six in the morning.", path="e", title="East")
     west = await ingested(client, "The west pier opens at nine in the morning.", path="w", title="West")
-    body = {"question": "When does the pier open, compared?", "documentIds": [east, west]}
+    body = {"question": "Compare both piers: when does the pier open?", "documentIds": [east, west]}
 
     told = (await client.post("/rag/query", json=body)).json()
 

@@ -29,7 +29,9 @@ _OF_THE_WHOLE: Final = re.compile(
     r"(?:give|write|make|provide|create|show|draft|need|want|like)(?: [\w'-]++){0,5}? summary\b|"  # ordered
     r"overview|outline|gist|(?:main|key) (?:topic|point(?!s? of contact)|idea|theme|takeaway)|takeaways|tl;?dr|"
     r"what (?:is|are) (?:this|these|it|the (?:document|text|file))(?: (?:document|text|file|page|report)s?)?"
-    r"(?: all)?(?: about)?\W*+$|about\?$|compare (?:(?:all|of|the|these|those|both|two|three) ){0,4}"
+    r"(?: all)?\W*+$|"
+    r"what(?: is| are| was|['’]s) (?:this|these|it|they|each|both|the|my|our)(?: \w++(?<!ing)){0,2} about\W*+$|"
+    r"(?: is| are|['’]s) about\W*+$|compare (?:(?:all|of|the|these|those|both|two|three) ){0,4}"
     r"(?:these|those|both|all|them|two|three|(?:document|file|text|page|report|paper|article|version|contract)s)"
     r"(?: (?:with|to) each other)?(?:,? please)?\W*+$|"
     r"what do(?:es)? (?:this|these|it|they|the)(?: (?:document|text|file|page|report)s?)? (?:say|cover|contain|discuss|"
@@ -39,13 +41,15 @@ _OF_THE_WHOLE: Final = re.compile(
     r"compar\w{1,3} (?:(?:ces|les|l?[oa]s|est[aeo]s|questi|i|due|deux|d[oe]s|dois|duas|tous|tod[oa]s) ){1,4}"
     r"(?:documen|fichier|text|archivo|arquivo|ficheiro|file|testi|contrat|version|rapport|inform)|"
     r"zusammenfass|überblick|hauptthema|worum geht|wovon handelt|kernaussage|"
-    r"résum|sujet principal|de quoi|points principaux|"
+    r"résum|sujet principal|points principaux|"
     r"resum(?!e[ds]?\b|ing\b|pti)|resumes? (?:el|la|l?os?|las|est\w++|es[aeo]s?|ist?[so]|tod[oa]s?)\b|tema principal|"
-    r"de qué|puntos principales|do que\b|"
-    r"riassum|riassunt|argomento principale|di cosa|samenvat|hoofdonderwerp|waar gaat|streść|podsumuj|streszcz|"
-    r"o czym|główny temat|souhrn|shrň|o čem|hlavní téma|кратк|резюм|о чём|о чем|главная тема|özet|ana konu|"
+    r"puntos principales|(?:de quoi|de qué|d[eo] que|di cosa) (?:\S++ ){0,3}(?:s['’]agit|parl|trai?t|habla|fala)|"
+    r"riassum|riassunt|argomento principale|samenvat|hoofdonderwerp|waar gaat .{0,60} over\b|streść|podsumuj|streszcz|"
+    r"o czym (?:jest|są|mówi)|główny temat|souhrn|shrň|o čem (?:je|jsou)\b|hlavní téma|кратк|резюм|"
+    r"о ч[её]м (?:эт|документ|текст|файл|ид[её]т|говорит)|главная тема|özet|ana konu|"
     r"περίληψ|κύριο θέμα|tóm tắt)"
-    r"|总结|摘要|概述|主题|比较这|要約|まとめ|概要|요약|주제|개요|لخص|ملخص|الموضوع|สรุป|หัวข้อหลัก|सारांश|मुख्य विषय",
+    r"|总结|摘要|概述|主题|比较这\w{0,5}\W*+$"
+    r"|要約|まとめ|概要|요약|주제|개요|لخص|ملخص|الموضوع|สรุป|หัวข้อหลัก|सारांश|मुख्य विषय",
     re.IGNORECASE,
 )
 _GREETINGS: Final = """

@@ -50,8 +50,8 @@ class FileSearchTool(msgspec.Struct, frozen=True, kw_only=True):
     ranking_options: RankingOptions | None = None
 
 
-def retrieval_of(tools: Sequence[Mapping[str, Any]], where: Filter, top_k: int | None) -> Retrieval | None:
-    """Return the search that the tools ask for, narrowed by `where`, or None. `top_k` overrules the tool's number.
+def retrieval_of(tools: Sequence[Mapping[str, Any]], own: Retrieval) -> Retrieval | None:
+    """Return the search that the tools ask for, or None. `own` is the request's, which narrows and overrules it.
 
     Raises:
         Problem: 400, there are two such tools, or one has an invalid field; 404, another vector store is named;
@@ -67,13 +67,15 @@ def retrieval_of(tools: Sequence[Mapping[str, Any]], where: Filter, top_k: int |
     for id_ in tool.vector_store_ids:
         check_store(id_)
     field = f"tools[{number}].filters"
-    own = filter_of(conditions_of(tool.filters, field) if tool.filters else None, field)
+    where = filter_of(conditions_of(tool.filters, field) if tool.filters else None, field)
     least = tool.ranking_options.score_threshold if tool.ranking_options else None
-    return Retrieval(
-        top_k=top_k or tool.max_num_results,
-        where=Filter(must=(*where.must, *own.must), must_not=(*where.must_not, *own.must_not)),
-        min_score=least or None,  # clients send 0 for "as the server likes"
-        gate="each" if least else None,
+    return msgspec.structs.replace(
+        own,
+        top_k=own.top_k or tool.max_num_results,
+        where=Filter(must=(*own.where.must, *where.must), must_not=(*own.where.must_not, *where.must_not)),
+        # Clients send 0 for "as the server likes".
+        min_score=(least or None) if own.min_score is None else own.min_score,
+        gate=own.gate or ("each" if least else None),
     )
 
 
@@ -171,8 +173,8 @@ async def openai_responses(
         if getattr(data, field) is not None:
             raise invalid(field, "nothing is kept between requests; send the whole conversation as input")
     tools = [] if data.tool_choice == "none" else objects(data.tools, "tools")
-    where = filters_of(data.rag_filters, "ragFilters")
-    searched = retrieval_of(tools, where, data.rag_top_k)
+    own = data.retrieval(filters_of(data.rag_filters, "ragFilters"), data.rag_top_k)
+    searched = retrieval_of(tools, own)
     choice = models.choice(data.model)
     rag = choice.rag or searched is not None if data.use_rag is None else data.use_rag
     choice = msgspec.structs.replace(choice, rag=rag)
@@ -182,7 +184,7 @@ async def openai_responses(
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns),
-        retrieval=searched or data.retrieval(where, data.rag_top_k),
+        retrieval=searched or own,
         sampling=sampling(data, data.max_output_tokens),
         tools=tuple(tools_of(tools)),
         tool_choice=tool_choice_of(data.tool_choice),

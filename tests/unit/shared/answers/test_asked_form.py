@@ -27,6 +27,9 @@ from shared.answers.sentences import words
         ("When did the pier close?", "It closed at Easter.", "It is closed by the keeper."),
         ("How many boats are there?", "There were 2,000 boats in 2026.", "There were boats in 2026."),
         ("When was the mill built?", "It was built after the flood.", "It was built of oak."),
+        ("What is the capacity of the tank?", "The tank has a capacity of 1800 litres.", "It was full by end of 2026."),
+        ("What is the timeout?", "It stops after 2000 ms.", "It stops after 2020."),
+        ("How many flags are there?", "They came in 2000 boxes.", "In 2019 flags came, as of 2020 also ropes."),
         ("What was the longest interval?", "It was paused for 5 minutes.", "It is paused by the keeper."),
     ],
 )

@@ -23,6 +23,27 @@ def test_a_document_is_told_by_its_title_its_headings_and_the_first_sentence_und
     assert [(each.number, each.text) for each in read] == [(1, parts[0].text), (2, parts[2].text)]
 
 
+def test_each_passage_without_headings_and_each_heading_of_the_same_name_is_told() -> None:
+    bare = [a_part(number, f"Boat {number} floats. It leaks.") for number in (1, 2)]
+    hours = "# Ferry\n\n## Hours\n\nAt nine.\n\n# Museum\n\n## Hours\n\nAt ten."
+    ready = [
+        a_part(4, "At six.", "Shop > Hours"),
+        a_part(5, "At one.", "Bar > Hours"),
+        a_part(6, "Daily.", "Bar > Hours"),
+    ]
+
+    _, pieces = outline([*bare, a_part(3, hours, "Ferry > Hours")])
+    _, of_ready = outline(ready)
+
+    assert [piece.rpartition("- ")[2] for piece in pieces[1:]] == [
+        "Boat 1 floats. [1]",
+        "Boat 2 floats. [2]",
+        "Hours: At nine. [3]",
+        "Hours: At ten. [3]",
+    ]
+    assert [piece.rpartition("- ")[2] for piece in of_ready[1:]] == ["Hours: At six. [1]", "Hours: At one. [2]"]
+
+
 def test_several_documents_stand_apart_and_a_long_one_is_spread_evenly() -> None:
     long = [a_part(n, f"# Part {n}\n\nIt is {'so ' * 90}.", document="b" if n > 30 else "a") for n in range(1, 61)]
 

@@ -23,8 +23,8 @@ def a_passage(number: int, **metadata: Any) -> Passage:
 
 
 def test_without_the_tool_nothing_is_asked_for() -> None:
-    assert retrieval_of([], Filter(), None) is None
-    assert retrieval_of([FUNCTION, {"type": "web_search"}], Filter(), 7) is None
+    assert retrieval_of([], Retrieval()) is None
+    assert retrieval_of([FUNCTION, {"type": "web_search"}], Retrieval(top_k=7)) is None
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ def test_without_the_tool_nothing_is_asked_for() -> None:
 def test_the_request_s_number_of_passages_overrules_the_tool_s(
     given: dict[str, Any], top_k: int | None, expected: int | None
 ) -> None:
-    assert retrieval_of([FUNCTION, TOOL | given], Filter(), top_k) == Retrieval(top_k=expected)
+    assert retrieval_of([FUNCTION, TOOL | given], Retrieval(top_k=top_k)) == Retrieval(top_k=expected)
 
 
 def test_the_tool_s_filters_narrow_the_request_s() -> None:
     own = filter_of({"source": "s", "not": {"language": "de"}})
 
-    found = retrieval_of([TOOL | {"filters": BIRDS}], own, None)
+    found = retrieval_of([TOOL | {"filters": BIRDS}], Retrieval(where=own))
 
     birds = filter_of({"tags": "birds"})
     assert found is not None
@@ -56,10 +56,14 @@ def test_the_tool_s_filters_narrow_the_request_s() -> None:
     [(0.4, 0.4, "each"), (0, None, None), (0.0, None, None), (None, None, None)],
 )
 def test_a_threshold_of_zero_leaves_the_gate_alone(given: float | None, least: float | None, gate: str | None) -> None:
-    found = retrieval_of([TOOL | {"ranking_options": {"ranker": "auto", "score_threshold": given}}], Filter(), None)
+    tool = TOOL | {"ranking_options": {"ranker": "auto", "score_threshold": given}}
+    own = Retrieval(min_score=0.7, gate="best", language="de")
+
+    found = retrieval_of([tool], Retrieval())
 
     assert found is not None
     assert (found.min_score, found.gate) == (least, gate)
+    assert retrieval_of([tool], own) == own
 
 
 @pytest.mark.parametrize(
@@ -74,7 +78,7 @@ def test_a_threshold_of_zero_leaves_the_gate_alone(given: float | None, least: f
 )
 def test_what_cannot_be_searched_is_refused_by_its_name(tools: list[Any], status: int, said: str) -> None:
     with pytest.raises(Problem, match=said) as refused:
-        retrieval_of(tools, Filter(), None)
+        retrieval_of(tools, Retrieval())
 
     assert refused.value.status == status
 
