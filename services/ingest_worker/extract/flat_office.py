@@ -18,7 +18,7 @@ _TYPES: Final = "[Content_Types].xml"
 _LONGEST: Final = 1_000  # characters of a part's path
 _HEAD: Final = 4 * 1024  # bytes in which the file says what it is
 _FLAT: Final = re.compile(
-    rb"<(?:\w{1,20}:)?(?:package|wordDocument)\s[^>]*?(?:office/2006/xmlPackage|word/2003/wordml)\b"
+    rb"<(?:\w{1,20}:)?(?:package|wordDocument)\s[^<>]*?(?:office/2006/xmlPackage|word/2003/wordml)\b"
 )
 _WORD: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 _RELATED: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/"
