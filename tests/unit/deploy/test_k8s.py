@@ -111,3 +111,4 @@ def test_the_scaler_follows_a_figure_of_each_worker_s_role() -> None:
     for each in scaled:
         [trigger] = each["spec"]["triggers"]
         assert f'sluice_group_lag{{role="{each["metadata"]["name"]}"}}' in trigger["metadata"]["query"]
+        assert trigger["metadata"]["ignoreNullValues"] == "false", "a figure that is missing scales nothing down"

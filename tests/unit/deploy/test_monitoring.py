@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.deploy.files import ROOT
+from tests.unit.deploy.files import ROOT, raw_compose
 
 FOLDER = ROOT / "deploy" / "monitoring"
+README = (FOLDER / "README.md").read_text("utf-8")
 ALERTS = yaml.safe_load((FOLDER / "alerts.yaml").read_text("utf-8"))["groups"][0]["rules"]
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text("utf-8"))
 QUERIES = [
-    *(rule["expr"] for rule in ALERTS),
+    *(part for rule in ALERTS for part in rule["expr"].split(" or ")),
     *(target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]),
 ]
 SERIES = {"Counter": ("_total",), "Histogram": ("_bucket", "_count", "_sum"), "Gauge": ("",), "Info": ("_info",)}
@@ -57,7 +58,7 @@ def test_every_series_and_label_of_a_query_is_one_that_the_product_shows(query: 
     labels |= set(re.findall(r"[{,]\s*(\w+)\s*[=!]", query))
 
     assert series <= SHOWN.keys()
-    assert series or query.startswith(("up{", "process_resident_memory_bytes"))
+    assert series or query.startswith(("up{", "absent(up{", "process_resident_memory_bytes"))
     for name in series:
         assert labels <= SHOWN[name] | BY_PROMETHEUS
 
@@ -73,10 +74,30 @@ def test_every_figure_of_the_product_has_a_panel() -> None:
 
 
 def test_each_alert_has_its_section_and_each_section_its_alert() -> None:
-    sections = re.findall(r"^## (\w+)$", (FOLDER / "README.md").read_text("utf-8"), re.MULTILINE)
+    sections = re.findall(r"^## (\w+)$", README, re.MULTILINE)
 
     assert sections == [rule["alert"] for rule in ALERTS]
     assert all(rule["annotations"]["summary"] for rule in ALERTS)
+
+
+def test_the_scrape_configurations_find_what_kubernetes_and_compose_run() -> None:
+    kubernetes, compose = (
+        yaml.safe_load(each)["scrape_configs"] for each in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    )
+    [pods], [containers] = kubernetes, compose
+    [dns], [static] = containers["dns_sd_configs"], containers["static_configs"]
+    manifests = (ROOT / "deploy" / "k8s" / "sluice.yaml").read_text("utf-8")
+    annotated = {
+        f"__meta_kubernetes_pod_annotation_{re.sub(r'[./]', '_', each)}"
+        for each in re.findall(r"prometheus\.io/\w+", manifests)
+    }
+
+    assert pods["job_name"] == containers["job_name"] == re.findall(r'up{job="(\w+)"', ALERTS[0]["expr"])[0]
+    assert {each["source_labels"][0] for each in pods["relabel_configs"]} == annotated
+    every = raw_compose()["services"]
+    assert {*dns["names"]} == {name for name in every if name.endswith("-worker")}
+    assert {each.partition(":")[0] for each in static["targets"]} == {"query-api"} <= every.keys()
+    assert str(dns["port"]) == every["ingest-worker"]["environment"]["SLUICE_SIDE_PORT"]
 
 
 def test_the_panels_do_not_overlap_and_have_names_and_units() -> None:
@@ -99,3 +120,6 @@ def test_each_alert_is_tried_by_the_tests_of_the_rules() -> None:
     tried = (FOLDER / "alerts_test.yaml").read_text("utf-8")
 
     assert [rule["alert"] for rule in ALERTS if f'alertname="{rule["alert"]}"' not in tried] == []
+    for name, labels in re.findall(r"series: '(\w+){([^}]*)}'", tried):
+        assert set(re.findall(r"(\w+)=", labels)) <= {*SHOWN.get(name, ()), *BY_PROMETHEUS}
+        assert name in SHOWN or name == "up"
