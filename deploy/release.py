@@ -1,4 +1,8 @@
-"""`make release`: what a release consists of, made from the last commit, the same to the byte on every machine."""  # noqa: INP001 - a script, not a package
+"""`make release`: what a release consists of, made from the last commit.
+
+Wheel and source distribution are the same to the byte on every machine; the licences are those of the packages that are
+installed here.
+"""  # noqa: INP001 - a script, not a package
 
 import hashlib
 import os
@@ -16,6 +20,13 @@ def build(root: Path, target: Path, epoch: str) -> None:
     """Build wheel and source distribution of the tree at `root` into `target`, dated `epoch`."""
     command = [sys.executable, "-m", "hatchling", "build", "--directory", str(target)]
     subprocess.run(command, cwd=root, env={**os.environ, "SOURCE_DATE_EPOCH": epoch}, check=True)  # noqa: S603 - ours
+
+
+def describe(tree: Path, target: Path) -> None:
+    """Write the bill of materials, the licences, the changes and the checksums of the tree's release into `target`."""
+    subprocess.run([sys.executable, "-m", "tests.licences.sbom", str(target)], cwd=tree, check=True)  # noqa: S603 - ours
+    (target / "CHANGES.md").write_text(changes((tree / "CHANGELOG.md").read_text("utf-8")), "utf-8")
+    (target / "SHA256SUMS").write_text(checksums(target), "utf-8")
 
 
 def changes(changelog: str) -> str:
@@ -43,9 +54,7 @@ def main() -> None:
         with tarfile.open(f"{folder}/tree.tar") as archived:
             archived.extractall(tree, filter="data")
         build(tree, target, dated.stdout.strip())
-    subprocess.run([sys.executable, "-m", "tests.licences.sbom", str(target)], cwd=_ROOT, check=True)  # noqa: S603 - ours
-    (target / "CHANGES.md").write_text(changes((_ROOT / "CHANGELOG.md").read_text("utf-8")), "utf-8")
-    (target / "SHA256SUMS").write_text(checksums(target), "utf-8")
+        describe(tree, target)
 
 
 if __name__ == "__main__":

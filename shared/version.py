@@ -1,12 +1,11 @@
-"""The product's version, which a test compares with pyproject.toml, and what it was installed from."""
+"""The product's version, which a test compares with pyproject.toml, and the commit that it was made from."""
 
-import json
 import os
 import subprocess
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 VERSION = "0.1.0"
+_ARCHIVED = "$Format:%H$"  # `git archive` writes the commit here, as .gitattributes says
 CHECKOUT = os.path.exists(Path(__file__).parents[1] / "Makefile")  # noqa: PTH110 - never raises, unlike Path's
 
 
@@ -19,17 +18,12 @@ def how_to_add(extra: str) -> str:
     return "EXTRAS=yes docker compose build"
 
 
-def commit(root: Path = Path(__file__).parents[1], package: str = "sluice-rag") -> str:
-    """Return the commit of the checkout at `root`, else that from which the package was installed; "" if unknown."""
-    if (root / ".git").exists():
-        try:
-            command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603 - fixed
-        except (OSError, subprocess.CalledProcessError):
-            return ""
+def commit(root: Path = Path(__file__).parents[1]) -> str:
+    """Return the commit of the checkout at `root`, else that of the archive which this was made from; "" if unknown."""
+    if not (root / ".git").exists():
+        return "" if _ARCHIVED.startswith("$") else _ARCHIVED
     try:
-        origin = json.loads(distribution(package).read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
+        command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603 - fixed
+    except (OSError, subprocess.CalledProcessError):
         return ""
-    found: str = origin.get("vcs_info", {}).get("commit_id", "")
-    return found

@@ -166,6 +166,22 @@ def test_the_notes_of_a_release_are_the_newest_section() -> None:
     assert script("release").changes(text) == "## 2.0.0\n\n- new\n\n### Part\n"
 
 
+def test_what_is_said_of_a_release_is_said_of_the_tree_that_it_is_made_from(tmp_path: Path) -> None:
+    tree, target = tmp_path / "tree", tmp_path / "release"
+    for name in ("shared/version.py", "tests/__init__.py", "tests/licences/__init__.py", "tests/licences/sbom.py"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
+    (tree / "requirements").mkdir()
+    (tree / "requirements" / "extras.txt").write_text(f"only==1 \\\n    --hash=sha256:{'0' * 64}\n")
+    (tree / "CHANGELOG.md").write_text("# Changelog\n\n## 9.9.9\n\n- new\n")
+
+    script("release").describe(tree, target)
+
+    assert "| only 1 |" in (target / "licences.md").read_text()
+    assert (target / "CHANGES.md").read_text() == "## 9.9.9\n\n- new\n"
+    assert len((target / "SHA256SUMS").read_text().splitlines()) == 3
+
+
 def test_the_checksums_are_those_that_sha256sum_reads(tmp_path: Path) -> None:
     (tmp_path / "a.whl").write_text("a")
     (tmp_path / "b.tar.gz").write_text("b")

@@ -1,37 +1,40 @@
+import re
+import runpy
+import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from shared import version
 from shared.version import commit, how_to_add
+from tests.unit.deploy.files import ROOT
 
 
-def test_the_commit_of_a_checkout_is_its_head(tmp_path: Path) -> None:
+def test_the_commit_of_a_checkout_is_its_head_and_so_is_that_of_its_archive(tmp_path: Path) -> None:
+    for name in (".gitattributes", "shared/version.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     for command in (
         ["init", "-q"],
-        ["-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "--allow-empty", "-m", "first"],
+        ["add", "."],
+        ["-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "-m", "first"],
+        ["archive", "--output", f"{tmp_path}/made.tar", "HEAD"],
     ):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    with tarfile.open(tmp_path / "made.tar") as archived:
+        archived.extractall(tmp_path / "made", filter="data")
 
     found = commit(tmp_path)
 
-    assert len(found) == 40
-    assert set(found) <= set("0123456789abcdef")
-
-
-def test_a_package_from_a_repository_knows_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = tmp_path / "made-1.dist-info"
-    made.mkdir()
-    (made / "METADATA").write_text("Name: made\nVersion: 1\n")
-    (made / "direct_url.json").write_text('{"url": "https://x.example", "vcs_info": {"commit_id": "abc"}}')
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    assert commit(tmp_path, "made") == "abc"
+    assert re.fullmatch("[0-9a-f]{40}", found)
+    made = runpy.run_path(str(tmp_path / "made" / "shared" / "version.py"))
+    assert made["commit"]() == found
 
 
 def test_where_nothing_says_so_the_commit_is_unknown(tmp_path: Path) -> None:
-    assert commit(tmp_path, "no-such-package-at-all") == ""
+    assert commit(tmp_path) == ""
     (tmp_path / ".git").write_text("gitdir: nowhere")
     assert commit(tmp_path) == ""
 
