@@ -5,6 +5,7 @@ import zlib
 from typing import Final
 
 from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.pdf_objects import Unopened, opened
 from shared.errors import Rejected
 
 _SCALE: Final = 110 / 72  # pixels per point: small print can be read on a screen
@@ -20,12 +21,11 @@ def page_picture(data: bytes, number: int, hints: Hints) -> bytes:
     if b"%PDF-" not in data[:1024]:
         raise Rejected(f"{hints.name} is no PDF, so it has no pages to be shown", "unsupported")
     import pypdfium2  # native code that only parser processes load
-    import pypdfium2.raw as pdfium
 
     try:
-        document = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError as error:
-        locked = getattr(error, "err_code", None) == pdfium.FPDF_ERR_PASSWORD
+        document = opened(data)
+    except Unopened as unopened:
+        locked = unopened.locked
         said = ("is locked by a password", "password") if locked else ("is damaged: not a readable PDF", "damaged")
         raise Rejected(f"{hints.name} {said[0]}", said[1]) from None
     try:

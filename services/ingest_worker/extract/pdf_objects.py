@@ -1,4 +1,4 @@
-"""Calls pdfium quickly, and walks over what is drawn on a PDF's page."""
+"""Opens PDFs with pdfium, calls it quickly, and walks over what is drawn on a page."""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -17,6 +17,25 @@ class Drawn(NamedTuple):
     handle: Any
     form: Any = None  # in which it is
     matrix: Matrix = _SAME  # from the form to the page
+
+
+class Unopened(Exception):  # noqa: N818 - says what pdfium did
+    """Pdfium could not open the file; `locked` if only a password is missing."""
+
+    def __init__(self, *, locked: bool) -> None:
+        super().__init__()
+        self.locked = locked
+
+
+def opened(data: bytes, password: str | None = None) -> Any:
+    """Return pdfium's document, which the caller closes. Raises Unopened."""
+    import pypdfium2  # native code that only parser processes load
+    import pypdfium2.raw
+
+    try:
+        return pypdfium2.PdfDocument(data, password=password)
+    except pypdfium2.PdfiumError as error:
+        raise Unopened(locked=getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD) from error
 
 
 @cache

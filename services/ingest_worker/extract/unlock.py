@@ -5,6 +5,7 @@ import re
 
 from services.ingest_worker.extract import office
 from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.pdf_objects import Unopened, opened
 from shared.errors import Rejected
 
 _ID = re.compile(rb"/ID\s{0,3}\[\s{0,3}<([0-9A-Fa-f]{32})>\s{0,3}<[0-9A-Fa-f]{32}>")
@@ -20,13 +21,12 @@ def unlocked(data: bytes, password: str, hints: Hints) -> bytes:
         raise Rejected(f"{hints.name} is locked, and a password opens only PDF files", "password")
     if b"%PDF-" not in data[:1024]:
         return data
-    import pypdfium2  # native code that only parser processes load
-    import pypdfium2.raw
+    import pypdfium2.raw  # native code that only parser processes load
 
     try:
-        document = pypdfium2.PdfDocument(data, password=password)
-    except pypdfium2.PdfiumError as error:
-        if getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD:
+        document = opened(data, password)
+    except Unopened as unopened:
+        if unopened.locked:
             raise Rejected(f"{hints.name} is locked by another password", "password") from None
         return data  # its reader says what is wrong with it
     try:

@@ -23,7 +23,7 @@ from services.ingest_worker.extract.hidden_text import drop_hidden_text
 from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
 from services.ingest_worker.extract.parts import part_texts
-from services.ingest_worker.extract.pdf_objects import Matrix, drawn, on_page, quick
+from services.ingest_worker.extract.pdf_objects import Matrix, Unopened, drawn, on_page, opened, quick
 from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
 
@@ -76,14 +76,6 @@ class _Heading(NamedTuple):
     title: str
 
 
-class _Refused(Exception):  # noqa: N818 - says what the reader did
-    """The library could not open the file; `locked` if only a password is missing."""
-
-    def __init__(self, *, locked: bool) -> None:
-        super().__init__()
-        self.locked = locked
-
-
 class _Read(NamedTuple):
     """What a library read from the file."""
 
@@ -110,8 +102,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     try:
         found = _by_pdfium(data, hints)
-    except _Refused as refused:
-        if refused.locked:
+    except Unopened as unopened:
+        if unopened.locked:
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
         found = _by_pypdf(data, hints)
     pages = found.pages
@@ -268,13 +260,9 @@ def _hyphen(known: frozenset[str], match: re.Match[str]) -> str:
 
 
 def _by_pdfium(data: bytes, hints: Hints) -> _Read:
-    import pypdfium2  # native code that only parser processes load
-    import pypdfium2.raw
+    import pypdfium2.raw  # native code that only parser processes load
 
-    try:
-        document = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError as error:
-        raise _Refused(locked=getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD) from error
+    document = opened(data)
     try:
         read: list[_Page] = []
         partly: list[tuple[int, Columns | None]] = []  # pages of which some was looked at, and what was before them
