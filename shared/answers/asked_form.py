@@ -23,12 +23,12 @@ OTHER_FORMS: Final[Mapping[str, frozenset[str]]] = {
 
 
 _AGE: Final = re.compile(
-    r"\bage[ds]?\b\W{0,3}\d|[ -]old\b"
-    r"|\b(?:born|built|founded|established|made|since|dates?|years?|months?|centur\w+)\b",
+    r"\bage[ds]?\b\W{0,3}\d|[ -]old\b|\b(?:at least|over|under|is|are|was|turned) \d{1,3}(?![\w%]|[.,]\d)"
+    r"|\b(?:born|built|founded|established|opened|completed|made|since|dates?|years?|months?|centur\w+)\b",
     re.IGNORECASE,
 )
 _FIGURE: Final = re.compile(
-    r"(?<!\w)[$£€¥]?\d|\b(?:no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|"
+    r"(?<!\w)[$£€¥]?\d|\b(?:Rs|RM|CHF|EUR|USD|GBP|SEK|NOK|DKK|kr)\.?\d|\b(?:no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|"
     r"forty|fifty|hundreds?|thousands?|millions?|billions?|dozens?|half|both|all|any|single|once|twice|several|some|many|few|"
     r"little|most|enough|couple|pair|free|unlimited|infinite|hourly|daily|weekly|monthly|yearly)\b",
     re.IGNORECASE,

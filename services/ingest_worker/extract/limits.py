@@ -26,8 +26,8 @@ WALL_FACTOR = 20.0  # wall-clock seconds allowed per CPU second
 _light: ContextVar[bool] = ContextVar("light", default=False)
 
 
-class Heavy(Exception):  # noqa: N818 - says what the file is
-    """The file is not as light as it looked: only a parser process may read it."""
+class Heavy(BaseException):
+    """The file is not as light as it looked: only a parser process may read it. No reader catches that."""
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from html import escape, unescape
+from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
@@ -100,11 +102,17 @@ def _shown_columns(sheet: "_Element", rows: list[list[str]], left_out: LeftOut) 
 def _rows(sheet: "_Element", left_out: LeftOut) -> Iterator[list[Cell]]:
     """Yield the rows that are shown, and blank ones where the sheet leaves rows out."""
     placed = list(_placed(sheet, "Row"))
-    hidden = [first for first, _, row in placed if _is_hidden(row)]
+    hidden = [(first, last) for first, last, row in placed if _is_hidden(row)]
+    counts = [0, *accumulate(last - first + 1 for first, last in hidden)]
+
+    def hidden_until(number: int) -> int:
+        at = bisect_right(hidden, number, key=itemgetter(0))
+        return counts[at] - (max(0, hidden[at - 1][1] - number) if at else 0)
+
     covered: dict[int, int] = {}  # columns in which a cell of a row above goes on, and for how many rows
     above = 0
     for number, last, row in placed:
-        gap, above = number - above - 1, last
+        gap, above = number - above - 1, last if _is_hidden(row) else number  # those that it stands for are blank
         yield from [[]] * min(gap, max(covered.values(), default=1), _BLANK)
         covered = {column: left - gap for column, left in covered.items() if left > gap} if gap else covered
         if _is_hidden(row):
@@ -115,7 +123,7 @@ def _rows(sheet: "_Element", left_out: LeftOut) -> Iterator[list[Cell]]:
             place, across, down = (
                 whole(cell.get(f"{_SHEETS}{name}")) for name in ("Index", "MergeAcross", "MergeDown")
             )
-            down -= bisect_right(hidden, number + down) - bisect_right(hidden, number)
+            down -= hidden_until(number + down) - hidden_until(number)
             while at < min(place, _COLUMNS) or (not place and at in covered):
                 cells += [] if at in covered else [Cell("")]
                 at += 1

@@ -125,6 +125,14 @@ def test_values_of_excel_2003_are_written_as_in_other_workbooks_without_hidden_c
     assert [note.message for note in read.notes] == ["2 hidden columns of the sheet Harbour were left out"]
 
 
+@pytest.mark.parametrize("more", ['ss:Hidden="1" ss:Span="1"', 'ss:Height="30" ss:Span="1"'])
+def test_a_row_of_excel_2003_may_stand_for_several(more: str) -> None:
+    merged = _row(_cell("Skua", 'ss:MergeDown="2"'), _cell("4"))
+    rows = [_row(_cell("Port"), _cell("Depth")), merged, _row(more=more), _row(_cell("Tern"), _cell("6"))]
+
+    assert "Port: Tern; Depth: 6" in _book("".join(rows)).text
+
+
 def test_rows_that_a_sheet_of_excel_2003_leaves_out_end_a_table() -> None:
     first = _row(_cell("Port"), _cell("Depth")) + _row(_cell("Skua"), _cell("4")) + _row(_cell("Tern"), _cell("5"))
     second = first.replace("Port", "Ship").replace("Depth", "Draught").replace("<Row ", '<Row ss:Index="9"', 1)
