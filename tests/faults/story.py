@@ -200,7 +200,7 @@ class Story:
             case Erase():
                 return [item["outcome"] for item in reply.json()["items"]] == ["erased"]
             case Forget():
-                assert reply.json()["found"] == [], step
+                assert reply.json()["found"] == [], (step, reply.json())
         return True
 
     def _seen(self, path: str) -> Content:
