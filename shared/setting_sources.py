@@ -52,12 +52,17 @@ class GivenSettings(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None  # path of the file that was read
 
 
-def given_settings(known: Collection[str], environment: Mapping[str, str]) -> GivenSettings:
-    """Return what is given for the `known` settings; the environment wins over the file.
+def given_settings(
+    settings: Collection[str], environment: Mapping[str, str], secrets: Collection[str] = ()
+) -> GivenSettings:
+    """Return what is given for the settings; the environment wins over the file.
+
+    A secret may stand in a file of its own, which `SLUICE_…_FILE` names, or the key `…_file`.
 
     Raises:
-        ValueError: the file can't be read; the message is one sentence.
+        ValueError: a file can't be read, or a secret is given twice; the message is one sentence.
     """
+    known = {*settings, *(f"{name}_file" for name in secrets)}
     variables = {name.upper(): value for name, value in environment.items() if name.upper().startswith(PREFIX)}
     kubernetes = {name for name, value in variables.items() if _of_kubernetes(name, value)}
     own = {name: value for name, value in variables.items() if name not in kubernetes}
@@ -66,6 +71,8 @@ def given_settings(known: Collection[str], environment: Mapping[str, str]) -> Gi
     for name, value in own.items():
         if (field := name.removeprefix(PREFIX).lower()) in known:
             values[field] = GivenValue(value, "environment")
+    for name in secrets:
+        _read_secret(name, values)
     return GivenSettings(
         values=values,
         unknown=(*_unknown_variables(own, known), *_unknown_keys(content, known, str(path))),
@@ -94,6 +101,31 @@ def _file(environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
         raise ValueError(f"{path} can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from error
+
+
+def _read_secret(name: str, values: dict[str, GivenValue]) -> None:
+    """Replace the value that names a secret's file by what the file says."""
+    named, given = values.pop(f"{name}_file", None), values.get(name)
+    if named is None or not named.value:
+        return
+    own = named.source == "environment"
+    shown = f"{PREFIX}{name.upper()}_FILE" if own else f"{named.source}: {name}_file"
+    if given is not None and given.value:
+        if given.source == named.source:
+            raise ValueError(
+                f"{shown} is set, and so is {shown.removesuffix('_FILE').removesuffix('_file')}: one may be"
+            )
+        if not own:
+            return
+    try:
+        secret = Path(str(named.value)).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ValueError(f"{shown}={named.value} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{shown}={named.value} is not UTF-8") from error
+    if not secret:
+        raise ValueError(f"{shown}={named.value} is empty")
+    values[name] = GivenValue(secret, str(named.value))
 
 
 def _as_text(value: Any) -> Any:

@@ -65,6 +65,7 @@ class Settings(BaseSettings):
     keys_file: Path | None = None  # file of hashed API keys, made by sluice keys; unset: keys.json in SLUICE_DATA
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
+    log_password: SecretStr = SecretStr("")  # password of the user in SLUICE_LOG=kafka://user@host:9092
     store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?grpc=6334&replicas=3&shards=2&ca=/file.pem
     qdrant_api_key: SecretStr = SecretStr("")  # API key of the Qdrant server
     qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # prefix of every collection's name on Qdrant
@@ -283,6 +284,9 @@ class Settings(BaseSettings):
         return self
 
 
+SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation is SecretStr)
+
+
 class _Given(PydanticBaseSettingsSource):
     """The values of environment and file."""
 
@@ -297,10 +301,10 @@ def read_given() -> GivenSettings:
     """Return what environment and file say now.
 
     Raises:
-        ConfigurationError: the file can't be read.
+        ConfigurationError: a file can't be read, or a secret is given twice.
     """
     try:
-        return given_settings(Settings.model_fields, os.environ)
+        return given_settings(Settings.model_fields, os.environ, SECRETS)
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
 
@@ -404,7 +408,7 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"])
-        value = "***" if Settings.model_fields[name].annotation is SecretStr else first["input"]
+        value = "***" if name in SECRETS else first["input"]
         raise ConfigurationError(f"{_as_given(name, sources, given.file)}={value}: {_in_words(first['msg'])}") from None
     settings._sources.update(sources)  # noqa: SLF001 - ours, and frozen for everybody else
     if given.unknown and settings.strict == "on":

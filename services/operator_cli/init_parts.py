@@ -53,7 +53,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
             settings = settings.model_copy(update={"data": Path(elsewhere)})
         if settings.keeps_data:
             stack.enter_context(made_folder(settings.data, with_store=settings.embeds_store))
-        log = open_log(settings.log, settings.data)
+        log = open_log(settings.log, settings.data, settings.log_password)
         store = open_store(settings, attach=_served(settings, stack))
         embedders = EmbedderPool(settings.openai_api_key)
         for close in (log.stop, store.close, embedders.close):

@@ -65,7 +65,7 @@ async def existing_log(settings: Settings) -> AsyncIterator[Log]:
         ConfigurationError: there is no log yet. Unavailable: it is away.
     """
     check_log_exists(settings)
-    log = open_log(settings.log, settings.data)
+    log = open_log(settings.log, settings.data, settings.log_password)
     try:
         await log.start()
         yield log
@@ -142,7 +142,7 @@ def record_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) 
 
     async def run() -> None:
         settings.data.mkdir(parents=True, exist_ok=True)
-        log = open_log(settings.log, settings.data)
+        log = open_log(settings.log, settings.data, settings.log_password)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await log.start()

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
-from pydantic import SecretStr
 
 from shared import sandbox
-from shared.settings import Settings
+from shared.settings import SECRETS, Settings
 
 log = structlog.get_logger(__name__)
 
@@ -24,8 +23,7 @@ def keep_private(settings: Settings) -> None:
     be shared on purpose, so its mode is only logged.
     """
     os.umask(0o077)
-    secret = (name for name, field in Settings.model_fields.items() if field.annotation is SecretStr)
-    sandbox.conceal([f"SLUICE_{name.upper()}" for name in secret])
+    sandbox.conceal([f"SLUICE_{name.upper()}" for name in SECRETS])
     if not settings.keeps_data:
         return
     for path in _open_to_others(settings.data):

@@ -254,7 +254,7 @@ async def open_resources(
     """
     if settings.keeps_data:
         settings.data.mkdir(parents=True, exist_ok=True)
-    log = open_log(settings.log, settings.data)
+    log = open_log(settings.log, settings.data, settings.log_password)
     store = open_store(settings, attach=attach)
     embedders = EmbedderPool(settings.openai_api_key)
     blobs = open_blobs(settings.blobs, settings.data)

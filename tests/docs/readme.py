@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from shared import settings
-from shared.settings import Settings
+from shared.settings import SECRETS, Settings
 from tests.docs.features import table
 from tests.docs.routes import routes_table
 from tests.e2e.harness import Server, served
@@ -70,7 +70,9 @@ def settings_table() -> str:
     for name, field in Settings.model_fields.items():
         default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else str(field.default)
         shown = f"`{default}`" if default else "none"
-        rows.append(f"| `SLUICE_{name.upper()}` | {shown} | {meanings[name]} |")
+        variable = f"`SLUICE_{name.upper()}`"
+        named = f"{variable} or `SLUICE_{name.upper()}_FILE`" if name in SECRETS else variable
+        rows.append(f"| {named} | {shown} | {meanings[name]} |")
     return "\n".join(rows) + "\n"
 
 

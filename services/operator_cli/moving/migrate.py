@@ -91,7 +91,7 @@ async def migrate_log(
         if dry_run and _is_new(to, settings):
             target = open_log("sqlite:", Path(stack.enter_context(TemporaryDirectory())))
         else:
-            target = open_log(to, settings.data)
+            target = open_log(to, settings.data, settings.log_password)
         stack.push_async_callback(target.stop)
         await target.start()
         await _check_stopped(target)

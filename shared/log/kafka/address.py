@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, get_args
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from pydantic import SecretStr
 
 from shared.settings import ConfigurationError
 
@@ -75,8 +76,10 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def kafka_address(setting: str) -> KafkaAddress:
+def kafka_address(setting: str, secret: SecretStr | None = None) -> KafkaAddress:
     """Return the address that a setting names; user and password are percent-encoded, as in any URL.
+
+    A `secret` is the user's password as it is, where the setting has none.
 
     Raises:
         ConfigurationError: it has another shape; the sentence says what is wrong, and never the password.
@@ -85,7 +88,11 @@ def kafka_address(setting: str) -> KafkaAddress:
     if "@" in query:  # else the error would be about an unknown option
         raise ConfigurationError("SLUICE_LOG: user and password must be percent-encoded, %3F for a question mark")
     credentials, _, hosts = authority.rpartition("@")
-    name, _, password = credentials.partition(":")
+    name, _, within = credentials.partition(":")
+    given = secret.get_secret_value() if secret else ""
+    if given and (within or not name):
+        raise ConfigurationError(f"SLUICE_LOG_PASSWORD needs a user without a password: SLUICE_LOG={SCHEME}user@…")
+    password = given or unquote(within)
     options = _options(query)
     protocol = options.get("security_protocol", "SASL_PLAINTEXT" if credentials else "PLAINTEXT")
     if str(protocol).startswith("SASL") and not (name and password):
@@ -95,7 +102,7 @@ def kafka_address(setting: str) -> KafkaAddress:
     return KafkaAddress(
         servers=tuple(_server(host) for host in hosts.rstrip("/").split(",")),
         username=unquote(name) or None,
-        password=unquote(password) or None,
+        password=password or None,
         **{**options, "security_protocol": protocol},
     )
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from shared.setting_sources import given_settings
-from shared.settings import ConfigurationError, Settings, load_settings
+from shared.settings import SECRETS, ConfigurationError, Settings, load_settings
 
 KNOWN = frozenset(Settings.model_fields)
 
@@ -79,6 +79,71 @@ def test_names_of_older_systems_win_over_nothing_that_is_given(monkeypatch: pyte
 
     assert (settings.history, settings.min_score) == (7, 0.5)
     assert settings.sources["min_score"] == "RAG_SIMILARITY_THRESHOLD"
+
+
+# Secrets in files
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_each_secret_may_stand_in_a_file_of_its_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "a-long-enough-key:default:query"
+    Path("secret").write_text(f"{secret}\n")
+    monkeypatch.setenv("SLUICE_STRICT", "on")
+    monkeypatch.setenv(f"SLUICE_{name.upper()}_FILE", "secret")
+
+    settings = load_settings()
+
+    assert getattr(settings, name).get_secret_value() == secret
+    assert (settings.sources[name], settings.shown(name)) == ("secret", "***")
+
+
+def test_a_key_of_the_file_names_a_secret_s_file_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("secret").write_text("of-a-file-and-long-enough")
+    Path("sluice.toml").write_text('secret_file = "secret"')
+    from_file = load_settings()
+    monkeypatch.setenv("SLUICE_SECRET", "of-the-environment-itself")
+    from_variable = load_settings()
+    monkeypatch.setenv("SLUICE_SECRET", "")  # as Compose passes on what isn't set
+    monkeypatch.setenv("SLUICE_SECRET_FILE", "secret")
+    Path("sluice.toml").write_text('secret = "a-secret-of-the-settings"')
+
+    shown = [each.secret.get_secret_value() for each in (from_file, from_variable, load_settings())]
+    assert shown == ["of-a-file-and-long-enough", "of-the-environment-itself", "of-a-file-and-long-enough"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "content", "sentence"),
+    [
+        ({"SLUICE_SECRET_FILE": "gone"}, "", "SLUICE_SECRET_FILE=gone can't be read: No such file or directory"),
+        ({"SLUICE_SECRET_FILE": "."}, "", "SLUICE_SECRET_FILE=. can't be read: Is a directory"),
+        ({"SLUICE_SECRET_FILE": "empty"}, "", "SLUICE_SECRET_FILE=empty is empty"),
+        ({"SLUICE_SECRET_FILE": "bytes"}, "", "SLUICE_SECRET_FILE=bytes is not UTF-8"),
+        ({}, 'secret_file = "gone"', "sluice.toml: secret_file=gone can't be read: No such file or directory"),
+        (
+            {"SLUICE_SECRET_FILE": "empty", "SLUICE_SECRET": "x"},
+            "",
+            "SLUICE_SECRET_FILE is set, and so is SLUICE_SECRET: one may be",
+        ),
+        (
+            {},
+            'secret_file = "empty"\nsecret = "x"',
+            "sluice.toml: secret_file is set, and so is sluice.toml: secret: one may be",
+        ),
+    ],
+)
+def test_a_secret_s_file_that_can_t_be_used_stops_the_start_and_is_named(
+    environment: dict[str, str], content: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("sluice.toml").write_text(content)
+    Path("empty").write_text("\n")
+    Path("bytes").write_bytes(b"\xff\xfe")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings()
+
+    assert str(refused.value) == sentence
 
 
 # Unknown names

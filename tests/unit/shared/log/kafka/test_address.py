@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from shared.log.kafka.address import KafkaAddress, kafka_address
 from shared.settings import ConfigurationError
@@ -31,6 +32,20 @@ def test_every_option_is_read() -> None:
         compression="zstd",
     )
     assert address.connection()["sasl_plain_password"] == "pa@ss/w:rd"
+
+
+def test_the_password_may_be_a_secret_of_its_own_as_it_is() -> None:
+    address = kafka_address("kafka://worker@host?sasl_mechanism=SCRAM-SHA-512", SecretStr("pa@ss%2F/w?rd"))
+
+    assert (address.username, address.password) == ("worker", "pa@ss%2F/w?rd")
+    assert address.security_protocol == "SASL_PLAINTEXT"
+    assert kafka_address("kafka://worker:own@host", SecretStr("")).password == "own"
+
+
+@pytest.mark.parametrize("setting", ["kafka://worker:own@host", "kafka://host"])
+def test_a_password_that_is_nobody_s_or_a_second_one_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigurationError, match="SLUICE_LOG_PASSWORD needs a user without a password"):
+        kafka_address(setting, SecretStr("another"))
 
 
 @pytest.mark.parametrize(
