@@ -274,6 +274,11 @@ def truth_key(document_id: str, version: int) -> bytes:
     return f"{document_id}/{version}".encode()
 
 
+def document_of(key: bytes | None) -> bytes | None:
+    """Return the document id that the key of a version contains."""
+    return None if key is None else key.partition(b"/")[0]
+
+
 ChunkType = Literal["paragraph", "section", "table", "code", "list", "semantic"]
 
 

@@ -25,7 +25,7 @@ from services.ingest_worker.parsers import ParserPool, alone, parser_pool
 from services.ingest_worker.past_truth import PastTruth, past_truth_of
 from services.ingest_worker.rebuilder import Rebuilder
 from shared.blobs import Blobs
-from shared.contracts import StatusNotice, decode
+from shared.contracts import StatusNotice, decode, document_of
 from shared.embedder import TokenCounter
 from shared.log import Log, Publish
 from shared.log.consume import ConsumeOptions, Consumption, consume
@@ -153,7 +153,10 @@ def join_chunking(
         handle_alone=alone(chunking),
         stage="chunk",
         on_dead=dead_letter(DeadLetters(broker, parts.blobs, chunking.owner, generation), chunking.failed),
-        options=ConsumeOptions(before_commit=parts.index.flush),  # what failed here has its status in the store
+        options=ConsumeOptions(
+            before_commit=parts.index.flush,  # what failed here has its status in the store
+            chain_of=document_of,  # an erasure doesn't pass by a text that is being chunked
+        ),
     )
 
 

@@ -105,8 +105,7 @@ class Chunking:
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
         head, entry = await asyncio.gather(self.index.head(document.document_id), self.ledger.get(document.document_id))
         if _overtaken(document, head, entry):
-            await tombstone(self.publish, document.document_id, document.version)
-            log.info("version_overtaken", document_id=document.document_id, version=document.version)
+            await self._remove(document)
             return
         if not redriven(record) and await self.statuses.has_failed(document, entry):
             log.info("version_failed_before", document_id=document.document_id, version=document.version)
@@ -128,7 +127,15 @@ class Chunking:
                 )
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
+            # An erasure may have ended meanwhile in another generation: the text must not come into the log again.
+            if _overtaken(document, None, await self.ledger.get(document.document_id)):
+                await self._remove(document)
+                return
         await self._announce(document, chunks, headers)
+
+    async def _remove(self, document: DocumentVersion) -> None:
+        await tombstone(self.publish, document.document_id, document.version)
+        log.info("version_overtaken", document_id=document.document_id, version=document.version)
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Record the failure in the document's status, where the record can be decoded.

@@ -58,6 +58,7 @@ class ConsumeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     before_commit: Callable[[], Awaitable[None]] | None = None  # between effects and commit, once for all partitions
+    chain_of: Callable[[bytes | None], bytes | None] = lambda key: key  # records of one chain are handled in order
     key_concurrency: int = 16
     max_in_flight: int = 256
     max_in_flight_bytes: int = 4 << 20
@@ -149,8 +150,8 @@ async def raw_records(message: Any) -> list[Record]:
 class _Running(PartitionLane):
     """A lane with its running tasks."""
 
-    def __init__(self, tp: TopicPartition, first: int) -> None:
-        super().__init__(first)
+    def __init__(self, tp: TopicPartition, first: int, chain_of: Callable[[bytes | None], bytes | None]) -> None:
+        super().__init__(first, chain_of)
         self.tp = tp
         self.tasks: set[asyncio.Task[None]] = set()
         self.waiting: dict[int, str] = {}  # offset -> what it waits for
@@ -246,7 +247,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 return
             lane = self._lanes.get(tp)
             if lane is None:
-                lane = self._lanes[tp] = _Running(tp, batch[0].offset)
+                lane = self._lanes[tp] = _Running(tp, batch[0].offset, self.options.chain_of)
             if self.handle_alone is not None and batch[-1].offset >= lane.marked:
                 await self._mark(consumer, lane, batch[-1].offset + 1)
                 if lane.closing.is_set():  # revoked or stopped meanwhile

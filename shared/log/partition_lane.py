@@ -1,16 +1,17 @@
 """One partition's records in a worker: order per key, the offset to commit, and size. No I/O."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from shared.log import Record
 
 
 class PartitionLane:
-    """Records of one partition. Records with the same key are handled one at a time, others concurrently."""
+    """Records of one partition. Records of one chain are handled one at a time, others concurrently."""
 
-    def __init__(self, first: int) -> None:
-        """Take the offset that is read first."""
+    def __init__(self, first: int, chain_of: Callable[[bytes | None], bytes | None] = lambda key: key) -> None:
+        """Take the offset that is read first, and the chain of a record by its key."""
+        self._chain_of = chain_of
         self.bytes = 0  # of all records held
         self._unfinished: dict[int, Record] = {}  # in offset order
         self._chains: dict[bytes | None, deque[Record]] = {}
@@ -32,27 +33,29 @@ class PartitionLane:
             self._unfinished[record.offset] = record
             self.next = record.offset + 1
             self.bytes += size(record)
-            chain = self._chains.get(record.key)
+            name = self._chain_of(record.key)
+            chain = self._chains.get(name)
             if chain is None:
-                self._chains[record.key] = deque((record,))
-                self._ready.append(record.key)
+                self._chains[name] = deque((record,))
+                self._ready.append(name)
             else:
                 chain.append(record)
 
     def start(self) -> Record | None:
-        """Return the next record to handle; None if every record waits for an earlier one of its key."""
+        """Return the next record to handle; None if every record waits for an earlier one of its chain."""
         return self._chains[self._ready.popleft()][0] if self._ready else None
 
     def finish(self, record: Record) -> None:
-        """Remove a started record that is done; the next one of its key may start."""
+        """Remove a started record that is done; the next one of its chain may start."""
         del self._unfinished[record.offset]
         self.bytes -= size(record)
-        chain = self._chains[record.key]
+        name = self._chain_of(record.key)
+        chain = self._chains[name]
         chain.popleft()
         if chain:
-            self._ready.append(record.key)
+            self._ready.append(name)
         else:
-            del self._chains[record.key]
+            del self._chains[name]
 
 
 def size(record: Record) -> int:

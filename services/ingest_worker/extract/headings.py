@@ -2,6 +2,7 @@
 
 import csv
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -115,15 +116,16 @@ def _columns(
     begins = True
     ruled = [True] * len(columns)
     for line in lines:
-        rules = [set(line[start:stop].rstrip()) in ({"-"}, {"="}) for start, stop in columns]
+        reached = columns[: bisect_left(columns, (len(line),))]  # a short line doesn't cost what the widest one does
+        rules = [set(line[start:stop].rstrip()) in ({"-"}, {"="}) for start, stop in reached]
         if any(rules) if not by_line else _SIMPLE.match(line.rstrip()):
-            begins, ruled = True, rules
+            begins, ruled = True, [*rules, *[False] * (len(columns) - len(rules))]
             continue
-        cells = [line[start:stop].strip(" |") for start, stop in columns]
-        if begins or (by_line and cells[0]):
+        cells = [line[start:stop].strip(" |") for start, stop in reached]
+        if begins or (by_line and any(cells[:1])):
             goes_on = not by_line and bool(rows)
             rows.append([rows[-1][at] if goes_on and not ruled[at] else [] for at in range(len(columns))])
-        for parts, cell in zip(rows[-1], cells, strict=True):
+        for parts, cell in zip(rows[-1], cells, strict=False):
             if cell:
                 parts.append(cell)
         begins = False

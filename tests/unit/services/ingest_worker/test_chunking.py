@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any, NamedTuple
+from unittest import mock
 
 import msgspec
 import pytest
@@ -105,6 +106,22 @@ async def test_a_version_is_chunked_or_forgotten_from_the_truth(
     await stage.chunking(of_version(version, deleted=version == 4))
 
     assert stage.sent == [(CHUNKS, NAME.encode(), False) if chunked else (EXTRACTED, truth_key(NAME, version), True)]
+
+
+async def test_a_version_that_is_erased_while_it_is_chunked_does_not_come_back_into_the_log() -> None:
+    stage = await a_stage(None, the_entry(3, "ab"))
+    parsers = stage.chunking.parsers
+    chunk = parsers.chunk
+
+    async def erased_meanwhile(*args: Any) -> Any:
+        chunks = await chunk(*args)
+        await stage.ledger.update(NAME, lambda _: the_entry(4, ERASED))
+        return chunks
+
+    with mock.patch.object(parsers, "chunk", erased_meanwhile):
+        await stage.chunking(of_version(3))
+
+    assert stage.sent == [(EXTRACTED, truth_key(NAME, 3), True)]
 
 
 @pytest.mark.parametrize("head", [None, 1], ids=["in an index that was lost", "while its failure is known"])

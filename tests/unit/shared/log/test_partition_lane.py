@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.contracts import document_of
 from shared.log.partition_lane import PartitionLane, size
 from tests.builders import an_event
 
@@ -45,6 +46,16 @@ def test_order_per_key_and_the_low_mark_hold_whatever_finishes_first(
 
     assert done == set(offsets)
     assert all(order == sorted(order) for order in finished.values())
+
+
+def test_keys_of_one_chain_wait_for_each_other() -> None:
+    first, other, second = (an_event(offset, key) for offset, key in enumerate((b"a/1", b"b/1", b"a/2")))
+    lane = PartitionLane(0, document_of)
+    lane.take([first, other, second])
+
+    assert [lane.start(), lane.start(), lane.start()] == [first, other, None]
+    lane.finish(first)
+    assert lane.start() == second
 
 
 def test_a_record_weighs_its_key_its_value_and_its_headers() -> None:

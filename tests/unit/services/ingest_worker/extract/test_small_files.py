@@ -46,6 +46,7 @@ _FILES: Final[dict[str, Callable[[], bytes]]] = {
     "blocks.rst": lambda: _filled("::\n\n x\n"),
     "grid.rst": lambda: _filled("|a\n", "+-" * 9_000 + "+\n"),
     "lines.rst": lambda: _filled("|a\n", "+-" * 60 + "+\n"),
+    "short-rules.rst": lambda: _filled("+-\n|a\n", "+-" * 60 + "+\n"),
     "simple.rst": lambda: _filled("= =\na\n"),
     "lists.rst": lambda: _filled(".. list-table::\n * - a\n"),
     "rules.adoc": lambda: _filled("----\n...." + "\n"),
