@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 import structlog
@@ -21,8 +21,10 @@ from services.query_api.search.word_table import weight
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
 from shared.answers.templates import load_templates
+from shared.errors import Unavailable
 from shared.log.audit_trail import AuditTrail
 from shared.log.consume import Consumption
+from shared.log.groups import keep_offsets
 from shared.log.publish import publish
 from shared.reranker.served import open_reranker
 from shared.runtime.generation_stages import Join
@@ -33,9 +35,12 @@ from shared.state.callbacks import Callbacks
 from shared.state.index import Index
 from shared.state.sessions import Sessions
 from shared.state.signing_secret import signing_secret
+from shared.topics import forwarding_group, readers
 from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
+
+_KEEP_GROUPS_S = 600.0  # a broker keeps the offsets of a group without members for hours or days
 
 
 async def opened(
@@ -137,6 +142,7 @@ async def start(
     """Return the started API; `reader` makes the function that reads files. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=None, attach=True, name="query-api")
     parts = await opened(base, base.log.broker("query-api"), [], stack, reader(base, stack), embeds=False)
+    stack.callback(asyncio.create_task(_keep_groups(base)).cancel)
     return RunningService(
         troubles=parts.readiness,
         registry=parts.registry,
@@ -144,3 +150,14 @@ async def start(
         draining=parts.stopping.begin,
         closing=parts.close,
     )
+
+
+async def _keep_groups(base: Resources) -> None:
+    """Keep the offsets of workers that are scaled to zero."""
+    foreign = {topic: forwarding_group(topic) for topic in base.settings.topics_of_tenants}
+    while True:
+        await asyncio.sleep(_KEEP_GROUPS_S)
+        known = base.generations.registry
+        for each in [foreign, *(readers(fed.id) for fed in (known.fed if known else ()))]:
+            with suppress(Unavailable):  # again next time; a new generation's topic may not be there yet
+                await keep_offsets(base.log, each)

@@ -66,6 +66,24 @@ async def our_groups(log: Log) -> dict[str, str]:
     return {name: topic for name in names if (topic := topic_of(name)) is not None}
 
 
+async def keep_offsets(log: Log, readers: Mapping[str, str]) -> None:
+    """Join and leave each group (by the topic that it reads) that has no member.
+
+    A broker forgets the offsets of a group that is empty for a week, however new they are: its workers would read
+    everything again, and until then nobody would see a backlog that should start them. A group without offsets gets
+    those at which it would start. Raises Unavailable when the log is away, or has no such topic.
+    """
+    for topic, group in readers.items():
+        if await log.members(group):
+            continue
+        consumer = log.consumer(group_id=group)
+        consumer.subscribe([topic])
+        try:
+            await consumer.start()
+        finally:
+            await consumer.stop()
+
+
 async def described(log: Log, group: str, topic: str) -> list[PartitionLag]:
     """Return a row for each partition. Raises Unavailable when the log is away, or has no such topic."""
     committed, ends, members = await asyncio.gather(

@@ -62,6 +62,9 @@ class LogFigures:
         now = CollectorRegistry()
         names = ["role", "stage", "generation"]
         lag = Gauge("sluice_group_lag", "Records that a stage has yet to read.", names, registry=now)
+        backlog = Gauge(
+            "sluice_backlog", "Records that the workers of a role have yet to read.", ["role"], registry=now
+        )
         age = Gauge("sluice_group_oldest_unread_seconds", "Age of its oldest unread record.", names, registry=now)
         open_ = Gauge("sluice_dead_letters_open", "Open dead letters.", ["stage", "code"], registry=now)
         try:
@@ -71,8 +74,10 @@ class LogFigures:
             return b""
         for each in groups:
             stage, _, generation = each.group.partition(".")
-            labels = ("embed-worker" if stage == "embed" else "ingest-worker", stage, generation)
+            role = "embed-worker" if stage == "embed" else "ingest-worker"
+            labels = (role, stage, generation)
             lag.labels(*labels).set(each.lag)
+            backlog.labels(role).inc(each.lag)
             oldest = now_ms() if each.oldest_unread is None else parse_iso(each.oldest_unread)
             age.labels(*labels).set(max(0, now_ms() - oldest) / 1000)
         for (stage, code), count in letters.items():

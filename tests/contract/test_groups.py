@@ -9,11 +9,11 @@ from aiokafka import TopicPartition
 from shared.contracts import DeadLetter, LogPosition, encode
 from shared.errors import Rejected
 from shared.log import Log
-from shared.log.groups import ResetTo, described, lag_of, new_offsets, our_groups
+from shared.log.groups import ResetTo, described, keep_offsets, lag_of, new_offsets, our_groups
 from shared.log.metrics import LogFigures
 from shared.log.open_letters import OpenLetters
 from shared.log.publish import publish
-from shared.topics import DEAD_LETTERS, SUBMITTED, pipeline_topics
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, pipeline_topics
 from tests.contract.logs import Harness, member, take, until
 
 GROUP = "ingest"
@@ -135,6 +135,30 @@ async def test_what_is_unread_or_failed_is_a_figure_whichever_process_reads_it(l
     lines = (await LogFigures(log, OpenLetters(log)).exposition()).decode().splitlines()
 
     assert 'sluice_group_lag{generation="",role="ingest-worker",stage="ingest"} 10.0' in lines
+    assert 'sluice_backlog{role="ingest-worker"} 10.0' in lines
     assert 'sluice_dead_letters_open{code="odd",stage="chunk"} 1.0' in lines
     [age] = [line for line in lines if line.startswith("sluice_group_oldest_unread_seconds{")]
     assert float(age.rpartition(" ")[2]) >= 0
+
+
+async def test_a_group_that_nobody_reads_keeps_its_offsets_and_one_without_any_gets_its_start(
+    log: Log, users: AsyncExitStack
+) -> None:
+    one, two = await log.end_offsets(SUBMITTED)
+    await commit(log, {one: 1})
+    readers = {SUBMITTED: GROUP, EXTRACTED: "chunk.g"}
+
+    await keep_offsets(log, readers)
+
+    assert await log.committed(GROUP, SUBMITTED) == {one: 1, two: 0}
+    assert {*(await log.committed("chunk.g", EXTRACTED)).values()} == {0}
+    assert [await log.members(group) for group in readers.values()] == [(), ()]
+
+
+async def test_a_group_that_has_a_member_is_left_alone(log: Log, users: AsyncExitStack) -> None:
+    await member(users, log, GROUP, SUBMITTED)
+    before = await log.members(GROUP)
+
+    await keep_offsets(log, {SUBMITTED: GROUP})
+
+    assert await log.members(GROUP) == before
