@@ -1,8 +1,7 @@
 """Which tests run where. This is the only place that decides.
 
 There are three kinds of run: a developer's (`make test`), CI's (`CI=true make test`), and a long one
-(SLUICE_TEST_COUNT, which `make chaos` sets). CI's runs every test within two days, but for `LONG_RUN_ONLY`. A
-developer's leaves these to CI:
+(SLUICE_TEST_COUNT, which `make chaos` sets), which runs all. A developer's leaves these out:
 
 - the folders of `FOLDERS`, whose tests start processes and kill them,
 - `server`, unless SLUICE_TEST_KAFKA, SLUICE_TEST_OLLAMA or SLUICE_TEST_QDRANT_URL names one,
@@ -10,12 +9,16 @@ developer's leaves these to CI:
   one shows.
 
 A `STORY` runs everywhere, though it is costly or in one of the folders: it is the one of its area.
+
+CI runs what a developer's run does and a third of the rest, file by file, so that it ends within its 20 minutes: each
+test within `DAYS`, but for `LONG_RUN_ONLY`. SLUICE_TEST_DAY=0, 1, 2 names the third; without it, it is the day's.
 """
 
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from zlib import crc32
 
 import pytest
 
@@ -25,6 +28,9 @@ LONG = bool(os.environ.get("SLUICE_TEST_COUNT"))
 SERVERS = ("SLUICE_TEST_KAFKA", "SLUICE_TEST_OLLAMA", "SLUICE_TEST_QDRANT_URL")
 NAMED = any(map(os.environ.get, SERVERS))
 
+DAYS = 3  # all in one run take 45 minutes on two cores
+DAY = "SLUICE_TEST_DAY"
+os.environ.setdefault(DAY, str(datetime.now(UTC).toordinal() % DAYS))  # pytest's workers agree past midnight, too
 FOLDERS = ("tests/e2e/", "tests/faults/", "tests/golden/")
 STORY = pytest.mark.story
 CI_ONLY = pytest.mark.ci_only
@@ -34,11 +40,6 @@ COSTLY_S = 4.0  # CPU time; a developer's run names each test above that isn't a
 COLLECTED = pytest.StashKey[tuple[pytest.Item, ...]]()  # in the config: all tests, before any was left out
 
 
-def every_other_day(day: int) -> pytest.MarkDecorator:
-    """Return a mark for one of two costly stories, 0 or 1: CI tells them on alternate days, a long run tells both."""
-    return pytest.mark.every_other_day(day)
-
-
 @dataclass(frozen=True)
 class Run:
     """A run of the tests."""
@@ -46,20 +47,17 @@ class Run:
     ci: bool
     long: bool = False
     servers: bool = False  # one is named
-    day: int = 0  # the proleptic ordinal
+    day: int = 0
 
     def takes(self, file: str, marks: Iterable[pytest.Mark]) -> bool:
         """Return whether a test with these marks runs. `file` is its path from the repository's root."""
-        marks = tuple(marks)
         names = {mark.name for mark in marks}
-        if "long_run_only" in names and not self.long:
-            return False
-        if not self.ci:
-            costly = "ci_only" in names or ("server" in names and not self.servers)
-            return not costly and ("story" in names or not file.startswith(FOLDERS))
-        return self.long or all(mark.args == (self.day % 2,) for mark in marks if mark.name == "every_other_day")
+        if self.long or "long_run_only" in names:
+            return self.long
+        left = "ci_only" in names or ("server" in names and not self.servers) or file.startswith(FOLDERS)
+        return not left or "story" in names or (self.ci and crc32(file.encode()) % DAYS == self.day % DAYS)
 
 
 def this_run() -> Run:
     """Return what the environment says of this run."""
-    return Run(IN_CI, LONG, NAMED, datetime.now(UTC).toordinal())
+    return Run(IN_CI, LONG, NAMED, int(os.environ[DAY]))

@@ -9,7 +9,6 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 
 from tests.e2e.cluster import Cluster, Process, cluster
-from tests.selection import every_other_day
 from tests.unit.services.ingest_worker.files import a_pdf
 
 FILES, FILE_BYTES = 64, 8_000_000  # eight times what has room
@@ -18,7 +17,6 @@ GUARD_S = 120.0
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@every_other_day(0)
 def test_given_a_backlog_of_large_files_when_a_worker_comes_then_it_takes_in_a_few_at_a_time(tmp_path: Path) -> None:
     file = large_and_quickly_read()
     with cluster(tmp_path, ("store", "query-api", "ingest-worker")) as running:

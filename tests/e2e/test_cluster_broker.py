@@ -9,7 +9,6 @@ import pytest
 from tests.e2e.cluster import cluster
 from tests.e2e.faults import Distributed, first_progress_s, rounds, under_load
 from tests.e2e.load import new_seed
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -18,7 +17,6 @@ SESSION_S = 10.0  # a member that is silent for longer is put out
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@every_other_day(0)
 def test_given_a_load_when_the_broker_goes_then_the_log_has_all_that_was_taken(
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:

@@ -21,7 +21,6 @@ from tests.e2e.faults import Distributed, Restarts, nothing_wrong, rounds, under
 from tests.e2e.harness import HASTY
 from tests.e2e.load import new_seed
 from tests.faults.hasty_upkeep import GRACE_MS
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -30,7 +29,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 Victims = dict[str, tuple[Callable[[], None], Callable[[], object]]]  # how to kill and to start each
 
 
-@every_other_day(1)
 def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_stale_or_mixed(
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:
@@ -47,7 +45,6 @@ def test_given_kafka_and_ollama_when_anything_is_killed_then_nothing_is_lost_sta
         distributed.nothing_wrong(running, load)
 
 
-@every_other_day(0)
 def test_given_one_machine_without_servers_when_a_process_is_killed_then_nothing_is_lost_stale_or_mixed(
     tmp_path: Path,
 ) -> None:

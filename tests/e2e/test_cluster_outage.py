@@ -15,7 +15,6 @@ from tests.e2e.cluster import Cluster, cluster
 from tests.e2e.faults import CHOSEN, Distributed, first_progress_s, under_load
 from tests.e2e.load import new_seed
 from tests.e2e.reader import HANG_S
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -38,7 +37,6 @@ class Outage:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@every_other_day(1)
 def test_given_a_part_is_away_when_it_is_back_then_work_goes_on_and_nothing_was_set_aside(
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:

@@ -10,7 +10,6 @@ from tests.e2e.cluster import ROLES, Process, cluster
 from tests.e2e.faults import Distributed, rounds, under_load
 from tests.e2e.groups import Groups
 from tests.e2e.load import new_seed
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import OllamaServer
 
@@ -52,7 +51,6 @@ def put_to_sleep(worker: Process, ollama: OllamaServer) -> float:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@every_other_day(1)
 def test_given_two_workers_of_each_kind_when_they_change_then_nothing_is_lost_stale_or_mixed(
     tmp_path: Path, kafka: KafkaServer, ollama_server: OllamaServer
 ) -> None:

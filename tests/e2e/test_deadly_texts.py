@@ -23,7 +23,6 @@ from tests.e2e.harness import Server
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraphs
 from tests.faults.deadly_texts import TO_CHUNKERS, TO_READERS
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ports import free_port
 
@@ -74,13 +73,11 @@ def distributed(folder: Path, kafka: KafkaServer) -> Iterator[Size]:
         yield Size(running, running.processes["ingest-worker-1"], log, running.data)
 
 
-@every_other_day(0)
 def test_given_deadly_texts_when_standalone_is_killed_as_well_then_they_alone_are_set_aside(tmp_path: Path) -> None:
     with standalone(tmp_path) as size:
         asyncio.run(they_alone_are_set_aside(size))
 
 
-@every_other_day(1)
 def test_given_deadly_texts_when_a_worker_on_kafka_is_killed_as_well_then_they_alone_are_set_aside(
     tmp_path: Path, kafka: KafkaServer
 ) -> None:

@@ -19,7 +19,6 @@ from tests.e2e.load import new_seed
 from tests.integration import wire_bombs
 from tests.integration.hostile_files import HostileFile, hostile_files
 from tests.integration.hostile_run import internals
-from tests.selection import every_other_day
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -98,7 +97,6 @@ def ends(server: Server) -> dict[str, dict[str, Any]]:
     return found
 
 
-@every_other_day(0)
 def test_every_hostile_file_ends_with_a_state_and_a_sentence_of_ours(server: Server) -> None:
     seed, count = new_seed(), rounds(ci=24)
     before = processes(server)
@@ -170,7 +168,6 @@ async def all_sent(server: Server, bombs: Iterator[wire_bombs.Request]) -> tuple
     return statuses, wrong
 
 
-@every_other_day(1)
 def test_no_hostile_request_is_answered_by_a_500(server: Server) -> None:
     seed, count = new_seed(), rounds(ci=34)
     before = processes(server)

@@ -13,7 +13,6 @@ from tests.e2e.faults import Restarts, dead_letters, not_on_the_log, rounds, und
 from tests.e2e.harness import HASTY, SLUICE, Server
 from tests.e2e.load import new_seed
 from tests.e2e.oracle import differences
-from tests.selection import every_other_day
 
 KILLS = rounds(ci=6, here=1)
 
@@ -22,8 +21,8 @@ KILLS = rounds(ci=6, here=1)
 @pytest.mark.parametrize(
     "module",
     [
-        pytest.param(SLUICE, id="usual", marks=every_other_day(0)),
-        pytest.param(HASTY, id="hasty", marks=every_other_day(1)),
+        pytest.param(SLUICE, id="usual"),
+        pytest.param(HASTY, id="hasty"),
     ],
 )
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from tests.e2e.caller import API_KEYS, TENANTS, key_of
 from tests.e2e.faults import rounds, under_load
 from tests.e2e.harness import Server
 from tests.e2e.load import new_seed
-from tests.selection import every_other_day
 
 KILLS = rounds(ci=3)
 GUARD_S = 60.0  # a hang guard
@@ -77,7 +76,6 @@ class Mirror:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@every_other_day(1)
 def test_given_kills_when_a_mirror_follows_the_changes_then_it_equals_the_index(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)

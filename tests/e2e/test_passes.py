@@ -8,7 +8,6 @@ import pytest
 from tests.e2e.cluster import Cluster, cluster, servers
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph, paragraphs
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 
 FEW = 14, 12  # documents, and paragraphs of each
@@ -35,7 +34,6 @@ def total_points(server: Server | Cluster) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@every_other_day(1)
 def test_given_fifty_documents_when_they_change_then_only_what_changed_is_embedded(tmp_path: Path) -> None:
     with served(tmp_path / "data") as server:
         five_passes(server, *MANY)
@@ -43,7 +41,6 @@ def test_given_fifty_documents_when_they_change_then_only_what_changed_is_embedd
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@every_other_day(0)
 def test_the_same_through_kafka_ollama_and_separate_processes(
     tmp_path: Path, kafka: KafkaServer, ollama_url: str
 ) -> None:

@@ -15,7 +15,6 @@ from tests.e2e.background import Background
 from tests.e2e.harness import HASTY, SLUICE, Server
 from tests.e2e.text import paragraphs
 from tests.integration.hostile_files import SOUND
-from tests.selection import every_other_day
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -94,7 +93,6 @@ def _used(server: Server) -> None:
         client.post("/ops/erase", json={"documentIds": [one]}).raise_for_status()
 
 
-@every_other_day(1)
 def test_another_user_reads_nothing_that_a_running_install_makes(tmp_path: Path, open_umask: None) -> None:
     for folder in (tmp_path, *tmp_path.parents):
         if not folder.stat().st_mode & stat.S_IXOTH:

@@ -30,7 +30,6 @@ from tests.e2e.harness import Server
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Quiet, points_of
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 
 KILLS = rounds(ci=1)  # of a build, and as many of a switch
@@ -184,7 +183,6 @@ def judged(settings: Settings, ids: list[str], sent: int) -> None:
     assert counts == [sent] * 2
 
 
-@every_other_day(0)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_given_a_reindex_when_processes_are_killed_then_it_goes_on_and_one_generation_serves(tmp_path: Path) -> None:
@@ -204,7 +202,6 @@ def test_given_a_reindex_when_processes_are_killed_then_it_goes_on_and_one_gener
         server.kill()
 
 
-@every_other_day(1)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_given_kafka_when_processes_are_killed_during_a_reindex_then_it_goes_on_and_one_generation_serves(

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from tests.e2e.cluster import Cluster, cluster
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.ollama import EMBEDDING_MODEL
 from tests.servers.ports import free_port
@@ -81,14 +80,12 @@ def best(client: httpx.Client, number: int) -> str:
     return path
 
 
-@every_other_day(0)
 def test_processes_on_kafka_build_a_generation_switch_to_it_and_go_back(tmp_path: Path, kafka: KafkaServer) -> None:
     with cluster(tmp_path, LOG=f"kafka://{kafka.address}") as running, running.client() as client:
         told(running, [client], "minilm:")
 
 
 @pytest.mark.server
-@every_other_day(1)
 def test_two_apis_on_kafka_switch_to_a_model_of_ollama_and_go_back(
     tmp_path: Path, kafka: KafkaServer, ollama_url: str
 ) -> None:

@@ -17,7 +17,6 @@ from tests.e2e.load import Load, new_seed
 from tests.e2e.oracle import differences
 from tests.faults.clock import MistimedServer
 from tests.integration.pipeline import records_of
-from tests.selection import every_other_day
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 # From the true time; the longest is beyond every retention.
@@ -28,7 +27,6 @@ PROGRESS_GUARD_S = 120.0  # a hang guard: the door may refuse until the readers'
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@every_other_day(0)
 def test_given_a_load_when_the_clock_jumps_then_nothing_is_lost_or_late_and_nobody_hangs(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)

@@ -38,7 +38,7 @@ from tests.faults.crash_points import AT_START, BY_AN_OPERATOR, ON_THE_WAY, WRIT
 from tests.faults.server import CrashingServer, crashing
 from tests.faults.story import Step, Story
 from tests.faults.trap import Event, Setting
-from tests.selection import STORY, every_other_day
+from tests.selection import STORY
 
 FIRST_STARTS = moments(AT_START)
 POINTS = FIRST_STARTS + moments(ON_THE_WAY) + moments(BY_AN_OPERATOR)
@@ -140,8 +140,8 @@ def _noted(server: CrashingServer, kind: str) -> set[str]:
 @pytest.mark.parametrize(
     "part",
     [
-        pytest.param("documents, one", marks=every_other_day(0)),
-        pytest.param("documents, two", marks=every_other_day(1)),
+        "documents, one",
+        "documents, two",
         "operator",
     ],
 )

@@ -20,7 +20,6 @@ from shared.errors import Unavailable
 from shared.state.ledger import Entry
 from tests.e2e.text import paragraphs
 from tests.integration.pipeline import Pipeline, running
-from tests.selection import every_other_day
 from tests.servers.choice import own
 from tests.servers.kafka import RECIPE as KAFKA
 from tests.servers.kafka import KafkaServer
@@ -97,10 +96,7 @@ def store(qdrant_server: QdrantServer) -> Iterator[Dependency]:
 
 @pytest.mark.parametrize(
     ("parts", "mode"),
-    [
-        pytest.param(parts, mode, id="+".join((*parts, mode)), marks=every_other_day(number % 2))
-        for number, (parts, mode) in enumerate(CASES)
-    ],
+    [pytest.param(parts, mode, id="+".join((*parts, mode))) for number, (parts, mode) in enumerate(CASES)],
 )
 async def test_given_a_bad_network_when_it_is_well_again_then_work_goes_on_and_nothing_was_set_aside(
     parts: tuple[str, ...], mode: Mode, tmp_path: Path, request: pytest.FixtureRequest

@@ -25,7 +25,6 @@ from tests.e2e.faults import CHOSEN
 from tests.e2e.harness import Server, served
 from tests.e2e.text import paragraph
 from tests.integration.pipeline import Quiet
-from tests.selection import every_other_day
 from tests.servers.kafka import KafkaServer
 from tests.servers.local_qdrant import local_qdrant
 
@@ -90,7 +89,6 @@ class Callers(Background):
                 self.stopping.wait(0.3)
 
 
-@every_other_day(0)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_given_readers_and_writers_when_the_store_s_folder_is_deleted_then_nobody_is_told_less_and_it_comes_back(
@@ -112,7 +110,6 @@ async def test_given_readers_and_writers_when_the_store_s_folder_is_deleted_then
     _well(callers, outcome, left)
 
 
-@every_other_day(1)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_given_kafka_and_qdrant_s_api_when_collections_are_deleted_then_nobody_is_told_less_and_they_come_back(

@@ -24,7 +24,6 @@ from tests.e2e.text import paragraph
 from tests.integration.pipeline import records_of
 from tests.mutants.catalogue import Edit, Mutant
 from tests.mutants.run import ROOT, mutated
-from tests.selection import every_other_day
 
 FIELD = b'"addedLater":'
 # A default that is made is written; one that stands there wouldn't be.
@@ -80,7 +79,6 @@ class Releases(Server):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@every_other_day(1)
 def test_given_a_load_when_releases_take_turns_then_each_reads_what_the_other_wrote(tmp_path: Path) -> None:
     seed = new_seed()
     rng = random.Random(seed)

@@ -25,7 +25,7 @@ from tests.e2e.text import paragraphs
 from tests.integration.api import a_client
 from tests.integration.pipeline import Pipeline, Points, Quiet, points_of, running
 from tests.integration.reindex_rig import Rig
-from tests.selection import CI_ONLY, every_other_day
+from tests.selection import CI_ONLY
 
 SECRET = "The smuggler hid the chest under the third plank."
 OLD, NEW = "A heron stands on the pier.", "An otter swims in the harbour."
@@ -69,13 +69,11 @@ async def verified(rig: Rig, generation: str) -> str:
 
 
 @CI_ONLY
-@every_other_day(1)
 async def test_the_index_of_yesterday_is_what_the_index_was_yesterday(tmp_path: Path) -> None:
     await a_past_moment_is_shown(tmp_path, "sqlite:", wait=lambda: move_to_yesterday(tmp_path), gap=DAY // 2)
 
 
 @CI_ONLY
-@every_other_day(0)
 async def test_on_kafka_the_index_of_a_moment_is_what_the_index_was_then(tmp_path: Path, kafka_address: str) -> None:
     await empty(kafka_address)
     await a_past_moment_is_shown(tmp_path, f"kafka://{kafka_address}", wait=lambda: None, gap=1)
@@ -142,9 +140,7 @@ async def newest(pipeline: Pipeline) -> int:
     return max(times)
 
 
-@pytest_asyncio.fixture(
-    params=[pytest.param("sqlite", marks=every_other_day(0)), pytest.param("kafka", marks=every_other_day(1))]
-)
+@pytest_asyncio.fixture(params=["sqlite", "kafka"])
 async def rig(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     log = "sqlite:"
     if request.param == "kafka":

@@ -20,7 +20,7 @@ from shared.runtime.connections import ON_CLOSE
 from shared.settings import Settings
 from tests.integration.api import a_client, publish_nothing
 from tests.request_shapes import JSON, example_of, fields_of
-from tests.selection import CI_ONLY, every_other_day
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -126,7 +126,6 @@ def bodies(spec: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[An
 
 @CI_ONLY
 @pytest.mark.timeout(900)
-@every_other_day(1)
 async def test_no_value_of_another_type_is_answered_by_a_500(tmp_path: Path) -> None:
     faults = []
     paths = {"{document_id}": "8f9f8a3e-0f7e-5a0e-9d7e-1f2e3d4c5b6a", "{id_}": "documents"}

@@ -23,7 +23,7 @@ from shared.settings import Settings
 from tests.integration.api import an_app, publish_nothing
 from tests.loop_holds import TRIES, least_hold
 from tests.request_shapes import LARGEST_BODIES, SHAPES, ShapedBody, limit_of, shaped
-from tests.selection import CI_ONLY, every_other_day
+from tests.selection import CI_ONLY
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
 
@@ -70,7 +70,6 @@ async def held(client: httpx.AsyncClient, method: str, path: str, bodies: list[S
 
 
 @CI_ONLY
-@every_other_day(0)
 async def test_no_shape_of_a_body_holds_the_loop_up_or_makes_a_reply_grow(app: Litestar) -> None:
     spec = described(app)
     faults: list[str] = []

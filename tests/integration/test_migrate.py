@@ -30,7 +30,7 @@ from tests.e2e.text import paragraphs
 from tests.fakes.store import MemoryStore
 from tests.folder_copy import copied_folder
 from tests.integration.pipeline import Quiet, running
-from tests.selection import CI_ONLY, every_other_day
+from tests.selection import CI_ONLY
 from tests.servers.qdrant import QdrantServer
 
 A = document_id("default", "s", "0.md")
@@ -104,7 +104,6 @@ async def checked(settings: Settings) -> None:
 
 
 @CI_ONLY
-@every_other_day(1)
 async def test_an_index_moves_there_and_back_and_the_old_store_is_refused(data: Path) -> None:
     elsewhere = MemoryStore()
     async with edge(data / "store") as source:

@@ -34,7 +34,7 @@ from tests.e2e.faults import rounds
 from tests.e2e.text import paragraphs
 from tests.folder_copy import copied_folder
 from tests.integration.pipeline import Pipeline, Quiet, running
-from tests.selection import CI_ONLY, LONG, every_other_day
+from tests.selection import CI_ONLY, LONG
 from tests.servers import loopback
 from tests.servers.kafka import KafkaServer
 from tests.servers.website import Answer, Website, a_page
@@ -154,13 +154,11 @@ async def there_and_back(data: Path, elsewhere: str, back: str) -> None:
 
 
 @CI_ONLY
-@every_other_day(0)
 async def test_a_log_moves_there_and_back_and_no_old_record_wins(data: Path, tmp_path: Path) -> None:
     await there_and_back(data, f"sqlite:{tmp_path}/other.sqlite", f"sqlite:{tmp_path}/third.sqlite")
 
 
 @CI_ONLY
-@every_other_day(1)
 async def test_a_log_moves_to_kafka_and_back_and_no_old_record_wins(
     data: Path, tmp_path: Path, kafka: KafkaServer
 ) -> None:

@@ -25,7 +25,7 @@ from services.ingest_worker.accept import (
 )
 from shared.contracts import ERASED, LogPosition
 from shared.state.ledger import End, Entry, finished
-from tests.selection import CI_ONLY, every_other_day
+from tests.selection import CI_ONLY
 
 Decide = Callable[[Entry | None, Submission, IndexedVersion | None], Decision]
 
@@ -209,8 +209,8 @@ A_ELSEWHERE = submission(7, 20, "a", partition=2)
         pytest.param((A, AGAIN), None, None, id="the same twice"),
         pytest.param((A, B, A2), None, None, id="there and back"),
         pytest.param((A, B), None, A, id="a re-keyed copy comes late"),
-        pytest.param((A, B, A2), B, None, id="a zombie holds the middle one", marks=[CI_ONLY, every_other_day(0)]),
-        pytest.param((A, GONE, A2), GONE, None, id="a zombie deletes", marks=[CI_ONLY, every_other_day(1)]),
+        pytest.param((A, B, A2), B, None, id="a zombie holds the middle one", marks=CI_ONLY),
+        pytest.param((A, GONE, A2), GONE, None, id="a zombie deletes", marks=CI_ONLY),
         pytest.param((A, GONE), A, None, id="a zombie brings back what was deleted"),
         pytest.param((A, ERASED_2), A, None, id="a zombie brings back what was erased", marks=CI_ONLY),
         pytest.param((A, ERASED_2), None, A, id="a re-keyed copy comes late to an erasure"),

@@ -15,7 +15,7 @@ import pytest
 
 from shared.embedder.minilm import package_folder
 from shared.version import VERSION
-from tests.selection import CI_ONLY, every_other_day
+from tests.selection import CI_ONLY
 from tests.unit.deploy.files import ROOT
 
 EPOCH = "1700000000"
@@ -111,7 +111,6 @@ def installed(release: tuple[bytes, bytes, Path], tmp_path_factory: pytest.TempP
 
 @CI_ONLY
 @pytest.mark.slow
-@every_other_day(1)
 def test_beside_others_of_our_short_names_the_whole_system_runs(installed: Installed) -> None:
     ended = installed.ran(installed.sluice, "demo").splitlines()[-1]
 
