@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, sync_playwright
 
-PHONE, DESK = (390, 844), (1280, 800)
+PHONE, TABLET, DESK, WIDE = (390, 844), (768, 1024), (1280, 800), (1440, 900)
 Scheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = (

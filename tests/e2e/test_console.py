@@ -18,6 +18,8 @@ from tests.e2e.browser import (
     DESK,
     HOSTILE,
     PHONE,
+    TABLET,
+    WIDE,
     Scheme,
     Watched,
     hostile_documents,
@@ -225,7 +227,8 @@ def test_a_citation_s_link_opens_its_passage_after_the_sign_in(
     context.close()
 
 
-def test_settings_show_keys_and_what_is_in_force(page: Page) -> None:
+def test_settings_show_keys_tenants_changes_and_what_is_in_force(page: Page, house: httpx.Client) -> None:
+    house.post("/ops/generations/cancel", json={})  # refused: nothing is built
     page.goto("/nowhere")
     expect(page.locator("h1")).to_have_text("There is no such page")
     page.get_by_role("link", name="house").click()
@@ -234,6 +237,16 @@ def test_settings_show_keys_and_what_is_in_force(page: Page) -> None:
     expect(page.get_by_text("sluice keys new --tenant house")).to_be_visible()
     expect(page.locator(".settings .card").first).to_contain_text("attacked")
     expect(page.locator(".settings .card").last).to_contain_text("SLUICE_CHAT")
+    tenants, changes = page.locator(".settings .card").nth(1), page.locator(".settings .card").nth(2)
+    expect(tenants.get_by_role("row").filter(has_text="house")).to_contain_text("2")
+    expect(changes).to_contain_text("console sign in")
+    expect(changes).to_contain_text("ops generations cancel")
+    expect(changes).not_to_contain_text("ops tenants")  # who only looked
+
+    page.get_by_label("Theme").select_option("Dark")
+    page.reload()
+    expect(page.get_by_label("Theme")).to_have_value("dark")
+    expect(page.locator("body")).to_have_css("background-color", "rgb(15, 22, 24)")
 
 
 def test_a_search_marks_words_explains_and_filters_by_a_click(page: Page) -> None:
@@ -565,7 +578,9 @@ def test_hostile_documents_run_nothing_and_break_no_page(
     assert [url for url in watched.asked if not url.startswith(server.url)] == []
 
 
-@pytest.mark.parametrize(("size", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(WIDE, "light"), (TABLET, "light"), (PHONE, "dark")], ids=["wide", "tablet", "phone"]
+)
 def test_axe_finds_nothing_serious(
     browser: Browser,
     server: Server,

@@ -13,6 +13,11 @@ import settings from "./settings.js";
 
 const root = document.documentElement;
 const main = document.getElementById("view");
+try {
+  root.style.colorScheme = localStorage.theme ?? ""; // before anything is painted
+} catch {
+  // The browser keeps nothing for this page.
+}
 const ROUTES = [
   [/^\/$/, "Ask", ask],
   [/^\/search$/, "Search", search],

@@ -70,6 +70,7 @@ export default function search(main, app) {
       fill(
         results,
         shown.length && !relevant ? h("div", { class: "note" }, h("p", { class: "strong" }, "Nothing relevant was found."), h("p", {}, "These passages are the nearest; an answer would use none of them.")) : null,
+        h("h2", { class: "hidden" }, "Passages"),
         shown.map((each) => hit(each, words, add, reply.threshold)),
         reply.results.length === 0 ? empty("Nothing was found.", where && Object.keys(where).length ? "Try it without the filters, or in other words." : "Try other words, or add documents that say it.") : null,
         reply.results.length > state.count || (reply.results.length === state.count && state.count < 100) ? h("button", { type: "button", class: "more", onclick: () => change2() }, "More passages") : null,
