@@ -6,6 +6,7 @@ from functools import partial
 import msgspec
 
 from services.embed_worker.apply import Apply
+from shared import tracing
 from shared.blobs import Blobs
 from shared.claim_check import messages_of
 from shared.contracts import Chunk, DocumentChunked, decode
@@ -36,6 +37,7 @@ class Embed:
         if record.value is None:  # erased from the log; the erasing version deletes the points
             return
         event = decode(record.value, DocumentChunked)
+        tracing.about(event.document.tenant, event.document.document_id)
         seen = await self.statuses.seen(event.document)
         if not redrives_of(record) and await self.statuses.has_failed(event.document, seen.entry):
             return  # its dead letter is there, and its body may be gone; a redrive tries it again

@@ -13,6 +13,7 @@ import structlog
 
 from services.ingest_worker.parsers import ParserPool
 from services.ingest_worker.past_truth import PastTruth
+from shared import tracing
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import json_of, prepared_chunks_of, text_of
 from shared.contracts import Chunk, DocumentChunked, DocumentExtracted, DocumentVersion, decode, encode
@@ -100,6 +101,7 @@ class Chunking:
             return
         event = decode(record.value, DocumentExtracted)
         document = event.document
+        tracing.about(document.tenant, document.document_id)
         if self.limit is not None:
             await self.limit.turn(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.

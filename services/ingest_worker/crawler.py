@@ -10,6 +10,7 @@ from services.ingest_worker import crawl
 from services.ingest_worker.content import Content, ContentReader
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.fetch import FetchedPage, Fetcher, robots
+from shared import tracing
 from shared.contracts import DocumentSubmitted, LogPosition, encode
 from shared.errors import Rejected
 from shared.ids import document_id
@@ -69,7 +70,8 @@ class Crawler:
             raise Rejected(f"{page.url} was found by a crawl and asks robots not to index it", "noindex")
 
     async def _submit(self, found: DocumentSubmitted) -> None:
-        await self.publish(SUBMITTED, encode(found), key=found.document_id.encode())
+        with tracing.step("submit", apart=True):
+            await self.publish(SUBMITTED, encode(found), key=found.document_id.encode())
 
     def _directives(self, page: FetchedPage, extraction: Extraction | None) -> frozenset[str]:
         """Return the page's known robots directives; empty if they are ignored by setting."""

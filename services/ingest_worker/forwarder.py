@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from shared import tracing
 from shared.blobs import Blobs
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted
@@ -42,6 +43,7 @@ class Forwarder:
             Rejected: it can't be read, names another tenant, or erases. Unavailable: a part is away; call again.
         """
         submitted = await self._submitted(record)
+        tracing.about(self._tenant, submitted.document_id)
         value = await submission_value(submitted, self._blobs)
         # The record's own headers are dropped: with them, a producer could claim an earlier position.
         headers = {FORWARDED_HEADER: forwarded_header(record, self._moves)}

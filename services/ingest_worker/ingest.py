@@ -20,6 +20,7 @@ from services.ingest_worker.extract import READERS, Extraction
 from services.ingest_worker.fetch import Busy, Fetcher
 from services.ingest_worker.parsers import ParserPool
 from services.ingest_worker.version_publisher import VersionPublisher
+from shared import tracing
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, Forwarded
@@ -95,6 +96,7 @@ class Ingest:
         submitted = await self._submitted(record)
         check_names(submitted)
         name = submitted.document_id
+        tracing.about(submitted.tenant, name)
         try:
             async with self.room.taken(submitted.blob.size if submitted.blob else 0):
                 refetch = False

@@ -66,9 +66,11 @@ def _run(name: str, start: "Start", *, door: bool = False, **overrides: object) 
     from shared.runtime.process import run
     from shared.runtime.settings_report import warn_of_unknown
     from shared.settings import load_settings, read_given
+    from shared.tracing import start_tracing
 
     settings = load_settings(**{name: value for name, value in overrides.items() if value is not None})
-    configure_logging(settings.log_format, settings.log_level, secrets=[key.key for key in settings.keys])
+    configure_logging(settings.log_format, settings.log_level, secrets=[key.key for key in settings.keys], service=name)
+    start_tracing(name)
     warn_of_unknown(read_given())
     keep_private(settings)
     return run(name, settings, start, _announce, door=door)

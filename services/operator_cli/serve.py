@@ -11,6 +11,7 @@ from shared.runtime.logging_setup import configure_logging
 from shared.runtime.privacy import keep_private
 from shared.runtime.settings_report import warn_of_unknown
 from shared.settings import load_settings, read_given
+from shared.tracing import start_tracing
 from shared.version import VERSION
 
 QUESTION = "When is the tower open in October?"
@@ -26,7 +27,8 @@ def serve_here(overrides: Mapping[str, object]) -> int:
     # At a terminal, only the welcome and warnings are shown; events of every document only on request.
     quiet = sys.stderr.isatty() and "log_level" not in settings.model_fields_set
     level = "warning" if quiet else settings.log_level
-    configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys])
+    configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys], service="standalone")
+    start_tracing("standalone")
     warn_of_unknown(read_given())
     keep_private(settings)
     return serve(settings, Welcome(console(), keys=settings.needs_key))

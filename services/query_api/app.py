@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -9,7 +10,7 @@ from typing import Any, Final, TypeVar, cast
 import structlog
 from litestar import Litestar, Response, Router
 from litestar.config.cors import CORSConfig
-from litestar.datastructures import MutableScopeHeaders
+from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.di import Provide
 from litestar.exceptions import NotFoundException
 from litestar.middleware import DefineMiddleware
@@ -60,6 +61,7 @@ from services.query_api.search.past import PastIndexes
 from services.query_api.search.result_cache import ResultCache
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import Searching
+from shared import tracing
 from shared.answers.models import ChatModels
 from shared.blobs import Blobs
 from shared.embedder import Embedder
@@ -69,7 +71,7 @@ from shared.log.backlog import Backlog
 from shared.log.metrics import LogFigures
 from shared.reranker import Reranker
 from shared.runtime.key_file import key_file_of
-from shared.runtime.probes import Probed, Troubles, livez
+from shared.runtime.probes import OPEN, Probed, Troubles, livez
 from shared.runtime.settings_report import settings_report
 from shared.settings import Settings, read_given
 from shared.state.callbacks import Callbacks
@@ -300,6 +302,7 @@ class _Observer:
             self._metrics.reply_seconds.labels(route).observe(time.perf_counter() - scope["state"][_BEGAN])
         MutableScopeHeaders.from_message(message)["X-Request-Id"] = request_id(scope)
         self._metrics.requests.labels(method, route, str(int(message["status"]))).inc()
+        tracing.note("http.response.status_code", int(message["status"]))
         log.info("request", method=method, route=route, status=int(message["status"]))
 
 
@@ -312,7 +315,12 @@ class _Bound:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"][_BEGAN] = time.perf_counter()
         with structlog.contextvars.bound_contextvars(request_id=request_id(scope)):
-            await self._app(scope, receive, send)
+            traced: AbstractContextManager[None] = nullcontext()
+            if OPEN not in scope["route_handler"].opt:  # probes, and what anybody may ask
+                name = f"{cast('HTTPScope', scope)['method']} {scope['path_template']}"
+                traced = tracing.step(name, Headers.from_scope(scope).get(tracing.HEADER, ""))
+            with traced:
+                await self._app(scope, receive, send)
 
 
 def _missing(pages: console.Console) -> Callable[[AnyRequest, NotFoundException], Response[Any]]:

@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -28,10 +28,11 @@ from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStat
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 
+from shared import tracing
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Record
 from shared.log.failure import Backoff, Failure, traceback_digest
-from shared.log.headers import check_intact
+from shared.log.headers import check_intact, header
 from shared.log.partition_lane import PartitionLane
 from shared.times import now_ms
 
@@ -296,7 +297,8 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             record = lane.start()
             if record is None:
                 break
-            lane.tasks.add(asyncio.create_task(self._run(lane, record)))
+            # In an empty context: it may be started from another record's task.
+            lane.tasks.add(asyncio.create_task(self._run(lane, record), context=Context()))
         self._regulate(lane)
 
     def _regulate(self, lane: _Running) -> None:
@@ -311,7 +313,11 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     async def _run(self, lane: _Running, record: Record) -> None:
         finished = False
         try:
-            finished = await self._finished(lane, record)
+            # Records are handed over in batches, so that only a handler knows a record's trace. What is read again long
+            # after, such as by a reindex, is only linked to it.
+            past = now_ms() - record.timestamp > _A_DAY_MS
+            with tracing.step(self.stage, header(record, tracing.HEADER) or "", apart=past):
+                finished = await self._finished(lane, record)
         except Exception:
             # Uncaught in this task, the error would leave the record unfinished for ever without a report.
             log.exception("consumption_failed: %s", self.name)
@@ -332,6 +338,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         outcome = await self._attempt(lane, record)
         if not isinstance(outcome, Failure):
             return outcome
+        tracing.note("error.type", outcome.code)
         self._streak = self._streak + 1 if outcome.suspicious else 0
         if self._streak > BREAKER:
             self._break(

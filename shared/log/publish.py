@@ -13,6 +13,7 @@ from faststream.kafka import KafkaBroker
 from shared.errors import Rejected, Unavailable
 from shared.log.faststream_driver import partitions_of
 from shared.log.headers import sealed
+from shared.tracing import headers as traced
 
 _partitioner = DefaultPartitioner()
 
@@ -41,9 +42,8 @@ async def publish(
             partition = None
             if route is not None:
                 partition = await partition_for(broker, topic, route)
-            return await broker.publish(
-                value, topic, key=key, partition=partition, headers=sealed(value, headers or {})
-            )
+            sent = sealed(value, traced() | dict(headers or {}))
+            return await broker.publish(value, topic, key=key, partition=partition, headers=sent)
     except TimeoutError:
         raise Unavailable(
             f"{topic} gave no answer in {timeout_s:g} s; it is unknown whether the record is stored", "log_timeout"

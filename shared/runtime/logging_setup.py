@@ -5,10 +5,13 @@ type, shortened message and call locations, but without source lines and local v
 """
 
 import logging
+import os
 import re
 import sys
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from functools import partial
 from itertools import islice
+from socket import gethostname
 from types import TracebackType
 from typing import Any, Final, Literal, TextIO
 from urllib.parse import quote
@@ -58,11 +61,13 @@ def configure_logging(
     level: LogLevel = "info",
     *,
     secrets: Iterable[str] = (),
+    service: str = "",
     stream: TextIO | None = None,
 ) -> None:
     """Send structlog's and the standard library's events to `stream` (stderr), one line each.
 
     `auto` is `console` where the stream is a terminal, else `json`. Each of `secrets` is masked wherever it appears.
+    With `service`, each line of JSON has it, and the machine's name and the process as `instance`.
     Calling it again replaces what was set before.
     """
     stream = stream or sys.stderr
@@ -84,6 +89,8 @@ def configure_logging(
         )
     else:
         renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+        if service:
+            chain.append(partial(_of_process, {"service": service, "instance": f"{gethostname()}/{os.getpid()}"}))
 
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -112,6 +119,10 @@ def configure_logging(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,  # loggers are made at import, before this is called
     )
+
+
+def _of_process(process: Mapping[str, str], _logger: Any, _method: str, event: EventDict) -> EventDict:
+    return {**process, **event}
 
 
 class Redact:

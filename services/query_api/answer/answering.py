@@ -23,6 +23,7 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever
+from shared import tracing
 from shared.answers import (
     Called,
     Conversation,
@@ -229,7 +230,7 @@ class Answering:
             begun = False
             answered = _answered(model, prepared, inert_links=self.inert_links)
             try:
-                with self._breakers[model.name].guarded():
+                with tracing.step("answer", current=False), self._breakers[model.name].guarded():
                     async with aclosing(answered) as progress:
                         while True:
                             async with self.stopping.limited():

@@ -157,7 +157,7 @@ async def _asked(request: ApiRequest) -> DeleteSelection:
 
 async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> DeletedDocument:
     try:
-        receipt = await submissions.submit(deletion(entry))
+        receipt = await submissions.submit(deletion(entry), of_many=True)
     except Problem as problem:
         return DeletedDocument(document_id=entry.document_id, status="failed", error=problem.sentence)
     except Rejected as error:

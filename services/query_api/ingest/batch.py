@@ -204,7 +204,7 @@ class _Batch:
         """
         window, self._window, self._size = await self._changed([*self._window.values()]), {}, 0
         results = await asyncio.gather(
-            *(self._submissions.submit(document) for _, document in window), return_exceptions=True
+            *(self._submissions.submit(document, of_many=True) for _, document in window), return_exceptions=True
         )
         down: Problem | None = None
         for (number, _), result in zip(window, results, strict=True):

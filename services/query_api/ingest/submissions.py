@@ -19,6 +19,7 @@ from services.query_api.http.audit import note_change
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.problems import unavailable
 from services.query_api.http.signing import Signer
+from shared import tracing
 from shared.blobs import Blobs
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, LogPosition, StatusNotice, decode
@@ -156,14 +157,19 @@ class Submissions:
         self.room = MemoryBudget()  # for bodies in memory
         self._turn = asyncio.Semaphore(self.at_once)
 
-    async def submit(self, document: DocumentSubmitted) -> SubmissionReceipt:
-        """Return the receipt once the log has the submission.
+    async def submit(self, document: DocumentSubmitted, *, of_many: bool = False) -> SubmissionReceipt:
+        """Return the receipt once the log has the submission. Each `of_many` in a request has a trace of its own.
 
         Raises:
             Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did; or unread records
                 on the log are so old that retention may delete them.
             Rejected: the record is too large even without its body.
         """
+        with tracing.step("submit", apart=of_many):
+            tracing.about(document.tenant, document.document_id)
+            return await self._submit(document)
+
+    async def _submit(self, document: DocumentSubmitted) -> SubmissionReceipt:
         if self.backlog.trouble is not None:
             raise unavailable(f"no documents are accepted at present: {self.backlog.trouble}", code="BACKLOG")
         id_ = document.document_id

@@ -262,7 +262,13 @@ class _Sent(NamedTuple):
 
 
 async def _submitted(
-    request: ApiRequest, submissions: Submissions, file_reader: ReadFile, file: File, fields: Mapping[str, list[str]]
+    request: ApiRequest,
+    submissions: Submissions,
+    file_reader: ReadFile,
+    file: File,
+    fields: Mapping[str, list[str]],
+    *,
+    of_many: bool = False,
 ) -> _Sent:
     """Submit a file. It is in memory only during this call."""
     async with submissions.room.taken(file.size):
@@ -274,7 +280,7 @@ async def _submitted(
             content = await file_reader.unlocked(content, tenant=request.user.tenant, name=file.name, password=password)
             document = msgspec.structs.replace(document, content=content)
         skipped = await asyncio.to_thread(_skipped, content)
-        receipt = await submissions.submit(document)
+        receipt = await submissions.submit(document, of_many=of_many)
     named = tuple(msgspec.structs.replace(each, file=file.name) for each in skipped)
     return _Sent(receipt, msgspec.structs.replace(document, content=None), named)
 
@@ -304,7 +310,7 @@ async def _taken_all(
 
     async def one(file: File) -> IngestReply:
         try:
-            sent = await _submitted(request, submissions, file_reader, file, upload.fields)
+            sent = await _submitted(request, submissions, file_reader, file, upload.fields, of_many=True)
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
         ended = await submissions.end(sent.receipt, wait_s)

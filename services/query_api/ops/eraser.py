@@ -156,7 +156,7 @@ class Eraser:
 
     async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
         try:
-            receipt = await self.submissions.submit(erasure(entry.tenant, entry.document_id))
+            receipt = await self.submissions.submit(erasure(entry.tenant, entry.document_id), of_many=True)
         except Rejected as error:
             return error.sentence
         ended = await self.submissions.end(receipt, wait_s)

@@ -24,6 +24,7 @@ from services.query_api.search.relevance import WORDS, best, question, scorer_of
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined, public
 from services.query_api.search.word_table import reads
+from shared import tracing
 from shared.answers.follow_up import LONGEST_QUESTION
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
@@ -130,7 +131,7 @@ class Retriever:
             model=self._embedder.model.name,
             scale=self._scale(),
         )
-        with self._metrics.search_seconds.labels(mode).time():
+        with tracing.step("search"), self._metrics.search_seconds.labels(mode).time():
             if self._cache is None:
                 results, _ = await self._search(searched, top_k, reranker)
             else:
@@ -196,7 +197,8 @@ class Retriever:
         async with self._patience("the embedding model", self._model_breaker):
             vector = self._vectors.pop(key, None)
             if vector is None:
-                vector = await self._embedder.embed_query(query.text)
+                with tracing.step("embed"):
+                    vector = await self._embedder.embed_query(query.text)
         self._vectors[key] = vector  # moves it to the end; the one unused for longest is dropped first
         if len(self._vectors) > MOST_VECTORS:
             del self._vectors[next(iter(self._vectors))]

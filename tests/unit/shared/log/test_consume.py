@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 from faststream.kafka import KafkaBroker
 
+from shared.errors import Rejected, RetryLater
 from shared.log import Record
 from shared.log.consume import ConsumeOptions, Consumption, consume, stepped_aside
 from shared.log.failure import Failure
+from shared.times import now_ms
 from tests.builders import an_event
+from tests.contract.logs import until
+from tests.tracing import traced
 
 TP = TopicPartition("events", 0)
 
@@ -159,3 +164,51 @@ async def test_records_that_step_aside_hold_up_no_other_key(consumer: FakeConsum
     assert sorted(handled) == [0, 1, 2, 3]
     assert handled[0] == 3
     assert consumer.committed == {TP: 4}
+
+
+async def test_six_records_of_one_batch_are_in_six_traces(consumer: FakeConsumer) -> None:
+    async def handle(record: Record) -> None:
+        if record.offset == 0:  # whose task starts other records
+            raise RetryLater("later", "later", after_s=0.0, tries=2)
+        if record.offset == 1:
+            raise Rejected("a secret", "empty")
+
+    async def on_dead(record: Record, failure: Failure) -> None: ...
+
+    consumption = consume(
+        KafkaBroker(), "events", "g", handle, on_dead=on_dead, stage="test", options=ConsumeOptions(key_concurrency=2)
+    )
+    consumption.consumer = lambda: consumer
+    consumer.at[TP] = 6
+    given = {f"{n:032x}": f"00-{n:032x}-{n:016x}-01" for n in range(1, 6)}
+    headers = [(("traceparent", each.encode()), ("baggage", b"secret=1")) for each in given.values()]
+    batch = [
+        replace(an_event(offset, b"k%d" % offset), headers=own, timestamp=now_ms())
+        for offset, own in enumerate([*headers, ()])  # the last one has none
+    ]
+
+    with traced() as spans:
+        await consumption.dispatch(consumer, batch)
+        await until(lambda: consumption.in_flight == 0)
+        await consumption.stop()
+
+    found = spans.get_finished_spans()
+    of_records = {f"{span.context.trace_id:032x}": span.parent and span.parent.span_id for span in found}
+    assert len(found) == len(of_records) == 6
+    assert of_records.items() > {trace: int(trace, 16) for trace in given}.items()
+    assert sum(span.parent is None for span in found) == 1
+    assert sorted(str((span.attributes or {}).get("error.type")) for span in found)[-2:] == ["empty", "later"]
+    assert "secret" not in "".join(span.to_json() for span in found)
+
+
+async def test_a_record_that_is_read_again_long_after_is_only_linked_to_its_trace(
+    consumption: Consumption, consumer: FakeConsumer
+) -> None:
+    header = ("traceparent", b"00-%032x-%016x-01" % (7, 7))
+
+    with traced() as spans:
+        await consumption.dispatch(consumer, [replace(an_event(0), headers=(header,))])
+        await consumption.stop()
+
+    [span] = spans.get_finished_spans()
+    assert (span.parent, [link.context.trace_id for link in span.links]) == (None, [7])
