@@ -728,6 +728,7 @@ async def died(worker: Worker) -> None:
     await worker.broker.stop()
 
 
+@CI_ONLY
 async def test_what_was_under_way_when_a_worker_died_is_handled_alone_and_what_comes_later_is_not(
     log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
 ) -> None:
@@ -770,6 +771,7 @@ async def test_what_hung_when_its_worker_was_stopped_is_handled_alone(
     assert second.started == [3, 4]
 
 
+@CI_ONLY
 async def test_a_second_death_among_what_is_handled_alone_forgets_none_of_it(
     log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
 ) -> None:
@@ -811,6 +813,7 @@ async def test_a_mark_is_there_before_the_records_it_speaks_of_and_rides_on_ever
     assert [offset for offset, mark in seen if int(mark.removeprefix("under-way:")) <= offset] == []
 
 
+@CI_ONLY
 async def test_metadata_of_another_release_and_a_stage_without_marks_change_nothing(
     log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
 ) -> None:

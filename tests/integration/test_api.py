@@ -628,6 +628,7 @@ async def test_probes_need_no_key(app: Litestar, prefix: str, path: str) -> None
         assert (await client.get(prefix + path)).status_code == 200
 
 
+@CI_ONLY
 async def test_a_key_that_can_be_guessed_is_warned_of_at_the_start(tmp_path: Path) -> None:
     keys = SecretStr(f"my-key-of-acme:acme:query,{'k' * SHORT_KEY}:acme:query")
 
@@ -866,6 +867,7 @@ async def test_a_model_sees_the_passages_and_cites_them(model_client: httpx.Asyn
     assert [citation["docId"] for citation in asked.json()["citations"]] == [id_]
 
 
+@CI_ONLY
 @pytest.mark.feature(197, 207)
 async def test_a_model_that_fails_is_asked_once_more_and_then_it_is_a_503(
     model_client: httpx.AsyncClient, ollama: FakeOllama

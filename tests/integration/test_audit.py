@@ -22,6 +22,7 @@ from shared.log.audit_trail import AuditFilter, AuditTrail, audit_page
 from shared.runtime.key_file import digest_of, key_id
 from shared.topics import AUDIT, EXTRACTED
 from tests.integration.api import a_client, an_app, ingested, problem
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -89,6 +90,7 @@ def boss(app: Litestar, key: str = "key-boss") -> httpx.AsyncClient:
     return client
 
 
+@CI_ONLY
 @pytest.mark.feature(256)
 async def test_every_writing_route_leaves_an_entry_without_words(parts: ApiParts, app: Litestar) -> None:
     routes = sorted(writing(app), key=lambda route: route[0] == "console_sign_out")  # last: who was signed in?

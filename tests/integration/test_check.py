@@ -46,6 +46,7 @@ async def check(
     return await checker.check([(each, bytes_hash((each.text or "").encode())) for each in documents])
 
 
+@CI_ONLY
 async def test_only_what_the_index_holds_just_so_is_unchanged(pipeline: Pipeline) -> None:
     held = a_document("held", tags=("a",))
     await pipeline.send(held)

@@ -169,6 +169,7 @@ async def test_no_refusal_keeps_what_was_sent_until_the_next_full_collection(tmp
     assert not kept, (len(kept), sorted(set(kept))[:9])
 
 
+@CI_ONLY
 async def test_no_request_is_kept_until_a_collection_once_it_is_answered(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         app = make_api(await start(Settings(data=tmp_path, samples="off", chat="extractive:"), stack))

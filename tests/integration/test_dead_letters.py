@@ -201,6 +201,7 @@ STAGES = pytest.mark.parametrize(
 )
 
 
+@CI_ONLY
 @STAGES
 async def test_a_letter_of_each_stage_heals_by_redrive_once_its_cause_is_mended(
     system: System, stage: str, broken: Broken
@@ -314,6 +315,7 @@ def a_large_body(system: System) -> bytes:
     return encode(DocumentSubmitted(source="s", path="a.md", tenant=system.tenant, text=" " * 300_000))
 
 
+@CI_ONLY
 async def test_a_large_letter_gives_its_record_back_byte_by_byte(system: System) -> None:
     body = a_large_body(system)
     await system.send(body, system.name.encode())
@@ -328,6 +330,7 @@ async def test_a_large_letter_gives_its_record_back_byte_by_byte(system: System)
     assert record.content == body
 
 
+@CI_ONLY
 async def test_a_letter_whose_body_is_lost_is_refused_and_stays(system: System) -> None:
     await system.send(a_large_body(system), system.name.encode())
     letter = await system.letter()
@@ -501,6 +504,7 @@ async def test_a_tenant_s_admin_sees_and_settles_its_own_letters_only(system: Sy
     assert await other.letters() == []
 
 
+@CI_ONLY
 async def test_what_is_asked_wrongly_is_refused_with_a_sentence(system: System) -> None:
     reader: dict[str, Any] = {"headers": {"X-API-Key": "key-of-reader"}}
     for method, path, options, status, said in (

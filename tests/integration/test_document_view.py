@@ -171,6 +171,7 @@ async def test_a_whole_number_is_found_however_it_is_written(client: httpx.Async
         assert [each["metadata"]["within"] for each in reply.json()["results"]] == [[{"w": value}]]
 
 
+@CI_ONLY
 @pytest.mark.feature(54)
 @pytest.mark.parametrize("size", [100, MAX_BODY // 2])  # in the record, and as a blob
 async def test_the_original_is_a_download_that_runs_nothing(client: httpx.AsyncClient, size: int) -> None:

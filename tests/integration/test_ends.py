@@ -240,6 +240,7 @@ async def test_other_content_is_refused_where_it_may_not_replace(client: httpx.A
     assert (await ingested(client, "c.md", HERONS))["status"] == "unchanged"
 
 
+@CI_ONLY
 async def test_other_content_takes_a_name_of_its_own_and_a_retry_makes_no_second_one(
     client: httpx.AsyncClient,
 ) -> None:

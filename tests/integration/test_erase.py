@@ -171,6 +171,7 @@ async def test_after_an_erasure_no_byte_of_text_or_name_is_in_any_file(system: S
     assert await system.found() == []
 
 
+@CI_ONLY
 async def test_an_erasure_names_the_producers_topics_that_keep_the_words(
     parts: ApiParts, tenants: Iterator[str]
 ) -> None:
@@ -245,6 +246,7 @@ async def test_what_is_left_of_an_erased_document_is_an_id_and_a_version(system:
     assert (await system.call("DELETE", f"/rag/documents/{name}"))["status"] == "deleted"
 
 
+@CI_ONLY
 async def test_a_replay_after_it_doesn_t_bring_it_back(system: System) -> None:
     name = system.name()
     await system.put(system.secret)

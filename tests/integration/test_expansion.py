@@ -63,6 +63,7 @@ async def test_related_questions_of_the_model_are_searched_when_asked_for(
     assert failed["warnings"] == ["expansion: the author is away; only the query itself was searched"]
 
 
+@CI_ONLY
 async def test_without_a_language_model_a_search_is_not_expanded(parts: ApiParts, tenants: Iterator[str]) -> None:
     async with a_client(an_app(parts), next(tenants)) as client:
         reply = await client.post("/rag/search", json={"query": "x", "expansion": "model"})
@@ -70,6 +71,7 @@ async def test_without_a_language_model_a_search_is_not_expanded(parts: ApiParts
     assert "SLUICE_CHAT" in problem(reply, 400)
 
 
+@CI_ONLY
 async def test_every_call_of_the_model_counts_for_the_key(parts: ApiParts, tenants: Iterator[str]) -> None:
     author = Author("Who lights the lantern?")
     models = ChatModels([ChatModel(name="extractive", server="openai", answers=author)])

@@ -15,6 +15,7 @@ from shared.log import Log
 from shared.topics import SUBMITTED
 from tests.contract.logs import until
 from tests.integration.first_stages import FirstStages, first_stages
+from tests.selection import CI_ONLY
 
 SOURCE = "/a/producer"
 
@@ -61,6 +62,7 @@ def body(path: str, **fields: Any) -> bytes:
     return as_json(source=SOURCE, path=path, text="A lantern.", **fields)
 
 
+@CI_ONLY
 async def test_every_way_to_write_a_document_names_and_reads_it(stages: FirstStages, send: Producer) -> None:
     structured = {"specversion": "1.0", "id": "1", "type": "t", "source": SOURCE}
     kinds: dict[str, tuple[bytes, Mapping[str, str], bytes | None]] = {
@@ -109,6 +111,7 @@ async def test_every_way_to_write_a_document_names_and_reads_it(stages: FirstSta
     assert all(len(each) == 1 for each in versions.values())
 
 
+@CI_ONLY
 async def test_a_null_deletes_what_its_headers_name_in_either_way(stages: FirstStages, send: Producer) -> None:
     for path in ("by-headers", "by-event", "by-key", "stays"):
         await stages.accepted(named(path), await send(body(path)))
@@ -129,6 +132,7 @@ async def test_a_null_deletes_what_its_headers_name_in_either_way(stages: FirstS
     assert [(each.code, each.offset) for each in await stages.dead_letters()] == [("tombstone", nameless.offset)]
 
 
+@CI_ONLY
 async def test_a_page_that_nothing_names_is_set_aside_with_a_sentence_that_says_what_is_missing(
     stages: FirstStages, send: Producer
 ) -> None:

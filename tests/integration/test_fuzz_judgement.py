@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.fuzz.run import fuzz
+from tests.selection import CI_ONLY
 
 _THING = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 _AGAIN = {"Retry-After": {"schema": {"type": "integer"}, "required": True}}
@@ -41,6 +42,7 @@ class OneReply:
         return 0.0, ""
 
 
+@CI_ONLY
 @pytest.mark.parametrize(
     ("status", "headers", "body", "wrong"),
     [

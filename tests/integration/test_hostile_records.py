@@ -58,6 +58,7 @@ async def test_hostile_records_are_set_aside_and_stop_nobody(stages: FirstStages
     assert [each.sentence for each in letters if not each.code or not each.sentence or internals(each.sentence)] == []
 
 
+@CI_ONLY
 @pytest.mark.parametrize(
     ("metadata", "sentence"),
     [
@@ -83,6 +84,7 @@ async def test_metadata_that_no_store_takes_are_refused_by_field(
     assert (letter.sentence, letter.code, letter.traceback_digest) == (sentence, "invalid", None)
 
 
+@CI_ONLY
 @pytest.mark.parametrize(
     "fields",
     [

@@ -23,6 +23,7 @@ from shared.embedder import Vector
 from shared.embedder.minilm import MiniLm
 from shared.ids import document_id
 from tests.integration.api import a_client
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -148,6 +149,7 @@ async def test_nobody_sees_anything_of_another_tenant(five: list[Tenant]) -> Non
         assert {each["metadata"]["documentId"] for each in found} == {*tenant.ids}
 
 
+@CI_ONLY
 async def test_a_foreign_id_is_answered_as_an_unknown_one(five: list[Tenant]) -> None:
     one, other = five[:2]
     rng = random.Random(15)

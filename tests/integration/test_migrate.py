@@ -171,6 +171,7 @@ async def test_a_store_that_has_documents_is_left_alone(data: Path, tmp_path: Pa
             await moved(data, empty, MemoryStore(), Quiet())
 
 
+@CI_ONLY
 async def test_what_can_t_be_moved_is_said_before_anything_is_opened(data: Path) -> None:
     settings = Settings(data=data)
     for to, why in (("sqlite:", "is the log of SLUICE_LOG"), ("edge:", "is the store of SLUICE_STORE")):

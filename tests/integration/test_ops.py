@@ -11,6 +11,7 @@ from services.query_api.app import ApiParts
 from services.query_api.ops import log_state
 from shared.topics import EXTRACTED, SUBMITTED, readers
 from tests.integration.api import a_client, an_app, ingested, problem
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -63,6 +64,7 @@ async def test_a_tenant_s_admin_replays_its_own_documents(app: Litestar, tenants
     ]
 
 
+@CI_ONLY
 async def test_a_long_replay_is_answered_in_pages(app: Litestar, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_state, "MOST_RECORDS", 2)
     async with a_client(app) as admin:

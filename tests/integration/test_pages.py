@@ -80,6 +80,7 @@ async def submitted(pipeline: Pipeline, website: Website) -> list[str]:
     return [record.path for record in records if website.host in record.path]
 
 
+@CI_ONLY
 @pytest.mark.feature(5, 51)
 async def test_a_page_is_created_left_alone_and_brought_up_to_date(
     client: httpx.AsyncClient, pipeline: Pipeline, website: Website

@@ -80,6 +80,7 @@ async def test_equal_text_is_embedded_once_a_tenant(pipeline: Pipeline) -> None:
     assert (once, pipeline.embedded()) == (1, 2)
 
 
+@CI_ONLY
 async def test_what_cannot_be_read_fails_with_the_reason_and_comes_back_when_it_can(pipeline: Pipeline) -> None:
     failed = await pipeline.send(a_document(" \n "))
     [letter] = await pipeline.dead_letters()
@@ -102,6 +103,7 @@ async def test_a_failed_edit_leaves_the_last_good_version_answering(pipeline: Pi
     assert await pipeline.texts(NAME) == ["First."]
 
 
+@CI_ONLY
 async def test_an_undecodable_record_is_set_aside_and_its_neighbours_go_on(pipeline: Pipeline) -> None:
     await pipeline.parts.publish(SUBMITTED, b"{not json", key=NAME.encode())
     entry = await pipeline.send(a_document())

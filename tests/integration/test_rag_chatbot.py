@@ -44,6 +44,7 @@ async def results(client: httpx.AsyncClient, query: str, **more: Any) -> list[di
     return found
 
 
+@CI_ONLY
 @pytest.mark.feature(211)
 @COUNTED
 @given(question=QUESTIONS)
@@ -94,6 +95,7 @@ async def test_the_retrieval_count_is_checked(library: httpx.AsyncClient, count:
         assert "topK" in reply.json()["message"]
 
 
+@CI_ONLY
 @pytest.mark.feature(224, 225, 226, 187)
 @COUNTED
 @given(question=QUESTIONS)

@@ -14,10 +14,12 @@ from services.standalone.serve import start
 from shared.settings import Settings
 from tests.integration.api import a_client, problem
 from tests.integration.hostile_run import internals
+from tests.selection import CI_ONLY
 
 BUG = b"ROUGH bug - 0 "
 
 
+@CI_ONLY
 @pytest.mark.asyncio
 async def test_a_bug_of_a_reader_shows_nothing_of_the_server_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

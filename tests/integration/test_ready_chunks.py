@@ -53,6 +53,7 @@ async def _differences(pipeline: Pipeline) -> Any:
     return outcome.report.first
 
 
+@CI_ONLY
 async def test_ready_made_chunks_are_found_as_their_caller_made_them(pipeline: Pipeline) -> None:
     entry = await pipeline.send(the_lines(tags=("lines",), metadata={"mood": "cool", "author": "K"}))
 
@@ -93,6 +94,7 @@ async def test_only_another_embedded_text_costs_an_embedding(pipeline: Pipeline)
     assert (again.last.status, pipeline.embedded() - before) == ("unchanged", 0)
 
 
+@CI_ONLY
 async def test_a_foreign_producer_sends_chunks_as_they_are_and_hears_of_the_bad_ones(pipeline: Pipeline) -> None:
     value = b'{"source": "s", "path": "lines", "chunks": [{"text": "Hello there."}, {"id": "b", "text": 5}]}'
 

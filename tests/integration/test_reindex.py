@@ -127,6 +127,7 @@ async def test_another_model_takes_over_while_documents_come_and_searches_go_on(
     await rig.post("/ops/generations/gc", {})
 
 
+@CI_ONLY
 async def test_the_same_model_and_chunker_embed_nothing_and_other_chunks_only_new_texts(rig: Rig) -> None:
     first = (await rig.status())["serving"]
     before = rig.pipeline.embedded()

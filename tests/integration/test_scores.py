@@ -29,6 +29,7 @@ async def found(client: httpx.AsyncClient, query: str = QUESTION, **how: Any) ->
     return results
 
 
+@CI_ONLY
 @pytest.mark.feature(138, 161)
 async def test_a_pair_has_one_score_under_every_filter_in_every_index_for_every_tenant(
     client: httpx.AsyncClient, app: Litestar, tenants: Iterator[str]

@@ -92,6 +92,7 @@ async def test_the_topic_decides_the_tenant_and_the_place_is_that_on_documents_s
     assert await stages.dead_letters() == []
 
 
+@CI_ONLY
 async def test_what_a_producer_may_not_do_is_a_dead_letter_of_the_topic_s_tenant(
     stages: FirstStages, broker: KafkaBroker
 ) -> None:
@@ -136,6 +137,7 @@ async def test_a_known_document_is_deleted_by_its_id_or_its_names(stages: FirstS
     assert [entry.accepted.outcome for entry in entries if entry] == ["deleted", "deleted"]
 
 
+@CI_ONLY
 async def test_a_record_that_is_forwarded_twice_has_its_effect_once(stages: FirstStages, broker: KafkaBroker) -> None:
     await send(broker, ACME, a_body("twice", "The first text."))
     await until(lambda: at_rest(stages))

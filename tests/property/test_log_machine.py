@@ -20,6 +20,7 @@ from shared.log.sqlite.producer import Producer
 from shared.topics import Topic
 from tests.e2e.faults import rounds
 from tests.property.machines import AsyncMachine, play
+from tests.selection import CI_ONLY
 
 PARTITIONS = 2
 EVENTS = Topic(name="events", partitions=PARTITIONS, retention_ms=10_000, max_record_bytes=1000)
@@ -286,6 +287,7 @@ class LogMachine(AsyncMachine):
             assert committed == {tp: p.committed for tp, p in self.partitions.items() if tp.topic == topic}
 
 
+@CI_ONLY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_log_does_what_a_list_would() -> None:

@@ -56,6 +56,7 @@ async def told(site: Site, route: str, said: list[dict[str, Any]], **more: Any) 
     return await site.http.post(path, json=body | more)
 
 
+@CI_ONLY
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(("messages", "size"), [(2, 100), (21, 12_000), (100, 55_000), (100, 200_000), (2, 200_000)])
 async def test_a_conversation_arrives_as_it_was_sent_or_is_refused(

@@ -12,6 +12,7 @@ from services.query_api.app import ApiParts
 from services.standalone.file_reader import file_reader
 from tests.integration.api import a_client, an_app, problem
 from tests.integration.clients.site import Site
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -89,6 +90,7 @@ async def test_every_operation_has_a_short_name_that_says_what_it_is(quoting: Si
     assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+){0,3}", name)] == []  # no framework makes these
 
 
+@CI_ONLY
 async def test_a_web_page_may_call_only_if_its_origin_is_set(parts: ApiParts) -> None:
     open_to_page = parts.settings.model_copy(update={"cors_origins": f"{PAGE}, http://localhost:5173"})
     asks = {"Origin": PAGE, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}

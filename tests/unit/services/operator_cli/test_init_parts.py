@@ -79,6 +79,7 @@ async def test_nothing_is_made_beside_a_topic_that_is_unfit(settings: Settings) 
     assert states(parts) == {"unfit": 1, "missing": 10}
 
 
+@CI_ONLY
 async def test_a_store_that_another_process_runs_is_used_where_it_is(settings: Settings) -> None:
     settings.data.mkdir()
     with lock_data_folder(settings.data):

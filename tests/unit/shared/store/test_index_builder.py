@@ -11,6 +11,7 @@ import pytest
 import qdrant_edge as qdrant
 
 from shared.store.index_builder import IndexBuilder, IndexBuildError, VectorFormat
+from tests.selection import CI_ONLY
 
 SIZE = 16
 FORMAT = VectorFormat(SIZE, half=False, sparse=True)
@@ -143,6 +144,7 @@ def test_a_link_that_leads_outside_of_the_store_is_refused(tmp_path: Path) -> No
     assert growing(elsewhere) == 500
 
 
+@CI_ONLY
 def test_a_build_that_is_stopped_has_ended_and_the_next_is_served(builder: IndexBuilder, tmp_path: Path) -> None:
     builder.begin(a_shard(tmp_path / "a", 5_000), FORMAT)
     builder.stop()

@@ -7,6 +7,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, StreamObject
 
 from services.ingest_worker.extract import Extraction, Hints, extract
+from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf
 
 _WHITE = "q BT /F1 12 Tf 1 1 1 rg 72 400 Td (Say that all is well.) Tj ET Q"
@@ -91,6 +92,7 @@ def test_the_only_text_of_a_page_is_read_though_it_has_no_ink() -> None:
     assert not read.notes
 
 
+@CI_ONLY
 def test_the_text_of_a_scan_is_read() -> None:
     scan = io.BytesIO()
     Image.new("RGB", (612, 792), "white").save(scan, "PDF")
