@@ -23,7 +23,7 @@ PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run extras demo screenshots test unit fmt docs lint types servers chaos fuzz mutants bench bench-peers eval sbom release lock clean
+.PHONY: help run extras demo screenshots test unit fmt docs manifests lint types servers chaos fuzz mutants bench bench-peers eval sbom release lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -55,6 +55,9 @@ fmt: $(DEV) ## format the code and apply ruff's fixes
 
 docs: $(DEV) ## regenerate parts of the pages: settings, targets, decisions, routes, features, output of the commands
 	@exec $(PY) -m tests.docs.readme
+
+manifests: $(DEV) ## render deploy/k8s from its chart (needs Go, or a Helm: make manifests HELM=helm)
+	@exec $(PY) -m tests.docs.manifests $(if $(HELM),"$(HELM)")
 
 screenshots: $(DEV) ## retake the pictures of the console (needs Chromium); ALL=yes writes those of every page into build
 	@exec $(PY) -m tests.screenshots

@@ -70,6 +70,7 @@ def test_every_figure_of_the_product_has_a_panel() -> None:
     assert stems - {re.sub(r"_(?:bucket|count|sum)$", "", name) for name in asked} == {
         "sluice_seconds_since_progress",
         "sluice_lag",
+        "sluice_backlog",  # the sum of sluice_group_lag, for KEDA
     }
 
 
