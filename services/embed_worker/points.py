@@ -61,7 +61,7 @@ def chunk_points(
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
     same, given = _of_document(document, len(chunks)), _matchable(document.metadata)
     points = []
-    kept = vectors if precision == "full" else [half_precision(vector) for vector in vectors]
+    kept = vectors if precision == "full" else half_precision(vectors)
     for chunk, dense, bm25 in zip(chunks[slice_], kept, sparse, strict=True):
         metadata = {
             **given,  # first, so that a caller's keys never override ours

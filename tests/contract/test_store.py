@@ -262,7 +262,7 @@ async def test_unit_vectors_come_back_to_the_bit(store: Store) -> None:
 
 async def test_vectors_in_half_precision_come_back_to_the_bit(store: Store) -> None:
     name, generator = "halves", np.random.default_rng(8)
-    rows = [half_precision(unit(generator.normal(size=384))) for _ in range(300)]
+    rows = half_precision([unit(generator.normal(size=384)) for _ in range(300)])
     await store.create_collection(name, size=384, sparse=False, indexes={}, half=True)
 
     await store.upsert(name, [Point(id=an_id(n), payload={}, dense=row) for n, row in enumerate(rows)])

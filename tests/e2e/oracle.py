@@ -21,7 +21,7 @@ Alike = Callable[[Vector, Vector], bool]
 
 def identical(one: Vector, other: Vector) -> bool:
     """Return whether a stored vector is that of the model to the bit, in the index's precision."""
-    return one.tobytes() in (half_precision(other).tobytes(), other.tobytes())
+    return one.tobytes() in (half_precision([other])[0].tobytes(), other.tobytes())
 
 
 def nearly(one: Vector, other: Vector) -> bool:

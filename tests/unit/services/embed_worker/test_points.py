@@ -53,7 +53,7 @@ def test_a_vector_in_half_precision_is_what_the_store_gets_and_the_hash_is_of() 
 
     assert full.dense is vector
     assert half.dense is not None
-    assert half.dense.tobytes() == half_precision(vector).tobytes() != vector.tobytes()
+    assert half.dense.tobytes() == half_precision([vector])[0].tobytes() != vector.tobytes()
     assert half.payload["metadata"]["vectorHash"] == vector_hash(half.dense)
 
 
