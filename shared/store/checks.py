@@ -156,7 +156,7 @@ def _check_sparse(sparse: Sparse, owner: str) -> None:
         raise ValueError(f"{owner}: the sparse vector repeats an index")
     if min(indices) < 0 or max(indices) > MAX_SPARSE_INDEX:
         raise ValueError(f"{owner}: the sparse vector has an index outside 0 to {MAX_SPARSE_INDEX}")
-    if not np.isfinite(values).all():
+    if not all(map(math.isfinite, values)):  # numpy would make an array of them first
         raise ValueError(f"{owner}: the sparse vector holds NaN or infinity")
 
 
@@ -184,6 +184,8 @@ def _flaw_within(parts: Any, depth: int, *, named: bool = True) -> tuple[list[st
     for key, part in parts:
         if named and (type(key) is not str or not _encodable(key)):
             return [repr(key)], "is no key that JSON can write"
+        if part is None or (type(part) is str and part.isascii()):  # nearly all, and a call costs more than this
+            continue
         flaw = _flaw(part, depth + 1)
         if flaw is not None:
             flaw[0].append(str(key))
