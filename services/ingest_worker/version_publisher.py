@@ -66,7 +66,7 @@ class VersionPublisher:
             route=entry.document_id.encode(),
             headers=headers,
         )
-        log.info("version_accepted", document_id=entry.document_id, version=document.version, outcome=document.outcome)
+        log.debug("version_accepted", document_id=entry.document_id, version=document.version, outcome=document.outcome)
 
     async def store_text(self, submission: Submission, extraction: Extraction | None) -> BlobRef | None:
         """Store the extracted text and return its blob; None where there is no text."""

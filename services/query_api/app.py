@@ -288,7 +288,7 @@ def make_api(parts: ApiParts) -> Litestar:
 
 
 class _Observer:
-    """Counts and logs each response, and adds the request's id to it; no text, key or query is logged."""
+    """Counts each response, logs refused ones, and adds the request's id to it; no text, key or query is logged."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -301,9 +301,11 @@ class _Observer:
         if _BEGAN in scope["state"]:  # no middleware sees an address without a route
             self._metrics.reply_seconds.labels(route).observe(time.perf_counter() - scope["state"][_BEGAN])
         MutableScopeHeaders.from_message(message)["X-Request-Id"] = request_id(scope)
-        self._metrics.requests.labels(method, route, str(int(message["status"]))).inc()
-        tracing.note("http.response.status_code", int(message["status"]))
-        log.info("request", method=method, route=route, status=int(message["status"]))
+        status = int(message["status"])
+        self._metrics.requests.labels(method, route, str(status)).inc()
+        tracing.note("http.response.status_code", status)
+        # Of the others the counter tells: a line costs 80 µs.
+        (log.info if status >= 400 else log.debug)("request", method=method, route=route, status=status)
 
 
 class _Bound:

@@ -81,7 +81,7 @@ class Statuses:
         entry = await self._ledger.update_seen(document.document_id, before, ends)
         if entry is not None:
             await self._notify_ended(entry, document.version, at)
-        log.info(
+        (log.info if status == "failed" else log.debug)(
             "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
         )
 

@@ -1205,6 +1205,18 @@ async def test_a_bug_is_a_500_without_its_inside_which_the_log_has(parts: ApiPar
     assert events(streamed.text)[-1][0] == "error"
 
 
+async def test_what_counters_tell_has_no_line_for_each_document_or_request(client: httpx.AsyncClient) -> None:
+    """A line costs 80 µs: four of them for each document were 7 % of a load."""
+    with capture_logs() as logged:
+        await client.post("/rag/ingest", json={"source": "quiet", "path": "lantern.md", "text": LANTERN})
+        await client.post("/rag/search", json={"query": "lantern"})
+        refused = await client.post("/rag/ingest", json={"source": "quiet", "path": "none.md"})
+
+    shown = [line for line in logged if line["log_level"] != "debug" and line["event"] != "parser_started"]
+    assert [(line["event"], line["status"]) for line in shown] == [("request", refused.status_code)]
+    assert {"submission_accepted", "version_accepted", "version_ended"} <= {line["event"] for line in logged}
+
+
 # Manners
 
 

@@ -190,7 +190,7 @@ class Submissions:
         self.count(document.tenant)
         place = sent_position(written, self.moves)
         await self._enter(id_, document, place)
-        log.info("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
+        log.debug("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
         return SubmissionReceipt(id_, place, self.signer.submission(document.tenant, place))
 
     def spare(self, document: DocumentSubmitted) -> None:
