@@ -21,6 +21,8 @@ from shared.store.bm25 import Bm25
 Load = Callable[[], Awaitable[tuple[Chunk, ...]]]  # returns a version's chunks
 SLICE = 64  # chunks embedded and written at a time; after a crash written slices aren't embedded again
 
+FEW = 16  # chunks whose points take a millisecond; a hand-over to a thread takes a fifth of that
+
 
 @dataclass(frozen=True, kw_only=True)
 class Apply:
@@ -87,8 +89,9 @@ class Apply:
             async with self.vectors.of(document.tenant, part) as dense:
                 precision = self.index.generation.vectors
                 make = partial(chunk_points, document, chunks, slice_, dense, sparse, precision=precision)
-                # Metadata of prepared chunks may take 50 ms, and so may rounding: it waits for Python's lock often.
-                await self.index.put(await asyncio.to_thread(make), attempt)
+                # Metadata of prepared chunks may take 50 ms, and 64 vectors some: those of a usual document don't.
+                few = len(part) <= FEW and not any(chunk.metadata for chunk in part)
+                await self.index.put(make() if few else await asyncio.to_thread(make), attempt)
         if found and await self.index.version_points(document.document_id, document.version) > len(chunks):
             await self.index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)

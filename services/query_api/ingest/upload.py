@@ -3,13 +3,13 @@
 import asyncio
 import codecs
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Final, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import IO, Any, Final, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 from urllib.parse import unquote
 
 import msgspec
@@ -46,6 +46,8 @@ from shared.ids import composed
 from shared.inputs.limits import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
+T = TypeVar("T")
+
 MOST_FILES: Final = 100  # per request
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl", "password")
 _SIZES: Final = ("chunkSize", "chunkOverlap")
@@ -53,6 +55,7 @@ _FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflic
 _LONGEST_PASSWORD: Final = 1000  # characters
 _LOOKED_AT: Final = 64 << 10  # bytes of a raw JSON body without a name
 IN_MEMORY: Final = 1 << 20  # bytes; larger files are spooled to disk
+_SMALL: Final = 64 << 10  # bytes; what is done with as few takes no longer than a hand-over to a thread
 _PARTS: Final = 1000  # per request
 _FIELD_BYTES: Final = 1_000_000  # of all parts that are no files
 _CHARSETS: Final = frozenset({"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16", "shift_jis", "gb18030"})
@@ -261,6 +264,11 @@ class _Sent(NamedTuple):
     skipped: tuple[SkippedChunk, ...]  # of a file of prepared chunks
 
 
+async def _beside(size: int, most: int, work: Callable[..., T], *args: Any) -> T:
+    """Return the result of `work`, done in a thread if it is about more than `most` bytes."""
+    return work(*args) if size <= most else await asyncio.to_thread(work, *args)
+
+
 async def _submitted(
     request: ApiRequest,
     submissions: Submissions,
@@ -272,14 +280,14 @@ async def _submitted(
 ) -> _Sent:
     """Submit a file. It is in memory only during this call."""
     async with submissions.room.taken(file.size):
-        content = await asyncio.to_thread(file.body.read)
+        content = await _beside(file.size, IN_MEMORY, file.body.read)
         document = _document(request.user.tenant, file, content, fields)
-        if (doubt := await asyncio.to_thread(hash_doubt, document)) is not None:
+        if (doubt := await _beside(file.size, _SMALL, hash_doubt, document)) is not None:
             warn(request, doubt, "hash")
         if (password := _password(request, fields)) is not None:
             content = await file_reader.unlocked(content, tenant=request.user.tenant, name=file.name, password=password)
             document = msgspec.structs.replace(document, content=content)
-        skipped = await asyncio.to_thread(_skipped, content)
+        skipped = await _beside(len(content), _SMALL, _skipped, content)
         receipt = await submissions.submit(document, of_many=of_many)
     named = tuple(msgspec.structs.replace(each, file=file.name) for each in skipped)
     return _Sent(receipt, msgspec.structs.replace(document, content=None), named)
@@ -377,7 +385,7 @@ async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
         name = request.headers.get("x-filename", "")
         with SpooledTemporaryFile(IN_MEMORY) as body:
             async for piece in request.stream():
-                await asyncio.to_thread(body.write, piece)
+                await _beside(body.tell() + len(piece), IN_MEMORY, body.write, piece)
             size = _rewound(body)
             if not name and _is_for_ingest(body.read(_LOOKED_AT)):
                 raise Problem(400, "the body is one for POST /rag/ingest; a JSON file to be kept needs X-Filename")
@@ -424,7 +432,7 @@ class _Parts:
                 SpooledTemporaryFile(IN_MEMORY) if event.filename else BytesIO()  # noqa: SIM115
             )
         elif event and self._part is not None and self._part.filename:
-            await asyncio.to_thread(self._body.write, event)
+            await _beside(self._body.tell() + len(event), IN_MEMORY, self._body.write, event)
         elif event:
             self._size += self._body.write(event)
             if self._size > _FIELD_BYTES:
