@@ -23,7 +23,7 @@ PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run extras demo screenshots test unit fmt docs manifests lint types servers chaos fuzz mutants bench bench-peers eval sbom release lock clean
+.PHONY: help run extras demo screenshots test unit fmt docs manifests site lint types servers chaos fuzz mutants bench bench-peers eval sbom release lock clean
 .SUFFIXES:
 
 help: ## list the targets
@@ -58,6 +58,9 @@ docs: $(DEV) ## regenerate parts of the pages: settings, targets, decisions, rou
 
 manifests: $(DEV) ## render deploy/k8s from its chart (needs Go, or a Helm: make manifests HELM=helm)
 	@exec $(PY) -m tests.docs.manifests $(if $(HELM),"$(HELM)")
+
+site: $(DEV) ## write all pages as a site with search into build/site, by who reads them
+	@exec $(PY) -m tests.docs.site
 
 screenshots: $(DEV) ## retake the pictures of the console (needs Chromium); ALL=yes writes those of every page into build
 	@exec $(PY) -m tests.screenshots
@@ -105,6 +108,8 @@ lock: ## pin all dependencies again from pyproject.toml (the only target that ne
 		--all-extras --group weights -c requirements/base.txt pyproject.toml -o requirements/extras.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--all-extras --group weights --group dev -c requirements/extras.txt pyproject.toml -o requirements/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		requirements/site.in -o requirements/site.txt
 	for asked in tests/bench/peers/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url "$$asked" -o "$${asked%.in}.txt" || exit 1; done
 

@@ -20,8 +20,9 @@ class TooLargeError(Exception):
 
 
 def requirements(name: str) -> Path:
-    """Return the pinned requirements: the peer's, or those of `make run`."""
-    return ROOT / "requirements" / "base.txt" if name == "sluice" else REQUIREMENTS / f"{name}.txt"
+    """Return the pinned requirements: the peer's, those of `make run`, or of `make site`."""
+    own = {"sluice": "base.txt", "site": "site.txt"}
+    return ROOT / "requirements" / own[name] if name in own else REQUIREMENTS / f"{name}.txt"
 
 
 def environment(name: str, say: Say) -> Path:
