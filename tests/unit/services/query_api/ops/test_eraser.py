@@ -33,7 +33,7 @@ class Stands(NamedTuple):
     entries: dict[str, Entry]
     places: dict[str, LogPosition]  # of the erasures
 
-    async def submit(self, document: DocumentSubmitted) -> SubmissionReceipt:
+    async def submit(self, document: DocumentSubmitted, *, of_many: bool = False) -> SubmissionReceipt:
         return SubmissionReceipt(document.document_id, self.places[document.document_id], "")
 
     async def end(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd:
