@@ -30,6 +30,14 @@ def document_id(tenant: str, source: str, path: str) -> str:
     return _name("document", tenant, composed(source), composed(path))
 
 
+def is_uuid(name: str) -> bool:
+    """Return whether the name is a UUID in its usual spelling, as ids of documents are."""
+    try:
+        return str(UUID(name)) == name
+    except ValueError:
+        return False
+
+
 def composed(name: str) -> str:
     """Return the name in NFC; unchanged if it is longer than any that is kept, because NFC may take quadratic time."""
     return name if name.isascii() or len(name) > _LONGEST_NAME else unicodedata.normalize("NFC", name)

@@ -1,6 +1,9 @@
 """What tests of answers have in common."""
 
+from collections.abc import Collection
+
 from shared.answers import Answers, Conversation
+from shared.answers.citations import marks
 from shared.answers.models import ChatModel, ChatModels
 
 
@@ -22,3 +25,9 @@ def models_of(*answers: Answers) -> ChatModels:
             for each in answers
         ]
     )
+
+
+def cited(answer: str, known: Collection[int]) -> tuple[int, ...]:
+    """Return the numbers that the answer cites, each once, in order of first mention; only those in `known`."""
+    numbers = (number for _, _, each in marks(answer) for number in each)
+    return tuple(dict.fromkeys(number for number in numbers if number in known))

@@ -68,7 +68,7 @@ def submissions(parent: DocumentSubmitted, crawl: Crawl, depths: Mapping[str, in
             parent,
             path=address,
             url=address,
-            crawl=_further(crawl, depth, share),
+            crawl=msgspec.structs.replace(crawl, depth=depth if share else 0, sitemap=False, pages=share),
             media_type=None,
             filename=None,
             title=None,
@@ -78,7 +78,3 @@ def submissions(parent: DocumentSubmitted, crawl: Crawl, depths: Mapping[str, in
         )
         for address, depth in taken
     ]
-
-
-def _further(crawl: Crawl, depth: int, pages: int) -> Crawl:
-    return Crawl(depth=depth if pages else 0, host=crawl.host, since=crawl.since, pages=pages)

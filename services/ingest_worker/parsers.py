@@ -230,12 +230,10 @@ class ParserPool:
         except _Died as death:
             raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
         except _TimeOut as limit:
-            raise self._too_slow(f"{hints.name} took longer than {limit} to read") from None
+            sentence = f"{hints.name} took longer than {limit} to read"
+            raise RetryLater(sentence, "timeout", after_s=self.again_s, tries=_TRIES) from None
         except _TooLarge as limit:
             raise Rejected(f"{hints.name} needs more than {limit} MB of memory to read", "too_large") from None
-
-    def _too_slow(self, sentence: str) -> RetryLater:
-        return RetryLater(sentence, "timeout", after_s=self.again_s, tries=_TRIES)
 
     async def chunk(
         self, document: DocumentVersion, text: str, pages: Sequence[int], generation: Generation, tokens: TokenCounter

@@ -35,10 +35,6 @@ DELETED: Final = "lens.md"
 LENS: Final = "Who made the Fresnel lens of the lighthouse?"
 
 
-class DemoFailed(CommandError):  # noqa: N818 - reads as what happened to the demo
-    """A claim of the demo doesn't hold."""
-
-
 def run(*, processes: bool = False) -> None:
     """Run the demo with one process or with separate ones, and print the transcript.
 
@@ -143,4 +139,4 @@ def _loaded(stage: DemoServer, client: Client, files: list[FoundFile]) -> tuple[
 
 def _check(held: bool, otherwise: str) -> None:
     if not held:
-        raise DemoFailed(otherwise)
+        raise CommandError(otherwise)

@@ -29,10 +29,6 @@ _READY: Final = re.compile(r"^[a-z-]+ is ready: (?:listens on (\S+), )?probes an
 _PARTS: Final = tuple(f"SLUICE_{part}" for part in ("LOG", "STORE", "QDRANT_", "EMBEDDER", "CHAT", "OPENAI_", "BLOBS"))
 
 
-class NotReady(CommandError):  # noqa: N818 - reads as what is wrong
-    """A process ended early or never became ready."""
-
-
 class DemoServer(msgspec.Struct, frozen=True):
     """A running Sluice."""
 
@@ -51,7 +47,7 @@ class DemoServer(msgspec.Struct, frozen=True):
 
 @contextmanager
 def one_process(folder: Path) -> Iterator[DemoServer]:
-    """Run a standalone server on a free port for the block; its logs are `*.log` in `folder`. Raises NotReady."""
+    """Run a standalone server on a free port for the block; its logs are `*.log` in `folder`. Raises CommandError."""
     with _process("serve", folder, {"SLUICE_CHAT": "extractive:", "SLUICE_CONFIG": ""}) as ended:
         url = _first(partial(_standalone, folder / "data" / "serve.json"), ended, "the server")
         yield DemoServer(url, (url,), "one process, one folder, one port")
@@ -59,7 +55,7 @@ def one_process(folder: Path) -> Iterator[DemoServer]:
 
 @contextmanager
 def separate_processes(folder: Path) -> Iterator[DemoServer]:
-    """Run workers and an API as separate processes for the block, on the environment's servers. Raises NotReady."""
+    """Run workers and an API as separate processes for the block, on the environment's servers. Raises CommandError."""
     named = {name: value for name, value in os.environ.items() if name.startswith(_PARTS)}
     roles = ["store"] if load_settings().embeds_store else []
     roles += ["ingest-worker", "embed-worker", "query-api"]
@@ -103,15 +99,15 @@ def _process(role: str, folder: Path, settings: Mapping[str, str]) -> Iterator[C
 
 
 def _first(look: Callable[[], T | None], ended: Callable[[], int | None], name: str) -> T:
-    """Return the first result of `look` that isn't None. Raises NotReady if the process ends or takes too long."""
+    """Return the first result of `look` that isn't None. Raises CommandError if the process ends or takes too long."""
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
         if (found := look()) is not None:
             return found
         if (code := ended()) is not None:
-            raise NotReady(f"{name} ended with code {code} before it was ready")
+            raise CommandError(f"{name} ended with code {code} before it was ready")
         time.sleep(POLL_S)  # polling, because another process gives no signal
-    raise NotReady(f"{name} was not ready in {START_S:.0f} s")
+    raise CommandError(f"{name} was not ready in {START_S:.0f} s")
 
 
 def _standalone(state: Path) -> str | None:

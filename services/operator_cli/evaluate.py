@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from services.operator_cli.client import Client
+from services.operator_cli.errors import CommandError
 from shared.answers.ndcg import DEPTH, ndcg
 
 HIT: Final = 5  # results among which a right one counts as a hit
@@ -30,15 +31,11 @@ class EvalQuestion(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | None = None
 
 
-class EvalFileError(Exception):
-    """A line of the file can't be read; the message names it."""
-
-
 def questions(file: Path) -> list[EvalQuestion]:
     """Return the questions of a JSONL file.
 
     Raises:
-        EvalFileError: a line isn't a question, or the file has none.
+        CommandError: a line isn't a question, or the file has none.
     """
     found = []
     for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
@@ -46,9 +43,9 @@ def questions(file: Path) -> list[EvalQuestion]:
             try:
                 found.append(msgspec.json.decode(line, type=EvalQuestion))
             except (msgspec.DecodeError, UnicodeError) as error:
-                raise EvalFileError(f"{file}, line {number}: {error}") from None
+                raise CommandError(f"{file}, line {number}: {error}") from None
     if not found:
-        raise EvalFileError(f"{file} has no question")
+        raise CommandError(f"{file} has no question")
     return found
 
 
@@ -66,7 +63,7 @@ def evaluated(server: Client, asked: Sequence[EvalQuestion], *, judged: bool) ->
         reply = server.ask(each.question, top_k=HIT, filters={})
         if each.documents:
             cited = [citation["documentId"] for citation in reply["citations"]]
-            right = _right_ids(reply["ragSources"], each.documents)
+            right = {of["documentId"] for of in reply["ragSources"] if _is_one(of["metadata"], each.documents)}
             scores["citations"] = sum(id_ in right for id_ in cited) / len(cited) if cited else 0.0
         else:
             scores["refused"] = float(not reply["ragUsed"])
@@ -87,10 +84,6 @@ def _ranked(results: Sequence[Mapping[str, Any]], documents: Sequence[str]) -> l
     metadata = {hit["metadata"]["documentId"]: hit["metadata"] for hit in reversed(results)}
     order = dict.fromkeys(hit["metadata"]["documentId"] for hit in results)
     return [_is_one(metadata[id_], documents) for id_ in order]
-
-
-def _right_ids(sources: Sequence[Mapping[str, Any]], documents: Sequence[str]) -> set[str]:
-    return {source["documentId"] for source in sources if _is_one(source["metadata"], documents)}
 
 
 def _is_one(metadata: Mapping[str, Any], documents: Sequence[str]) -> bool:

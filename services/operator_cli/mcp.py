@@ -79,12 +79,9 @@ def headers_of(message: Mapping[str, Any], agreed: str | None) -> dict[str, str]
     headers = {"MCP-Protocol-Version": version, "Mcp-Method": method}
     name = params.get(_NAMED_BY.get(method, ""))
     if isinstance(name, str):
-        headers["Mcp-Name"] = name if _PLAIN.fullmatch(name) else _wrapped(name)
+        encoded = f"=?base64?{base64.b64encode(name.encode()).decode()}?="
+        headers["Mcp-Name"] = name if _PLAIN.fullmatch(name) else encoded
     return headers
-
-
-def _wrapped(name: str) -> str:
-    return f"=?base64?{base64.b64encode(name.encode()).decode()}?="
 
 
 def _error(id_: Any, code: int, sentence: str) -> bytes:

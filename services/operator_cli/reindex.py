@@ -95,15 +95,11 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Ask the serving generation and another one the same questions; compare their results, sizes and costs."""
-    from services.operator_cli.evaluate import EvalFileError
     from services.operator_cli.evaluate import questions as read
 
     body: dict[str, Any] = {"sample": sample, "topK": top_k, **({} if generation is None else {"id": generation})}
     if questions is not None:
-        try:
-            asked = read(questions)
-        except EvalFileError as error:
-            fail(str(error), 1)
+        asked = read(questions)
         body["questions"] = [{"question": each.question, "documents": each.documents} for each in asked]
     found = client_of(context).reindex("compare", body)
     columns = ("", found["serving"]["id"], found["other"]["id"])

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from services.operator_cli.errors import fail
 from services.operator_cli.options import Json, Source, Tags, TopK, client_of, filters_of
 from services.operator_cli.terminal import console, hit_lines, print_json, source_lines
 
@@ -90,12 +89,9 @@ Judge = Annotated[bool, typer.Option("--judge", help="Let the server's language 
 
 def evaluate(context: typer.Context, file: Questions, *, judge: Judge = False, as_json: Json = False) -> None:
     """Score the server's results and answers: hit, MRR, nDCG, citations. With --judge, score the answers' text, too."""
-    from services.operator_cli.evaluate import EvalFileError, evaluated, means, questions
+    from services.operator_cli.evaluate import evaluated, means, questions
 
-    try:
-        asked = questions(file)
-    except EvalFileError as error:
-        fail(str(error), 1)
+    asked = questions(file)
     scores = []
     for each in evaluated(client_of(context), asked, judged=judge):
         scores.append(each)

@@ -27,7 +27,7 @@ from services.query_api.clients import ollama, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.links import Links
-from services.query_api.clients.mcp import McpEndpoint, mcp_route
+from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.documents import changes, detail, events, original, stats, views
@@ -86,6 +86,7 @@ ROUTES: Final = routes_in(
 )
 _OLLAMA: Final = [route for route in ROUTES if route.fn.__module__ == ollama.__name__]
 
+_EXPOSED: Final = ("Location", "Link", "Retry-After", "X-Request-Id")  # headers that other sites' pages may read
 _BEGAN: Final = "began"  # in a request's state
 
 log = structlog.get_logger(__name__)
@@ -244,7 +245,7 @@ def make_api(parts: ApiParts) -> Litestar:
         livez,
         monitoring.readyz,
         monitoring.metrics,
-        mcp_route(McpEndpoint(tools, parts.version)),
+        mcp_route(tools, parts.version),
         console.index_page,
     ]
     pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES})
@@ -281,7 +282,9 @@ def make_api(parts: ApiParts) -> Litestar:
         before_send=[AllowedMethods(), _Observer(parts.metrics)],
         request_class=ApiRequest,
         request_max_body_size=None,  # `Admission` knows each route's limit
-        cors_config=_cors(settings.origins),
+        cors_config=CORSConfig(allow_origins=list(settings.origins), expose_headers=[*_EXPOSED])
+        if settings.origins
+        else None,  # only this server's own pages may call the API
         openapi_config=_openapi(parts.version),
         logging_config=None,
     )
@@ -348,13 +351,6 @@ def _links(public_url: str) -> Callable[[ApiRequest], Links]:
             raise Problem(400, f"Host: {host[:100]!a} is not a name with a port", details={"field": "Host"}) from None
 
     return links
-
-
-def _cors(origins: tuple[str, ...]) -> CORSConfig | None:
-    """Return the CORS settings: which web pages may call the API; None: only this server's own pages."""
-    if not origins:
-        return None
-    return CORSConfig(allow_origins=list(origins), expose_headers=["Location", "Link", "Retry-After", "X-Request-Id"])
 
 
 def _openapi(version: str) -> OpenAPIConfig:

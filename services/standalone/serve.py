@@ -38,19 +38,15 @@ class Announce(Protocol):
 
     def ready(self, url: str) -> None:
         """Report the address at which the server listens."""
-        ...
 
     def notice(self, sentence: str) -> None:
         """Report something that the operator should know."""
-        ...
 
     def progress(self, done: int, of: int, name: str) -> None:
         """Report that a sample document was loaded."""
-        ...
 
     def loaded(self, count: int) -> None:
         """Report that all samples were loaded."""
-        ...
 
 
 def serve(settings: Settings, announce: Announce) -> int:

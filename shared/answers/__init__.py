@@ -151,11 +151,9 @@ class Answers(Protocol):
     @property
     def name(self) -> str:
         """Return the model's name as replies show it, e.g. `extractive`."""
-        ...
 
     async def context(self) -> int:
         """Return how many tokens a conversation and its answer may have together."""
-        ...
 
     def stream(self, conversation: Conversation) -> AsyncIterator[Event]:
         """Yield `Prompted`, the answer's pieces, perhaps `Called`, and `Finished`; closing the iterator stops the work.
@@ -166,4 +164,3 @@ class Answers(Protocol):
             Unavailable: the model is away, or its stream ended without a proper end.
             Rejected: the question is longer than the model takes.
         """
-        ...

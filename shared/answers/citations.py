@@ -15,12 +15,6 @@ _UNDECIDED: Final = re.compile(r"(?<!\s)\s*(?:\[[^\[\]]{0,60})?\Z")
 _SUBSCRIPTED: Final = re.compile(r"[\w)]")  # before a bracket: a[0], f(x)[1]
 
 
-def cited(answer: str, known: Collection[int]) -> tuple[int, ...]:
-    """Return the numbers that the answer cites, each once, in order of first mention; only those in `known`."""
-    numbers = (number for _, _, each in marks(answer) for number in each)
-    return tuple(dict.fromkeys(number for number in numbers if number in known))
-
-
 def marks(answer: str) -> Iterator[tuple[int, int, list[int]]]:
     """Yield each mark's start and end, in characters, and its numbers."""
     for mark in _MARK.finditer(answer):

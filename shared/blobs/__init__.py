@@ -29,7 +29,6 @@ class Blobs(Protocol):
         Raises:
             Unavailable: the store can't accept it now (full disk, permission, network).
         """
-        ...
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
         """Return the bytes, verified against the hash in the name.
@@ -38,19 +37,15 @@ class Blobs(Protocol):
             Rejected: code `blob_missing` or `blob_altered`.
             Unavailable: the store can't be reached.
         """
-        ...
 
     async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
         """Delete one blob of the document, or all with `sha256` None; return how many were deleted."""
-        ...
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
         """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
-        ...
 
     def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
         """Yield all blobs in batches, in no particular order. Raises Unavailable."""
-        ...
 
     async def remove(self, blob: StoredBlob) -> bool:
         """Delete the blob unless it was put again since `blob` was listed; return whether it was deleted.
@@ -58,7 +53,6 @@ class Blobs(Protocol):
         Raises:
             Unavailable: the store can't be reached.
         """
-        ...
 
 
 _TENANT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")

@@ -32,11 +32,9 @@ class TokenCounter(Protocol):
     @property
     def max_tokens(self) -> int:
         """Return the longest input, special tokens excluded."""
-        ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, special tokens excluded; may be too high, never too low."""
-        ...
 
 
 class Embedder(Protocol):
@@ -45,12 +43,10 @@ class Embedder(Protocol):
     @property
     def model(self) -> Model:
         """Return the identity of the model, known after `start`."""
-        ...
 
     @property
     def tokens(self) -> TokenCounter:
         """Return the model's token counter (an estimate where the server has none)."""
-        ...
 
     async def start(self) -> None:
         """Load or reach the model and learn its dimension and digest.
@@ -58,7 +54,6 @@ class Embedder(Protocol):
         Raises:
             Unavailable: the server can't be reached. ConfigurationError (settings): no such model.
         """
-        ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Return one unit vector per text, in order.
@@ -67,11 +62,9 @@ class Embedder(Protocol):
             Unavailable: the server can't be reached, is slow, or gave an invalid answer (count, dimension, NaN).
             Rejected: a text is blank or longer than the model accepts.
         """
-        ...
 
     async def embed_query(self, text: str) -> Vector:
         """Return the unit vector of a search query; longer queries are truncated at the model's limit."""
-        ...
 
     async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the cosine of the question with each text, -1 to 1. Doesn't queue behind documents.
@@ -81,7 +74,6 @@ class Embedder(Protocol):
         Raises:
             Unavailable: as for documents. Rejected: the question or a text is blank.
         """
-        ...
 
     async def ping(self) -> None:
         """Return when the model's server answers. It isn't asked to embed, so a busy server answers, too.
@@ -89,11 +81,9 @@ class Embedder(Protocol):
         Raises:
             Unavailable: the server can't be reached. The caller must set a timeout for a server that hangs.
         """
-        ...
 
     async def close(self) -> None:
         """Release threads and connections."""
-        ...
 
 
 def unit(values: ArrayLike) -> Vector:

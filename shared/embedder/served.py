@@ -81,12 +81,10 @@ class EmbeddingServer(Protocol):
     @property
     def server(self) -> str:
         """Return the server's name for error messages."""
-        ...
 
     @property
     def name(self) -> str:
         """Return the model's name."""
-        ...
 
     async def describe(self) -> Served:
         """Return the server's current description of the model.
@@ -94,7 +92,6 @@ class EmbeddingServer(Protocol):
         Raises:
             Unavailable: the server can't be reached. ConfigurationError: it has no such model.
         """
-        ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return the embedding of each whole text, by the model that `describe` returned.
@@ -103,15 +100,12 @@ class EmbeddingServer(Protocol):
             TooLong: the server accepts fewer texts, or only shorter ones.
             Unavailable: it fails, or its model has changed.
         """
-        ...
 
     async def ping(self) -> None:
         """Return when the server answers. Raises Unavailable if it can't be reached."""
-        ...
 
     async def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 class _PartRefused(Exception):  # noqa: N818 - says what happened to the text

@@ -13,8 +13,6 @@ class Reranker(Protocol):
         Raises:
             Unavailable: the model fails, or gives no valid answer in time.
         """
-        ...
 
     async def close(self) -> None:
         """Close the connections."""
-        ...

@@ -168,11 +168,9 @@ class Store(Protocol):
 
     async def start(self) -> None:
         """Connect to the store, or start it."""
-        ...
 
     async def close(self) -> None:
         """Flush and close."""
-        ...
 
     async def create_collection(
         self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind], half: bool = False
@@ -183,36 +181,29 @@ class Store(Protocol):
         store keeps dense vectors in half precision: one from `half_precision` comes back unchanged, others rounded.
         Raises ConfigurationError if it exists with another vector size.
         """
-        ...
 
     async def drop_collection(self, name: str) -> None:
         """Delete the collection with its points, if it exists."""
-        ...
 
     async def collections(self) -> list[str]:
         """Return the names of all collections, sorted."""
-        ...
 
     async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
         """Write whole points. With `only_if`, an existing point is replaced only if it matches.
 
         A point that doesn't exist is inserted. A refused write gives no error: read the point back.
         """
-        ...
 
     async def insert(self, name: str, points: Sequence[Point]) -> None:
         """Write the points whose id doesn't exist yet; existing points stay unchanged."""
-        ...
 
     async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
         """Merge the top-level keys of `payload` into every matching point."""
-        ...
 
     async def retrieve(
         self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
     ) -> list[Point]:
         """Return those of the points that exist, in no particular order; `fields` as in `scroll`."""
-        ...
 
     async def scroll(
         self,
@@ -225,7 +216,6 @@ class Store(Protocol):
         fields: Sequence[str] | None = None,
     ) -> PointPage:
         """Return matching points in id order; `fields` keeps only these (dotted) payload keys."""
-        ...
 
     async def ordered(
         self,
@@ -238,19 +228,15 @@ class Store(Protocol):
         start: int | None = None,
     ) -> list[Point]:
         """Return matching points ordered by the integer-indexed field `by`, from value `start` on (inclusive)."""
-        ...
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
         """Return the exact number of matching points."""
-        ...
 
     async def facet(self, name: str, field: str, where: Filter = EVERYTHING, *, limit: int = 1000) -> dict[str, int]:
         """Return exact counts of the keyword field's values among matching points."""
-        ...
 
     async def delete(self, name: str, where: Filter) -> None:
         """Delete all matching points. The empty filter is refused with ValueError: drop the collection."""
-        ...
 
     async def search(
         self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
@@ -263,11 +249,9 @@ class Store(Protocol):
         Raises:
             Rejected: the server is configured to refuse this filter or limit; the sentence names it.
         """
-        ...
 
     async def flush(self) -> None:
         """Return when all that was written before survives a loss of power (as far as the store can say)."""
-        ...
 
 
 class CollectionSize(msgspec.Struct, frozen=True):

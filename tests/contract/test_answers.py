@@ -9,13 +9,12 @@ import pytest
 from pydantic import SecretStr
 
 from shared.answers import Answers, Conversation, Finished, JsonFormat, Passage, Prompted, Turn
-from shared.answers.citations import cited
 from shared.answers.extractive import Extractive
 from shared.answers.ollama import OllamaAnswers
 from shared.answers.openai import OpenAiAnswers
 from shared.model_server.ollama import OllamaAddress
 from shared.model_server.openai import OpenAiAddress
-from tests.answering import pieces, said
+from tests.answering import cited, pieces, said
 from tests.fakes.answers import MemoryAnswers
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.ollama import CHAT_MODEL, OllamaServer

@@ -74,9 +74,9 @@ READS = {
 }  # fmt: skip
 # Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
-    "Announce", "Answers", "Embedder", "EmbeddingServer", "Framing",
+    "Announce", "Answers", "Embedder", "EmbeddingServer",
     "Publish", "ReadFile", "Reranker",
-    "Scored", "TokenCounter",
+    "TokenCounter",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {

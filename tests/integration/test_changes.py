@@ -149,12 +149,13 @@ async def test_a_cursor_older_than_the_topic_keeps_is_gone(tmp_path_factory: pyt
     for _ in range(3):
         await broker.publish(b"{}", STATUS, key=b"k")
     feed = ChangeFeed(log, StatusWaiters(), SIGNER)
-    await feed.check(0)
+    first, last = feed.cursor("t", 0), feed.cursor("t", 3)
+    assert await feed.at("t", first) == 0
     await harness.forget(STATUS)
 
     with pytest.raises(Problem) as gone:
-        await feed.check(0)
-    await feed.check(3)
+        await feed.at("t", first)
+    assert await feed.at("t", last) == 3
 
     assert gone.value.status == 410
     await broker.stop()

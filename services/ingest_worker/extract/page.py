@@ -164,7 +164,8 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
         elif tag in skipped or is_hidden(element):
             walk.skip_subtree()
         elif tag == "pre":
-            page.add_code("".join(element.itertext()))
+            code = "".join(element.itertext())
+            page.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
             page.add_block(" ".join(" ".join("".join(each.itertext()) for each in element.iter("caption")).split()))
@@ -189,9 +190,6 @@ class _Page:
     def add(self, words: str | None) -> None:
         if words:
             self._words.append(words)
-
-    def add_code(self, code: str) -> None:
-        self.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")
 
     def add_block(self, block: str) -> None:
         self.close()

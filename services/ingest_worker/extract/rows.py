@@ -23,11 +23,8 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
     Without one there, the header before them stays if it has a name for each column. Rows above a header are kept as
     they are; blank cells and rows are left out.
     """
-    return "\n\n".join(_labelled([_spaced(cell) for cell in row] for row in rows))
-
-
-def _spaced(cell: str) -> str:
-    return cell if isinstance(cell, Covered | Figure) else " ".join(cell.split())
+    spaced = ([cell if isinstance(cell, Covered | Figure) else " ".join(cell.split()) for cell in row] for row in rows)
+    return "\n\n".join(_labelled(spaced))
 
 
 def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:

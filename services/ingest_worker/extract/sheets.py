@@ -141,11 +141,10 @@ def _cells(row: Sequence[object], view: SheetView, at: int, left: int) -> list[s
         Figure(formats[column].shown(value)) if isinstance(value, float) and column in formats else shown(value)
         for column, value in enumerate(row, left)
     ]
-    return [_linked(cell, links.get(column, "")) for column, cell in enumerate(cells, left)] if links else cells
-
-
-def _linked(cell: str, address: str) -> str:
-    return cell if address in cell else f"[{cell}]({address})" if cell else address
+    for column, address in links.items() if links else ():
+        if 0 <= (at := column - left) < len(cells) and address not in cells[at]:
+            cells[at] = f"[{cells[at]}]({address})" if cells[at] else address
+    return cells
 
 
 def shown(value: object) -> str:

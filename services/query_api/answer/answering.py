@@ -22,7 +22,7 @@ from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
-from services.query_api.search.retrieval import Retriever
+from services.query_api.search.retrieval import Retriever, Score
 from shared import tracing
 from shared.answers import (
     Called,
@@ -57,6 +57,7 @@ MOST_CHOSEN: Final = 50  # chosen documents that a model reads without a search
 MOST_READ: Final = 1_000  # chunks of them, to find out whether they fit and where sections begin
 PASSAGE_TOKENS: Final = 480  # twice those of a usual passage, because passages get half of the context
 DEEPER: Final = 12  # passages that extractive answers read
+NO_FILTER: Final = Filter()
 _LEFT_OUT: Final = "with the passages, the conversation is longer than SLUICE_CHAT_CONTEXT or SLUICE_HISTORY allows"
 TRIES: Final = 2  # of each model, if it fails before its first word
 
@@ -72,6 +73,18 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     gate: GateMode | None = None  # None: as the settings say
     compared: tuple[str, ...] = ()  # documents to compare: each is searched separately
     language: str | None = None  # of the text to read, if a ready-made chunk has several
+
+
+class RagOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the found passages a model is given: fields that all routes with answers share."""
+
+    min_score: Score | None = msgspec.field(default=None, name="minScore")  # None: as the settings say
+    gate: GateMode | None = None
+    language: str | None = None  # of the texts to read, if ready-made chunks have several
+
+    def retrieval(self, where: Filter = NO_FILTER, top_k: int | None = None) -> Retrieval:
+        """Return the search for the passages."""
+        return Retrieval(top_k=top_k, where=where, min_score=self.min_score, gate=self.gate, language=self.language)
 
 
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,8 +130,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     model: str  # the configured name of the model that answered
-    passages: tuple[Passage, ...]  # passages that the model read, or that were quoted
-    citations: tuple[Citation, ...]  # in the order of their first mention
+    passages: tuple[Passage, ...] = ()  # passages that the model read, or that were quoted
+    citations: tuple[Citation, ...] = ()  # in the order of their first mention
     finish_reason: FinishReason = "stop"
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()  # `total_ns` is always set
@@ -183,7 +196,12 @@ class Answering:
             raise invalid("messages", f"has an image, and {models[0].name} only quotes documents")
         if request.retrieval is None:
             if not answerable:
-                raise _no_model(models[0])
+                raise Problem(
+                    501,
+                    f"plain chat needs a language model, and {models[0].name} only quotes documents: "
+                    "set SLUICE_CHAT to a model, or send useRag: true",
+                    code="NO_MODEL",
+                )
             return await self._prepared(request, answerable)
         if answerable[:1] == models[:1] and greets(request.turns[-1].content):
             return await self._prepared(request, answerable)
@@ -216,14 +234,7 @@ class Answering:
             name = prepared.models[0].name
             yield Sources(name, ())
             yield prepared.refusal
-            yield Answer(
-                text=prepared.refusal,
-                model=name,
-                passages=(),
-                citations=(),
-                usage=Usage(total_ns=0),
-                warnings=prepared.warnings,
-            )
+            yield Answer(text=prepared.refusal, model=name, usage=Usage(total_ns=0), warnings=prepared.warnings)
             return
         attempts = [model for model in prepared.models for _ in range(TRIES)]
         for attempt, model in enumerate(attempts, start=1):
@@ -246,10 +257,6 @@ class Answering:
             else:
                 return
 
-    async def passages(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
-        """Return the passages that may be used for an answer, best first: those that pass the relevance gate."""
-        return await self._read(tenant, question, retrieval)
-
     def _chosen(self, request: AnswerRequest) -> tuple[ChatModel, ...]:
         try:
             return self.models.chosen(request.model, request.target)
@@ -265,7 +272,7 @@ class Answering:
         if retrieval.compared:
             return await self._of_each(request.caller.tenant, question, retrieval)
         if not quotes:
-            return await self._read(request.caller.tenant, question, retrieval)
+            return await self.passages(request.caller.tenant, question, retrieval)
         top_k = retrieval.top_k or DEEPER
         top_k = max(top_k, DEEPER) if top_k >= MOST_QUOTED else top_k
         passages = await self._searched(request.caller.tenant, question, retrieval, retrieval.where, top_k)
@@ -275,8 +282,8 @@ class Answering:
             return await self._searched(request.caller.tenant, question, retrieval, where, top_k)
         return passages
 
-    async def _read(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
-        """Return the passages for a model: as many as were asked for, else those that the scores support, joined."""
+    async def passages(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
+        """Return the relevant passages, best first: as many as were asked for, else the supported ones, joined."""
         count = retrieval.top_k or MOST_FOUND
         passages = await self._searched(tenant, question, retrieval, retrieval.where, count)
         return passages if retrieval.top_k else together(supported(passages))
@@ -307,7 +314,9 @@ class Answering:
         heads = await self.retriever.documents(tenant, retrieval.where, MOST_CHOSEN)
         total = sum(head.chunk_count for head in heads)
         if total <= MOST_READ:
-            whole = _numbered([await self.retriever.chunks(head, 0, head.chunk_count) for head in heads], retrieval)
+            whole = _numbered(
+                _chosen_chunks([await self.retriever.chunks(head, 0, head.chunk_count) for head in heads]), retrieval
+            )
             if len(shown(whole, context=context)) == len(whole):
                 return whole, ()
         if not asks_of_the_whole(request.turns[-1].content) and (
@@ -315,7 +324,7 @@ class Answering:
         ):
             return found, ()
         share = max(1, context // PASSAGE_TOKENS // max(1, len(heads)))
-        passages = _numbered([await self._spread(head, share) for head in heads], retrieval)
+        passages = _numbered(_chosen_chunks([await self._spread(head, share) for head in heads]), retrieval)
         kept = tuple(shown(passages, context=context))
         return kept, (f"the model read {len(kept)} of {total} passages of the chosen documents, evenly spread",)
 
@@ -349,16 +358,7 @@ class Answering:
             self.gate.min_score if retrieval.min_score is None else retrieval.min_score,
             retrieval.gate or self.gate.mode,
         )
-        return tuple(
-            Passage(
-                number=number,
-                text=text_in(retrieval.language, hit.text, hit.metadata),
-                title=hit.metadata.get("title") or hit.metadata["path"],
-                score=hit.score,
-                metadata=hit.metadata,
-            )
-            for number, hit in enumerate(usable(found.hits, gate), start=1)
-        )
+        return _numbered([(hit.text, hit.metadata, hit.score) for hit in usable(found.hits, gate)], retrieval)
 
     async def _prepared(
         self,
@@ -388,18 +388,22 @@ class Answering:
         return Prepared(conversation=conversation, models=models, warnings=warnings)
 
 
-def _numbered(documents: Sequence[Sequence[Mapping[str, Any]]], retrieval: Retrieval) -> tuple[Passage, ...]:
-    """Return the chunks of the documents as passages, in this order; chosen ones have the score 1."""
-    chunks = [chunk for document in documents for chunk in document]
+def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any], float]]:
+    """Return the chunks of the documents in this order, with the score 1."""
+    return [(chunk["text"], chunk["metadata"], 1.0) for document in documents for chunk in document]
+
+
+def _numbered(found: Sequence[tuple[str, dict[str, Any], float]], retrieval: Retrieval) -> tuple[Passage, ...]:
+    """Return texts with their metadata and scores as passages, in this order."""
     return tuple(
         Passage(
             number=number,
-            text=text_in(retrieval.language, chunk["text"], chunk["metadata"]),
-            title=chunk["metadata"].get("title") or chunk["metadata"]["path"],
-            score=1.0,
-            metadata=chunk["metadata"],
+            text=text_in(retrieval.language, text, metadata),
+            title=metadata.get("title") or metadata["path"],
+            score=score,
+            metadata=metadata,
         )
-        for number, chunk in enumerate(chunks, start=1)
+        for number, (text, metadata, score) in enumerate(found, start=1)
     )
 
 
@@ -440,7 +444,8 @@ async def _answered(
         async for event in events:
             if isinstance(event, Prompted):
                 passages = event.passages
-                warnings += _of_left_out(event)
+                if event.left_out:
+                    warnings += (f"the model didn't read the first {event.left_out} messages: {_LEFT_OUT}",)
                 yield Sources(model.name, passages)
                 if conversation.general and conversation.json_format is None:
                     pieces.append(GENERAL)
@@ -468,11 +473,6 @@ async def _answered(
                 )
 
 
-def _of_left_out(event: Prompted) -> tuple[str, ...]:
-    """Return a warning if earlier messages were left out."""
-    return (f"the model didn't read the first {event.left_out} messages: {_LEFT_OUT}",) if event.left_out else ()
-
-
 async def _only_calls(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
     """Yield the events without text; the refusal, if no tool is called."""
     called = False
@@ -497,15 +497,6 @@ async def _with_inert_links(events: AsyncIterator[Event]) -> AsyncGenerator[Even
                 if isinstance(event, Finished) and (rest := links.rest()):
                     yield rest
                 yield event
-
-
-def _no_model(model: ChatModel) -> Exception:
-    return Problem(
-        501,
-        f"plain chat needs a language model, and {model.name} only quotes documents: "
-        "set SLUICE_CHAT to a model, or send useRag: true",
-        code="NO_MODEL",
-    )
 
 
 async def replied(

@@ -13,7 +13,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, Sources, replied
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions, Sources, replied
 from services.query_api.answer.citing import excerpt, references
 from services.query_api.answer.turns import (
     ChatMessage,
@@ -29,15 +29,14 @@ from services.query_api.http.problems import invalid
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
-from services.query_api.search.arranging import GateMode
-from services.query_api.search.retrieval import Score, TopK
+from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
 from shared.answers import Passage, Preferences, Turn, Usage
 
 UNASKED: Final = "answered without documents: useRag is missing, and SLUICE_CHAT_RAG doesn't say that it is meant"
 
 
-class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ChatBody(RagOptions, frozen=True, kw_only=True, rename="camel"):
     """A message, or a conversation that ends with one."""
 
     message: Content | None = None
@@ -48,9 +47,6 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     use_rag: bool | None = None  # None: by SLUICE_CHAT_RAG, else false with a warning
     rag_top_k: TopK | None = None  # None: as many as the scores and the context have room for
     rag_filters: dict[str, Any] | str | None = None
-    min_score: Score | None = None  # None: as the settings say
-    gate: GateMode | None = None
-    language: str | None = None  # of the texts to read, if ready-made chunks have several
     system: str | None = None
     model: str | None = None
     target: str | None = None
@@ -118,13 +114,7 @@ async def chat(
     sampling = (data.options or Options()).sampling
     if data.temperature is not None:
         sampling = msgspec.structs.replace(sampling, temperature=data.temperature)
-    retrieval = Retrieval(
-        top_k=data.rag_top_k,
-        where=filters_of(data.rag_filters, "ragFilters"),
-        min_score=data.min_score,
-        gate=data.gate,
-        language=data.language,
-    )
+    retrieval = data.retrieval(filters_of(data.rag_filters, "ragFilters"), data.rag_top_k)
     prepared = await answering.prepare(
         AnswerRequest(
             caller=request.user,

@@ -6,25 +6,21 @@ import msgspec
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.answer.answering import Answering, Retrieval
+from services.query_api.answer.answering import Answering, RagOptions
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import FILTERS, post
-from services.query_api.search.arranging import GateMode
-from services.query_api.search.retrieval import Score, TopK
+from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
 from shared.answers import Conversation, Passage, Turn
 from shared.answers.prompt import CONTEXT_END, CONTEXT_START, messages, shown
 
 
-class ContextBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ContextBody(RagOptions, frozen=True, kw_only=True, rename="camel"):
     """The question, and how its passages are chosen."""
 
     query: str
     top_k: TopK | None = None  # None: as many as the scores and the context have room for
     filters: dict[str, Any] | str | None = None
-    min_score: Score | None = None  # None: as the settings say
-    gate: GateMode | None = None
-    language: str | None = None  # of the texts, if ready-made chunks have several
 
 
 class ContextDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +45,7 @@ async def rag_context(
     data: JSONBody[ContextBody], request: ApiRequest, answering: NamedDependency[Answering]
 ) -> ContextReply:
     """Return the passages that a model would get with the question, for callers that use their own model."""
-    retrieval = Retrieval(
-        top_k=data.top_k,
-        where=filters_of(data.filters),
-        min_score=data.min_score,
-        gate=data.gate,
-        language=data.language,
-    )
+    retrieval = data.retrieval(filters_of(data.filters), data.top_k)
     question = question_of(data.query, "query")
     passages = tuple(shown(await answering.passages(request.user.tenant, question, retrieval)))
     documents = msgspec.convert(passages, list[ContextDocument], from_attributes=True)

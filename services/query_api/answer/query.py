@@ -12,7 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Retrieval, Sources, replied
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions, Sources, replied
 from services.query_api.answer.chosen import JOINED
 from services.query_api.answer.citing import references
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
@@ -20,8 +20,7 @@ from services.query_api.documents.views import DocumentViews
 from services.query_api.http.problems import Problem, broken_off, invalid, unavailable
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import EVENT_STREAM, JSON, TEXTS, StreamEvent, post
-from services.query_api.search.arranging import GateMode
-from services.query_api.search.retrieval import Score, TopK
+from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn
 from shared.errors import Unavailable
@@ -34,7 +33,7 @@ _COMPARES = re.compile(
 )
 
 
-class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class QueryBody(RagOptions, frozen=True, kw_only=True, rename="camel"):
     """A question about chosen documents."""
 
     question: str
@@ -42,9 +41,6 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     subject_id: str | int | None = None
     conversation_history: list[ChatMessage] | None = None
     top_k: TopK | None = None  # None: as many as the scores and the context have room for
-    min_score: Score | None = None  # None: as the settings say
-    gate: GateMode | None = None
-    language: str | None = None  # of the texts to read, if ready-made chunks have several
     model: str | None = None
     target: str | None = None
     preferences: Wishes | None = None
@@ -97,19 +93,13 @@ async def rag_query(
     if data.subject_id is not None:
         must.append(Match("metadata.subjectId", _spellings(data.subject_id)))
     compared = ids if len(ids) > 1 and (_COMPARES.search(question) if data.compare is None else data.compare) else ()
+    retrieval = data.retrieval(Filter(must=tuple(must)), data.top_k)
     history = turns_of(data.conversation_history, "conversationHistory")
     prepared = await answering.prepare(
         AnswerRequest(
             caller=request.user,
             turns=(*history, Turn(role="user", content=question)),
-            retrieval=Retrieval(
-                top_k=data.top_k,
-                where=Filter(must=tuple(must)),
-                min_score=data.min_score,
-                gate=data.gate,
-                compared=tuple(compared),
-                language=data.language,
-            ),
+            retrieval=msgspec.structs.replace(retrieval, compared=tuple(compared)),
             model=data.model,
             target=data.target,
             preferences=data.preferences.preferences if data.preferences else Preferences(),

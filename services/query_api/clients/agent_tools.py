@@ -6,8 +6,7 @@ import msgspec
 
 from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
 from services.query_api.clients.links import Links
-from services.query_api.documents.listing import Listing, of_tenant
-from services.query_api.documents.views import DocumentPage, DocumentViews, ListCursor
+from services.query_api.documents.views import DocumentViews
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of
@@ -169,10 +168,6 @@ class AgentTools:
             for passage in answer.passages
         ]
         return AgentAnswer(answer=answer.text, sources=sources, model=answer.model)
-
-    async def documents(self, tenant: str, cursor: ListCursor | None) -> DocumentPage:
-        """Return a page of the tenant's documents, the last changed first."""
-        return await self.views.page(Listing(where=of_tenant(tenant)), limit=100, cursor=cursor)
 
 
 def _where(source: str | None, tags: list[str] | None) -> Filter:

@@ -7,43 +7,25 @@ from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 import msgspec
-import structlog
 from litestar import Response
 from litestar.response import Stream
 from msgspec.structs import replace
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared
 from services.query_api.answer.chat import rag_sources
 from services.query_api.clients.links import Links, SourceLink, source_list
 from services.query_api.clients.models import Choice
 from services.query_api.http.problems import Problem, broken_off, invalid
 from services.query_api.http.routes import EVENT_STREAM
-from services.query_api.search.arranging import GateMode
 from services.query_api.search.filters import filter_of
-from services.query_api.search.retrieval import Score
 from services.query_api.search.search import question_of
 from shared.answers import Conversation, Usage
 from shared.answers.prompt import text_tokens, tokens
-from shared.store import Filter
 
 KEEP_ALIVE_S: Final = 15.0
 _HOUSEKEEPING: Final = "### Task:"  # how Open WebUI's requests for titles, tags and follow-ups begin
 
-log = structlog.get_logger(__name__)
 T = TypeVar("T")
-NO_FILTER: Final = Filter()
-
-
-class RagOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which passages a model with documents is given. Fields of Sluice's own, as in `/chat`."""
-
-    min_score: Score | None = msgspec.field(default=None, name="minScore")
-    gate: GateMode | None = None
-    language: str | None = None  # of the texts, if ready-made chunks have several
-
-    def retrieval(self, where: Filter = NO_FILTER, top_k: int | None = None) -> Retrieval:
-        """Return the search for the passages."""
-        return Retrieval(top_k=top_k, where=where, min_score=self.min_score, gate=self.gate, language=self.language)
 
 
 async def prepare(answering: Answering, asked: AnswerRequest, choice: Choice, field: str = "messages") -> Prepared:

@@ -22,40 +22,24 @@ if TYPE_CHECKING:
 MISSING: Final = f"this server was installed without MCP: add the extra `mcp` with {how_to_add('mcp')}"
 
 
-class McpEndpoint:
-    """The endpoint. It keeps no sessions, so any instance of the API can answer any request."""
+def mcp_route(tools: AgentTools, version: str) -> ASGIRouteHandler:
+    """Return the route. It keeps no sessions, so any instance of the API can answer any request."""
+    loading: asyncio.Task[McpServer] | None = None
 
-    def __init__(self, tools: AgentTools, version: str) -> None:
-        self._tools = tools
-        self._version = version
-        self._loading: asyncio.Task[McpServer] | None = None
+    def load() -> "McpServer":
+        from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request.
+        return McpServer(tools, version)
 
-        Raises:
-            Problem: 405, the method is not POST; 501, the extra isn't installed.
-        """
+    @asgi("/mcp", guards=[RoleGuard("query")], copy_scope=True)
+    async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal loading
         if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here
             raise Problem(405, "send MCP requests by POST; this server keeps no sessions", headers={"Allow": "POST"})
         if find_spec("mcp") is None:
             raise Problem(501, MISSING, code="NOT_INSTALLED")
-        if self._loading is None:
-            self._loading = asyncio.create_task(asyncio.to_thread(self._load))
-        server = await asyncio.shield(self._loading)
+        loading = loading or asyncio.create_task(asyncio.to_thread(load))
+        server = await asyncio.shield(loading)
         await server.handle(scope, receive, send)
-
-    def _load(self) -> "McpServer":
-        from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
-
-        return McpServer(self._tools, self._version)
-
-
-def mcp_route(endpoint: McpEndpoint) -> ASGIRouteHandler:
-    """Return the route of the endpoint."""
-
-    @asgi("/mcp", guards=[RoleGuard("query")], copy_scope=True)
-    async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
-        await endpoint(scope, receive, send)
 
     return mcp

@@ -40,6 +40,7 @@ from services.query_api.clients.agent_tools import (
     SearchArguments,
 )
 from services.query_api.clients.links import Links
+from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.documents.views import ListCursor, parsed_cursor
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem, of_contract
@@ -130,7 +131,7 @@ class McpServer:
         caller, _ = self._caller(context)
         try:
             cursor = parsed_cursor(params.cursor if params else None, ListCursor)
-            page = await self._tools.documents(caller.tenant, cursor)
+            page = await self._tools.views.page(Listing(where=of_tenant(caller.tenant)), limit=100, cursor=cursor)
         except (Problem, PipelineError) as error:
             raise _refused(error) from error
         resources = [

@@ -96,7 +96,7 @@ class Models:
 
     def embeds(self, name: str) -> bool:
         """Return whether the name is the embedding model's."""
-        return _same(name, self.embedding)
+        return name.removesuffix(_LATEST) == self.embedding.removesuffix(_LATEST)
 
     def check(self, name: str) -> None:
         """Raise a 404 if the name is unknown."""
@@ -112,7 +112,3 @@ def unknown(name: str, there: list[str]) -> Problem:
         code="MODEL_NOT_FOUND",
         details={"field": "model", "models": there},
     )
-
-
-def _same(name: str, model: str) -> bool:
-    return name.removesuffix(_LATEST) == model.removesuffix(_LATEST)

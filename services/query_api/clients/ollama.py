@@ -17,10 +17,10 @@ from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
 from msgspec import UNSET, UnsetType
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagOptions
 from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_figures, parsed_calls
 from services.query_api.answer.turns import ChatMessage, Options, image_addresses, objects, turns_of
-from services.query_api.clients.asking import ClientReply, RagOptions, figures, prepare
+from services.query_api.clients.asking import ClientReply, figures, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import Links, SourceLink

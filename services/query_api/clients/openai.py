@@ -16,9 +16,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagOptions
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply, RagOptions, prepare
+from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
@@ -28,7 +28,6 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import CHUNKS, EVENT_STREAM, JSON, WHOLE, StreamEvent, get, post
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of
-from shared.embedder import Vector
 
 _DONE: Final = b"data: [DONE]\n\n"
 
@@ -309,16 +308,12 @@ async def openai_embeddings(
     texts = embedding.texts(data.input)
     embedding.check_dimension(data.dimensions)
     vectors = await embedding.vectors(texts, as_queries=data.input_type in ("query", "search_query"))
-    shown = _base64 if data.encoding_format == "base64" else _floats
     used = await embedding.count(texts)
-    items = [EmbeddingItem(index=index, embedding=shown(vector)) for index, vector in enumerate(vectors)]
+    shown: list[Any] = [
+        base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+        if data.encoding_format == "base64"
+        else vector.tolist()
+        for vector in vectors
+    ]
+    items = [EmbeddingItem(index=index, embedding=each) for index, each in enumerate(shown)]
     return EmbeddingList(model=data.model, data=items, usage=EmbeddingUsage(used, used))
-
-
-def _base64(vector: Vector) -> str:
-    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
-
-
-def _floats(vector: Vector) -> list[float]:
-    floats: list[float] = vector.tolist()
-    return floats

@@ -11,9 +11,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagOptions, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply, RagOptions, prepare
+from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
@@ -81,21 +81,21 @@ def retrieval_of(tools: Sequence[Mapping[str, Any]], own: Retrieval) -> Retrieva
 
 def call_item(query: str, passages: Sequence[Passage], include: Sequence[Any]) -> dict[str, Any]:
     """Return the search as an item of a response's output; with its results if the client includes them."""
+    results = [
+        {
+            **file_of(each.metadata),
+            "score": each.score,
+            "attributes": attributes_of(each.metadata),
+            "text": each.shown,
+        }
+        for each in passages
+    ]
     return {
         "type": "file_search_call",
         "id": f"fs_{uuid4().hex}",
         "status": "completed",
         "queries": [query],
-        "results": [_result(passage) for passage in passages] if RESULTS in include else None,
-    }
-
-
-def _result(passage: Passage) -> dict[str, Any]:
-    return {
-        **file_of(passage.metadata),
-        "score": passage.score,
-        "attributes": attributes_of(passage.metadata),
-        "text": passage.shown,
+        "results": results if RESULTS in include else None,
     }
 
 

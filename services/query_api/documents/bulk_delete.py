@@ -158,9 +158,7 @@ async def _asked(request: ApiRequest) -> DeleteSelection:
 async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> DeletedDocument:
     try:
         receipt = await submissions.submit(deletion(entry), of_many=True)
-    except Problem as problem:
-        return DeletedDocument(document_id=entry.document_id, status="failed", error=problem.sentence)
-    except Rejected as error:
+    except (Problem, Rejected) as error:
         return DeletedDocument(document_id=entry.document_id, status="failed", error=error.sentence)
     ended = await submissions.end(receipt, wait_s)
     if ended is None:

@@ -75,16 +75,6 @@ class ChangeFeed:
         ends = await self._log.end_offsets(STATUS)
         return ends[_FEED]
 
-    async def check(self, cursor: int) -> None:
-        """Check that no change after the cursor has been deleted.
-
-        Raises:
-            Problem: 410, which says how to start over.
-        """
-        start = (await self._log.offsets_since(STATUS, 0))[_FEED]
-        if not start <= cursor <= await self.end():
-            raise _gone()
-
     async def at(self, tenant: str, cursor: str) -> int:
         """Return the offset of the tenant's cursor.
 
@@ -92,9 +82,14 @@ class ChangeFeed:
             Problem: 400, it isn't a cursor; 410, the changes after it are no longer kept.
         """
         found = self._signer.opened(cursor, FeedCursor, field="cursor", tenant=tenant)
-        if found.moves != self._log.moves:
-            raise _gone()
-        await self.check(found.offset)
+        start = (await self._log.offsets_since(STATUS, 0))[_FEED]
+        if found.moves != self._log.moves or not start <= found.offset <= await self.end():
+            raise Problem(
+                410,
+                "the changes after this cursor are no longer kept: take a new cursor from GET /rag/changes, list "
+                "GET /rag/documents, then follow that cursor",
+                code="CURSOR_GONE",
+            )
         return found.offset
 
     def cursor(self, tenant: str, at: int) -> str:
@@ -161,15 +156,6 @@ class ChangeFeed:
 class _Page(NamedTuple):
     items: list[Change]
     after: int  # offset after them
-
-
-def _gone() -> Problem:
-    return Problem(
-        410,
-        "the changes after this cursor are no longer kept: take a new cursor from GET /rag/changes, list "
-        "GET /rag/documents, then follow that cursor",
-        code="CURSOR_GONE",
-    )
 
 
 def _name(tenant: str) -> str:

@@ -66,11 +66,6 @@ def of_tenant(tenant: str) -> Filter:
     return Filter(must=(Match("tenant", (tenant,)),), must_not=DELETED)
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    """Return the casefolded words of `text`."""
-    return tuple(text.casefold().split())
-
-
 def first(entries: Iterable[Entry], listing: Listing, limit: int, cursor: SortCursor | None) -> list[Entry]:
     """Return the first `limit` entries after the cursor, in the list's order; ties are ordered by id."""
     key = _KEYS[listing.sort.removeprefix("-")]

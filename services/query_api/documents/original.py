@@ -22,7 +22,7 @@ from shared.blobs import Blobs
 from shared.contracts import DocumentSubmitted, Given, TextReading
 from shared.errors import Rejected
 from shared.ids import bytes_hash
-from shared.log import Log, Record
+from shared.log import Log
 from shared.log.headers import partition_here
 from shared.log.read import reading
 from shared.state.index import Index
@@ -104,13 +104,6 @@ class Originals:
         )
 
     async def _submitted(self, entry: Entry) -> DocumentSubmitted | None:
-        record = await self._record(entry)
-        try:
-            return None if record is None else submission_of(record)
-        except Rejected:  # a record of another log, after SLUICE_LOG was changed
-            return None
-
-    async def _record(self, entry: Entry) -> Record | None:
         if entry.accepted.body is None:
             return None
         place = entry.accepted.body.place
@@ -118,9 +111,12 @@ class Originals:
         if partition is None:
             return None
         async with reading(self._log, TopicPartition(SUBMITTED, partition)) as reader:
-            if place.offset >= (await reader.bounds())[1]:
-                return None
-            return (await reader.at([place.offset])).get(place.offset)
+            there = place.offset < (await reader.bounds())[1]
+            record = (await reader.at([place.offset])).get(place.offset) if there else None
+        try:
+            return None if record is None else submission_of(record)
+        except Rejected:  # a record of another log, after SLUICE_LOG was changed
+            return None
 
     async def _body(self, entry: Entry, submitted: DocumentSubmitted) -> bytes | None:
         if submitted.text is not None:

@@ -21,6 +21,7 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get
 from shared.errors import Unavailable
 from shared.log import Log
+from shared.state.filling import unread
 from shared.state.index import Generation, Holding, Index
 from shared.state.ledger import Ledger
 from shared.store import Condition, Filter, Match, Range, each_page
@@ -242,20 +243,14 @@ class Census:
 
     async def _read_stages(self) -> list[StageLag]:
         groups = readers(self.index.generation.id).items()
-        unread = await asyncio.gather(*(self._unread(group, topic) for topic, group in groups))
-        return [StageLag(stage, topic, count) for stage, (topic, _), count in zip(STAGES, groups, unread, strict=True)]
+        waiting = await asyncio.gather(*(self._unread(group, topic) for topic, group in groups))
+        return [StageLag(stage, topic, count) for stage, (topic, _), count in zip(STAGES, groups, waiting, strict=True)]
 
     async def _unread(self, group: str, topic: str) -> int | None:
         try:
-            committed = await self.log.committed(group, topic)
-            ends = await self.log.end_offsets(topic)
-            if None in committed.values():
-                starts = await self.log.offsets_since(topic, 0)
-                committed = {tp: starts.get(tp, ends[tp]) if at is None else at for tp, at in committed.items()}
+            return await unread(self.log, group, topic, await self.log.end_offsets(topic))
         except Unavailable:
             return None
-        unread: int = sum(max(0, end - (committed.get(tp) or 0)) for tp, end in ends.items())
-        return unread
 
     async def _read_disk(self) -> Disk | None:
         return None if self.data is None else await asyncio.to_thread(_disk, self.data)

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar, get_args
-from uuid import UUID
 
 import msgspec
 from litestar import Response
@@ -22,7 +21,6 @@ from services.query_api.documents.listing import (
     Listing,
     SortCursor,
     State,
-    words_of,
 )
 from services.query_api.documents.listing import after as sorted_after
 from services.query_api.documents.listing import first as first_of
@@ -36,7 +34,7 @@ from services.query_api.search.facets import FacetCounter, FacetValues, fields_o
 from services.query_api.search.results import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Note, Status, TextFormat
-from shared.ids import composed
+from shared.ids import composed, is_uuid
 from shared.ids import document_id as id_of
 from shared.inputs.prepared_chunks import quality
 from shared.state.index import Head, Index
@@ -141,11 +139,7 @@ class DocumentViews:
 
     async def entry(self, tenant: str, document_id: str) -> Entry:
         """Return the tenant's document. Raises a 404 if there is none."""
-        try:
-            known = str(UUID(document_id)) == document_id
-        except ValueError:
-            known = False
-        entry = await self._ledger.of_tenant(tenant, document_id) if known else None
+        entry = await self._ledger.of_tenant(tenant, document_id) if is_uuid(document_id) else None
         if entry is None:
             raise not_found()
         return entry
@@ -359,7 +353,7 @@ async def rag_documents(
     listing = Listing(
         where=Filter(must=tuple(must), must_not=() if wanted.in_state or wanted.status else DELETED),
         path_prefix=composed(wanted.path_prefix or ""),
-        words=words_of(composed(wanted.q or "")),
+        words=tuple(composed(wanted.q or "").casefold().split()),
         state=wanted.in_state,
         sort=sort,
     )

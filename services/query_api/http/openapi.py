@@ -214,7 +214,9 @@ def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared:
         found.add(400)
     body = operation.get("requestBody")
     if body is not None:
-        found |= {400, 408, 413, *((415,) if _named_types(body) else ())}
+        found |= {400, 408, 413}
+        if "application/octet-stream" not in body["content"]:  # the route takes only certain types
+            found.add(415)
     if handler.opt.get(JSON_ONLY):
         found.add(415)
     return found
@@ -229,11 +231,6 @@ def _takes_query(operation: Mapping[str, Any]) -> bool:
     """Return whether the query can be wrong: our own routes refuse unknown parameters, the others only wrong values."""
     ours = operation["operationId"].startswith(("rag_", "ops_"))
     return ours or any(parameter["in"] == "query" for parameter in operation.get("parameters", ()))
-
-
-def _named_types(body: Mapping[str, Any]) -> bool:
-    """Return whether the route takes only certain types of bodies."""
-    return "application/octet-stream" not in body["content"]
 
 
 def _error_of(path: str) -> str:

@@ -184,17 +184,11 @@ def routes_in(rooms: Iterable[ModuleType], *, excluding: Collection[str] = ()) -
 
     The index page and `/openapi.json` have this order. Modules named in `excluding` aren't imported.
     """
-    return [
-        handler
-        for room in rooms
-        for handler in sorted(
-            (each for name in _modules(room) if name not in excluding for each in _handlers(name)), key=_position
-        )
-    ]
-
-
-def _modules(room: ModuleType) -> list[str]:
-    return [f"{room.__name__}.{module.name}" for module in pkgutil.iter_modules(room.__path__)]
+    found: list[HTTPRouteHandler] = []
+    for room in rooms:
+        names = [f"{room.__name__}.{module.name}" for module in pkgutil.iter_modules(room.__path__)]
+        found += sorted((each for name in names if name not in excluding for each in _handlers(name)), key=_position)
+    return found
 
 
 def _handlers(name: str) -> list[HTTPRouteHandler]:

@@ -1,29 +1,8 @@
 """Splits a body that is still arriving into items: elements of a JSON array, or a JSON value per line. Pure."""
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from services.query_api.http.json_marks import CLOSING, JsonScanner
-
-
-class Framing(Protocol):
-    """Splits a body into items without parsing them. None replaces an item that is too long."""
-
-    def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """Yield the items that end in `data`, the next piece of the body.
-
-        Raises:
-            ValueError: the start of the next item can't be found.
-        """
-        ...
-
-    def end(self) -> Iterator[bytes | None]:
-        """Yield the item that was still open at the end of the body.
-
-        Raises:
-            ValueError: the body is incomplete.
-        """
-        ...
 
 
 class _Item:
@@ -127,3 +106,6 @@ class Elements:
     @property
     def _outside(self) -> str:
         return "the body has more data after its array" if self._begun else "the body is not a JSON array"
+
+
+Framing = Lines | Elements  # None replaces an item that is too long

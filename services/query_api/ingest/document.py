@@ -219,7 +219,7 @@ async def replied(
     wait_s, headers = wait_of(request)
     ended = await end_of(submissions, receipt, wait_s, headers)
     if ended is None:
-        return accepted(request, receipt, headers)
+        return Response(under_way(receipt), status_code=202, headers={**whereabouts(request, receipt), **headers})
     return Response(reply_of(receipt, ended, wordy=wordy), headers=headers)
 
 
@@ -244,18 +244,13 @@ async def end_of(
     )
 
 
-def accepted(request: ApiRequest, receipt: SubmissionReceipt, headers: Mapping[str, str]) -> Response[IngestReply]:
-    """Return the 202, with links to the submission's status and to its event stream (RFC 5989)."""
-    return Response(under_way(receipt), status_code=202, headers={**whereabouts(request, receipt), **headers})
-
-
 def under_way(receipt: SubmissionReceipt) -> IngestReply:
     """Return the reply for a submission that is still in progress."""
     return IngestReply(status="accepted", document_id=receipt.document_id, submission=receipt.token)
 
 
 def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, str]:
-    """Return the headers of a 202."""
+    """Return the headers of a 202: links to the submission's status and to its event stream (RFC 5989)."""
     prefix = "/api" if request.scope["path"].startswith("/api/") else ""
     document = f"{prefix}/rag/documents/{receipt.document_id}"
     location, watched = f"{document}?submission={receipt.token}", f"{document}/events?since={receipt.token}"

@@ -108,15 +108,12 @@ class ReadFile(Protocol):
         Raises:
             Rejected: the file can't be read. Unavailable: no parser is available now.
         """
-        ...
 
     async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
         """Return the file without its lock; the password is neither stored nor logged. Raises as above."""
-        ...
 
     async def picture(self, body: bytes, page: int, *, tenant: str, name: str | None) -> bytes:
         """Return the page of a PDF, counted from 1, as PNG. Raises as above."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -156,16 +153,6 @@ class Upload:
                 f"several files would be one document: {', '.join(twice)}; none was accepted, send a path for each",
             )
         return Upload(files, {name: values for name, values in self.fields.items() if name != "path"})
-
-    def alone(self) -> File:
-        """Return the only file.
-
-        Raises:
-            Problem: 400, there are several.
-        """
-        if len(self.files) > 1:
-            raise invalid("file", f"{len(self.files)} files were sent, but this route takes one")
-        return self.files[0]
 
 
 _TEXT: Final = {"type": "string"}
@@ -234,7 +221,9 @@ async def knowledge_base(
     wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
         _heed(request, upload.fields)
-        sent = await _submitted(request, submissions, file_reader, upload.alone(), upload.fields)
+        if len(upload.files) > 1:
+            raise invalid("file", f"{len(upload.files)} files were sent, but this route takes one")
+        sent = await _submitted(request, submissions, file_reader, upload.files[0], upload.fields)
     receipt, document = sent.receipt, sent.document
     ended = await end_of(submissions, receipt, wait_s, headers)
     id_ = ended.entry.document_id if ended else receipt.document_id

@@ -100,9 +100,6 @@ class _Fence(NamedTuple):
     at: float  # a time at which the erasure had taken effect, in seconds of the loop's clock
 
 
-Siblings = Callable[[], Awaitable[Sequence[Index]]]
-
-
 @dataclass(kw_only=True)
 class Eraser:
     """Erases documents of one tenant at a time. Every call may be repeated. Raises Unavailable when a part is away."""
@@ -113,7 +110,7 @@ class Eraser:
     log: Log
     publish: Publish
     callbacks: Callbacks
-    siblings: Siblings  # returns the indexes of the other generations
+    siblings: Callable[[], Awaitable[Sequence[Index]]]  # returns the indexes of the other generations
 
     def __post_init__(self) -> None:
         self._letters = OpenLetters(self.log)

@@ -195,7 +195,9 @@ class GenerationService:
                 raise Rejected("the target serves already, so the switch can't be cancelled any more", CODE)
             await change(self.store, _switch_cancelled)
             return await self._told("the switch was cancelled")
-        building = next((each for each in registry.others if _cancellable(registry, each)), None)
+        # Also one that waits to be switched to for the first time.
+        new = (each for each in registry.others if not each.served and registry.state(each) != "past")
+        building = next(new, None)
         if building is None:
             raise Rejected("no generation is being built, and no switch is under way", CODE)
         await self._drop(building)
@@ -467,11 +469,6 @@ class GenerationService:
 
     async def _told(self, sentence: str) -> Outcome:
         return Outcome(serving=(await self.watch.look()).serving, sentence=sentence)
-
-
-def _cancellable(registry: Registry, each: Registered) -> bool:
-    """Return whether the generation is being built, or waits to be switched to for the first time."""
-    return not each.served and registry.state(each) != "past"
 
 
 async def _lacking(heads: Sequence[Head], new: Index) -> dict[str, str]:

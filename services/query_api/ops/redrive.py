@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Literal, NamedTuple
-from uuid import UUID
 
 import msgspec
 import structlog
@@ -17,6 +16,7 @@ import structlog
 from shared.blobs import Blobs
 from shared.contracts import DeadLetter, truth_key
 from shared.errors import Rejected, Unavailable
+from shared.ids import is_uuid
 from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
 from shared.log.headers import HASH_HEADER, PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
@@ -117,10 +117,7 @@ def document_of(letter: DeadLetter) -> str | None:
     if letter.document_id is not None:
         return letter.document_id
     name = (letter.key or b"").decode(errors="replace").partition("/")[0]
-    try:
-        return name if letter.topic != SUBMITTED and str(UUID(name)) == name else None
-    except ValueError:
-        return None
+    return name if letter.topic != SUBMITTED and is_uuid(name) else None
 
 
 class DeadLetterService:
@@ -158,12 +155,17 @@ class DeadLetterService:
     async def redrive(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[SettledLetter]:
         """Redrive the letters; return how each was settled, in order. Refused ones stay open. Dry: send nothing."""
         names = [document_of(each.letter) for each in letters]
-        entries = await asyncio.gather(*(_nothing() if name is None else self._ledger.get(name) for name in names))
-        remedies = [plan_redrive(each.letter, entry) for each, entry in zip(letters, entries, strict=True)]
+        entries = await self._ledger.entries([name for name in names if name is not None])
+        remedies = [
+            plan_redrive(each.letter, entries.get(name or "")) for each, name in zip(letters, names, strict=True)
+        ]
         truth = await redrive_state(self._log, {each for each in remedies if isinstance(each, ResendVersion)})
         settled: dict[int, SettledLetter] = {}
         # In the order in which they came, so that the later of two submissions of a document wins again.
-        for at in sorted(range(len(letters)), key=lambda at: _came(letters[at].letter)):
+        places = [each.letter.place for each in letters]
+        for at in sorted(
+            range(len(letters)), key=lambda at: (places[at].time, places[at].partition, places[at].offset)
+        ):
             settled[at] = await self._redriven(letters[at], remedies[at], truth, dry_run=dry_run)
         return [settled[at] for at in range(len(letters))]
 
@@ -273,13 +275,6 @@ class _Sending(NamedTuple):
     route: bytes
     value: bytes | None
     headers: Mapping[str, str]
-
-
-async def _nothing() -> None: ...
-
-
-def _came(letter: DeadLetter) -> tuple[int, int, int]:
-    return letter.place.time, letter.place.partition, letter.place.offset
 
 
 def _headers(letter: DeadLetter) -> dict[str, str]:

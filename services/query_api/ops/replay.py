@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
-from uuid import UUID
 
 import msgspec
 from aiokafka import TopicPartition
 
-from shared.contracts import DocumentChunked, DocumentExtracted, DocumentVersion, decode
+from shared.contracts import DocumentChunked, DocumentExtracted, decode
 from shared.errors import Rejected
+from shared.ids import is_uuid
 from shared.log import Log, Publish, Record
 from shared.log.groups import our_groups
 from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, position_header, position_of, text_headers
@@ -113,7 +113,7 @@ def replayed(order: ReplayOrder, record: Record) -> ReplayRecord | None:
     key = (record.key or b"").decode(errors="replace")
     if order.topic == SUBMITTED:
         headers[PLACE_HEADER] = position_header(position_of(record))
-        if record.value is None and _is_document(key):  # a deletion by key; only the ledger knows the tenant
+        if record.value is None and is_uuid(key):  # a deletion by key; only the ledger knows the tenant
             chosen = (order.tenant, order.source) == (None, None) and order.key in (None, key)
             return ReplayRecord(key.encode(), key.encode(), headers) if chosen else None
         submitted = submission_of(record)
@@ -122,7 +122,10 @@ def replayed(order: ReplayOrder, record: Record) -> ReplayRecord | None:
     else:
         if record.value is None:
             return None
-        document = _version(order.topic, record)
+        kind: type[DocumentExtracted | DocumentChunked] = (
+            DocumentExtracted if order.topic == EXTRACTED else DocumentChunked
+        )
+        document = decode(record.value, kind).document
         owner, source, name = document.tenant, document.source, document.document_id
         sent = ReplayRecord(record.key or name.encode(), name.encode(), headers)
     wanted = order.key in (None, key, name) and order.source in (None, source) and order.tenant in (None, owner)
@@ -259,16 +262,3 @@ class _PartitionReplay:
                 for record, value in batch.values()
             )
         )
-
-
-def _version(topic: str, record: Record) -> DocumentVersion:
-    if topic == EXTRACTED:
-        return decode(record.value, DocumentExtracted).document
-    return decode(record.value, DocumentChunked).document
-
-
-def _is_document(key: str) -> bool:
-    try:
-        return str(UUID(key)) == key
-    except ValueError:
-        return False

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 import msgspec
 
@@ -17,18 +17,6 @@ _ODD_LENGTH = 0.1
 _SHORTEST, _LONGEST = 100, 2_000  # characters of a passage that loses nothing
 
 
-class Scored(Protocol):
-    """Anything with a score, such as a hit or a passage."""
-
-    @property
-    def score(self) -> float:
-        """Return the score, 0..1."""
-        ...
-
-
-S = TypeVar("S", bound=Scored)
-
-
 class RelevanceGate(msgspec.Struct, frozen=True):
     """The least score, and whether each hit must reach it or only the best one."""
 
@@ -39,7 +27,7 @@ class RelevanceGate(msgspec.Struct, frozen=True):
 EVERYTHING = RelevanceGate(0.0)
 
 
-def usable(hits: Sequence[S], gate: RelevanceGate) -> list[S]:
+def usable(hits: Sequence[Found], gate: RelevanceGate) -> list[Found]:
     """Return the passages that may be used, in order.
 
     `each` keeps the hits that reach the least score. `best` keeps all hits if one reaches it, else none.

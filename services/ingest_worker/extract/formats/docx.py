@@ -208,7 +208,7 @@ class _Document:
 
     def _marked(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         """Gather a run or a link, struck text between tildes, and the link's address behind its text."""
-        if _hidden(element):
+        if _is_on(element.find("{*}rPr/{*}vanish")):
             return
         own: list[str] = []
         self._gather(element, own, beside)
@@ -282,10 +282,6 @@ class _Document:
             return _counted(counts[of] or other.start, other.kind)
 
         return f"{re.sub(r'%([1-9])', shown, level.pattern)} "
-
-
-def _hidden(run: "_Element") -> bool:
-    return _is_on(run.find("{*}rPr/{*}vanish"))
 
 
 def _is_on(element: "_Element | None") -> bool:

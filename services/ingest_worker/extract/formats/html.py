@@ -181,10 +181,6 @@ def _is_value(cell: "HtmlElement") -> bool:
     return any(each.find(".//a") is None and (each.text or "").strip() for each in islice(beside, _NEAR))
 
 
-def _has_tail(element: "HtmlElement") -> bool:
-    return bool((element.tail or "").strip())
-
-
 def _mark_links(tree: "HtmlElement") -> list[str]:
     """Put marks around each link within a text, and return the addresses by the numbers in the marks."""
     found: list[str] = []
@@ -197,7 +193,9 @@ def _mark_links(tree: "HtmlElement") -> list[str]:
             continue
         if block not in texts:
             near = islice(block, _NEAR)
-            texts[block] = _is_value(block) or bool((block.text or "").strip()) or any(map(_has_tail, near))
+            texts[block] = (
+                _is_value(block) or bool((block.text or "").strip()) or any((each.tail or "").strip() for each in near)
+            )
         if texts[block] and ADDRESS.fullmatch(address) and address not in (link.text or ""):
             link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"
             found.append(address)

@@ -112,16 +112,12 @@ def _without_code(text: str) -> Iterator[str]:
         before, fenced = fenced, fence_after(line, fenced)
         script = not before and bool(line.strip()) and (script or _SCRIPT.match(line) is not None)
         if fenced and not before:
-            yield _COMPONENT.sub(_labels, "".join(shown))
+            yield _COMPONENT.sub(lambda tag: " ".join(_LABEL.findall(tag[0])), "".join(shown))
             shown = []
         if before or fenced:
             yield f"{line}\n"
         elif not script:
             shown.append(f"{line}\n")
-
-
-def _labels(tag: re.Match[str]) -> str:
-    return " ".join(_LABEL.findall(tag[0]))
 
 
 def _scalar(value: Any) -> str:

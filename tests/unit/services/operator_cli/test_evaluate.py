@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from services.operator_cli.client import Client
+from services.operator_cli.errors import CommandError
 from services.operator_cli.evaluate import (
-    EvalFileError,
     EvalQuestion,
     evaluated,
     means,
@@ -72,5 +72,5 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path, text: str, said: s
     file = tmp_path / "questions.jsonl"
     file.write_text(text)
 
-    with pytest.raises(EvalFileError, match=said):
+    with pytest.raises(CommandError, match=said):
         questions(file)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from shared.answers.citations import InertLinks, KnownCitations, cited, unmarked
+from shared.answers.citations import InertLinks, KnownCitations, unmarked
+from tests.answering import cited
 
 
 def filtered(pieces: list[str], known: set[int]) -> str:

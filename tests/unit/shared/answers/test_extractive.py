@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.answers import Conversation, Passage, Prompted, Turn
-from shared.answers.citations import cited
 from shared.answers.extractive import NO_ANSWER, NO_PASSAGES, Extractive, answer, focus, quotable
 from shared.errors import Unavailable
+from tests.answering import cited
 
 RETURNS = """# Returns
 

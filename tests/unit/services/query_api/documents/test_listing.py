@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.documents.listing import SORTS, Listing, after, first, words_of
+from services.query_api.documents.listing import SORTS, Listing, after, first
 from shared.state.ledger import Entry
 from shared.store import Filter
 from tests.builders import an_entry
@@ -70,4 +70,4 @@ def test_pages_put_together_are_the_whole_list_once_in_order(entries: list[Entry
 def test_every_word_stands_in_the_title_or_the_path(q: str, prefix: str, shown: bool) -> None:
     entry = msgspec.structs.replace(an_entry("x", accepted=1), title="The Lens of the Light", path="books/guide.md")
 
-    assert Listing(where=Filter(), path_prefix=prefix, words=words_of(q)).fits(entry) is shown
+    assert Listing(where=Filter(), path_prefix=prefix, words=tuple(q.casefold().split())).fits(entry) is shown

@@ -1,5 +1,3 @@
-from typing import NamedTuple
-
 import msgspec
 import pytest
 
@@ -56,11 +54,7 @@ def test_weights_prefer_meaning_words_whole_thoughts_and_passages_of_a_usual_len
     assert numbers(weighted("lantern", [a_passage(2), usual])) == [2, 1]
 
 
-class Hit(NamedTuple):
-    score: float
-
-
-HITS = [Hit(0.8), Hit(0.5), Hit(0.1)]
+HITS = [a_hit(number, score=score) for number, score in enumerate((0.8, 0.5, 0.1))]
 
 
 @pytest.mark.feature(143)
