@@ -28,9 +28,10 @@ class Barrier(msgspec.Struct):
         return await unread(log, embed_group, topic, self.chunked)
 
 
-async def unread(log: Log, group: str, topic: str, ends: Mapping[TopicPartition, int]) -> int:
-    """Return how many records below these ends the group has yet to read. Raises Unavailable."""
+async def unread(log: Log, group: str, topic: str, ends: Mapping[TopicPartition, int] | None = None) -> int:
+    """Return how many records below these ends, or the topic's own, the group has yet to read. Raises Unavailable."""
     committed = await log.committed(group, topic)
+    ends = await log.end_offsets(topic) if ends is None else ends
     starts = await log.offsets_since(topic, 0) if None in committed.values() else {}
     return sum(
         max(0, end - (starts.get(tp, 0) if (at := committed.get(tp)) is None else at)) for tp, end in ends.items()

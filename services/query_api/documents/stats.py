@@ -248,7 +248,7 @@ class Census:
 
     async def _unread(self, group: str, topic: str) -> int | None:
         try:
-            return await unread(self.log, group, topic, await self.log.end_offsets(topic))
+            return await unread(self.log, group, topic)
         except Unavailable:
             return None
 

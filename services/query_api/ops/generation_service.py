@@ -418,8 +418,8 @@ class GenerationService:
         topic = chunks_topic(each.id)
         _, chunk_group, embed_group = readers(each.id).values()
         waiting = [
-            await unread(self.log, chunk_group, EXTRACTED, await self.log.end_offsets(EXTRACTED)),
-            await unread(self.log, embed_group, topic, await self.log.end_offsets(topic)),
+            await unread(self.log, chunk_group, EXTRACTED),
+            await unread(self.log, embed_group, topic),
         ]
         rate = self._rate(each.id) if state == "building" else None
         return GenerationStatus(
