@@ -6,7 +6,6 @@ They open its log and its store, and leave an entry in the audit trail.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from typing import Final, Literal, TypeVar
 
 from services.operator_cli.errors import remark
@@ -16,7 +15,7 @@ from shared.errors import PipelineError, Unavailable
 from shared.log import Log
 from shared.log.audit_trail import AuditTrail
 from shared.log.open import open_log
-from shared.log.publish import publish
+from shared.log.publish import sending
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.logging_setup import configure_logging
 from shared.settings import ConfigurationError, Settings, load_settings
@@ -105,17 +104,13 @@ async def record(
         Unavailable: the log is away.
     """
     await log.ensure_topics([audit_topic(settings.audit_retention_ms, replication=settings.replication or None)])
-    broker = log.broker("audit")
-    await broker.start()
-    try:
-        trail = AuditTrail(partial(publish, broker))
+    async with sending(log, "audit") as send:
+        trail = AuditTrail(send)
         for tenant, key in of:
             trail.add(
                 AuditEntry(time=trail.now_ms, action=action, result=result, tenant=tenant, key=key, door="command")
             )
         await trail.written()
-    finally:
-        await broker.stop()
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TypeVar
 
 from aiokafka import TopicPartition
@@ -19,7 +18,7 @@ from shared.log.groups import (
     new_offsets,
     our_groups,
 )
-from shared.log.publish import publish
+from shared.log.publish import sending
 from shared.settings import Settings, load_settings
 from shared.times import parse_iso
 from shared.topics import topic_of
@@ -71,15 +70,11 @@ async def reset(log: Log, plan: Sequence[NewOffset]) -> None:
 
 async def replay_on(log: Log, order: ReplayOrder, *, dry_run: bool) -> Replayed:
     """Replay the records; return what was sent. Raises as `replay` does."""
-    broker = log.broker("replay")
-    await broker.start()
-    try:
+    async with sending(log, "replay") as send:
         if dry_run:
-            return await replay(log, partial(publish, broker), order, dry_run=True)
+            return await replay(log, send, order, dry_run=True)
         async with audited(log, load_settings(), "replay"):
-            return await replay(log, partial(publish, broker), order)
-    finally:
-        await broker.stop()
+            return await replay(log, send, order)
 
 
 def bound_of(text: str, option: str) -> ReplayBound:

@@ -1,8 +1,9 @@
 """Publishes one record, with a deadline and our own errors."""
 
 import asyncio
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import lru_cache, partial
 
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
 from aiokafka.partitioner import DefaultPartitioner
@@ -11,6 +12,7 @@ from faststream.exceptions import IncorrectState
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected, Unavailable
+from shared.log import Log, Publish
 from shared.log.faststream_driver import partitions_of
 from shared.log.headers import sealed
 from shared.tracing import headers as traced
@@ -71,3 +73,14 @@ def partition_of(route: bytes, count: int) -> int:
     numbers = range(count)
     partition: int = _partitioner(route, numbers, numbers)
     return partition
+
+
+@asynccontextmanager
+async def sending(log: Log, name: str) -> AsyncIterator[Publish]:
+    """Yield `publish` on a broker of this name, which is stopped in the end."""
+    broker = log.broker(name)
+    await broker.start()
+    try:
+        yield partial(publish, broker)
+    finally:
+        await broker.stop()

@@ -1,8 +1,8 @@
 """The resources that every process opens: log, store, model, blobs, and the generation that answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,12 +18,12 @@ from shared.embedder import Embedder, Model
 from shared.embedder.half_precision import precision_of
 from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
-from shared.log import Log, Publish
+from shared.log import Log
 from shared.log.backlog import Backlog
 from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
-from shared.log.publish import publish
+from shared.log.publish import publish, sending
 from shared.log.sqlite import SqliteLog
 from shared.runtime.generation_stages import GenerationStages, Join, trouble_of
 from shared.runtime.growth import Growth
@@ -368,7 +368,7 @@ async def _succession(log: Log, store: Store, found: Registry, lost: str) -> Reg
     succeed = partial(succeeded, lost=lost, now=now_ms())
     wanted = msgspec.structs.replace(succeed(found), rev=found.rev + 1)
     # The log's copy first: if the store is lost again at once, the number of the generation isn't used twice.
-    async with _sending(log) as send:
+    async with sending(log, "pairing") as send:
         await tell_log(send, wanted)
     await serving(store, wanted)  # becomes the registry of a store without one
     return await change(store, succeed)
@@ -445,18 +445,8 @@ async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing
     standing = msgspec.structs.replace(standing, address=seen.address)
     if seen.on_log is not None and _log_copy(seen.on_log, seen.on_log.address) == _log_copy(standing, seen.address):
         return
-    async with _sending(log) as send:
+    async with sending(log, "pairing") as send:
         await pairing.tell_log(send, standing)
-
-
-@asynccontextmanager
-async def _sending(log: Log) -> AsyncIterator[Publish]:
-    broker = log.broker("pairing")
-    await broker.start()
-    try:
-        yield partial(publish, broker)
-    finally:
-        await broker.stop()
 
 
 def _log_copy(known: pairing.Pairing, address: str) -> pairing.Pairing:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +14,7 @@ from shared.errors import Rejected
 from shared.log import Log
 from shared.log.groups import our_groups
 from shared.log.open import open_log
-from shared.log.publish import publish
+from shared.log.publish import sending
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.resources import wanted_topics
 from shared.settings import ConfigurationError, Settings
@@ -44,9 +43,7 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
         for store in (source, target):
             stack.push_async_callback(store.close)
             await store.start()
-        broker = log.broker("migrate")
-        stack.push_async_callback(broker.stop)
-        await broker.start()
+        send = await stack.enter_async_context(sending(log, "migrate"))
         if not dry_run:
             await stack.enter_async_context(audited(log, settings, "migrate"))
         try:
@@ -54,7 +51,7 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
                 source,
                 target,
                 log,
-                partial(publish, broker),
+                send,
                 watch,
                 address=store_address(target_settings),
                 dry_run=dry_run,
@@ -95,9 +92,7 @@ async def migrate_log(
         stack.push_async_callback(target.stop)
         await target.start()
         await _check_stopped(target)
-        broker = target.broker("migrate")
-        stack.push_async_callback(broker.stop)
-        await broker.start()
+        send = await stack.enter_async_context(sending(target, "migrate"))
         registry = await registry_of(store)
         if registry is None:
             raise CommandError("the store has no generation yet, so there is nothing to move")
@@ -105,7 +100,7 @@ async def migrate_log(
             source=log,
             target=target,
             store=store,
-            publish=partial(publish, broker),
+            publish=send,
             topics=wanted_topics(target_settings, registry.current.generation),
             watch=watch,
             to=target_settings.shown("log"),

@@ -9,7 +9,6 @@ and delete its record from the truth.
 import asyncio
 import time
 from contextlib import aclosing
-from functools import partial
 
 import msgspec
 from aiokafka import TopicPartition
@@ -19,7 +18,7 @@ from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, SeenDocument,
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
 from shared.log import Publish, Record
 from shared.log.headers import PLACE_HEADER, partition_here, position_header, position_of, text_headers
-from shared.log.publish import publish
+from shared.log.publish import sending
 from shared.log.read import Span, records
 from shared.settings import ConfigurationError
 from shared.state import ledger
@@ -67,10 +66,8 @@ class Repair:
                 "the log has no version of any document, so it can't say what the store should hold: is SLUICE_LOG the "
                 "right one? Nothing was repaired"
             )
-        broker = self._parts.log.broker("verify")
-        await broker.start()
-        try:
-            doing = _Doing(self._parts, self._ledger, partial(publish, broker), dry_run=dry_run)
+        async with sending(self._parts.log, "verify") as send:
+            doing = _Doing(self._parts, self._ledger, send, dry_run=dry_run)
             await self._verifier.read_on()
             busy = self._verifier.busy()
             batch: list[SeenDocument] = []
@@ -90,8 +87,6 @@ class Repair:
             await doing.resubmit()
             if not dry_run:
                 await self._parts.store.flush()
-        finally:
-            await broker.stop()
         applied = dry_run or await self._caught_up()
         return doing.summary(applied=applied)
 
