@@ -33,7 +33,11 @@ _MODE: Final = 0o666  # as `open` does, less the umask
 
 
 class FileBlobs:
-    """The blob store of `file:`; several processes may share the folder."""
+    """The blob store of `file:`; several processes may share the folder.
+
+    Every method raises Rejected for a name that isn't valid, and Unavailable when the disk can't be read or written; a
+    put that fails leaves nothing under the blob's name.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Take the folder, which is created at the first put."""
@@ -43,45 +47,25 @@ class FileBlobs:
         self._lasting: set[Path] = set()  # tenants' folders whose directory entries have been synced
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        """Return the reference once `data` is on disk; renews the age of an existing blob, and repairs a damaged one.
-
-        Raises:
-            Rejected: the tenant or document id is not a valid name.
-            Unavailable: the disk is full, the folder isn't writable …; nothing is left under the blob's name.
-        """
+        """Return the reference once `data` is on disk; renews the age of an existing blob, repairs a damaged one."""
         document = self._document(tenant, document_id)
         if self._putting is None:
             self._putting = _full_pool()
         return await asyncio.get_running_loop().run_in_executor(self._putting, self._put, document, data)
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        """Return the bytes, verified against the hash in the name.
-
-        Raises:
-            Rejected: code `blob_missing` or `blob_altered`; or a part of the name is not valid.
-            Unavailable: the disk can't be read.
-        """
+        """Return the bytes, verified against the hash in the name; else Rejected, `blob_missing` or `blob_altered`."""
         return await asyncio.to_thread(self._get, self._document(tenant, document_id) / blob_name(ref.sha256), ref)
 
     async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        """Delete one blob of the document, or all with `sha256` None; return how many were deleted.
-
-        Raises:
-            Rejected: a part of the name is not valid.
-            Unavailable: the disk can't be written.
-        """
+        """Delete one blob of the document, or all with `sha256` None; return how many were deleted."""
         gone = None if sha256 is None else blob_name(sha256)
         return await asyncio.to_thread(
             self._remove, self._document(tenant, document_id), lambda path: gone in (None, path.name)
         )
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many.
-
-        Raises:
-            Rejected: the tenant or document id is not a valid name.
-            Unavailable: the disk can't be written.
-        """
+        """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
         limit = time.time() - older_than_s
         return await asyncio.to_thread(
             self._remove,
@@ -90,21 +74,13 @@ class FileBlobs:
         )
 
     async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        """Yield all blobs, those of one document at a time.
-
-        Raises:
-            Unavailable: the disk can't be read.
-        """
+        """Yield all blobs, those of one document at a time."""
         for document in await asyncio.to_thread(self._documents):
             if found := await asyncio.to_thread(self._stored, document):
                 yield found
 
     async def remove(self, blob: StoredBlob) -> bool:
-        """Delete the blob unless it was put again since it was listed; return whether it was deleted.
-
-        Raises:
-            Unavailable: the disk can't be written.
-        """
+        """Delete the blob unless it was put again since it was listed; return whether it was deleted."""
         document = self._document(blob.tenant, blob.document_id)
         name = blob_name(blob.sha256)
         removed = await asyncio.to_thread(
@@ -113,11 +89,7 @@ class FileBlobs:
         return bool(removed)
 
     async def sweep(self, older_than_s: float = _ABANDONED_S) -> int:
-        """Delete half-written files of dead processes and return how many. The first put does it, too.
-
-        Raises:
-            Unavailable: the disk can't be written.
-        """
+        """Delete half-written files of dead processes and return how many. The first put does it, too."""
         return await asyncio.to_thread(self._sweep, older_than_s)
 
     def _documents(self) -> list[Path]:

@@ -41,7 +41,11 @@ _ERROR: Final = re.compile(r"<Code>(\w++)</Code>(?:(?!<Code>).)*?<Message>([^<]*
 
 
 class S3Blobs:
-    """The blob store of `s3://`: Amazon's, or a compatible server with consistent listings (list after write)."""
+    """The blob store of `s3://`: Amazon's, or a compatible server with consistent listings (list after write).
+
+    Every method raises Rejected for a name that isn't valid, and Unavailable when the store can't be reached, is slow
+    or full, or refuses the credentials.
+    """
 
     def __init__(self, address: S3Address, *, timeout_s: float = TIMEOUT_S) -> None:
         """Take the address; each request times out after `timeout_s`, its retries included.
@@ -57,12 +61,7 @@ class S3Blobs:
             raise ConfigurationError(f"SLUICE_BLOBS: {self._shown}: {_reason(str(error))}") from error
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        """Return the reference once the store has `data`; renews the age of an existing blob, repairs a damaged one.
-
-        Raises:
-            Rejected: the tenant or document id is not a valid name.
-            Unavailable: the store can't be reached, is slow or full, or refuses the credentials.
-        """
+        """Return the reference once the store has `data`; renews the age of an existing blob, repairs a damaged one."""
         document = document_name(tenant, document_id)
         ref = BlobRef(sha256=await _digest(data), size=len(data))
         folder = f"{document}/{ref.sha256}"
@@ -72,12 +71,7 @@ class S3Blobs:
         return ref
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        """Return the bytes, verified against the hash in the name.
-
-        Raises:
-            Rejected: code `blob_missing` or `blob_altered`; or a part of the name is not valid.
-            Unavailable: the store can't be reached, is slow, or refuses the credentials; or the bucket doesn't exist.
-        """
+        """Return the bytes, verified against the hash in the name; else Rejected, `blob_missing` or `blob_altered`."""
         folder = f"{document_name(tenant, document_id)}/{blob_name(ref.sha256)}"
         listed: Sequence[ObjectMeta] = ()
         # Several tries, because a put may replace the object after it was listed or even during the listing.
@@ -102,12 +96,7 @@ class S3Blobs:
         raise Rejected(f"the blob {folder} is missing", "blob_missing")
 
     async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        """Delete one blob of the document, or all with `sha256` None; return how many were deleted.
-
-        Raises:
-            Rejected: a part of the name is not valid.
-            Unavailable: the store can't be reached, is slow, or refuses the credentials.
-        """
+        """Delete one blob of the document, or all with `sha256` None; return how many were deleted."""
         document = document_name(tenant, document_id)
         found = await self._listed(document if sha256 is None else f"{document}/{blob_name(sha256)}")
         await self._deleted(found)
@@ -119,10 +108,6 @@ class S3Blobs:
         """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many.
 
         Times are by the store's clock, so its difference from ours adds to the ages.
-
-        Raises:
-            Rejected: the tenant or document id is not a valid name.
-            Unavailable: the store can't be reached, is slow, or refuses the credentials.
         """
         document = document_name(tenant, document_id)
         limit = time.time() - older_than_s
@@ -135,11 +120,7 @@ class S3Blobs:
         return len({_name(document, each) for each in gone} - left)
 
     async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        """Yield all blobs in batches.
-
-        Raises:
-            Unavailable: the store can't be reached, is slow, or refuses the credentials.
-        """
+        """Yield all blobs in batches."""
         listing = obstore.list(self._store, chunk_size=_LISTED).__aiter__()
         while True:
             objects = await self._call(_next_of(listing))
@@ -153,11 +134,7 @@ class S3Blobs:
             yield found
 
     async def remove(self, blob: StoredBlob) -> bool:
-        """Delete the blob and return whether it was there. A later put is another object and stays.
-
-        Raises:
-            Unavailable: the store can't be reached, is slow, or refuses the credentials.
-        """
+        """Delete the blob and return whether it was there. A later put is another object and stays."""
         folder = f"{document_name(blob.tenant, blob.document_id)}/{blob_name(blob.sha256)}"
         found = [each for each in await self._listed(folder) if each["path"] == f"{folder}/{blob.put}"]
         await self._deleted(found)

@@ -92,7 +92,7 @@ def dead_letter(
     return DeadLetter(
         stage=failure.stage,
         code=failure.code,
-        sentence=_storable(failure.sentence),
+        sentence=failure.sentence.encode(errors="replace").decode(),  # it may quote half a character
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
@@ -154,11 +154,6 @@ class DeadLetters:
             letter = msgspec.structs.replace(letter, tenant=None, document_id=None)
             ref = await self.blobs.put(*body_owner(letter), value)
         return msgspec.structs.replace(letter, value=None, blob=ref)
-
-
-def _storable(sentence: str) -> str:
-    """Return the text with lone surrogates replaced: an error may quote half a character."""
-    return sentence.encode(errors="replace").decode()
 
 
 def _trimmed(letter: DeadLetter) -> DeadLetter:

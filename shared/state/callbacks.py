@@ -72,12 +72,7 @@ class Callback(Message, frozen=True):
     @property
     def id(self) -> str:
         """Return the id of its point."""
-        return callback_id(self.document_id, self.place)
-
-
-def callback_id(document_id: str, place: LogPosition) -> str:
-    """Return the id of the callback of the submission at `place`."""
-    return str(uuid5(_NAMES, f"{document_id}/{position_header(place)}"))
+        return str(uuid5(_NAMES, f"{self.document_id}/{position_header(self.place)}"))
 
 
 class Callbacks:

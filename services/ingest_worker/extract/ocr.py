@@ -4,7 +4,6 @@ import importlib.util
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from services.ingest_worker.extract import limits
 from shared.version import how_to_add
 
 if TYPE_CHECKING:
@@ -74,8 +73,3 @@ def _engine() -> Any:
     # One line at a time: a batch pads each line to the widest, which takes a fifth longer.
     read_as = {"Rec.rec_batch_num": 1}
     return Engine(params={"Global.log_level": "critical", **threads, **found_on, **read_as})
-
-
-def begin(images: int) -> None:
-    """Request the time and memory for the OCR of so many images."""
-    limits.earn(scans=images)

@@ -60,7 +60,9 @@ class ClientReply(ABC):
     keep_alive = b": keep-alive\n\n"  # sent while the model is silent; empty: nothing is
     media_type = EVENT_STREAM
 
-    def __init__(self, prepared: Prepared, links: Links, choice: Choice) -> None:
+    def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice) -> None:
+        """Take the model's name as the client sent it, and what answers."""
+        self._model = model
         self._prepared = prepared
         self._links = links
         self._inline = choice.inline

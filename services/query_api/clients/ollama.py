@@ -17,14 +17,14 @@ from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
 from msgspec import UNSET, UnsetType
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagOptions
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions
 from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_figures, parsed_calls
 from services.query_api.answer.turns import ChatMessage, Options, image_addresses, objects, turns_of
 from services.query_api.clients.asking import ClientReply, figures, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import Links, SourceLink
-from services.query_api.clients.models import Choice, Models
+from services.query_api.clients.models import Models
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
 from services.query_api.http.request import ApiRequest, body_of
@@ -273,10 +273,6 @@ class _ChatReply(ClientReply):
 
     keep_alive = b""
     media_type = NDJSON
-
-    def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice) -> None:
-        super().__init__(prepared, links, choice)
-        self._model = model
 
     def piece(self, text: str) -> dict[str, Any]:
         """Return the object of a piece of the text."""

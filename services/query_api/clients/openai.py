@@ -190,10 +190,9 @@ class _Completion(ClientReply):
     """A completion in the forms of a reply: whole, or as the events of a stream."""
 
     def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice, *, with_usage: bool) -> None:
-        super().__init__(prepared, links, choice)
+        super().__init__(model, prepared, links, choice)
         self._id = f"chatcmpl-{uuid4().hex}"
         self._created = int(time.time())
-        self._model = model
         self._with_usage = with_usage
         self._unused: dict[str, None] = {"usage": None} if with_usage else {}  # of each event but the last
         self._text = "refusal" if prepared.refuses_json else "content"  # name of the field that has the text

@@ -244,7 +244,7 @@ class _Made(ClientReply):
     def __init__(
         self, data: ResponsesBody, prepared: Prepared, links: Links, choice: Choice, *, file_search: bool
     ) -> None:
-        super().__init__(prepared, links, choice)
+        super().__init__(data.model, prepared, links, choice)
         self._id, self._message = f"resp_{uuid4().hex}", f"msg_{uuid4().hex}"
         asked = prepared.conversation
         self._searches = (
@@ -355,7 +355,7 @@ class _Made(ClientReply):
             "object": "response",
             "created_at": self._created,
             "status": status,
-            "model": data.model,
+            "model": self._model,
             "instructions": data.instructions,
             "error": None,
             "incomplete_details": None,

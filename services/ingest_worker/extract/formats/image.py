@@ -33,7 +33,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
                     f"{hints.name} has {size}, more than the {ocr.PIXELS} pixels that can be read", "too_large"
                 )
             frames = min(getattr(image, "n_frames", 1), _FRAMES) if image.format == "TIFF" else 1
-            ocr.begin(frames)
+            limits.earn(scans=frames)
             pages: list[str] = []
             for _, frame in zip(range(frames), ImageSequence.Iterator(image), strict=False):
                 if limits.spent():

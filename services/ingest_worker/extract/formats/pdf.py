@@ -333,7 +333,7 @@ def _outline(document: Any) -> list[_Heading]:
 
 def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) -> int:
     """Put the OCR text of the page images into `pages`; return how many were left out for lack of time."""
-    ocr.begin(len(images))
+    limits.earn(scans=len(images))
     for done, number in enumerate(images):
         if limits.spent():
             return len(images) - done
