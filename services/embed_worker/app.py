@@ -107,17 +107,12 @@ class EmbedStages:
 
 async def settle_for_ever(parts: GenerationParts) -> None:
     """Settle each time the generation begins to serve; retry while the log or the store is away."""
-    settled = False
     while True:
-        if parts.fills():
-            settled = False
-        elif not settled:
-            try:
-                if ended := await parts.statuses.settle(parts.index):
-                    log.info("versions_settled", generation=parts.registered.id, versions=ended)
-                settled = True
-            except (Unavailable, ConfigurationError) as error:  # the latter: another release wrote the registry
-                log.warning("settling_waits", reason=str(error))
+        try:
+            if ended := await parts.statuses.settle_anew(parts.index):
+                log.info("versions_settled", generation=parts.registered.id, versions=ended)
+        except (Unavailable, ConfigurationError) as error:  # the latter: another release wrote the registry
+            log.warning("settling_waits", reason=str(error))
         await asyncio.sleep(LOOK_S)
 
 

@@ -137,7 +137,9 @@ def decide(entry: Entry | None, submission: Submission, answering: IndexedVersio
         return Unchanged(entry)
     same = _same(entry, submission)
     stands = entry.standing(accepted.version)
-    if same and _answers(answering, accepted):
+    under_way = stands is not None and stands.status == "accepted"
+    # While its end isn't written, whoever writes it ends this one too: `last` says of an entry whether it is open.
+    if same and _answers(answering, accepted) and (own is not None or not under_way):
         status: Status = "deleted" if submission.deletes else "unchanged"
         if own is not None and own.version == accepted.version:
             # If it is marked failed, a worker that was overtaken wrote that.
@@ -165,7 +167,7 @@ def decide(entry: Entry | None, submission: Submission, answering: IndexedVersio
         else:
             last = _under_way(entry, accepted.version, place)
         return Published(_moved(entry, submission, last))
-    if same and stands is not None and stands.status == "accepted":
+    if same and under_way:
         moved = _moved(entry, submission, _under_way(entry, accepted.version, place))
         # In one partition the first record's event is on the log before the second record is read. Across
         # partitions it may not be, and moving the place would make the first one's redelivery look late.

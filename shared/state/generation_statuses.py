@@ -51,6 +51,7 @@ class GenerationStatuses(Statuses):
         self._watch = watch
         self._generation = generation
         self._others: dict[str, Index] = {}  # of the generation that was asked last
+        self._settled = 0  # the registry's revision when open versions were ended last
 
     async def serves(self) -> bool:
         """Return whether the generation serves."""
@@ -99,6 +100,19 @@ class GenerationStatuses(Statuses):
             version=document.version,
             reason=error,
         )
+
+    async def settle_anew(self, index: Index) -> int:
+        """Do as `settle` if the generation serves, is full, and the registry has changed since the last time.
+
+        Its revision is asked, not who serves: a switch there and back may come between two looks.
+        """
+        registry = self._watch.registry
+        served = registry is not None and registry.serving == self._generation and not registry.current.fills
+        if registry is None or not served or registry.rev == self._settled:
+            return 0
+        ended = await self.settle(index)
+        self._settled = registry.rev
+        return ended
 
     async def settle(self, index: Index) -> int:
         """Return how many open versions were ended: those that `index` has, this generation's, or that failed in it.

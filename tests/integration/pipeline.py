@@ -54,11 +54,15 @@ class Pipeline:
 
     async def send(self, document: DocumentSubmitted | bytes | None, within_s: float = 30, **how: Any) -> Entry:
         """Put a submission on the log, and return the entry when it has ended."""
+        return await self.end(*await self.put(document, **how), within_s)
+
+    async def put(self, document: DocumentSubmitted | bytes | None, **how: Any) -> tuple[str, LogPosition]:
+        """Put a submission on the log, and return the document's id and the submission's place."""
         value = encode(document) if isinstance(document, DocumentSubmitted) else document
         fields = document if isinstance(document, DocumentSubmitted) else how.pop("of")
         name = document_id(fields.tenant, fields.source, fields.path)
         written = await self.parts.publish(SUBMITTED, value, key=how.pop("key", name.encode()), **how)
-        return await self.end(name, sent_position(written, self.parts.log.moves), within_s)
+        return name, sent_position(written, self.parts.log.moves)
 
     async def end(self, name: str, place: LogPosition, within_s: float = 30) -> Entry:
         """Return the entry when the submission at the place has ended."""

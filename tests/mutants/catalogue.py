@@ -160,8 +160,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "unchanged without looking at the head",
         "services/ingest_worker/accept.py",
-        "    if same and _answers(answering, accepted):\n",
-        "    if same:\n",
+        "    if same and _answers(answering, accepted) and (own is not None or not under_way):\n",
+        "    if same and (own is not None or not under_way):\n",
     ),
     _mutant(
         "whoever comes late is taken",

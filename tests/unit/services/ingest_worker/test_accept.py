@@ -152,6 +152,17 @@ def test_the_same_content_on_its_way_joins_that_version() -> None:
     assert applied(decision.entry)[0].ended(at(2))
 
 
+def test_the_same_content_joins_a_version_that_answers_until_its_end_is_written() -> None:
+    under_way = entry_of(accept.decide(None, a_submission(at(1)), None))
+    _, answering = applied(under_way)
+
+    decision = accept.decide(under_way, a_submission(at(2)), answering)
+
+    assert isinstance(decision, Joined)
+    assert decision.entry.last.status == "accepted"  # so that whoever looks for what is open finds it
+    assert all(applied(decision.entry)[0].ended(place) for place in (at(1), at(2)))
+
+
 def test_an_older_record_is_superseded() -> None:
     entry, answering = first()
 

@@ -9,7 +9,7 @@ import msgspec
 from shared.contracts import DocumentVersion, truth_key
 from shared.state.generation_statuses import GenerationStatuses, truth_guarded
 from shared.state.generation_watch import GenerationWatch
-from shared.state.generations import begun, change, first_registry, serving, switch_begun, switched
+from shared.state.generations import begun, change, first_registry, serving, switch_begun, switch_ended, switched
 from shared.state.index import Head, Index
 from shared.state.ledger import MOST_FAILED, Ledger
 from shared.topics import EXTRACTED
@@ -40,10 +40,11 @@ class Two:
         self.published.append((topic, key))
 
     def statuses(self, index: Index) -> GenerationStatuses:
-        watch = GenerationWatch(self.store, "test")
-        return GenerationStatuses(
-            self.ledger, self.publish, store=self.store, watch=watch, generation=index.generation.id
-        )
+        return self.watched(index)[0]
+
+    def watched(self, index: Index) -> tuple[GenerationStatuses, GenerationWatch]:
+        watch, id_ = GenerationWatch(self.store, "test"), index.generation.id
+        return GenerationStatuses(self.ledger, self.publish, store=self.store, watch=watch, generation=id_), watch
 
     async def answers(self, index: Index, count: int) -> None:
         document = self.document
@@ -127,6 +128,24 @@ async def test_the_one_that_serves_again_ends_what_it_failed_at_and_nothing_that
     assert (unread, await again.settle(two.second)) == (0, 1)
 
     assert (await two.told())[0] == "failed"
+
+
+async def test_a_switch_there_and_back_between_two_looks_is_settled() -> None:
+    two = await Two().begin()
+    there, back = two.second.generation.id, two.first.generation.id
+    again, watch = two.watched(two.first)
+    await watch.look()
+    before = await again.settle_anew(two.first)
+    await two.answers(two.first, 3)
+    same = await again.settle_anew(two.first)  # the stages end what comes while it serves
+    for target in (there, back):
+        await change(two.store, partial(switch_begun, target=target))
+        await change(two.store, switched)
+        await change(two.store, switch_ended)
+    await watch.look()
+
+    assert (before, same) == (0, 0)
+    assert (await again.settle_anew(two.first), await again.settle_anew(two.first)) == (1, 0)
 
 
 async def test_only_the_serving_generation_deletes_from_the_truth() -> None:
