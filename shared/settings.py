@@ -24,6 +24,7 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONTACT = r"^[!-'*-~]{0,200}$"  # characters allowed inside a comment of the User-Agent header
 _WEB_ADDRESS = r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$"  # without a password: it is in links
 _ORIGIN = r"https?://[^\s/?#@]+"  # as browsers send it: no path and no trailing slash
+_TWO_CLAIMS = r"^[^\s,]+,[^\s,]+$"
 _TENANT = r"[A-Za-z0-9._-]{1,64}"
 _TENANT_RULE = "must have 1 to 64 letters, digits, '.', '_' or '-'"
 _TOPIC = r"[A-Za-z0-9._-]{1,200}"
@@ -63,6 +64,11 @@ class Settings(BaseSettings):
     secret: SecretStr = SecretStr("")  # signs cursors, at least 20 characters; unset: one is made and kept in the store
     metrics_allow: str = ""  # addresses and networks that may read /metrics without an operator's key: 10.0.0.0/8,…
     keys_file: Path | None = None  # file of hashed API keys, made by sluice keys; unset: keys.json in SLUICE_DATA
+
+    oidc: str = Field(default="", pattern=_WEB_ADDRESS)  # OpenID provider for the console: https://…
+    oidc_client: str = ""  # this server's client id there
+    oidc_secret: SecretStr = SecretStr("")  # the client's secret, if it has one
+    oidc_claims: str = Field(default="tenant,roles", pattern=_TWO_CLAIMS)  # claims with a user's tenant and roles
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
     log_password: SecretStr = SecretStr("")  # password of the user in SLUICE_LOG=kafka://user@host:9092
@@ -249,7 +255,7 @@ class Settings(BaseSettings):
     @property
     def needs_key(self) -> bool:
         """Return whether callers need an API key, as known when the process starts."""
-        return bool(self.keys) or self.keys_file is not None or self.key_file.exists()
+        return bool(self.keys or self.oidc) or self.keys_file is not None or self.key_file.exists()
 
     @property
     def keeps_data(self) -> bool:
@@ -279,6 +285,10 @@ class Settings(BaseSettings):
                 f"{opens}, so API keys are needed: set SLUICE_API_KEYS (key:tenant:role+role,…), or make one with "
                 "sluice keys new"
             )
+        if self.oidc and not (self.oidc_client and self.public_url):
+            raise ConfigurationError(f"SLUICE_OIDC={self.oidc} needs SLUICE_OIDC_CLIENT and SLUICE_PUBLIC_URL")
+        if self.oidc.startswith("http://") and urlsplit(self.oidc).hostname not in LOOPBACK:
+            raise ConfigurationError(f"SLUICE_OIDC={self.oidc} must begin with https://, or who answers is not known")
         if 0 < len(self.secret.get_secret_value()) < SHORT_KEY:  # its signatures leave the installation
             raise ConfigurationError(f"SLUICE_SECRET=*** can be guessed: it must have {SHORT_KEY} characters or more")
         return self

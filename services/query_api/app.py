@@ -30,6 +30,7 @@ from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
+from services.query_api.console.oidc import Oidc, provider_id
 from services.query_api.documents import changes, detail, events, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.documents.stats import usage_of
@@ -110,6 +111,7 @@ class ApiParts:
     blobs: Blobs
     callbacks: Callbacks
     sessions: Sessions  # shared by the APIs of several generations
+    oidc: Oidc | None = None  # likewise
     models: ChatModels
     readiness: Troubles
     stopping: Stopping = field(default_factory=Stopping)  # shared by the APIs of several generations
@@ -133,7 +135,7 @@ class ApiParts:
 def make_api(parts: ApiParts) -> Litestar:
     """Return the API. Every route is also served under /api."""
     settings = parts.settings
-    keyring = Keyring(settings.keys, key_file_of(settings), parts.sessions)
+    keyring = Keyring(settings.keys, key_file_of(settings), parts.sessions, provider_id(settings))
     results = ResultCache(parts.index, settings.result_cache) if settings.result_cache else None
     if results is not None:
         parts.notices.watchers.append(results.forget)
@@ -248,7 +250,7 @@ def make_api(parts: ApiParts) -> Litestar:
         mcp_route(tools, parts.version),
         console.index_page,
     ]
-    pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES})
+    pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES}, parts.oidc)
     provided["console"] = pages
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]

@@ -9,6 +9,7 @@ import structlog
 from faststream.kafka import KafkaBroker
 
 from services.query_api.app import ApiParts
+from services.query_api.console.oidc import open_oidc
 from services.query_api.generation_apps import GenerationApps
 from services.query_api.http.monitoring import Metrics
 from services.query_api.ingest.submissions import StatusWaiters, listen
@@ -78,6 +79,9 @@ async def opened(
     reranker = await asyncio.to_thread(open_reranker, settings.rerank, settings.rerank_api_key, settings.rerank_timeout)
     if reranker is not None:
         stack.push_async_callback(reranker.close)
+    oidc = open_oidc(settings)
+    if oidc is not None:
+        stack.push_async_callback(oidc.close)
     notices = StatusWaiters()
     listen(broker, notices)
     troubles = await base.begin(broker, consumptions, stack, join=join, embeds=embeds)
@@ -123,6 +127,7 @@ async def opened(
         blobs=base.blobs,
         callbacks=Callbacks(base.store),
         sessions=Sessions(base.store),
+        oidc=oidc,
         models=models,
         reranker=reranker,
         readiness=troubles,

@@ -120,7 +120,7 @@ def key_file_of(settings: Settings) -> KeyFile:
     Raises:
         ConfigurationError: it is there and can't be read.
     """
-    return KeyFile(settings.key_file, required=settings.keys_file is not None)
+    return KeyFile(settings.key_file, required=settings.keys_file is not None or bool(settings.oidc))
 
 
 def read_keys(path: Path) -> tuple[KeyRecord, ...]:

@@ -8,7 +8,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from shared.store import Filter, Ids, IndexKind, Match, Point, Range, Store
@@ -22,6 +22,15 @@ _MOST_KNOWN: Final = 1000
 _LENGTH: Final = 43  # of a name: 32 bytes in base64
 
 
+class OpenSession(NamedTuple):
+    """Who signed in: a key, or a user of the provider with that id."""
+
+    key: str  # id of the key or the provider
+    user: str = ""
+    tenant: str = ""
+    roles: tuple[str, ...] = ()
+
+
 class Sessions:
     """Opens, finds and closes sessions. Raises Unavailable when the store is away."""
 
@@ -32,39 +41,40 @@ class Sessions:
         self._store = store
         self._clock = clock
         self._monotonic = monotonic
-        self._known: dict[str, tuple[str, float]] = {}  # key and time of the look, by point
+        self._known: dict[str, tuple[OpenSession, int, float]] = {}  # with its end and the time of the look, by point
 
     async def create(self) -> None:
         """Create the collection unless it exists."""
         await self._store.create_collection(COLLECTION, size=None, sparse=False, indexes=INDEXES)
 
-    async def open(self, key: str, keys: Collection[str]) -> str:
-        """Return the name of a new session of the key with the id `key`; delete those that are too old or of no key."""
+    async def open(self, session: OpenSession, keys: Collection[str], seconds: int = SESSION_S) -> str:
+        """Return the name of a new session; delete those that are too old, or of none of the keys and providers."""
         await self._store.delete(COLLECTION, Filter(must=(Range("over", lte=self._clock()),)))
         await self._store.delete(COLLECTION, Filter(must_not=(Match("key", tuple(keys)),)))
         name = secrets.token_urlsafe(32)
-        payload = {"key": key, "over": self._clock() + SESSION_S * 1000}
+        payload = session._asdict() | {"over": self._clock() + seconds * 1000}
         await self._store.insert(COLLECTION, [Point(id=_point(name), payload=payload)])
         await self._store.flush()
         return name
 
-    async def key(self, name: str) -> str | None:
-        """Return the id of the key with which the session was opened; None if it was closed, or is too old."""
+    async def find(self, name: str) -> OpenSession | None:
+        """Return who opened the session; None if it was closed, or is too old."""
         if len(name) != _LENGTH:
             return None
         point, now = _point(name), self._monotonic()
-        known, since = self._known.get(point, ("", 0.0))
-        if known and now - since < KNOWN_S:
-            return known
-        self._known.pop(point, None)
+        session, over, since = self._known.pop(point, (None, 0, 0.0))
+        if session is not None and now - since < KNOWN_S and over > self._clock():
+            self._known[point] = (session, over, since)
+            return session
         found = await self._store.retrieve(COLLECTION, [point])
         if not found or found[0].payload["over"] <= self._clock():
             return None
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        key: str = found[0].payload["key"]
-        self._known[point] = (key, now)
-        return key
+        payload = found[0].payload
+        session = OpenSession(payload["key"], payload["user"], payload["tenant"], tuple(payload["roles"]))
+        self._known[point] = (session, payload["over"], now)
+        return session
 
     async def close(self, name: str) -> None:
         """Delete the session."""

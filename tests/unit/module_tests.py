@@ -81,6 +81,7 @@ TESTED_BY: Final = {
     "services/query_api/clients/open_webui.py": "tests/integration/clients/test_open_webui.py",
     "services/query_api/clients/openai.py": _OPENAI,
     "services/query_api/clients/vector_stores.py": "tests/unit/services/query_api/clients/test_conditions.py",
+    "services/query_api/console/oidc.py": "tests/integration/test_oidc.py",
     "services/query_api/console/pages.py": "tests/integration/test_console.py",
     "services/query_api/documents/bulk_delete.py": "tests/integration/test_erase.py",
     "services/query_api/documents/detail.py": "tests/integration/test_document_view.py",

@@ -4,7 +4,7 @@ import hashlib
 import mimetypes
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,8 +14,10 @@ from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, JSONBody
+from litestar.response import Redirect
 from minijinja import Environment
 
+from services.query_api.console.oidc import RETURN, Oidc
 from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, Caller, Keyring, slowed
 from services.query_api.http.browsers import PAGE, sending_site
@@ -101,6 +103,8 @@ _GUARDED: Final = {  # added to the headers that `BrowserGuard` sends with every
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _MONTHS_S: Final = 365 * 24 * 3600
+_HANDSHAKE: Final = "sluice_oidc"  # a cookie: what the browser keeps while it is at the provider
+_HANDSHAKE_S: Final = 600
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -111,6 +115,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tenant: str | None
     key: str  # its id, as the audit trail names it
     roles: list[str]
+    provider: bool | msgspec.UnsetType = msgspec.UNSET  # whether an OpenID provider signs in, too
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -122,8 +127,9 @@ class Key(msgspec.Struct, frozen=True):
 class Console:
     """Renders the page, and signs browsers in."""
 
-    def __init__(self, keyring: Keyring, version: str, index: Mapping[str, str]) -> None:
+    def __init__(self, keyring: Keyring, version: str, index: Mapping[str, str], oidc: Oidc | None = None) -> None:
         self._keyring = keyring
+        self._oidc = oidc
         self._version = version
         self._index = index
         self._assets = load_assets()
@@ -175,7 +181,8 @@ class Console:
         """Return the session: the roles that the browser has."""
         if not self._keyring.needed:
             return _session(ANYBODY, keys=False)
-        return _session(await self.signed_in(request), keys=True)
+        found = _session(await self.signed_in(request), keys=True)
+        return found if self._oidc is None else msgspec.structs.replace(found, provider=True)
 
     async def signed_in(self, request: AnyRequest) -> Caller | None:
         """Return who is signed in; None: nobody."""
@@ -195,6 +202,30 @@ class Console:
         session = _session(caller, keys=True)
         return Response(session, cookies=[_cookie(request, value, SESSION_S)], headers={"Cache-Control": "no-store"})
 
+    async def begin(self, request: AnyRequest) -> Redirect:
+        """Return the way to the provider. Raises a 404 without one."""
+        address, kept = await self._provider.begin()
+        cookie = _cookie(request, kept, _HANDSHAKE_S, key=_HANDSHAKE, path=RETURN, samesite="lax")
+        return Redirect(address, status_code=303, cookies=[cookie], headers={"Cache-Control": "no-store"})
+
+    async def returned(self, request: AnyRequest) -> Redirect:
+        """Return the way to the console, with the session of the provider's user. Raises a Problem as `Oidc.end`."""
+        answer = {name: request.query_params[name] for name in request.query_params}
+        who = await self._provider.end(request.cookies.get(_HANDSHAKE, ""), answer)
+        caller = Caller(who.tenant, who.roles, key=who.user)
+        note_caller(caller)
+        cookies = [
+            _cookie(request, await self._keyring.admit(caller, who.seconds), who.seconds),
+            _cookie(request, "", 0, key=_HANDSHAKE, path=RETURN, samesite="lax"),
+        ]
+        return Redirect("/", status_code=303, cookies=cookies, headers={"Cache-Control": "no-store"})
+
+    @property
+    def _provider(self) -> Oidc:
+        if self._oidc is None:
+            raise Problem(404, "no OpenID provider signs in here")
+        return self._oidc
+
     async def sign_out(self, request: AnyRequest) -> None:
         """End the browser's session, if it has one: its cookie is worth nothing any more."""
         if (caller := await self.signed_in(request)) is not None:
@@ -208,19 +239,27 @@ def _session(caller: Caller | None, *, keys: bool) -> Session:
     return Session(keys=keys, signed_in=caller is not None, tenant=tenant, key=key, roles=roles)
 
 
-def _cookie(request: AnyRequest, value: str, max_age_s: int) -> Cookie:
-    """Return the session cookie; it is `Secure` except on loopback addresses, where there is no TLS."""
+def _cookie(
+    request: AnyRequest,
+    value: str,
+    max_age_s: int,
+    *,
+    key: str = SESSION_COOKIE,
+    path: str = "/",
+    samesite: Literal["strict", "lax"] = "strict",
+) -> Cookie:
+    """Return a cookie; it is `Secure` except on loopback addresses, where there is no TLS."""
     try:
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname
     except ValueError:  # such as "[", which no browser sends
         host = None
     return Cookie(
-        key=SESSION_COOKIE,
+        key=key,
         value=value,
         max_age=max_age_s,
-        path="/",
+        path=path,
         httponly=True,
-        samesite="strict",
+        samesite=samesite,
         secure=host not in LOOPBACK,
     )
 
@@ -293,4 +332,25 @@ async def console_sign_out(request: AnyRequest, console: NamedDependency[Console
     return Response(None, status_code=204, cookies=[_cookie(request, "", 0)])
 
 
-VIEW_HANDLERS: Final = [console_page, console_asset, console_session, console_sign_in, console_sign_out]
+@get("/console/oidc", include_in_schema=False, opt={OPEN: True})
+async def console_oidc(request: AnyRequest, console: NamedDependency[Console]) -> Redirect:
+    """Send a browser to the OpenID provider."""
+    return await console.begin(request)
+
+
+# Strict cookies aren't sent with what another site leads to: the page that follows asks for its session by script.
+@get(RETURN, include_in_schema=False, opt={OPEN: True, AUDITED: True, PAGE: True})
+async def console_oidc_sign_in(request: AnyRequest, console: NamedDependency[Console]) -> Redirect:
+    """Sign a browser in that comes from the OpenID provider."""
+    return await console.returned(request)
+
+
+VIEW_HANDLERS: Final = [
+    console_page,
+    console_asset,
+    console_session,
+    console_sign_in,
+    console_sign_out,
+    console_oidc,
+    console_oidc_sign_in,
+]

@@ -21,7 +21,7 @@ from shared.contracts import DEFAULT_TENANT
 from shared.runtime.key_file import KeyFile, digest_of, key_id
 from shared.runtime.probes import OPEN
 from shared.settings import ROLES, ApiKey, Role
-from shared.state.sessions import Sessions
+from shared.state.sessions import SESSION_S, OpenSession, Sessions
 
 SESSION_COOKIE: Final = "sluice_session"
 WRONG_KEY_S: Final = 0.5
@@ -39,7 +39,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     tenant: str
     roles: frozenset[Role]
-    key: str = ""  # a digest that identifies the key; empty if no keys are configured
+    key: str = ""  # a digest that identifies the key, or a provider's user; empty if no keys are configured
 
     def may(self, role: Role) -> bool:
         """Return whether the caller has the role, or one that includes it."""
@@ -59,10 +59,18 @@ class UnknownKey(Problem):
 class Keyring:
     """The keys of the settings and of the key file, kept as digests. Without any, every caller is `ANYBODY`.
 
-    If all keys belong to one tenant, its admins are operators, too, because no other tenant is affected.
+    If all keys belong to one tenant, its admins are operators, too, because no other tenant is affected; unless an
+    OpenID provider, with the id `provider`, signs users of any tenant in.
     """
 
-    def __init__(self, keys: Sequence[ApiKey], file: KeyFile | None = None, sessions: Sessions | None = None) -> None:
+    def __init__(
+        self,
+        keys: Sequence[ApiKey],
+        file: KeyFile | None = None,
+        sessions: Sessions | None = None,
+        provider: str = "",
+    ) -> None:
+        self._provider = provider
         self._fixed = [(digest_of(key.key.encode()), key.tenant, key.roles) for key in keys]
         self._file = file
         self._sessions = sessions
@@ -114,8 +122,16 @@ class Keyring:
             UnknownKey: there is no such key.
         """
         caller = self._caller(digest_of(key.encode()))
+        return await self._opened(OpenSession(caller.key)), caller
+
+    async def admit(self, caller: Caller, seconds: int) -> str:
+        """Return the name of a new session of the provider's user; it ends after `seconds`, or with the provider."""
+        return await self._opened(OpenSession(self._provider, caller.key, caller.tenant, (*caller.roles,)), seconds)
+
+    async def _opened(self, session: OpenSession, seconds: int = SESSION_S) -> str:
         assert self._sessions is not None
-        return await self._sessions.open(caller.key, [each.key for each in self._callers.values()]), caller
+        known = [*(each.key for each in self._callers.values()), self._provider]
+        return await self._sessions.open(session, known, seconds)
 
     async def sign_out(self, session: str) -> None:
         """End the session, in this process at once, in others after `KNOWN_S`."""
@@ -124,10 +140,12 @@ class Keyring:
 
     async def signed_in(self, session: str) -> Caller | None:
         """Return the session's caller; None if the session has ended or its key was revoked, which ends it, too."""
-        key = None if self._sessions is None else await self._sessions.key(session)
-        if key is None:
+        found = None if self._sessions is None else await self._sessions.find(session)
+        if found is None:
             return None
-        caller = next((each for each in self._callers.values() if each.key == key), None)
+        if found.user and found.key == self._provider:
+            return Caller(found.tenant, frozenset(role for role in ROLES if role in found.roles), key=found.user)
+        caller = next((each for each in self._callers.values() if each.key == found.key), None)
         if caller is None:
             await self.sign_out(session)
         return caller
@@ -144,8 +162,8 @@ class Keyring:
     def _merged(self) -> dict[bytes, Caller]:
         read = [(bytes.fromhex(key.sha256), key.tenant, frozenset(key.roles)) for key in self._read or ()]
         found = [*read, *self._fixed]
-        single = len({tenant for _, tenant, _ in found}) == 1
-        self.several_tenants = bool(found) and not single  # as last seen
+        single = len({tenant for _, tenant, _ in found}) == 1 and not self._provider
+        self.several_tenants = bool(found or self._provider) and not single  # as last seen
         return {
             digest: Caller(tenant, _with_operator(roles) if single else roles, key=key_id(digest))
             for digest, tenant, roles in found

@@ -118,6 +118,7 @@ function signIn(problem) {
     h("label", { for: "key" }, "API key"),
     key,
     h("button", { class: "primary" }, "Sign in"),
+    session.provider ? h("p", {}, h("a", { href: "/console/oidc" }, "Sign in with your organisation's account")) : null,
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

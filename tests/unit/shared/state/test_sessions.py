@@ -1,9 +1,11 @@
 """Sessions of browsers: how long they are known, here and in another process, and what the store has of them."""
 
 from services.operator_cli.moving.collections import in_reading_order
-from shared.state.sessions import COLLECTION, KNOWN_S, SESSION_S, Sessions
+from shared.state.sessions import COLLECTION, KNOWN_S, SESSION_S, OpenSession, Sessions
 from tests.fakes.clock import SetClock
 from tests.fakes.store import MemoryStore
+
+K = OpenSession("k")
 
 
 async def pair() -> tuple[Sessions, Sessions, MemoryStore, SetClock]:
@@ -16,35 +18,47 @@ async def pair() -> tuple[Sessions, Sessions, MemoryStore, SetClock]:
 
 async def test_a_session_that_is_closed_is_unknown_at_once_here_and_soon_elsewhere() -> None:
     here, there, _, clock = await pair()
-    name, kept = await here.open("k", ["k"]), await here.open("k", ["k"])
-    assert [await here.key(name), await there.key(name)] == ["k", "k"]
+    name, kept = await here.open(K, ["k"]), await here.open(K, ["k"])
+    assert [await here.find(name), await there.find(name)] == [K, K]
 
     await here.close(name)
 
-    assert await here.key(name) is None
+    assert await here.find(name) is None
     clock.now += KNOWN_S
-    assert await there.key(name) is None
-    assert await there.key(kept) == "k"
+    assert await there.find(name) is None
+    assert await there.find(kept) == K
 
 
 async def test_old_sessions_and_those_of_revoked_keys_leave_the_store() -> None:
     here, _, store, clock = await pair()
-    old = await here.open("k", ["k", "revoked"])
+    old = await here.open(K, ["k", "revoked"])
     clock.now += SESSION_S - 1
-    revoked = await here.open("revoked", ["k", "revoked"])
+    revoked = await here.open(OpenSession("revoked"), ["k", "revoked"])
     clock.now += 1
 
-    new = await here.open("k", ["k"])
+    new = await here.open(K, ["k"])
 
-    assert [await here.key(name) for name in (old, revoked, new)] == [None, None, "k"]
+    assert [await here.find(name) for name in (old, revoked, new)] == [None, None, K]
     assert await store.count(COLLECTION) == 1
 
 
 async def test_the_store_has_no_name_and_copies_have_no_session() -> None:
     here, _, store, _ = await pair()
-    names = {await here.open("k", ["k"]) for _ in range(100)}
+    names = {await here.open(K, ["k"]) for _ in range(100)}
 
     assert len(names) == 100
     [*points] = (await store.scroll(COLLECTION)).points
     assert not any(name in str(point) for name in names for point in points)
     assert in_reading_order(["documents", COLLECTION, "callbacks"]) == ["callbacks", "documents"]
+
+
+async def test_a_session_ends_in_time_though_it_was_found_just_before() -> None:
+    here, _, _, clock = await pair()
+    user = OpenSession("provider", "oidc:u", "t", ("query",))
+    name = await here.open(user, ["k", "provider"], 100)
+    clock.now += 99
+    assert await here.find(name) == user
+
+    clock.now += 1
+
+    assert await here.find(name) is None
