@@ -41,7 +41,7 @@ from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
 
-_KEEP_GROUPS_S = 600.0  # a broker keeps the offsets of a group without members for hours or days
+_KEEP_GROUPS_S = 60.0  # so long a new generation, which no worker reads yet, is no backlog
 
 
 async def opened(
