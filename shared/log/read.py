@@ -1,7 +1,7 @@
 """Reads partitions between two offsets, without a group or commits."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Collection, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from shared.errors import Unavailable
 from shared.log import Log, Record
+from shared.log.publish import partition_of
 from shared.times import PATIENCE
 
 T = TypeVar("T")
@@ -38,6 +39,13 @@ async def records_now(log: Log, topic: str) -> AsyncGenerator[Record]:
         async with reading(log, tp) as reader, aclosing(reader.between(*await reader.bounds())) as found:
             async for record in found:
                 yield record
+
+
+async def spans_of(log: Log, topic: str, documents: Collection[str], since: int = 0) -> dict[TopicPartition, Span]:
+    """Return what the partitions of these documents' records have since a time (ms since 1970). Raises Unavailable."""
+    ends, starts = await log.end_offsets(topic), await log.offsets_since(topic, since)
+    theirs = {partition_of(id_.encode(), len(ends)) for id_ in documents}
+    return {tp: (starts[tp], end) for tp, end in sorted(ends.items()) if tp.partition in theirs}
 
 
 @asynccontextmanager

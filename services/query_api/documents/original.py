@@ -61,11 +61,7 @@ class Originals:
             Problem: 404; its code is NOT_KEPT if the document exists but its body is no longer kept.
         """
         entry = await self._library.entry(tenant, document_id)
-        submitted = await self._submitted(entry)
-        body = None if submitted is None else await self._body(entry, submitted)
-        # Only the hash proves that the record at that place still holds the accepted version's body.
-        if body is None or submitted is None or bytes_hash(body) != entry.accepted.raw_hash:
-            raise Problem(404, await self._why_not(entry), code="NOT_KEPT")
+        submitted, body = await self._kept(entry)
         return Original(
             body,
             name=PurePosixPath(submitted.filename or entry.path).name or "document",
@@ -73,27 +69,33 @@ class Originals:
             etag=f'"{entry.accepted.version}"',
         )
 
+    async def _kept(self, entry: Entry) -> tuple[DocumentSubmitted, bytes]:
+        """Return the accepted version's submission and its body. Raises a 404 as `original`."""
+        submitted = await self._submitted(entry)
+        body = None if submitted is None else await self._body(entry, submitted)
+        # Only the hash proves that the record at that place still holds the accepted version's body.
+        if body is None or submitted is None or bytes_hash(body) != entry.accepted.raw_hash:
+            raise Problem(404, await self._why_not(entry), code="NOT_KEPT")
+        return submitted, body
+
     async def reread(self, tenant: str, document_id: str) -> DocumentSubmitted | None:
         """Return the accepted version's submission, to be read again; None if its reader hasn't changed since.
 
         Raises:
             Problem: 404, as `original`.
         """
-        accepted = (await self._library.entry(tenant, document_id)).accepted
-        code = await self._index.code()
-        if code is not None and accepted.extractor in code.extractor.split():
-            return None
-        original = await self.original(tenant, document_id)
         entry = await self._library.entry(tenant, document_id)
-        sent = await self._submitted(entry)
-        text = None if sent is None else sent.text  # a text is read otherwise than a file
+        code = await self._index.code()
+        if code is not None and entry.accepted.extractor in code.extractor.split():
+            return None
+        sent, body = await self._kept(entry)
         given, reading = entry.accepted.given or Given(), entry.accepted.reading or TextReading(extracted={})
         return DocumentSubmitted(
             tenant=tenant,
             source=entry.source,
             path=entry.path,
-            text=text,
-            content=original.body if text is None else None,
+            text=sent.text,  # a text is read otherwise than a file
+            content=body if sent.text is None else None,
             **msgspec.structs.asdict(given),
             filename=reading.filename,
             media_type=reading.media_type,

@@ -5,7 +5,7 @@ everything older is deleted. What then remains in the data files goes when they 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,8 +30,7 @@ from shared.errors import Rejected
 from shared.log import Log, Publish, Record, Replacement
 from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of, sealed
 from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
-from shared.log.publish import partition_of
-from shared.log.read import records
+from shared.log.read import records, spans_of
 from shared.log.sqlite import SqliteLog, deleting
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index, deletion_head
@@ -173,12 +172,13 @@ class Eraser:
         tenants = {name: fence.tenant for name, fence in fences.items()}
         erased = {name: fence.place for name, fence in fences.items()}
         kept: dict[str, set[str]] = {name: set() for name in erased}
-        async for record in self._records(EXTRACTED, erased):
-            found = mention(record)
-            if found is not None and goes(found, erased):
-                await self.publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
-            else:
-                _keep(kept, found, erased)
+        async with aclosing(records(self.log, await spans_of(self.log, EXTRACTED, erased))) as extracted:
+            async for record in extracted:
+                found = mention(record)
+                if found is not None and goes(found, erased):
+                    await self.publish(EXTRACTED, None, key=record.key or b"", route=found.document_id.encode())
+                else:
+                    _keep(kept, found, erased)
         for name, place in erased.items():
             await self.callbacks.forget_document(name, place)
         await self._settle_letters({*tenants.values()}, erased)
@@ -188,8 +188,9 @@ class Eraser:
         # store such blobs only after the fence, so the blobs' age tells them from older ones.
         since = min(place.time for place in erased.values()) - SKEW_MS
         for topic in (SUBMITTED, EXTRACTED, *chunk_topics):
-            async for record in self._records(topic, erased, since=since):
-                _keep(kept, mention(record), erased)
+            async with aclosing(records(self.log, await spans_of(self.log, topic, erased, since))) as newer:
+                async for record in newer:
+                    _keep(kept, mention(record), erased)
         for name, fence in fences.items():
             age_s = asyncio.get_running_loop().time() - fence.at
             await self.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
@@ -207,16 +208,6 @@ class Eraser:
         # Not a null record: read again, it would delete the document or be refused. This one keeps the old place.
         value = encode(erasure(tenants[name], name))
         return Replacement(name.encode(), value, sealed(value, {PLACE_HEADER: position_header(found.place)}))
-
-    async def _records(self, topic: str, names: Collection[str], since: int | None = None) -> AsyncIterator[Record]:
-        """Yield all records since `since` (ms) of the partitions that these documents' records belong to."""
-        ends = await self.log.end_offsets(topic)
-        starts = {} if since is None else await self.log.offsets_since(topic, since)
-        theirs = {partition_of(name.encode(), len(ends)) for name in names}
-        spans = {tp: (starts.get(tp, 0), end) for tp, end in sorted(ends.items()) if tp.partition in theirs}
-        async with aclosing(records(self.log, spans)) as found:
-            async for record in found:
-                yield record
 
     async def _settle_letters(self, tenants: Collection[str], erased: Mapping[str, LogPosition]) -> None:
         for tenant in sorted(tenants):

@@ -8,6 +8,7 @@ documents.extracted, the truth; the fences then decide about it. Nothing is sent
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -21,8 +22,7 @@ from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
 from shared.log.headers import HASH_HEADER, PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
 from shared.log.open_letters import AT_ONCE, LetterFilter, OpenLetter, OpenLetters
-from shared.log.publish import partition_of
-from shared.log.read import records
+from shared.log.read import records, spans_of
 from shared.state.index import Index
 from shared.state.ledger import WELL, Entry, Ledger, older
 from shared.state.truth import forget
@@ -120,27 +120,19 @@ def document_of(letter: DeadLetter) -> str | None:
     return name if letter.topic != SUBMITTED and is_uuid(name) else None
 
 
+@dataclass(kw_only=True)
 class DeadLetterService:
     """Shows and settles open letters. Every call may be repeated. Raises Unavailable when a part is away."""
 
-    def __init__(
-        self,
-        *,
-        log: Log,
-        ledger: Ledger,
-        index: Index,
-        blobs: Blobs,
-        publish: Publish,
-        before: Callable[[], Sequence[str]] = tuple,
-    ) -> None:
-        """Take the parts; `before` returns the lost generations in whose place the serving one is."""
-        self.open = OpenLetters(log)
-        self._before = before
-        self._index = index
-        self._log = log
-        self._ledger = ledger
-        self._blobs = blobs
-        self._publish = publish
+    log: Log
+    ledger: Ledger
+    index: Index
+    blobs: Blobs
+    publish: Publish
+    before: Callable[[], Sequence[str]] = tuple  # returns the lost generations in whose place the serving one is
+
+    def __post_init__(self) -> None:
+        self.open = OpenLetters(self.log)
 
     async def body(self, letter: DeadLetter) -> bytes | None:
         """Return the value of the letter's record.
@@ -150,16 +142,16 @@ class DeadLetterService:
         """
         if letter.blob is None:
             return letter.value
-        return await self._blobs.get(*body_owner(letter), letter.blob)
+        return await self.blobs.get(*body_owner(letter), letter.blob)
 
     async def redrive(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[SettledLetter]:
         """Redrive the letters; return how each was settled, in order. Refused ones stay open. Dry: send nothing."""
         names = [document_of(each.letter) for each in letters]
-        entries = await self._ledger.entries([name for name in names if name is not None])
+        entries = await self.ledger.entries([name for name in names if name is not None])
         remedies = [
             plan_redrive(each.letter, entries.get(name or "")) for each, name in zip(letters, names, strict=True)
         ]
-        truth = await redrive_state(self._log, {each for each in remedies if isinstance(each, ResendVersion)})
+        truth = await redrive_state(self.log, {each for each in remedies if isinstance(each, ResendVersion)})
         settled: dict[int, SettledLetter] = {}
         # In the order in which they came, so that the later of two submissions of a document wins again.
         places = [each.letter.place for each in letters]
@@ -177,20 +169,20 @@ class DeadLetterService:
         for each in letters:
             if not dry_run:
                 # A version that failed in another generation may answer in this one.
-                if each.letter.generation in (None, self._index.generation.id, *self._before()):
+                if each.letter.generation in (None, self.index.generation.id, *self.before()):
                     await self._forget(each)
                 await self._settle(each, "dropped")
         return [SettledLetter(id=each.id, outcome="dropped") for each in letters]
 
     async def settle_overtaken(self) -> int:
         """Settle the letters of documents that ended well by a later submission; return how many."""
-        chunks, settled = [chunks_topic(each) for each in (self._index.generation.id, *self._before())], 0
+        chunks, settled = [chunks_topic(each) for each in (self.index.generation.id, *self.before())], 0
         for tenant in await self.open.tenants():
             above: int | None = -1
             while above is not None:
                 page = await self.open.oldest(LetterFilter(tenant=tenant), limit=AT_ONCE, above=above)
                 named = [(each, name) for each in page.letters if (name := document_of(each.letter)) is not None]
-                entries = await self._ledger.entries([name for _, name in named])
+                entries = await self.ledger.entries([name for _, name in named])
                 for each, name in named:
                     if name in entries and overtaken(each.letter, entries[name], *chunks):
                         await self._settle(each, "superseded")
@@ -200,7 +192,7 @@ class DeadLetterService:
 
     async def _forget(self, dropped: OpenLetter) -> None:
         name, version = document_of(dropped.letter), dropped.letter.version
-        entry = None if name is None or version is None else await self._ledger.get(name)
+        entry = None if name is None or version is None else await self.ledger.get(name)
         if entry is None or version is None or version not in entry.published:
             return
         wanted = LetterFilter(tenant=entry.tenant, document_id=entry.document_id)
@@ -208,8 +200,8 @@ class DeadLetterService:
             if each.letter.version == version and each.keys != dropped.keys:
                 return  # another stage has a letter of the version, too, which can still be redriven
         # This comes first: a redrive in progress can't make a version answer that isn't in the truth any more.
-        if await self._index.withdraw_for_good(entry.document_id, version, entry.tenant):
-            await forget(self._ledger, self._publish, entry.document_id, (version,))
+        if await self.index.withdraw_for_good(entry.document_id, version, entry.tenant):
+            await forget(self.ledger, self.publish, entry.document_id, (version,))
 
     async def _redriven(
         self, each: OpenLetter, what: Remedy, truth: Mapping[ResendVersion, Record], *, dry_run: bool
@@ -226,7 +218,7 @@ class DeadLetterService:
             return SettledLetter(id=each.id, outcome="superseded", sentence=sending.sentence)
         if not dry_run:
             try:
-                await self._publish(
+                await self.publish(
                     sending.topic, sending.value, key=sending.key, route=sending.route, headers=sending.headers
                 )
             except Rejected as error:
@@ -255,7 +247,7 @@ class DeadLetterService:
 
     async def _settle(self, each: OpenLetter, outcome: Done) -> None:
         for key in each.keys:
-            await self._publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: outcome})
+            await self.publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: outcome})
         log.info("dead_letter_settled", id=each.id, outcome=outcome, stage=each.letter.stage, code=each.letter.code)
 
 
@@ -308,9 +300,7 @@ async def _newest(log: Log, wanted: Collection[ResendVersion], since: int) -> di
     """Return the newest record, null or not, of each version that has one since a time (ms since 1970)."""
     if not wanted:
         return {}
-    ends, starts = await log.end_offsets(EXTRACTED), await log.offsets_since(EXTRACTED, since)
     keys = {truth_key(each.document_id, each.version): each for each in wanted}
-    theirs = {partition_of(each.document_id.encode(), len(ends)) for each in wanted}
-    spans = {tp: (starts[tp], end) for tp, end in ends.items() if tp.partition in theirs}
+    spans = await spans_of(log, EXTRACTED, {each.document_id for each in wanted}, since)
     async with aclosing(records(log, spans)) as there:
         return {keys[record.key]: record async for record in there if record.key in keys}
