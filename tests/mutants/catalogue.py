@@ -63,8 +63,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a stage that writes statuses commits without a flush",
         "services/ingest_worker/app.py",
-        "ConsumeOptions(before_commit=parts.index.flush),  # what failed",
-        "ConsumeOptions(),  # what failed",
+        "            before_commit=parts.index.flush,  # what failed",
+        "            # what failed",
     ),
     _mutant(
         "no fence: the head goes wherever the last writer says",
