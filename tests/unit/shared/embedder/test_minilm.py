@@ -14,12 +14,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.embedder.minilm import MiniLm, multiplies_int8_exactly, package_folder, quantized, tensors
+from shared.embedder.minilm import MiniLm, let_go, multiplies_int8_exactly, package_folder, quantized, tensors
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
 from tests.bench import minilm_graph as graph
 from tests.selection import CI_ONLY
 from tests.unit.shared.embedder.bert_in_numpy import TEXTS, Bert, stored
+
+
+def resident_kb(path: Path) -> int:
+    """Return how much of a mapped file is in this process's memory."""
+    kb = here = 0
+    for line in Path("/proc/self/smaps").read_text("utf-8").splitlines():
+        if not line.split()[0].endswith(":"):
+            here = line.endswith(str(path))
+        elif here and line.startswith("Rss:"):
+            kb += int(line.split()[1])
+    return kb
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system doesn't tell what is in memory")
+def test_a_file_that_was_read_once_does_not_stay_in_memory_and_can_be_read_again(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(bytes(range(256)) * (8 << 10))
+    file = np.memmap(tmp_path / "weights", dtype=np.uint8, mode="r")
+    before = int(file.sum())
+    kept = resident_kb(tmp_path / "weights")
+
+    let_go(file)
+
+    assert kept == 2048
+    assert resident_kb(tmp_path / "weights") == 0
+    assert int(file.sum()) == before
 
 
 @pytest.fixture(scope="module")
