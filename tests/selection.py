@@ -11,7 +11,7 @@ There are three kinds of run: a developer's (`make test`), CI's (`CI=true make t
 A `STORY` runs everywhere, though it is costly or in one of the folders: it is the one of its area.
 
 CI runs what a developer's run does and a third of the rest, file by file, so that it ends within its 20 minutes: each
-test within `DAYS`, but for `LONG_RUN_ONLY`. SLUICE_TEST_DAY=0, 1, 2 names the third; without it, it is the day's.
+test within `DAYS`, but for `LONG_RUN_ONLY`. SLUICE_TEST_DAY names the third (0, 1, 2) or `all`; else it is the day's.
 """
 
 import os
@@ -47,7 +47,7 @@ class Run:
     ci: bool
     long: bool = False
     servers: bool = False  # one is named
-    day: int = 0
+    day: int | None = None  # None: all days
 
     def takes(self, file: str, marks: Iterable[pytest.Mark]) -> bool:
         """Return whether a test with these marks runs. `file` is its path from the repository's root."""
@@ -55,9 +55,10 @@ class Run:
         if self.long or "long_run_only" in names:
             return self.long
         left = "ci_only" in names or ("server" in names and not self.servers) or file.startswith(FOLDERS)
-        return not left or "story" in names or (self.ci and crc32(file.encode()) % DAYS == self.day % DAYS)
+        return not left or "story" in names or (self.ci and self.day in (None, crc32(file.encode()) % DAYS))
 
 
 def this_run() -> Run:
     """Return what the environment says of this run."""
-    return Run(IN_CI, LONG, NAMED, int(os.environ[DAY]))
+    day = os.environ[DAY]
+    return Run(IN_CI, LONG, NAMED, None if day == "all" else int(day))

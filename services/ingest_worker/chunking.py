@@ -105,9 +105,8 @@ class Chunking:
         if self.limit is not None:
             await self.limit.turn(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
-        head, entry = await asyncio.gather(self.index.head(document.document_id), self.ledger.get(document.document_id))
-        if _overtaken(document, head, entry):
-            await self._remove(document)
+        removed, entry = await self._removed(document)
+        if removed:
             return
         if not redriven(record) and await self.statuses.has_failed(document, entry):
             log.info("version_failed_before", document_id=document.document_id, version=document.version)
@@ -130,14 +129,18 @@ class Chunking:
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
             # An erasure may have ended meanwhile in another generation: the text must not come into the log again.
-            if _overtaken(document, None, await self.ledger.get(document.document_id)):
-                await self._remove(document)
+            if (await self._removed(document))[0]:
                 return
         await self._announce(document, chunks, headers)
 
-    async def _remove(self, document: DocumentVersion) -> None:
-        await tombstone(self.publish, document.document_id, document.version)
-        log.info("version_overtaken", document_id=document.document_id, version=document.version)
+    async def _removed(self, document: DocumentVersion) -> tuple[bool, Entry | None]:
+        """Return whether the version can never answer, and the ledger's entry; such a version leaves the truth."""
+        head, entry = await asyncio.gather(self.index.head(document.document_id), self.ledger.get(document.document_id))
+        overtaken = _overtaken(document, head, entry)
+        if overtaken:
+            await tombstone(self.publish, document.document_id, document.version)
+            log.info("version_overtaken", document_id=document.document_id, version=document.version)
+        return overtaken, entry
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Record the failure in the document's status, where the record can be decoded.
@@ -158,6 +161,8 @@ class Chunking:
         many = await json_of(chunks)
         if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
             blob = await self.blobs.put(document.tenant, document.document_id, many)
+            if (await self._removed(document))[0]:  # storing takes long; the weekly sweep collects the blob
+                return
             value = encode(DocumentChunked(document=document, blob=blob))
         else:
             value = encode(DocumentChunked(document=document, chunks=chunks))

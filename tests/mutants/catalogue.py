@@ -75,8 +75,22 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "chunk whatever is in the truth",
         "services/ingest_worker/chunking.py",
-        "        if _overtaken(document, head, entry):\n",
-        "        if False:\n",
+        "        overtaken = _overtaken(document, head, entry)\n",
+        "        overtaken = False\n",
+    ),
+    _mutant(
+        "what is erased while it is chunked comes back into the log",
+        "services/ingest_worker/chunking.py",
+        "into the log again.\n            if (await self._removed(document))[0]:\n",
+        "into the log again.\n            if False:\n",
+        "tests/unit/services/ingest_worker/test_chunking.py",
+    ),
+    _mutant(
+        "an erasure passes by a text that is being chunked",
+        "shared/contracts.py",
+        'return None if key is None else key.partition(b"/")[0]',
+        "return key",
+        "tests/unit/shared/log/test_partition_lane.py",
     ),
     _mutant(
         "whoever is late leaves its points",

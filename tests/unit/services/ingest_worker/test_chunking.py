@@ -15,7 +15,7 @@ from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
 from shared.runtime.memory_budget import MemoryBudget
-from shared.state.index import Head
+from shared.state.index import Head, deletion_head
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
 from shared.topics import EXTRACTED, chunks_topic
@@ -108,14 +108,16 @@ async def test_a_version_is_chunked_or_forgotten_from_the_truth(
     assert stage.sent == [(CHUNKS, NAME.encode(), False) if chunked else (EXTRACTED, truth_key(NAME, version), True)]
 
 
-async def test_a_version_that_is_erased_while_it_is_chunked_does_not_come_back_into_the_log() -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["erased", "erased and sent again"])
+async def test_a_version_that_is_erased_while_it_is_chunked_does_not_come_back_into_the_log(*, again: bool) -> None:
     stage = await a_stage(None, the_entry(3, "ab"))
     parsers = stage.chunking.parsers
     chunk = parsers.chunk
 
     async def erased_meanwhile(*args: Any) -> Any:
         chunks = await chunk(*args)
-        await stage.ledger.update(NAME, lambda _: the_entry(4, ERASED))
+        await stage.ledger.update(NAME, lambda _: the_entry(5, "cd") if again else the_entry(4, ERASED))
+        await stage.chunking.index.switch(deletion_head(NAME, 4, DEFAULT_TENANT))  # as the eraser does
         return chunks
 
     with mock.patch.object(parsers, "chunk", erased_meanwhile):
