@@ -16,13 +16,14 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 import msgspec
+import structlog
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError, KafkaError
 from faststream import AckPolicy
@@ -297,8 +298,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             record = lane.start()
             if record is None:
                 break
-            # In an empty context: it may be started from another record's task.
-            lane.tasks.add(asyncio.create_task(self._run(lane, record), context=Context()))
+            lane.tasks.add(asyncio.create_task(self._run(lane, record)))
         self._regulate(lane)
 
     def _regulate(self, lane: _Running) -> None:
@@ -312,6 +312,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     async def _run(self, lane: _Running, record: Record) -> None:
         finished = False
+        structlog.contextvars.clear_contextvars()  # another record's task may have started this one
         try:
             # Records are handed over in batches, so that only a handler knows a record's trace. What is read again long
             # after, such as by a reindex, is only linked to it.
