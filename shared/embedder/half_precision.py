@@ -13,7 +13,6 @@ from shared.embedder import Vector
 
 LEAST_DIMENSION: Final = 64  # shorter vectors stay as they are: too few numbers to choose from for length 1
 Precision = Literal["full", "half"]
-_ROUNDS: Final = 16  # numbers of a vector that are rounded otherwise; a model's vectors need about five
 _Halves = NDArray[np.float16]
 _NEAR: Final = 4e-7  # |norm² - 1| of a result; Qdrant changes vectors with more than 1e-6
 
@@ -62,7 +61,7 @@ def _rounded_otherwise(halves: _Halves, excess: NDArray[np.float64]) -> _Halves:
     gains = halves.astype(np.float64) ** 2 - following.astype(np.float64) ** 2
     effects = np.abs(gains)
     rows = np.arange(len(halves))
-    for _ in range(_ROUNDS):
+    for _ in range(halves.shape[1]):  # a model's vectors need about five, one of few different numbers more
         left = effects[rows]
         best = (left * (left <= np.abs(excess[rows])[:, None])).argmax(axis=1)
         fits = (effects[rows, best] > 0) & (effects[rows, best] <= np.abs(excess[rows]))

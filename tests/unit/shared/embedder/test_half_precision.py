@@ -46,6 +46,16 @@ def test_a_vector_like_those_of_models_hardly_changes(dimension: int, seed: int)
     assert float(kept.astype(np.float64) @ vector.astype(np.float64)) > 0.99999
 
 
+@pytest.mark.parametrize("levels", [1, 7, 127])
+def test_a_vector_of_few_different_numbers_has_length_1_too(levels: int) -> None:
+    rng = np.random.default_rng(levels)
+    drawn = np.rint(rng.standard_normal((300, 768)) * levels / 3)  # as a model at 2, 4 or 8 bits gives them
+
+    kept = np.stack(half_precision([unit(row) for row in drawn])).astype(np.float64)
+
+    assert np.abs((kept * kept).sum(axis=1) - 1).max() < 5e-7
+
+
 def test_an_input_stays_as_it_is_and_a_result_cannot_be_written() -> None:
     vector = unit(np.random.default_rng(1).standard_normal(384))
     before = vector.copy()
