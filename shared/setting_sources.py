@@ -1,6 +1,7 @@
 """Where settings come from: the environment and `sluice.toml`. `shared.settings` defines them."""
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
@@ -96,7 +97,7 @@ def _file(environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
     if named is None and not path.exists():
         return None, {}
     try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+        return path, tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ValueError(f"{path} can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -117,14 +118,16 @@ def _read_secret(name: str, values: dict[str, GivenValue]) -> None:
             )
         if not own:
             return
+    if os.path.lexists(str(named.value)):  # else it may be the secret itself
+        shown = f"{shown}={named.value}"
     try:
-        secret = Path(str(named.value)).read_text(encoding="utf-8").strip()
+        secret = Path(str(named.value)).read_text(encoding="utf-8-sig").strip()
     except OSError as error:
-        raise ValueError(f"{shown}={named.value} can't be read: {error.strerror}") from error
+        raise ValueError(f"{shown} can't be read: {error.strerror}") from None  # the error has the value, too
     except UnicodeDecodeError as error:
-        raise ValueError(f"{shown}={named.value} is not UTF-8") from error
+        raise ValueError(f"{shown} is not UTF-8") from error
     if not secret:
-        raise ValueError(f"{shown}={named.value} is empty")
+        raise ValueError(f"{shown} is empty")
     values[name] = GivenValue(secret, str(named.value))
 
 

@@ -227,7 +227,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "generations": parts.generations,
         "comparer": GenerationComparer(parts.generations, parts.log),
         "service": service,
-        "log_figures": LogFigures(parts.log, service.open),
+        "log_figures": LogFigures(parts.log, service.open, parts.generations.groups),
         "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
         "feed": changes.ChangeFeed(parts.log, parts.notices, signer),
         "operations": log_state.LogOperations(parts.log, parts.publish),

@@ -36,7 +36,6 @@ from shared.state.callbacks import Callbacks
 from shared.state.index import Index
 from shared.state.sessions import Sessions
 from shared.state.signing_secret import signing_secret
-from shared.topics import forwarding_group, readers
 from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
@@ -159,10 +158,10 @@ async def start(
 
 async def _keep_groups(base: Resources) -> None:
     """Keep the offsets of workers that are scaled to zero."""
-    foreign = {topic: forwarding_group(topic) for topic in base.settings.topics_of_tenants}
     while True:
         await asyncio.sleep(_KEEP_GROUPS_S)
-        known = base.generations.registry
-        for each in [foreign, *(readers(fed.id) for fed in (known.fed if known else ()))]:
-            with suppress(Unavailable):  # again next time; a new generation's topic may not be there yet
-                await keep_offsets(base.log, each)
+        with suppress(Unavailable):  # again next time
+            registry = await base.generations.look()  # not as last seen: a group that was dropped stays away
+            for group, topic in registry.groups(base.settings.topics_of_tenants).items():
+                with suppress(Unavailable):  # a new generation's topic may not be there yet
+                    await keep_offsets(base.log, group, topic)

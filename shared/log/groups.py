@@ -1,7 +1,7 @@
 """Offsets and lag of consumer groups, and resets of them, in the terms of Kafka's kafka-consumer-groups.sh."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import aclosing
 from typing import Literal
 
@@ -66,22 +66,21 @@ async def our_groups(log: Log) -> dict[str, str]:
     return {name: topic for name in names if (topic := topic_of(name)) is not None}
 
 
-async def keep_offsets(log: Log, readers: Mapping[str, str]) -> None:
-    """Join and leave each group (by the topic that it reads) that has no member.
+async def keep_offsets(log: Log, group: str, topic: str) -> None:
+    """Join and leave the group if it has no member.
 
     A broker forgets the offsets of a group that is empty for a week, however new they are: its workers would read
     everything again, and until then nobody would see a backlog that should start them. A group without offsets gets
     those at which it would start. Raises Unavailable when the log is away, or has no such topic.
     """
-    for topic, group in readers.items():
-        if await log.members(group):
-            continue
-        consumer = log.consumer(group_id=group)
-        consumer.subscribe([topic])
-        try:
-            await consumer.start()
-        finally:
-            await consumer.stop()
+    if await log.members(group):
+        return
+    consumer = log.consumer(group_id=group)
+    consumer.subscribe([topic])
+    try:
+        await consumer.start()
+    finally:
+        await consumer.stop()
 
 
 async def described(log: Log, group: str, topic: str) -> list[PartitionLag]:
@@ -127,9 +126,10 @@ async def lag_of(log: Log, group: str, topic: str) -> GroupLag:
     )
 
 
-async def lags(log: Log) -> list[GroupLag]:
-    """Return the lag of each of the pipeline's groups. Raises Unavailable as `lag_of`."""
-    return [await lag_of(log, group, topic) for group, topic in (await our_groups(log)).items()]
+async def lags(log: Log, only: Collection[str] | None = None) -> list[GroupLag]:
+    """Return the lag of each of the pipeline's groups, or of some. Raises Unavailable as `lag_of`."""
+    found = (await our_groups(log)).items()
+    return [await lag_of(log, group, topic) for group, topic in found if only is None or group in only]
 
 
 async def descriptions(log: Log, group: str | None) -> list[PartitionLag]:

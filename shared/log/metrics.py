@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -53,7 +53,9 @@ class ConsumptionMetrics(Collector):
 class LogFigures:
     """What the log says of the stages of all processes and generations, a process that is scaled to zero included."""
 
-    def __init__(self, log: Log, letters: OpenLetters) -> None:
+    def __init__(self, log: Log, letters: OpenLetters, groups: Callable[[], Collection[str]]) -> None:
+        """Take a function that returns the groups that somebody should read: a log keeps those of what is gone."""
+        self._groups = groups
         self._log = log
         self._letters = letters
 
@@ -69,7 +71,7 @@ class LogFigures:
         open_ = Gauge("sluice_dead_letters_open", "Open dead letters.", ["stage", "code"], registry=now)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                groups, letters = await lags(self._log), await self._letters.counts()
+                groups, letters = await lags(self._log, self._groups()), await self._letters.counts()
         except (Unavailable, TimeoutError):
             return b""
         for each in groups:

@@ -5,7 +5,7 @@ transitions are pure functions; `change` writes their result if nobody wrote in 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 from uuid import NAMESPACE_OID, uuid5
@@ -18,6 +18,7 @@ from shared.settings import ConfigurationError
 from shared.state.index import GENERATIONS, Generation
 from shared.store import Filter, IndexKind, Match, Point, Store, retrieved
 from shared.times import iso
+from shared.topics import forwarding_group, readers
 
 FORMAT: Final = 1  # of an index: raise it when its points, heads or registry mean something else
 CODE: Final = "generation"  # of refused transitions
@@ -124,6 +125,11 @@ class Registry(Message, frozen=True):
     def fed(self) -> tuple[Registered, ...]:
         """Return the generations that stages feed: all but what is left of lost ones."""
         return tuple(each for each in self.generations if not each.lost)
+
+    def groups(self, foreign: Iterable[str]) -> dict[str, str]:
+        """Return the topic that each consumer group reads; `foreign` are tenants' own topics."""
+        own = {group: topic for each in self.fed for topic, group in readers(each.id).items()}
+        return own | {forwarding_group(topic): topic for topic in foreign}
 
     def state(self, each: Registered) -> State:
         """Return the generation's state. If it doesn't serve, it is retired if it ever did, else being built."""

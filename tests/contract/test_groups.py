@@ -123,6 +123,7 @@ async def test_what_can_not_be_reset_is_refused(log: Log) -> None:
 async def test_what_is_unread_or_failed_is_a_figure_whichever_process_reads_it(log: Log) -> None:
     ends = await log.end_offsets(SUBMITTED)
     await commit(log, dict.fromkeys(ends, 0))
+    await keep_offsets(log, "chunk.dropped", EXTRACTED)
     place = LogPosition(partition=0, offset=0, time=0)
     about: dict[str, Any] = {"topic": SUBMITTED, "partition": 0, "offset": 0, "time": 0, "place": place}
     letter = DeadLetter(stage="chunk", code="odd", sentence="s", **about)
@@ -132,11 +133,12 @@ async def test_what_is_unread_or_failed_is_a_figure_whichever_process_reads_it(l
         users.push_async_callback(broker.stop)
         await publish(broker, DEAD_LETTERS, encode(letter), key=b"k")
 
-    lines = (await LogFigures(log, OpenLetters(log)).exposition()).decode().splitlines()
+    lines = (await LogFigures(log, OpenLetters(log), lambda: {GROUP}).exposition()).decode().splitlines()
 
     assert 'sluice_group_lag{generation="",role="ingest-worker",stage="ingest"} 10.0' in lines
     assert 'sluice_backlog{role="ingest-worker"} 10.0' in lines
     assert 'sluice_dead_letters_open{code="odd",stage="chunk"} 1.0' in lines
+    assert not [line for line in lines if "dropped" in line]
     [age] = [line for line in lines if line.startswith("sluice_group_oldest_unread_seconds{")]
     assert float(age.rpartition(" ")[2]) >= 0
 
@@ -148,7 +150,8 @@ async def test_a_group_that_nobody_reads_keeps_its_offsets_and_one_without_any_g
     await commit(log, {one: 1})
     readers = {SUBMITTED: GROUP, EXTRACTED: "chunk.g"}
 
-    await keep_offsets(log, readers)
+    for topic, group in readers.items():
+        await keep_offsets(log, group, topic)
 
     assert await log.committed(GROUP, SUBMITTED) == {one: 1, two: 0}
     assert {*(await log.committed("chunk.g", EXTRACTED)).values()} == {0}
@@ -159,6 +162,6 @@ async def test_a_group_that_has_a_member_is_left_alone(log: Log, users: AsyncExi
     await member(users, log, GROUP, SUBMITTED)
     before = await log.members(GROUP)
 
-    await keep_offsets(log, {SUBMITTED: GROUP})
+    await keep_offsets(log, GROUP, SUBMITTED)
 
     assert await log.members(GROUP) == before

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from services.operator_cli.errors import CommandError
 from services.operator_cli.log_access import replay_on
@@ -79,6 +80,16 @@ def data(filled: Path, tmp_path: Path) -> Path:
 
 async def moved(settings: Settings, to: str, **how: Any) -> MovedLog:
     return await migrate_log(settings, to, Quiet(), **{"dry_run": False, **how})
+
+
+@pytest.mark.parametrize(
+    "to", ["kafka://kafka?security_protocol=SSL", "kafka://me:own@kafka?security_protocol=SASL_SSL"]
+)
+async def test_the_password_of_the_source_is_not_that_of_a_target_that_wants_none(data: Path, to: str) -> None:
+    settings = Settings(data=data, log_password=SecretStr("of the source"))
+
+    with pytest.raises(ConfigurationError, match=r"gone\.pem can't be used for TLS"):  # the address was accepted
+        await moved(settings, f"{to}&ssl_cafile=gone.pem")
 
 
 async def verified(pipeline: Pipeline) -> None:

@@ -55,6 +55,7 @@ _OTHERS = (
     ("RERANK_API_KEY", "{secret}é"),
     ("QDRANT_API_KEY", "{secret}é"),
     ("SECRET", "{secret}"),
+    ("SECRET_FILE", "{secret}"),
     ("LOG", "kafka://127.0.0.1:1?ssl_password={secret}&nosuch=1"),
     ("BLOBS", "s3://bucket?endpoint=http://me:{secret}@127.0.0.1"),
 )

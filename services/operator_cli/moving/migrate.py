@@ -35,7 +35,7 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
         return await migrate_log(settings, to, watch, dry_run=dry_run)
     target_settings = settings.model_copy(update={"store": to})
     if store_address(target_settings) == store_address(settings):
-        raise ConfigurationError(f"--to {to} is the store of SLUICE_STORE")
+        raise ConfigurationError(f"--to {target_settings.shown('store')} is the store of SLUICE_STORE")
     async with AsyncExitStack() as stack:
         locks = settings.keeps_data or target_settings.embeds_store
         log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
@@ -78,7 +78,7 @@ async def migrate_log(
     """
     target_settings = settings.model_copy(update={"log": to})
     if to == settings.log:
-        raise ConfigurationError(f"--to {to} is the log of SLUICE_LOG")
+        raise ConfigurationError(f"--to {target_settings.shown('log')} is the log of SLUICE_LOG")
     async with AsyncExitStack() as stack:
         locks = settings.keeps_data or target_settings.keeps_data
         log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
@@ -88,7 +88,7 @@ async def migrate_log(
         if dry_run and _is_new(to, settings):
             target = open_log("sqlite:", Path(stack.enter_context(TemporaryDirectory())))
         else:
-            target = open_log(to, settings.data, settings.log_password)
+            target = open_log(to, settings.data, settings.log_password if _wants_password(to) else None)
         stack.push_async_callback(target.stop)
         await target.start()
         await _check_stopped(target)
@@ -116,6 +116,12 @@ async def migrate_log(
             raise CommandError(error.sentence) from error
         await record(target, target_settings, "migrate", "done")
         return done
+
+
+def _wants_password(to: str) -> bool:
+    """Return whether the log has a user without a password: SLUICE_LOG_PASSWORD may be the source's alone."""
+    user, _, password = to.removeprefix("kafka://").partition("?")[0].rpartition("@")[0].partition(":")
+    return bool(user) and not password
 
 
 def _is_new(to: str, settings: Settings) -> bool:

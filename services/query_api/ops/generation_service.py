@@ -127,6 +127,11 @@ class GenerationService:
         found = self.watch.registry and self.watch.registry.find(id_)
         return found.cosines if found else None
 
+    def groups(self) -> dict[str, str]:
+        """Return the topic that each consumer group reads, for the generations last seen."""
+        registry = self.watch.registry
+        return registry.groups(self.settings.topics_of_tenants) if registry else {}
+
     async def siblings(self, index: Index) -> list[Index]:
         """Return the indexes of the other generations."""
         registry = await self.watch.look()

@@ -29,7 +29,11 @@ OTHER_VALUES = {  # for Helm: what the defaults leave out
         "secrets": ["SLUICE_QDRANT_API_KEY", "SLUICE_LOG_PASSWORD"],
         "pullSecrets": ["registry"],
     },
-    "scaled": {"keda": {"enabled": True}, "secrets": [], "apiSettings": {"SLUICE_DRAIN": "10"}},
+    "scaled": {
+        "keda": {"enabled": True},
+        "secrets": [],
+        "apiSettings": {"SLUICE_DRAIN": 10, "SLUICE_MAX_BODY": 20_000_000},
+    },
     "closed": {
         "network": {
             "callers": [{"namespaceSelector": {"matchLabels": {"name": "web"}}}],

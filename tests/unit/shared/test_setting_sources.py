@@ -87,7 +87,8 @@ def test_names_of_older_systems_win_over_nothing_that_is_given(monkeypatch: pyte
 @pytest.mark.parametrize("name", sorted(SECRETS))
 def test_each_secret_may_stand_in_a_file_of_its_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "a-long-enough-key:default:query"
-    Path("secret").write_text(f"{secret}\n")
+    Path("secret").write_text(f"\ufeff{secret}\n")  # as some editors begin a file
+    Path("sluice.toml").write_text("\ufeff")
     monkeypatch.setenv("SLUICE_STRICT", "on")
     monkeypatch.setenv(f"SLUICE_{name.upper()}_FILE", "secret")
 
@@ -114,11 +115,11 @@ def test_a_key_of_the_file_names_a_secret_s_file_and_the_environment_wins(monkey
 @pytest.mark.parametrize(
     ("environment", "content", "sentence"),
     [
-        ({"SLUICE_SECRET_FILE": "gone"}, "", "SLUICE_SECRET_FILE=gone can't be read: No such file or directory"),
+        ({"SLUICE_SECRET_FILE": "gone"}, "", "SLUICE_SECRET_FILE can't be read: No such file or directory"),
         ({"SLUICE_SECRET_FILE": "."}, "", "SLUICE_SECRET_FILE=. can't be read: Is a directory"),
         ({"SLUICE_SECRET_FILE": "empty"}, "", "SLUICE_SECRET_FILE=empty is empty"),
         ({"SLUICE_SECRET_FILE": "bytes"}, "", "SLUICE_SECRET_FILE=bytes is not UTF-8"),
-        ({}, 'secret_file = "gone"', "sluice.toml: secret_file=gone can't be read: No such file or directory"),
+        ({}, 'secret_file = "gone"', "sluice.toml: secret_file can't be read: No such file or directory"),
         (
             {"SLUICE_SECRET_FILE": "empty", "SLUICE_SECRET": "x"},
             "",

@@ -2,6 +2,11 @@
 {app.kubernetes.io/name: sluice, app.kubernetes.io/component: {{ . }}}
 {{- end }}
 
+{{- /* A quoted text; Helm itself writes 1000000 as 1e+06. */ -}}
+{{- define "sluice.text" -}}
+{{ ternary (toJson .) . (kindIs "float64" .) | quote }}
+{{- end }}
+
 {{- /* What all pods have in common: .values, .name, .resources; the caller adds the container's ports and probes. */ -}}
 {{- define "sluice.pod" -}}
 automountServiceAccountToken: false
@@ -40,7 +45,7 @@ containers:
     args: [{{ .name }}]
     env:
       {{- range $name, $value := .settings }}
-      - {name: {{ $name }}, value: {{ $value | quote }}}
+      - {name: {{ $name }}, value: {{ include "sluice.text" $value }}}
       {{- end }}
       {{- range .secrets }}
       - {name: {{ . }}_FILE, value: /secrets/{{ . }}}

@@ -29,7 +29,12 @@ export default function settings(main, app) {
 function theme() {
   const { style } = document.documentElement;
   const chosen = () => {
-    style.colorScheme = localStorage.theme = select.value;
+    style.colorScheme = select.value;
+    try {
+      localStorage.theme = select.value;
+    } catch {
+      // The browser keeps nothing for this page.
+    }
   };
   const select = h("select", { onchange: chosen }, [["", "As the device"], ["light", "Light"], ["dark", "Dark"]].map(([value, name]) => h("option", { value }, name)));
   select.value = style.colorScheme;
@@ -75,21 +80,23 @@ async function tenants() {
 }
 
 async function audit() {
-  const found = [];
-  let page = { more: true };
-  const since = new Date(Date.now() - DAY_MS).toISOString();
-  for (let pages = 0; page.more && pages < PAGES; pages += 1) {
-    page = await get("/ops/audit", page.cursor ? { cursor: page.cursor, limit: 1000 } : { since, limit: 1000 });
-    found.push(...page.items);
+  let found, page, since;
+  // So much of the last day as can be read to its end: the newest is wanted.
+  for (let span = DAY_MS; span > 1000 && (page?.more ?? true); span /= 8) {
+    [found, page, since] = [[], null, new Date(Date.now() - span).toISOString()];
+    for (let pages = 0; (page?.more ?? true) && pages < PAGES; pages += 1) {
+      page = await get("/ops/audit", page ? { cursor: page.cursor, limit: 1000 } : { since, limit: 1000 });
+      found.push(...page.items);
+    }
   }
   // An admin's change has an entry before it begins: what has none, and changed nothing, only looked.
   const begun = new Set(found.filter(({ result }) => result === "begun").map(({ request }) => request));
   const ended = new Set(found.filter(({ result }) => result !== "begun").map(({ request }) => request));
   const changes = found.filter(({ request, result, role, documentIds }) => (result === "begun" ? !ended.has(request) : result !== "done" || documentIds || !role || begun.has(request)));
-  if (!changes.length) return empty("Nobody changed anything since yesterday.");
+  if (!changes.length) return empty(`Nobody changed anything since ${new Date(since).toLocaleString()}.`);
   const changed = ({ documentIds: ids = [] }) => (ids.length === 1 ? h("a", { href: `/documents/${ids[0]}` }, "1 document") : ids.length ? plural(ids.length, "document") : "");
   const row = (each) => [when(each.time), each.action.replaceAll("_", " "), each.count > 1 ? `${each.result}, ${count(each.count)} times` : each.result, each.tenant ?? "", h("code", {}, each.key ?? ""), changed(each)];
-  const told = page.more ? "The last day has more than is shown here: sluice audit has all of it." : `Changes and refusals of the last day, the newest ${ENTRIES} at most.`;
+  const told = `Changes and refusals since ${new Date(since).toLocaleString()}, the newest ${ENTRIES} at most; sluice audit has all.`;
   return [h("p", { class: "muted" }, told), table(["When", "What", "Result", "Tenant", "Key", "Changed"], changes.slice(-ENTRIES).reverse().map(row))];
 }
 
