@@ -16,14 +16,13 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 import msgspec
-import structlog
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError, KafkaError
 from faststream import AckPolicy
@@ -155,6 +154,7 @@ class _Running(PartitionLane):
     def __init__(self, tp: TopicPartition, first: int, chain_of: Callable[[bytes | None], bytes | None]) -> None:
         super().__init__(first, chain_of)
         self.tp = tp
+        self.context = copy_context()  # of the task that reads
         self.tasks: set[asyncio.Task[None]] = set()
         self.waiting: dict[int, str] = {}  # offset -> what it waits for
         self.resting: dict[int, str] = {}  # offset -> why it is retried; holds up only its key
@@ -298,7 +298,8 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             record = lane.start()
             if record is None:
                 break
-            lane.tasks.add(asyncio.create_task(self._run(lane, record)))
+            # Another record's task may start this one, which must have nothing of it, such as that it is handled alone.
+            lane.tasks.add(asyncio.create_task(self._run(lane, record), context=lane.context.copy()))
         self._regulate(lane)
 
     def _regulate(self, lane: _Running) -> None:
@@ -312,7 +313,6 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     async def _run(self, lane: _Running, record: Record) -> None:
         finished = False
-        structlog.contextvars.clear_contextvars()  # another record's task may have started this one
         try:
             # Records are handed over in batches, so that only a handler knows a record's trace. What is read again long
             # after, such as by a reindex, is only linked to it.

@@ -72,7 +72,9 @@ class Sessions:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         payload = found[0].payload
-        session = OpenSession(payload["key"], payload["user"], payload["tenant"], tuple(payload["roles"]))
+        session = OpenSession(
+            payload["key"], payload.get("user", ""), payload.get("tenant", ""), tuple(payload.get("roles", ()))
+        )
         self._known[point] = (session, payload["over"], now)
         return session
 

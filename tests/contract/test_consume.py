@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -726,6 +727,23 @@ async def send(door: KafkaBroker, numbers: Iterable[int]) -> None:
 async def died(worker: Worker) -> None:
     """Let the worker's consumer go, as it goes when the process is killed: its partitions aren't closed."""
     await worker.broker.stop()
+
+
+async def test_a_record_s_task_has_nothing_of_another_record_s(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    mark: ContextVar[bytes | None] = ContextVar("mark", default=None)
+    marks: list[bytes | None] = []
+
+    async def handle(record: Record) -> None:
+        marks.append(mark.get())
+        mark.set(record.value)
+
+    await send(door, range(20))
+    await work(handle, key_concurrency=1)  # the end of each starts the next
+    await until(lambda: all_committed(log))
+
+    assert marks == [None] * 20
 
 
 @CI_ONLY

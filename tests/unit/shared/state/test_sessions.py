@@ -2,6 +2,7 @@
 
 from services.operator_cli.moving.collections import in_reading_order
 from shared.state.sessions import COLLECTION, KNOWN_S, SESSION_S, OpenSession, Sessions
+from shared.store import Point
 from tests.fakes.clock import SetClock
 from tests.fakes.store import MemoryStore
 
@@ -50,6 +51,16 @@ async def test_the_store_has_no_name_and_copies_have_no_session() -> None:
     [*points] = (await store.scroll(COLLECTION)).points
     assert not any(name in str(point) for name in names for point in points)
     assert in_reading_order(["documents", COLLECTION, "callbacks"]) == ["callbacks", "documents"]
+
+
+async def test_a_session_of_an_api_that_knew_no_provider_is_a_key_s() -> None:
+    here, _, store, _ = await pair()
+    name = await here.open(K, ["k"])
+    [point] = (await store.scroll(COLLECTION)).points
+    older = {field: point.payload[field] for field in ("key", "over")}
+    await store.upsert(COLLECTION, [Point(id=point.id, payload=older)])
+
+    assert await here.find(name) == K
 
 
 async def test_a_session_ends_in_time_though_it_was_found_just_before() -> None:
