@@ -250,7 +250,7 @@ def make_api(parts: ApiParts) -> Litestar:
         mcp_route(tools, parts.version),
         console.index_page,
     ]
-    pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES}, parts.oidc)
+    pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES}, signer, parts.oidc)
     provided["console"] = pages
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]

@@ -1,10 +1,12 @@
 """Signing in by an OpenID provider, which is a small one of the test's own: who gets in, as whom, and for how long."""
 
+import asyncio
 import base64
 import hashlib
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, parse_qsl, urlsplit
@@ -14,13 +16,16 @@ import jwt
 import msgspec
 import pytest
 import pytest_asyncio
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from litestar import Litestar
 from pydantic import SecretStr
 
 from services.query_api.app import ApiParts
-from services.query_api.console.oidc import LONGEST_S, Oidc, open_oidc, provider_id
+from services.query_api.console.oidc import AT_ONCE, HANDSHAKE_S, LONGEST_S, Handshake, Oidc, open_oidc, provider_id
 from services.query_api.http.auth import Caller, Keyring
+from services.query_api.http.signing import Signer
+from shared.errors import Unavailable
+from shared.log.audit_trail import AuditTrail
 from shared.settings import ConfigurationError, Settings, parse_api_keys
 from shared.state.sessions import Sessions
 from tests.fakes.store import MemoryStore
@@ -42,11 +47,24 @@ SETTINGS: Final[dict[str, Any]] = {
 KEYS = {kid: ec.generate_private_key(ec.SECP256R1()) for kid in ("published", "unknown")}
 
 
+def published(key: Any, **more: str) -> dict[str, Any]:
+    """Return the key as the provider publishes it."""
+    kind = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
+    return kind.to_jwk(key.public_key(), as_dict=True) | {"kid": "published", "use": "sig"} | more
+
+
 class Provider:
     """Knows its users, and signs in whoever comes with what OpenID Connect asks for."""
 
     def __init__(self) -> None:
         self.codes: dict[str, dict[str, str]] = {}
+        self.asked: list[str] = []  # the paths
+        self.now = time.time()  # by the server's clock
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.full = asyncio.Event()
+        self.client = "sluice%3A1:a+secret%2Fof+the+client"
+        self.keys = [published(KEYS["published"], alg="ES256")]
         self.token = partial(jwt.encode, key=KEYS["published"], algorithm="ES256", headers={"kid": "published"})
         self.claims: dict[str, Any] = {"sub": "u1", "tenant": "reader", "access": {"roles": ["query", "other"]}}
         self.description = {
@@ -68,10 +86,13 @@ class Provider:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"].removeprefix("/realm")
+        self.asked.append(path)
+        if len(self.asked) == AT_ONCE:
+            self.full.set()
+        await self.answers.wait()
         status, reply = 200, self.description
         if path == "/keys":
-            public = jwt.algorithms.ECAlgorithm.to_jwk(KEYS["published"].public_key(), as_dict=True)
-            reply = {"keys": [public | {"kid": "published", "use": "sig", "alg": "ES256"}]}  # type: ignore[dict-item]
+            reply = {"keys": self.keys}  # type: ignore[dict-item]
         elif path == "/token":
             sent = {name: value for name, [value] in parse_qs((await receive())["body"].decode()).items()}
             status, reply = self._exchanged(sent, dict(scope["headers"]).get(b"authorization", b"").decode())
@@ -83,10 +104,10 @@ class Provider:
         challenge = (
             base64.urlsafe_b64encode(hashlib.sha256(sent["code_verifier"].encode()).digest()).decode().strip("=")
         )
-        client = base64.b64decode(authorization.removeprefix("Basic ")).decode()
+        client = base64.b64decode(authorization.removeprefix("Basic ")).decode() or sent["client_id"]
         if asked is None or asked["code_challenge"] != challenge or asked["redirect_uri"] != sent["redirect_uri"]:
             return 400, {"error": "invalid_grant"}
-        if client != "sluice%3A1:a+secret%2Fof+the+client":
+        if client != self.client:
             return 401, {"error": "invalid_client"}
         now = int(time.time())
         claims = {"iss": ISSUER, "aud": CLIENT, "iat": now, "exp": now + 3600, "nonce": asked["nonce"]} | self.claims
@@ -117,15 +138,22 @@ class Door(NamedTuple):
         return reply
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def door(parts: ApiParts) -> AsyncIterator[Door]:
+@asynccontextmanager
+async def a_door(parts: ApiParts, changed: dict[str, Any] | None = None, **other: Any) -> AsyncIterator[Door]:
     provider = Provider()
-    settings = parts.settings.model_copy(update=SETTINGS)
-    oidc = Oidc(settings, httpx.AsyncClient(transport=httpx.ASGITransport(provider)))
-    async with a_client(an_app(parts, settings=settings, oidc=oidc)) as client:
+    settings = parts.settings.model_copy(update=SETTINGS | (changed or {}))
+    calls = httpx.AsyncClient(transport=httpx.ASGITransport(provider))
+    oidc = Oidc(settings, calls, lambda: provider.now)
+    async with a_client(an_app(parts, settings=settings, oidc=oidc, **other)) as client:
         client.headers["Host"] = "sluice.example"
         yield Door(client, provider)
     await oidc.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def door(parts: ApiParts) -> AsyncIterator[Door]:
+    async with a_door(parts) as found:
+        yield found
 
 
 async def test_a_user_signs_in_with_the_tenant_and_the_roles_of_the_claims_and_the_audit_names_the_user(
@@ -157,6 +185,23 @@ async def test_a_user_signs_in_with_the_tenant_and_the_roles_of_the_claims_and_t
 
     await door.client.delete("/console/session", headers=cookie)
     assert (await door.client.get("/rag/documents", headers=cookie)).status_code == 401
+
+
+async def test_a_client_without_a_secret_signs_in_too(parts: ApiParts) -> None:
+    async with a_door(parts, {"oidc_secret": SecretStr("")}) as door:
+        door.provider.client = CLIENT
+        assert (await door.returned(*await door.begun())).status_code == 303
+
+
+async def test_a_sign_in_that_the_audit_trail_lacks_is_not_confirmed(parts: ApiParts) -> None:
+    async def away(*_: Any, **how: Any) -> Any:
+        raise Unavailable("audit.trail could not take a record")
+
+    async with a_door(parts, trail=AuditTrail(away)) as door:
+        reply = await door.returned(*await door.begun())
+
+    problem(reply, 503, "OUTCOME_UNKNOWN")
+    assert "set-cookie" not in reply.headers
 
 
 NOBODY: Final[list[dict[str, Any]]] = [
@@ -217,9 +262,12 @@ async def test_a_token_that_the_provider_did_not_sign_is_refused(
 async def test_what_another_browser_began_or_somebody_made_up_signs_nobody_in(door: Door) -> None:
     answer, cookie = await door.begun()
     other, foreign = await door.begun()
-    state, nonce, _ = cookie["Cookie"].removeprefix("sluice_oidc=").split(".")
+    made_up = Handshake(answer["state"], "n", "v", int(time.time()) + HANDSHAKE_S)
+    before = len(door.provider.asked)
 
     for wrong, kept in (
+        (answer, {"Cookie": f"sluice_oidc={answer['state']}.n.v"}),
+        (answer, {"Cookie": f"sluice_oidc={Signer(b'another').sign(made_up)}"}),
         (answer, {}),
         (answer, {"Cookie": "sluice_oidc=.."}),
         (answer, foreign),
@@ -229,8 +277,8 @@ async def test_what_another_browser_began_or_somebody_made_up_signs_nobody_in(do
         ({"state": answer["state"], "error": "access_denied"}, cookie),
     ):
         problem(await door.returned(wrong, kept), 403)
-    stolen = await door.returned(answer, {"Cookie": f"sluice_oidc={state}.{nonce}.another"})
-    problem(stolen, 503)  # the provider refuses the code: its verifier is another
+    assert door.provider.asked[before:] == [], "anybody could make the server call the provider"
+    problem(await door.returned(other | {"code": answer["code"]}, foreign), 503)  # its verifier is another
     assert (await door.returned(other, foreign)).status_code == 303
     problem(await door.returned(other, foreign), 503)  # a code is good once
 
@@ -239,12 +287,65 @@ async def test_what_another_browser_began_or_somebody_made_up_signs_nobody_in(do
     "wrong", [{"issuer": f"{ISSUER}/other"}, {"jwks_uri": None}, {"token_endpoint": "no address"}, {"issuer": None}]
 )
 async def test_a_provider_that_is_not_what_it_should_be_is_away(door: Door, wrong: dict[str, Any]) -> None:
-    answer, cookie = await door.begun()
+    right = dict(door.provider.description)
     door.provider.description |= wrong
     if wrong.get("jwks_uri", "") is None:
         del door.provider.description["jwks_uri"]
 
-    problem(await door.returned(answer, cookie), 503)
+    problem(await door.client.get("/console/oidc"), 503)
+    door.provider.description = right
+    assert (await door.returned(*await door.begun())).status_code == 303
+
+
+async def test_description_and_keys_are_kept_for_minutes_and_a_new_key_is_found(door: Door) -> None:
+    async def signed_in() -> tuple[int, int]:
+        door.provider.asked.clear()
+        return (await door.returned(*await door.begun())).status_code, len(door.provider.asked)
+
+    assert [await signed_in() for _ in range(2)] == [(303, 3), (303, 1)]
+    new = KEYS["unknown"]
+    door.provider.keys = [published(new, kid="new")]
+    door.provider.token = partial(jwt.encode, key=new, algorithm="ES256", headers={"kid": "new"})
+    assert await signed_in() == (403, 1), "keys were looked for a moment ago"
+    door.provider.now += 31
+    assert [await signed_in() for _ in range(2)] == [(303, 2), (303, 1)]
+    door.provider.now += 301
+    assert await signed_in() == (303, 3)
+
+
+async def test_a_sign_in_ends_after_ten_minutes_whatever_the_browser_keeps(door: Door) -> None:
+    begun = await door.begun()
+    door.provider.now += HANDSHAKE_S + 1
+
+    problem(await door.returned(*begun), 403)
+
+
+async def test_few_sign_ins_talk_to_the_provider_at_once(door: Door) -> None:
+    begun = await door.begun()
+    door.provider.asked.clear()
+    door.provider.answers.clear()
+    waiting = [asyncio.create_task(door.returned(*begun)) for _ in range(AT_ONCE)]
+    await door.provider.full.wait()
+
+    refused = await door.returned(*begun)
+    door.provider.answers.set()
+    replies = await asyncio.gather(*waiting)
+
+    problem(refused, 429)
+    assert refused.headers["retry-after"]
+    assert sorted(each.status_code for each in replies) == [303] + [503] * (AT_ONCE - 1)  # a code is good once
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256"])
+async def test_a_key_may_leave_its_algorithm_out(door: Door, algorithm: str) -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    door.provider.keys = [published(KEYS["published"]), published(key)]
+    door.provider.token = partial(jwt.encode, key=key, algorithm=algorithm, headers={"kid": "published"})
+
+    assert (await door.returned(*await door.begun())).status_code == 303
+    door.provider.keys[1]["alg"] = "RS384"
+    door.provider.now += 301
+    problem(await door.returned(*await door.begun()), 403)
 
 
 @pytest.mark.parametrize(("exp_s", "session_s"), [(100, 100), (24 * 3600, LONGEST_S)])

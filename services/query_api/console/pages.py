@@ -17,13 +17,14 @@ from litestar.params import FromPath, JSONBody
 from litestar.response import Redirect
 from minijinja import Environment
 
-from services.query_api.console.oidc import RETURN, Oidc
+from services.query_api.console.oidc import HANDSHAKE_S, RETURN, Handshake, Oidc
 from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, Caller, Keyring, slowed
 from services.query_api.http.browsers import PAGE, sending_site
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import AUDITED, TAKES, BodyLimit
+from services.query_api.http.signing import Signer
 from shared.runtime.probes import OPEN
 from shared.settings import LOOPBACK, ROLES
 from shared.state.sessions import SESSION_S
@@ -104,7 +105,6 @@ _GUARDED: Final = {  # added to the headers that `BrowserGuard` sends with every
 }
 _MONTHS_S: Final = 365 * 24 * 3600
 _HANDSHAKE: Final = "sluice_oidc"  # a cookie: what the browser keeps while it is at the provider
-_HANDSHAKE_S: Final = 600
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -127,8 +127,11 @@ class Key(msgspec.Struct, frozen=True):
 class Console:
     """Renders the page, and signs browsers in."""
 
-    def __init__(self, keyring: Keyring, version: str, index: Mapping[str, str], oidc: Oidc | None = None) -> None:
+    def __init__(
+        self, keyring: Keyring, version: str, index: Mapping[str, str], signer: Signer, oidc: Oidc | None = None
+    ) -> None:
         self._keyring = keyring
+        self._signer = signer
         self._oidc = oidc
         self._version = version
         self._index = index
@@ -205,13 +208,13 @@ class Console:
     async def begin(self, request: AnyRequest) -> Redirect:
         """Return the way to the provider. Raises a 404 without one."""
         address, kept = await self._provider.begin()
-        cookie = _cookie(request, kept, _HANDSHAKE_S, key=_HANDSHAKE, path=RETURN, samesite="lax")
+        cookie = _cookie(request, self._signer.sign(kept), HANDSHAKE_S, key=_HANDSHAKE, path=RETURN, samesite="lax")
         return Redirect(address, status_code=303, cookies=[cookie], headers={"Cache-Control": "no-store"})
 
     async def returned(self, request: AnyRequest) -> Redirect:
         """Return the way to the console, with the session of the provider's user. Raises a Problem as `Oidc.end`."""
         answer = {name: request.query_params[name] for name in request.query_params}
-        who = await self._provider.end(request.cookies.get(_HANDSHAKE, ""), answer)
+        who = await self._provider.end(self._kept(request), answer)
         caller = Caller(who.tenant, who.roles, key=who.user)
         note_caller(caller)
         cookies = [
@@ -219,6 +222,12 @@ class Console:
             _cookie(request, "", 0, key=_HANDSHAKE, path=RETURN, samesite="lax"),
         ]
         return Redirect("/", status_code=303, cookies=cookies, headers={"Cache-Control": "no-store"})
+
+    def _kept(self, request: AnyRequest) -> Handshake | None:
+        try:  # what this server didn't sign never makes it call the provider
+            return self._signer.opened(request.cookies.get(_HANDSHAKE, ""), Handshake, field=_HANDSHAKE)
+        except Problem:
+            return None
 
     @property
     def _provider(self) -> Oidc:

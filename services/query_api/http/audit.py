@@ -100,7 +100,7 @@ class RouteFacts(NamedTuple):
 
     action: str
     role: str | None
-    signs: bool  # its calls are recorded, though it asks for no role
+    signs: bool  # it signs in or out, whatever its method: its calls are recorded, though it asks for no role
     reads: bool  # it changes nothing, whatever its method
     only_reads: bool  # nor does its method
 
@@ -112,8 +112,9 @@ def facts_of(handler: BaseRouteHandler) -> RouteFacts:
     if known is None:
         role, reads = role_of(handler), READS in opt
         methods = frozenset[str](getattr(handler, "http_methods", ()))
-        only_reads = reads or role == "query" or (bool(methods) and methods <= SAFE)
-        known = RouteFacts(getattr(handler.fn, "__name__", ""), role, AUDITED in opt, reads, only_reads)
+        signs = AUDITED in opt
+        only_reads = reads or role == "query" or (bool(methods) and methods <= SAFE and not signs)
+        known = RouteFacts(getattr(handler.fn, "__name__", ""), role, signs, reads, only_reads)
         opt[_FACTS] = known
     return known
 
@@ -128,7 +129,7 @@ class _Visit(AuditedCall):
         self._scope = scope
         self._action, self._role, self._signs, reads, _ = facts_of(scope["route_handler"])
         self.by_admin = self._role in _ADMINS
-        self.writes = scope.get("method", "GET") not in SAFE and not reads
+        self.writes = (scope.get("method", "GET") not in SAFE or self._signs) and not reads
 
     def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
         """Return an entry about this request."""

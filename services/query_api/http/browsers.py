@@ -44,7 +44,7 @@ def _host_of(origin: str) -> str | None:
 
 
 JSON_ONLY: Final = "json_only"  # a route's opt: no body that browsers send without a preflight request, such as forms
-PAGE: Final = "page"  # a route's opt: links on other sites may lead to it, because it changes nothing
+PAGE: Final = "page"  # a route's opt: other sites may link to it: it changes nothing, or checks who began it
 LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker
 _HOSTS: Final = 256  # names whose kind is remembered, because clients repeat a few
 _SAFE_HEADERS: Final = {
