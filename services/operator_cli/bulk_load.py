@@ -1,10 +1,9 @@
-"""Loads many files, a few at a time, small ones in one request. Files that the server already has are only compared."""
+"""Loads many files, a few at a time. Files that the server already has are only compared."""
 
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -13,18 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from services.operator_cli.errors import Misuse, RequestRefused, ServerAway
-from services.operator_cli.local_files import FoundFile, Stamp
+from services.operator_cli.local_files import FoundFile
 from shared.ids import file_hash
 
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
 AT_ONCE: Final = 16  # enough to keep the server's stages busy, and few enough to have so many files in memory
-# Small files share a request, which costs as much as they do. No more bytes are under way than without: others wait.
-SMALL_BYTES: Final = 16 << 10
-GROUP_BYTES: Final = 32 << 10
-GROUP_FILES: Final = 100  # as many as the server takes
-GROUPS_AT_ONCE: Final = 3
 COMPARED_AT_ONCE: Final = 500
 NOT_KEPT: Final = "NOT_KEPT"  # code of a document whose original is gone
 MOST_PERCENT: Final = 20  # share of a source's documents that may be removed without confirming their number
@@ -82,21 +76,7 @@ def load(files: Iterable[FoundFile], server: "Client", *, source: str, tags: Seq
     Raises:
         ServerAway: the server went away; the remaining files were not sent.
     """
-    together, alone = _shared(files)
-
-    def sent(group: Sequence[FoundFile]) -> list[LoadOutcome]:
-        replies = _sent_together(group, server, source, tags)
-        return [
-            _loaded(found, server, source, tags) if reply is None else outcome(found.name, partial(_told, reply))
-            for found, reply in zip(group, replies, strict=True)
-        ]
-
-    def all_done(ended: Sequence[LoadOutcome]) -> None:
-        for each in ended:
-            done(each)
-
-    _each(together, sent, all_done, GROUPS_AT_ONCE)
-    _each(alone, lambda found: _loaded(found, server, source, tags), done)
+    _each(files, lambda found: _loaded(found, server, source, tags), done)
 
 
 class MissingFiles(msgspec.Struct, frozen=True):
@@ -160,11 +140,11 @@ def reread_each(documents: Iterable[tuple[str, str]], server: "Client", *, done:
     _each(documents, read, done)
 
 
-def _each(items: Iterable[T], act: Callable[[T], R], done: Callable[[R], object], at_once: int = AT_ONCE) -> None:
+def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> None:
     """Call `done` with the result of `act` for each item, a bounded number of them at a time."""
     waiting = iter(items)
-    with ThreadPoolExecutor(at_once) as pool:
-        running = {pool.submit(act, item) for item in islice(waiting, at_once)}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        running = {pool.submit(act, item) for item in islice(waiting, AT_ONCE)}
         try:
             while running:
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
@@ -196,52 +176,6 @@ def _hash(found: FoundFile) -> str | None:
         return file_hash(found.file)
     except (OSError, UnicodeEncodeError):
         return None
-
-
-def _shared(files: Iterable[FoundFile]) -> tuple[list[list[FoundFile]], list[FoundFile]]:
-    """Return the files in groups that share a request, and those that are sent alone."""
-    groups: list[list[FoundFile]] = []
-    alone: list[FoundFile] = []
-    room = 0
-    for found in files:
-        stamp = _stamp(found)
-        if stamp is None or stamp[1] > SMALL_BYTES:
-            alone.append(found)
-            continue
-        if stamp[1] > room or len(groups[-1]) == GROUP_FILES:
-            groups.append([])
-            room = GROUP_BYTES
-        groups[-1].append(found)
-        room -= stamp[1]
-    alone += [group[0] for group in groups if len(group) == 1]
-    return [group for group in groups if len(group) > 1], alone
-
-
-def _stamp(found: FoundFile) -> Stamp | None:
-    """Return the file's stamp; None if it is gone or its name isn't one that a request with several can have."""
-    try:
-        found.name.encode()
-        return found.stamp() if found.name == found.name.strip() else None
-    except (OSError, UnicodeEncodeError):
-        return None
-
-
-def _sent_together(
-    group: Sequence[FoundFile], server: "Client", source: str, tags: Sequence[str]
-) -> Sequence[dict[str, Any] | None]:
-    """Return the reply for each file; None for one that is to be sent alone, so that its reason is its own."""
-    try:
-        replies = server.upload_all([(found.file, found.name) for found in group], source=source, tags=tags)
-    except (RequestRefused, OSError):
-        return [None] * len(group)
-    return [reply if reply.get("documentId") else None for reply in replies]
-
-
-def _told(reply: dict[str, Any]) -> dict[str, Any]:
-    """Return the reply of one file among several. Raises what the file alone would have led to."""
-    if reply["status"] == "failed":
-        raise RequestRefused(reply["error"], reply.get("code", ""))
-    return reply
 
 
 def _loaded(found: FoundFile, server: "Client", source: str, tags: Sequence[str]) -> LoadOutcome:

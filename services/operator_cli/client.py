@@ -103,21 +103,6 @@ class Client:
             "POST", "/rag/ingest/upload", data=data, files={"file": (file.name, content, media_type(file))}
         )
 
-    def upload_all(self, files: Sequence[tuple[Path, str]], *, source: str, tags: Sequence[str] = ()) -> list[Any]:
-        """Send several files, given with their paths, in one request; return for each what `upload` does.
-
-        A file that the server refused has `error`, and no `documentId`.
-        """
-        data: dict[str, Any] = {"source": source, "tags": list(tags), **self.described}
-        data["path"] = [path for _, path in files]
-        parts = [("file", (file.name, file.read_bytes(), media_type(file))) for file, _ in files]
-        try:
-            return list(self._waiting("POST", "/rag/ingest/upload", data=data, files=parts)["items"])
-        except RequestRefused as error:  # if no file could be processed, the refusal has the reasons
-            if not error.items:
-                raise
-            return list(error.items)
-
     def upload_body(
         self, content: bytes, *, source: str | None, path: str | None, tags: Sequence[str]
     ) -> dict[str, Any]:
@@ -304,7 +289,7 @@ class Client:
             return reply
         if reply.status_code == httpx.codes.FORBIDDEN:
             raise Forbidden(_sentence(reply))
-        raise RequestRefused(_sentence(reply), _code(reply), _details(reply).get("items", ()))
+        raise RequestRefused(_sentence(reply), _code(reply))
 
     def _once(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
@@ -342,11 +327,6 @@ def _object_of(reply: httpx.Response) -> dict[str, Any] | None:
 
 def _problem(reply: httpx.Response) -> dict[str, Any]:
     return _object_of(reply) or {}
-
-
-def _details(reply: httpx.Response) -> dict[str, Any]:
-    details = _problem(reply).get("details")
-    return details if isinstance(details, dict) else {}
 
 
 def _code(reply: httpx.Response) -> str:

@@ -1,8 +1,7 @@
 """How a command fails: one sentence on stderr, and the exit code."""
 
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from shared.errors import masked
 
@@ -19,10 +18,9 @@ class CommandError(Exception):
 class RequestRefused(CommandError):  # noqa: N818 - reads as what happened to the request
     """The server refused one request; others may succeed. Sentence and code are the server's, if it sent them."""
 
-    def __init__(self, sentence: str, code: str = "", items: Sequence[Any] = ()) -> None:
+    def __init__(self, sentence: str, code: str = "") -> None:
         super().__init__(sentence)
         self.code = code
-        self.items = items  # how each document of a request with several failed
 
 
 class Forbidden(RequestRefused):

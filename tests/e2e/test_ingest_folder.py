@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from services.operator_cli.client import media_type
 from tests.e2e.harness import Server, served
 
 FILES = 120
@@ -48,11 +47,6 @@ def test_a_folder_again_and_again(tmp_path: Path) -> None:
         assert ingest(server, folder)[0] == {"created": FILES}
         assert ingest(server, folder) == ({"unchanged": FILES}, 0)
         assert len(listed(server)) == FILES
-        file = folder / "0" / "7.md"
-        sent = {"file": (file.name, file.read_bytes(), media_type(file))}
-        with server.client(headers={"Prefer": "wait=60"}) as client:  # as the command sends a large one
-            alone = client.post("/rag/ingest/upload", data={"source": "folder", "path": "0/7.md"}, files=sent).json()
-        assert alone["status"] == "unchanged"
 
         (folder / "0" / "7.md").write_text("# Lantern 7\n\nNobody lights it any more.")
         (folder / "1" / "8.md").unlink()

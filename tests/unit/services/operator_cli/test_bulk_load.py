@@ -6,17 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.operator_cli.bulk_load import (
-    AT_ONCE,
-    COMPARED_AT_ONCE,
-    GROUP_FILES,
-    SMALL_BYTES,
-    LoadOutcome,
-    load,
-    missing,
-    remove,
-    to_send,
-)
+from services.operator_cli.bulk_load import AT_ONCE, COMPARED_AT_ONCE, LoadOutcome, load, missing, remove, to_send
 from services.operator_cli.client import Client
 from services.operator_cli.errors import RequestRefused, ServerAway
 from services.operator_cli.local_files import FoundFile
@@ -41,8 +31,6 @@ class Server(Client):
         has: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.taken: list[str] = []
-        self.groups: list[list[str]] = []
-        self.damaged: Sequence[str] = ()
         self.asked: list[int] = []
         self.has = dict(has)
         self.refused, self._gone_after = refused, gone_after
@@ -57,17 +45,6 @@ class Server(Client):
             self.taken.append(path)
         if path in self.refused:
             raise RequestRefused(f"{path} is not to its taste")
-        return {"status": "created", "documentId": f"{source}/{path}/{'+'.join(tags)}", "chunkCount": 1}
-
-    def upload_all(self, files: Sequence[tuple[Path, str]], *, source: str, tags: Sequence[str] = ()) -> list[Any]:
-        self.groups.append([path for _, path in files])
-        return [self._item(path, source, tags) for _, path in files]
-
-    def _item(self, path: str, source: str, tags: Sequence[str]) -> dict[str, Any]:
-        if path in self.refused:
-            return {"status": "failed", "error": "it is not told alone"}
-        if path in self.damaged:
-            return {"status": "failed", "documentId": path, "error": "it is damaged", "code": "DAMAGED"}
         return {"status": "created", "documentId": f"{source}/{path}/{'+'.join(tags)}", "chunkCount": 1}
 
     def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
@@ -137,56 +114,6 @@ def test_a_name_that_is_not_utf_8_fails_alone(tmp_path: Path) -> None:
     assert server.asked == [1]
     assert {each.path: each.status for each in outcomes} == {"a?": "failed", "b": "created"}
     assert {each.error for each in outcomes} == {None, "its name is not UTF-8"}
-
-
-def made(folder: Path, sizes: Mapping[str, int]) -> list[FoundFile]:
-    for name, size in sizes.items():
-        (folder / name).write_bytes(b"x" * size)
-    return [FoundFile(name, folder / name) for name in sorted(sizes)]
-
-
-def test_small_files_share_requests_and_large_ones_go_alone(tmp_path: Path) -> None:
-    sizes = {f"{n:03}": 1 for n in range(GROUP_FILES + 2)} | {f"m{n}": SMALL_BYTES for n in range(4)}
-    server, outcomes = Server(), list[LoadOutcome]()
-
-    load(made(tmp_path, sizes | {"z": SMALL_BYTES + 1}), server, source="s", tags=["t"], done=outcomes.append)
-
-    small = [f"{n:03}" for n in range(GROUP_FILES + 2)]
-    assert sorted(server.groups) == [small[:GROUP_FILES], [*small[GROUP_FILES:], "m0"], ["m1", "m2"]]
-    assert sorted(server.taken) == ["m3", "z"]
-    assert sorted(each.path for each in outcomes) == [*small, "m0", "m1", "m2", "m3", "z"]
-    assert {(each.status, each.chunk_count) for each in outcomes} == {("created", 1)}
-
-
-def test_a_file_among_several_fails_as_it_would_alone(tmp_path: Path) -> None:
-    server, outcomes = Server(refused=["b"]), list[LoadOutcome]()
-    server.damaged = ["c"]
-    found = [*made(tmp_path, {"a": 1, "b": 1, "c": 1, "d": 1}), FoundFile("gone", tmp_path / "gone")]
-
-    load(found, server, source="s", done=outcomes.append)
-
-    assert server.groups == [["a", "b", "c", "d"]]
-    assert server.taken == ["b", "gone"]
-    assert {each.path: (each.status, each.error, each.code) for each in outcomes} == {
-        "a": ("created", None, None),
-        "b": ("failed", "b is not to its taste", None),
-        "c": ("failed", "it is damaged", "DAMAGED"),
-        "d": ("created", None, None),
-        "gone": ("created", None, None),  # this server doesn't read it
-    }
-
-
-def test_when_a_request_with_several_is_refused_each_goes_alone(tmp_path: Path) -> None:
-    class Older(Server):
-        def upload_all(self, files: Sequence[tuple[Path, str]], *, source: str, tags: Sequence[str] = ()) -> list[Any]:
-            raise RequestRefused("one file at a time")
-
-    server, outcomes = Older(refused=["b"]), list[LoadOutcome]()
-
-    load(made(tmp_path, {"a": 1, "b": 1}), server, source="s", done=outcomes.append)
-
-    assert sorted(server.taken) == ["a", "b"]
-    assert {each.path: each.error for each in outcomes} == {"a": None, "b": "b is not to its taste"}
 
 
 def test_only_what_the_server_has_not_just_so_is_sent(tmp_path: Path) -> None:
