@@ -202,8 +202,8 @@ ours = [
     module.name
     for package in (services, shared)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
-    # a command; what the extra `mcp` brings, imported where it is asked for
-    if not module.name.endswith(("__main__", ".clients.mcp_server"))
+    # a command; what needs the extras `mcp` and `otel`, imported where these are asked for
+    if not module.name.endswith(("__main__", ".clients.mcp_server", ".tracing.otel"))
 ]
 print(json.dumps([importlib.import_module(name).__file__ for name in ours]))
 """
