@@ -64,7 +64,7 @@ def test_the_folders_that_are_left_to_ci_are_there() -> None:
     assert [folder for folder in FOLDERS if not (ROOT / folder).is_dir()] == []
 
 
-def test_ci_runs_each_test_within_three_days(request: pytest.FixtureRequest) -> None:
+def test_ci_runs_each_test_within_its_days(request: pytest.FixtureRequest) -> None:
     def runs_nowhere(item: pytest.Item) -> bool:
         return not any(run.takes(item.location[0], item.iter_markers()) for run in DAYS_OF_CI)
 
