@@ -9,6 +9,7 @@ import msgspec
 
 from services.query_api.search.results import Expanded, joined
 from shared.answers import Passage
+from shared.answers.follow_up import LONGEST_QUESTION
 from shared.answers.prompt import text_tokens
 from shared.store import Filter, Ids, Match, Prefix
 
@@ -54,6 +55,10 @@ _OF_THE_WHOLE: Final = re.compile(
     r"|要約|まとめ|概要|요약|주제|개요|لخص|ملخص|الموضوع|สรุป|หัวข้อหลัก|सारांश|मुख्य विषय",
     re.IGNORECASE,
 )
+_COMPARES: Final = re.compile(
+    r"\b(?:compar\w+|contrast\w*|differ\w*|versus|vs|in common|vergleich\w*|unterschied\w*|différen\w*|diferenci\w*)\b",
+    re.IGNORECASE,
+)
 _GREETINGS: Final = """
 hello hi hey greetings thanks thank thx hallo servus moin danke dank bonjour bonsoir salut merci hola buenas gracias
 ciao buongiorno buonasera grazie olá ola oi obrigado obrigada bedankt dankjewel cześć hej dzięki dziękuję ahoj děkuji
@@ -79,7 +84,12 @@ def chooses(where: Filter) -> bool:
 
 def asks_of_the_whole(question: str) -> bool:
     """Return whether the question is about documents as wholes: a summary, the main topic, an overview."""
-    return bool(_OF_THE_WHOLE.search(question))
+    return bool(_OF_THE_WHOLE.search(question, 0, LONGEST_QUESTION))
+
+
+def compares(question: str) -> bool:
+    """Return whether the question asks for a comparison."""
+    return bool(_COMPARES.search(question, 0, LONGEST_QUESTION))
 
 
 def greets(message: str) -> bool:

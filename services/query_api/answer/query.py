@@ -1,7 +1,6 @@
 """`POST /rag/query`: a question about chosen documents. The Tu2tor contract."""
 
 import asyncio
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions, Sources, replied
-from services.query_api.answer.chosen import JOINED
+from services.query_api.answer.chosen import JOINED, compares
 from services.query_api.answer.citing import references
 from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
 from services.query_api.documents.views import DocumentViews
@@ -27,10 +26,6 @@ from shared.errors import Unavailable
 from shared.store import Filter, Match
 
 MOST_DOCUMENTS = 1000  # per query
-_COMPARES = re.compile(
-    r"\b(?:compar\w+|contrast\w*|differ\w*|versus|vs|in common|vergleich\w*|unterschied\w*|différen\w*|diferenci\w*)\b",
-    re.IGNORECASE,
-)
 
 
 class QueryBody(RagOptions, frozen=True, kw_only=True, rename="camel"):
@@ -92,7 +87,7 @@ async def rag_query(
     must = [Match("metadata.documentId", tuple(ids))]
     if data.subject_id is not None:
         must.append(Match("metadata.subjectId", _spellings(data.subject_id)))
-    compared = ids if len(ids) > 1 and (_COMPARES.search(question) if data.compare is None else data.compare) else ()
+    compared = ids if len(ids) > 1 and (compares(question) if data.compare is None else data.compare) else ()
     retrieval = data.retrieval(Filter(must=tuple(must)), data.top_k)
     history = turns_of(data.conversation_history, "conversationHistory")
     prepared = await answering.prepare(

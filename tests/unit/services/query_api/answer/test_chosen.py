@@ -1,9 +1,12 @@
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
-from services.query_api.answer.chosen import asks_of_the_whole, chooses, greets, spread, supported, together
+from services.query_api.answer.chosen import asks_of_the_whole, chooses, compares, greets, spread, supported, together
 from shared.answers import Passage
 from shared.store import Filter, Match, Prefix
+from tests.loop_holds import least_cpu_s
 
 
 def test_a_filter_chooses_documents_by_id_or_path_but_not_within_one() -> None:
@@ -104,6 +107,11 @@ def test_a_greeting_alone_is_one(message: str) -> None:
     assert greets(message)
     assert not greets(f"{message} When is the lantern lit?")
     assert not greets("good")
+
+
+@pytest.mark.parametrize("asked", [asks_of_the_whole, compares, greets])
+def test_of_a_question_as_long_as_a_book_the_beginning_is_looked_at(asked: Callable[[str], bool]) -> None:
+    assert least_cpu_s(lambda: asked("ab," * 1_000_000), 0.05) <= 0.05
 
 
 def test_a_long_document_is_read_by_its_headings_and_evenly() -> None:
