@@ -148,7 +148,7 @@ def make_api(parts: ApiParts) -> Litestar:
         cache=results,
         reranker=parts.reranker,
     )
-    limits = AdmissionLimits(settings, several=lambda: keyring.several_tenants)
+    limits = AdmissionLimits(settings, parts.stopping, several=lambda: keyring.several_tenants)
     signer = Signer(parts.secret)
     submissions = Submissions(
         count=limits.documents.spend,

@@ -14,7 +14,7 @@ from litestar.types import ASGIApp
 from shared.runtime.connections import AT_ONCE, WAITING, Connections, LimitedProtocol, connections_within_file_limit
 from shared.settings import ConfigurationError, Settings
 
-_STOP_S = 3  # requests still running get this long
+_STOP_S = 5  # requests still running get this long: a refusal that the stop brings may have to be read to its end
 
 
 def url_of(listener: socket.socket) -> str:

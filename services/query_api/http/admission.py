@@ -16,8 +16,10 @@ from litestar.datastructures import Headers
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scope, Send
 
 from services.query_api.http.linger import has_body
-from services.query_api.http.problems import Problem
+from services.query_api.http.problems import Problem, of_pipeline
 from services.query_api.http.routes import HOLDS, LANE, SMALL, TAKES, BodyLimit, Lane
+from services.query_api.http.stopping import Stopping
+from shared.errors import Unavailable
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
 
@@ -130,7 +132,7 @@ class RequestLane:
 class AdmissionLimits:
     """The lanes of one API, and the rates of its tenants."""
 
-    def __init__(self, settings: Settings, *, several: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, settings: Settings, stopping: Stopping, *, several: Callable[[], bool] = lambda: False) -> None:
         """Take the limits; `several` says whether there is more than one tenant, so that each has a share."""
 
         def lane(limit: int, what: str, setting: str) -> RequestLane:
@@ -145,6 +147,7 @@ class AdmissionLimits:
         self.slow = lane(settings.max_slow, "slow request bodies are arriving", "SLUICE_MAX_SLOW")
         self.bodies = lane(BODIES * settings.max_body, "bytes of request bodies are in memory", "SLUICE_MAX_BODY")
         self.patience_s = settings.body_timeout
+        self.stopping = stopping
         self.documents = TokenBuckets(settings.tenant_documents)
         self.bytes = TokenBuckets(settings.tenant_bytes)
         self.largest = settings.max_body
@@ -231,11 +234,16 @@ class _Visit:
         """Return the next piece of the body.
 
         Raises:
-            Problem: 408, the body arrives too slowly; 413, it is too large; 429, another limit is exceeded.
+            Problem: 408, the body arrives too slowly; 413, it is too large; 429, another limit is exceeded; 503, the
+                server is stopping.
         """
         if self._whole:
             return cast("HTTPReceiveMessage", await self._receive())
-        message = await self._next()
+        try:
+            async with self._limits.stopping.limited():
+                message = await self._next()
+        except Unavailable as error:
+            raise of_pipeline(error) from None
         if message["type"] != "http.request":
             self._whole = True  # nothing more comes
             return message

@@ -8,11 +8,11 @@ from typing import Final
 from shared.errors import Unavailable
 from shared.runtime.probes import Troubles
 
-ANSWERS_S: Final = 2.0  # answers under way get this long; a second later the server cuts what is left
+ANSWERS_S: Final = 2.0  # answers and bodies under way get this long; three seconds later the server cuts what is left
 
 
 class Stopping:
-    """The stop of one API: first it isn't ready, then answers under way end by themselves or by an error."""
+    """The stop of one API: first it isn't ready, then what is under way ends by itself or by an error."""
 
     def __init__(self) -> None:
         self._begun = False
@@ -24,7 +24,7 @@ class Stopping:
         self._begun = True
 
     def end(self, answers_s: float = ANSWERS_S) -> None:
-        """End answers after `answers_s` seconds."""
+        """End answers, and bodies that are still arriving, after `answers_s` seconds."""
         self._begun = True
         asyncio.get_running_loop().call_later(answers_s, self._end)
 

@@ -15,6 +15,7 @@ from services.query_api.http.auth import Caller
 from services.query_api.http.linger import Linger
 from services.query_api.http.problems import HANDLERS, Problem
 from services.query_api.http.routes import TAKES, WHOLE, BodyLimit, get, post
+from services.query_api.http.stopping import Stopping
 from shared.runtime.connections import ON_CLOSE
 from shared.runtime.probes import OPEN
 from shared.settings import Settings
@@ -32,7 +33,8 @@ class Api:
 
     def __init__(self, *, several: bool = False, **settings: Any) -> None:
         self.held = asyncio.Event()  # what its answers wait for
-        self.limits = AdmissionLimits(Settings(**settings), several=lambda: several)
+        self.stopping = Stopping()
+        self.limits = AdmissionLimits(Settings(**settings), self.stopping, several=lambda: several)
 
         @post("/rag/ingest", role=None, lane="bring", takes=WHOLE)
         async def ingest(request: Request[Any, Any, Any]) -> int:
@@ -221,6 +223,25 @@ async def test_a_body_that_does_not_come_is_a_408() -> None:
 @pytest.mark.usefixtures("brief")
 async def test_a_body_that_does_not_come_to_a_door_that_streams_is_a_408_too() -> None:
     assert (await Api(body_timeout=0.05).call("/rag/ingest/upload", 10).answer())[0] == 408
+
+
+async def test_a_body_that_still_arrives_when_the_server_stops_is_a_503_with_the_reason() -> None:
+    api = Api(body_timeout=HANG_S)
+    calls = [api.call(path, 10) for path in ("/rag/ingest", "/rag/ingest/upload")]
+    for call in calls:
+        call.send(b"12345")
+    await until(lambda: api.limits.bodies.taken == 10)
+
+    api.stopping.end(answers_s=0.0)
+    await until(lambda: all(len(call._told) == 2 for call in calls))  # the answers are out, the rest is awaited
+    for call in calls:
+        call.leave()
+    answers = [await call.answer() for call in calls]
+
+    assert [(status, body["detail"]) for status, _, body in answers] == [(503, "the server is stopping")] * 2
+    assert {headers["connection"] for _, headers, _ in answers} == {"close"}
+    assert all("retry-after" in headers for _, headers, _ in answers)
+    assert api.taken == [0] * 5
 
 
 async def test_bodies_in_memory_have_one_limit_together() -> None:
