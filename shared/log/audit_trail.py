@@ -60,7 +60,7 @@ class AuditTrail:
         self._calls: dict[AuditedCall, None] = {}
         self._waiting: list[AuditEntry] = []
         self._added = self._written = 0
-        self._turn = asyncio.Lock()
+        self._attempt: asyncio.Task[None] | None = None  # to write what is there
         self._writing: asyncio.Task[None] | None = None
         self._counted: Counter[AuditEntry] = Counter()  # by the kind of call, since `EVERY_S` began
 
@@ -105,9 +105,10 @@ class AuditTrail:
         """
         upto = self._added
         while self._written < upto:
-            async with self._turn:
-                if self._written < upto:
-                    await self._write()
+            # Whoever waits shares it, or while the log is away each would wait for its own attempt after all others'.
+            if self._attempt is None or self._attempt.done():
+                self._attempt = asyncio.create_task(self._write())
+            await asyncio.shield(self._attempt)
 
     async def keep(self) -> None:
         """Write the counts every `EVERY_S`, and what couldn't be written before; never return."""

@@ -22,6 +22,7 @@ class Topic:
         self.open = asyncio.Event()
         self.open.set()
         self.away = False
+        self.asked = 0
 
     @property
     def entries(self) -> list[AuditEntry]:
@@ -37,6 +38,7 @@ class Topic:
         headers: Mapping[str, str] | None = None,
     ) -> RecordMetadata:
         assert (topic, bool(key), route, headers) == (AUDIT, True, None, None)
+        self.asked += 1
         await self.open.wait()
         if self.away:
             raise Unavailable("the log is away")
@@ -101,6 +103,26 @@ async def test_what_the_log_refuses_is_kept_and_told() -> None:
     await trail.written()
 
     assert [entry.action for entry in topic.entries] == ["kept", "next"]
+
+
+async def test_whoever_waits_while_the_log_hangs_waits_for_one_attempt_and_not_for_each_other_s() -> None:
+    topic = Topic()
+    trail = AuditTrail(topic.publish)
+    topic.open.clear()
+    topic.away = True
+    for number in range(10):
+        trail.add(an_entry(f"action{number}"))
+    writers = [asyncio.create_task(trail.written()) for _ in range(10)]
+    await asyncio.sleep(0.01)
+    topic.open.set()
+
+    ends = await asyncio.gather(*writers, return_exceptions=True)
+
+    assert [str(end) for end in ends] == ["the log is away"] * 10
+    assert topic.asked == 1
+    topic.away = False
+    await trail.written()
+    assert len(topic.entries) == 10
 
 
 async def test_a_writer_that_is_cancelled_loses_nothing() -> None:
