@@ -150,7 +150,7 @@ async def sent() -> dict[str, RouteExample]:
         settings = Settings(data=Path(folder), samples="off", chat="extractive:")
         app = make_api(await start(settings, stack))
         client = await stack.enter_async_context(a_client(app))
-        routes = _routes(described(app))
+        routes = routes_of(described(app))
         assert REQUESTS.keys() == routes.keys(), f"routes with and without example: {REQUESTS.keys() ^ routes.keys()}"
         await client.post("/rag/ingest/upload", content=_BROKEN, headers={"Content-Type": "application/pdf"})
         generation = (await client.get("/ops/generations")).json()["serving"]
@@ -158,7 +158,7 @@ async def sent() -> dict[str, RouteExample]:
         for name, example in REQUESTS.items():
             if name == "ops_dead_letter":
                 letter = (await client.get("/ops/dead-letters?source=upload")).json()["items"][0]["id"]
-            reply = await _reply(client, *routes[name], example, {_LETTER: letter, _RECEIPT: receipt})
+            reply = await asked(client, *routes[name], example, {_LETTER: letter, _RECEIPT: receipt})
             if name == "ops_erase":
                 receipt = reply.json()["receipt"]
             instead = {_LETTER: SHOWN_LETTER, letter: SHOWN_LETTER, folder: _SHOWN_FOLDER, generation: SHOWN_GENERATION}
@@ -169,7 +169,8 @@ async def sent() -> dict[str, RouteExample]:
     return found
 
 
-def _routes(spec: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+def routes_of(spec: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return method and path of each route, by its operation id."""
     return {
         operation["operationId"]: (method, path)
         for path, item in spec["paths"].items()
@@ -177,9 +178,10 @@ def _routes(spec: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     }
 
 
-async def _reply(
+async def asked(
     client: httpx.AsyncClient, method: str, path: str, example: RouteExample, values: Mapping[str, str]
 ) -> httpx.Response:
+    """Return the reply to an example's request, in which `values` say what stands for its placeholders."""
     given = {name: values.get(value, value) for name, value in example.path.items()}
     query = {name: values.get(value, value) for name, value in example.query.items()}
     body: dict[str, Any] = {}

@@ -1,7 +1,6 @@
 """Lets the sender of a refused body read the reply, and stops reading for a caller who has left."""
 
 import asyncio
-import math
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -15,6 +14,7 @@ from shared.times import PATIENCE
 
 LINGER_S: Final = 2.0
 PATIENCE_S: Final = 5.0
+WRITING_S: Final = 20.0  # as long as a record may take to the log
 LINGER_BYTES: Final = 64 << 20
 CALLER_LEFT: Final = 499  # as nginx has it
 
@@ -25,7 +25,8 @@ class Linger:
     Otherwise the sender of a refused body would see a broken connection instead of the reason. If the caller of a route
     that only reads closes the connection before the reply, its handler is cancelled. A write goes on to its end.
 
-    Where a route only reads, a part that hangs is waited for `PATIENCE_S` seconds, not as long as its adapter would.
+    A part that hangs is waited for `PATIENCE_S` seconds where a route only reads, else for `WRITING_S`, not as long as
+    its adapter would.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -40,7 +41,7 @@ class Linger:
             nonlocal left
             left = task is not None and task.cancel()
 
-        patience_s = math.inf
+        patience_s = WRITING_S
         if facts_of(scope["route_handler"]).only_reads:
             cast("dict[str, Any]", scope).get(ON_CLOSE, []).append(leave)
             patience_s = PATIENCE_S
