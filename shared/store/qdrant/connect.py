@@ -17,6 +17,7 @@ from shared.store.qdrant.errors import VENDOR, reason
 
 log = structlog.get_logger(__name__)
 PROBE_S: Final = 3.0
+OLDEST: Final = (1, 19)  # the first that knows filters by the beginning of a text
 # By default a channel waits up to 120 s before it reconnects, and waits for ever for a silent server.
 _GRPC: Final[dict[str, Any]] = {
     "grpc.initial_reconnect_backoff_ms": 200,
@@ -74,8 +75,16 @@ async def open_grpc(address: QdrantAddress, api_key: str | None, *, timeout_s: i
     return found
 
 
-def warn_of_version(server: str) -> None:
-    """Log a warning if the versions of client and server differ by more than Qdrant supports."""
+def check_version(server: str) -> None:
+    """Log a warning if the versions of client and server differ by more than Qdrant supports.
+
+    Raises:
+        ConfigurationError: the server is too old for our filters.
+    """
+    numbers = server.split(".")[:2]
+    if all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ConfigurationError(f"SLUICE_STORE: the Qdrant server is {server}, but {oldest} or newer is needed")
     own = version("qdrant-client")
     if not is_compatible(own, server):
         log.warning(

@@ -44,7 +44,7 @@ from shared.store.checks import (
     value_at,
 )
 from shared.store.qdrant.address import QdrantAddress
-from shared.store.qdrant.connect import make_client, open_grpc, warn_of_version
+from shared.store.qdrant.connect import check_version, make_client, open_grpc
 from shared.store.qdrant.errors import NO_ACCESS, VENDOR, ours, status, too_large
 from shared.store.qdrant.translate import (
     SPARSE,
@@ -140,7 +140,7 @@ class QdrantStore:
 
         Raises:
             Unavailable: nobody answers.
-            ConfigurationError: the server refuses the API key, or wants one.
+            ConfigurationError: the server refuses the API key, or wants one, or is too old.
         """
         try:
             server = (await self._ask(self._client.info())).version
@@ -150,7 +150,7 @@ class QdrantStore:
                 raise
             key = "SLUICE_QDRANT_API_KEY isn't the server's" if self._api_key else "SLUICE_QDRANT_API_KEY isn't set"
             raise ConfigurationError(f"{key}: {error.sentence}") from error
-        warn_of_version(server)
+        check_version(server)
         faster = await open_grpc(self._address, self._api_key, timeout_s=self._timeout_s)
         if faster is not None:
             self._client, slower = faster, self._client

@@ -190,7 +190,7 @@ async def test_a_key_that_is_refused_later_is_waited_out(server: FakeQdrant, sto
 
 
 @pytest.mark.parametrize(
-    ("version", "warns"), [("1.17.1", True), ("1.19.0", False), ("1.21.3", False), ("2.0.0", True), ("dev", True)]
+    ("version", "warns"), [("1.19.0", False), ("1.21.3", False), ("1.23.0", True), ("2.0.0", True), ("dev", True)]
 )
 async def test_a_server_of_another_age_is_warned_of(
     server: FakeQdrant, store: QdrantStore, version: str, warns: bool
@@ -201,6 +201,16 @@ async def test_a_server_of_another_age_is_warned_of(
         await store.start()
 
     assert [entry["server"] for entry in logged if entry["event"] == "store_version"] == [version] * warns
+
+
+@pytest.mark.parametrize("version", ["1.18.3", "1.9.7", "0.11.0"])
+async def test_a_server_that_is_too_old_for_our_filters_stops_the_start(
+    server: FakeQdrant, store: QdrantStore, version: str
+) -> None:
+    server.version = version
+
+    with pytest.raises(ConfigurationError, match=rf"server is {version}, but 1\.19 or newer"):
+        await store.start()
 
 
 async def test_grpc_is_taken_where_it_answers_and_outlives_the_choice(server: FakeQdrant) -> None:
