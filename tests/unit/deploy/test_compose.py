@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import typer
+from opentelemetry.sdk import environment_variables
 from prometheus_client import CollectorRegistry
 
 from services.operator_cli.main import app
@@ -24,6 +25,7 @@ from shared.log.open import open_log
 from shared.runtime.connections import Connections
 from shared.runtime.listening import answered, bound
 from shared.runtime.probes import Probed, side_app
+from shared.settings import SECRETS as SECRET_SETTINGS
 from shared.settings import Settings, load_settings
 from shared.store.open import open_store
 from shared.version import VERSION
@@ -104,8 +106,10 @@ def test_every_command_exists(service: dict[str, Any]) -> None:
 @each_of_ours
 def test_every_variable_exists(service: dict[str, Any]) -> None:
     named = {name for name in service["environment"] if name.startswith("SLUICE_")} - {*CLIENT}
+    known = {*Settings.model_fields, *(f"{secret}_file" for secret in SECRET_SETTINGS)}
 
-    assert {name.removeprefix("SLUICE_").lower() for name in named} <= Settings.model_fields.keys()
+    assert {name.removeprefix("SLUICE_").lower() for name in named} <= known
+    assert {name for name in service["environment"] if name.startswith("OTEL_")} <= vars(environment_variables).keys()
 
 
 @each_of_ours
@@ -204,8 +208,23 @@ def test_the_command_line_reaches_the_api_and_its_file_of_keys(started: Any) -> 
 
     assert cli["profiles"] == ["cli"], "it starts only where it is called"
     assert cli["environment"]["SLUICE_URL"] == f"http://query-api:{started(api).port}"
-    assert cli["volumes"] == api["volumes"]
+    assert [each for each in api["volumes"] if "secrets" not in each] == cli["volumes"]
     assert started(cli).key_file == started(api).key_file == Path("/keys/keys.json")
+
+
+def test_who_sets_up_sign_in_gives_the_api_a_folder_with_the_secret_s_file(started: Any, tmp_path: Path) -> None:
+    text = re.sub(r"^#(?=[A-Z_]+=)", "", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    told = dict(line.split("=", 1) for line in text.splitlines() if line.startswith(("SLUICE_OIDC", "SLUICE_PUBLIC")))
+    (tmp_path / "oidc_secret").write_text("of-the-client\n")
+    mounted = services({**KEYS, "SECRETS": str(tmp_path)})["query-api"]["volumes"][-1]
+    assert mounted == f"{tmp_path}:/secrets:ro"
+
+    inside = told["SLUICE_OIDC_SECRET_FILE"].replace("/secrets", str(tmp_path))
+    settings = started(SERVICES["query-api"], {**KEYS, **told, "SLUICE_OIDC_SECRET_FILE": inside})
+
+    assert settings.oidc_secret.get_secret_value() == "of-the-client"
+    assert (settings.oidc, settings.public_url) == (told["SLUICE_OIDC"], told["SLUICE_PUBLIC_URL"])
+    assert [name for name, each in SERVICES.items() if "SLUICE_OIDC" in each.get("environment", {})] == ["query-api"]
 
 
 def test_only_the_api_is_told_the_keys() -> None:
@@ -312,7 +331,7 @@ def test_our_volumes_are_folders_that_the_image_made_for_its_user(service: dict[
     made = " ".join(step.rest for step in stages()[-1] if step.name == "RUN")
 
     for volume in service["volumes"]:
-        folder = volume.partition(":")[2]
+        folder = volume.split(":")[1]
         assert re.search(rf"install -d -o sluice -g sluice [^&]*{folder}\b", made)
     assert service["user"] == next(step.rest for step in stages()[-1] if step.name == "USER")
 

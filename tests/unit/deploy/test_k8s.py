@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from opentelemetry.sdk import environment_variables
 
 from services.operator_cli.main import app
 from shared.runtime.probes import side_app
@@ -21,7 +22,11 @@ from tests.unit.deploy.files import services, stages
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 WORKERS = ("embed-worker", "ingest-worker")
+OF_TRACES = {name for name in vars(environment_variables) if name.startswith("OTEL_")}
+README = (FOLDER / "README.md").read_text("utf-8")
+[SIGN_IN] = (yaml.safe_load(each) for each in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
 OTHER_VALUES = {  # for Helm: what the defaults leave out
+    "signed in and traced": SIGN_IN,
     "a volume": {
         "settings": {"SLUICE_BLOBS": "file:/blobs", "SLUICE_LOG": "kafka://user@kafka:9092"},
         "blobsClaim": "blobs",
@@ -98,7 +103,7 @@ def check_commands_variables_and_parts(among: dict[str, Any], monkeypatch: pytes
                     (folder / setting).write_text("a-long-enough-key:default:query")
                     patch.setenv(variable, str(folder / setting))
                 else:
-                    assert variable.removeprefix("SLUICE_").lower() in Settings.model_fields
+                    assert variable.removeprefix("SLUICE_").lower() in Settings.model_fields or variable in OF_TRACES
                     patch.setenv(variable, value)
 
             settings = load_settings()
@@ -111,6 +116,23 @@ def check_commands_variables_and_parts(among: dict[str, Any], monkeypatch: pytes
             "query-api": {"http": settings.port, "side": settings.side_port},
             "init": {},
         }.get(name, {"side": settings.side_port})
+
+
+def test_sign_in_and_traces_need_only_what_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    assert SIGN_IN.keys() <= VALUES.keys()
+    told = VALUES["settings"] | VALUES["apiSettings"] | SIGN_IN["settings"] | SIGN_IN["apiSettings"]
+    (tmp_path / "secret").write_text("a-long-enough-key:default:query")
+    for name, value in told.items():
+        assert name.removeprefix("SLUICE_").lower() in Settings.model_fields or name in OF_TRACES
+        monkeypatch.setenv(name, value)
+    for name in (*VALUES["secrets"], *SIGN_IN["apiSecrets"]):
+        assert name.removeprefix("SLUICE_").lower() in SECRETS
+        monkeypatch.setenv(f"{name}_FILE", str(tmp_path / "secret"))
+
+    settings = load_settings()
+
+    assert settings.oidc_secret.get_secret_value() == "a-long-enough-key:default:query"
+    assert set(VALUES["apiSecrets"]) < set(SIGN_IN["apiSecrets"]), "a list of values replaces the chart's"
 
 
 def test_every_command_variable_and_part_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -127,7 +149,7 @@ def test_each_pod_has_its_secrets_and_no_others(name: str) -> None:
     }
     told = {
         secret: set(re.findall(r"from-literal=(\w+)=", line))
-        for secret, line in re.findall(r"secret generic (\S+) (.*)", (FOLDER / "README.md").read_text("utf-8"))
+        for secret, line in re.findall(r"secret generic (\S+) (.*)", README)
     }
 
     assert mounted == {*VALUES["secrets"], *(VALUES["apiSecrets"] if name == "query-api" else ())}
