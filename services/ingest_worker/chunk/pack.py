@@ -455,7 +455,8 @@ def _headed(text: str, unit: _Unit, few: Sequence[_Unit], others: Iterator[_Unit
     """
     first, second, header = few[0], few[1], unit.header
     if unit.kind == "table" and unit.depth == 0:
-        if not _DELIMITERS.match(text, second.start, second.end):
+        blank = _DELIMITERS.match(text, first.start, first.end)  # a table without names of columns
+        if blank or not _DELIMITERS.match(text, second.start, second.end):
             return chain(few, others)
         header = "\n\n".join(filter(None, (header, text[first.start : second.end])))
         end = 3 if len(few) > 2 and few[2].end - first.start <= size else 2

@@ -42,7 +42,9 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
         if name == "Fallback" or (name in _SHAPES and any(_is_hidden(each) for each in element.iterfind("*/{*}cNvPr"))):
             continue
         if name == "tbl":
-            yield table(spread(map(_cells, element.iter("{*}tr")))), False
+            says = element.find("{*}tblPr")
+            headed = says is not None and says.get("firstRow") in _ON
+            yield table(spread(map(_cells, element.iter("{*}tr"))), headed=headed), False
         elif name in ("chart", "relIds") and (drawn := referred(element, part)):
             yield drawn, False
         elif name in ("txBody", "t") and (lines := list(_paragraphs(element))):

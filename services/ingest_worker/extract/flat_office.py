@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import quoteattr
 
 from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.markup import attribute, parsed, serialized, tag, words
+from services.ingest_worker.extract.markup import attribute, parsed, serialized, tag, whole, words
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -25,6 +25,10 @@ _RELATED: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relatio
 _RELATIONS: Final = "http://schemas.openxmlformats.org/package/2006/relationships"
 _PROPERTIES = {"Title": "title", "Subject": "subject", "Author": "creator", "LastAuthor": "lastModifiedBy"}
 _PROPERTIES |= {"Created": "created", "LastSaved": "modified", "Keywords": "keywords", "Description": "description"}
+# Lists have other names than later on, and numbers for their kinds.
+_LISTS = {"listPr": "numPr", "ilfo": "numId", "listDef": "abstractNum", "list": "num", "ilst": "abstractNumId"}
+_BESIDE = {"styles": "styles", "numbering": "lists"}
+_KINDS = {1: "upperRoman", 2: "lowerRoman", 3: "upperLetter", 4: "lowerLetter", 22: "decimalZero", 23: "bullet"}
 
 _Part = tuple[str, str, bytes]  # path, type, content
 
@@ -73,16 +77,32 @@ def _word_2003(root: "_Element") -> Iterator[_Part]:
         frames = {words(each): each for each in body.iter("{*}hdr", "{*}ftr")}.values()  # sections repeat them
         body[:0] = [each for each in frames if tag(each) == "hdr"]
         body.extend([each for each in frames if tag(each) == "ftr"])
-    styles, said = root.find("{*}styles"), root.find("{*}DocumentProperties")
+    _rename_lists(root)
+    said = root.find("{*}DocumentProperties")
     yield "word/document.xml", _WORD, serialized(root)
     yield "_rels/.rels", "", _relations(officeDocument="word/document.xml")
-    if styles is not None:
-        yield "word/styles.xml", "", serialized(styles)
-        yield "word/_rels/document.xml.rels", "", _relations(styles="styles.xml")
+    beside = {kind: each for kind, name in _BESIDE.items() if (each := root.find(f"{{*}}{name}")) is not None}
+    yield "word/_rels/document.xml.rels", "", _relations(**{kind: f"{kind}.xml" for kind in beside})
+    for kind, each in beside.items():
+        yield f"word/{kind}.xml", "", serialized(each)
     if said is not None:
         for child in said.iterchildren("*"):
             child.tag = _PROPERTIES.get(tag(child), "other")
         yield "docProps/core.xml", "", serialized(said)
+
+
+def _rename_lists(root: "_Element") -> None:
+    """Give what says how lists are numbered the names that it has in later files."""
+    for each in list(root.iter("{*}nfc", *(f"{{*}}{name}" for name in _LISTS))):
+        of = attribute(each, "listDefId") or attribute(each, "ilfo")
+        if tag(each) == "nfc":
+            of = _KINDS.get(whole(attribute(each)), "decimal")
+            each.tag = "numFmt"
+        else:
+            each.tag = _LISTS[tag(each)]
+        if of:
+            each.attrib.clear()
+            each.attrib.update(dict.fromkeys(("val", "numId", "abstractNumId"), of))
 
 
 def _relations(**targets: str) -> bytes:

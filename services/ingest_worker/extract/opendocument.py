@@ -213,7 +213,8 @@ def _blocks(element: "_Element") -> Iterator[str]:
                 for paragraph in child.iter("{*}p", "{*}h"):
                     yield from _beside(paragraph)
             case "table":
-                yield table(spread(map(_cells, _rows(child))))
+                named = next(child.iterfind("{*}table-header-rows"), None) is not None
+                yield table(spread(map(_cells, _rows(child))), headed=named)
             case "frame" if child.get(_CLASS) == "title":
                 yield f"# {' '.join(filter(None, map(_line, child.iter('{*}p'))))}".rstrip("# ")
             case "notes":

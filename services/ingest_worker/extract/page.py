@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
+from services.ingest_worker.extract.markup import words
 from services.ingest_worker.extract.page_shape import is_hidden, reshape
 from services.ingest_worker.extract.rows import table
 
@@ -77,9 +78,13 @@ def tree_of(source: bytes, *, links: bool = False) -> "tuple[HtmlElement | None,
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
-def page_text(tree: "HtmlElement | None") -> str:
-    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else."""
-    return "" if tree is None else _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
+def page_text(source: str | bytes, *, whole: bool = False) -> str:
+    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else.
+
+    With `whole`, return '' for a page of which only a part can be parsed.
+    """
+    tree, cut = tree_of(source if isinstance(source, bytes) else source.encode("utf-8", "replace"), links=True)
+    return "" if tree is None or (cut and whole) else _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
 
 
 def with_tables(markdown: str) -> str:
@@ -113,8 +118,7 @@ def fence_after(line: str, fence: str) -> str:
 def _as_table(source: str) -> str:
     if "``" in source or any("<" in code for code in source.split("`")[1::2]):
         return source
-    tree, cut = tree_of(_AUTOLINK.sub(r"\1", source).encode("utf-8", "replace"), links=True)
-    text = "" if cut else page_text(tree)
+    text = page_text(_AUTOLINK.sub(r"\1", source), whole=True)
     return f"\n{text.strip()}\n" if "| --- |" in text else source  # else it only arranges what is in it
 
 
@@ -169,7 +173,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
             page.add_block(" ".join(" ".join("".join(each.itertext()) for each in element.iter("caption")).split()))
-            page.add_block(table(rows))
+            page.add_block(table(rows, headed=any(map(words, element.iter("th")))))
             walk.skip_subtree()
         else:
             if tag not in _INLINE:

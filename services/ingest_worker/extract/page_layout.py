@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from services.ingest_worker.extract.clean import one_line
 from services.ingest_worker.extract.rows import REPEATED, named_rows, row_label
-from services.ingest_worker.extract.table_header import Covered, find_header, is_figure, is_value, own
+from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, is_figure, is_value, own
 
 TABLE: Final = "\1"  # a control character, which cleaning removes
 _NEAR: Final = 3.0  # points between lines that are meant to be one
@@ -768,6 +768,7 @@ def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
         not count
         and guess
         and table.ruled
+        and not begins_with_data(rows[at:])
         and len(set(first)) == len(first) > 2
         and all(first)
         and not any(map(str.isdigit, "".join(first)))

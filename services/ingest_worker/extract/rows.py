@@ -4,7 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, Figure, find_header, of_two_rows, own
+from services.ingest_worker.extract.table_header import (
+    LOOK_AHEAD,
+    Covered,
+    Figure,
+    begins_with_data,
+    find_header,
+    of_two_rows,
+    own,
+)
 
 REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
 _COLUMNS = 256
@@ -163,9 +171,15 @@ def _is_grouped(above: Sequence[str], below: Sequence[str]) -> bool:
     )
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table with the first row as its header; '' if all cells are blank."""
-    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
+def table(rows: Sequence[Sequence[str]], *, headed: bool = True) -> str:
+    """Return a Markdown table with the first row as its header; '' if all cells are blank.
+
+    Where nothing says that it is `headed`, and the first row looks like those below it, the header is blank.
+    """
+    filled = [row for row in rows if any(map(str.strip, row))]
+    if not headed and begins_with_data(filled):
+        filled.insert(0, [""])
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in filled]
     width = max(map(len, cells), default=0)
-    lines = ["| " + " | ".join([*row, *[""] * (min(width, _PADDED) - len(row))]) + " |" for row in cells if any(row)]
+    lines = ["| " + " | ".join([*row, *[""] * (min(width, _PADDED) - len(row))]) + " |" for row in cells]
     return "\n".join([*lines[:1], "|" + " --- |" * width, *lines[1:]]) if lines else ""

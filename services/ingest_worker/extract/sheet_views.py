@@ -16,8 +16,8 @@ from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"
 _HIDDEN = rb"\s(?:hidden=[\"'](?:1|true)|(?:ht|width)=[\"']0[\"'])"
-_ROW = re.compile(_PREFIX + rb"row\s[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
-_COLUMN = re.compile(_PREFIX + rb"col\s[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
+_ROW = re.compile(_PREFIX + rb"row(?=\s)[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
+_COLUMN = re.compile(_PREFIX + rb"col(?=\s)[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
 _ATTRIBUTE = re.compile(rb"\s(r|min|max|outlineLevel|ref)=[\"']([^\"']{1,40})")
 _FILTER = re.compile(_PREFIX + rb"autoFilter\s[^<>]{0,400}>")
 _RANGE = re.compile(rb"[A-Z]{1,3}([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")

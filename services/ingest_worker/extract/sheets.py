@@ -114,7 +114,7 @@ def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list
     """Yield the rows, with the value of a merged cell repeated in each cell of the row or column that it covers."""
     merged: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for (first, begin), (last, end) in sheet.merged_cell_ranges or ():
-        if (first == last) != (begin == end) and begin >= left:
+        if (first, begin) != (last, end) and begin >= left:
             merged[first].append((last, begin - left, end - left))
     down: dict[int, tuple[int, str]] = {}  # column -> last covered row, and the value
     for at, row in enumerate(sheet.iter_rows()):
@@ -124,7 +124,7 @@ def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list
             value = cells[begin] if begin < len(cells) else ""
             if last > at and value and (not begin or len(value) <= REPEATED):
                 down[begin] = (last, value if begin else row_label(value))
-            elif own > 1 and len(value) <= REPEATED:  # a value alone in its row is not a name of columns
+            if end > begin and own > 1 and len(value) <= REPEATED:  # a value alone in its row is not a name of columns
                 for column in range(begin + 1, min(end + 1, len(cells))):
                     cells[column] = cells[column] or Covered(value)
         for column, (last, value) in list(down.items()) if own else ():

@@ -129,10 +129,31 @@ def _is_name(cell: str) -> bool:
     return len(words) <= 6 and any(map(_NAMES.__contains__, words))
 
 
+def begins_with_data(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row is one like those below it, or a property with its value: no names of columns."""
+    some = [row for row in rows[:LOOK_AHEAD] if own(row)]
+    if len(some) < 3 or len(own(some[0])) < 2 or find_header(some) is not None:
+        return False
+    return _is_list_of_properties(some) or all(
+        _is_alike(cell, [row[at] for row in some[1:] if at < len(row) and row[at]])
+        for at, cell in enumerate(some[0])
+        if cell
+    )
+
+
+def _is_alike(cell: str, values: Sequence[str]) -> bool:
+    shape, share = _commonest(values) if values else ("", 0.0)
+    once = cell in values or len(set(values)) == len(values)  # else the values are of a few kinds, and it is none
+    return once and shape == _shape(cell) and share >= 0.5 and not _is_name(cell)
+
+
 def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the rows have a name and its value each, so that none is the header of the others."""
-    pairs = [row for row in rows if len(own(row)) == 2]
-    return len(pairs) == len(rows) and all(_is_name(own(row)[0]) for row in pairs)
+    pairs = [own(row) for row in rows]
+    if any(len(pair) != 2 for pair in pairs):
+        return False
+    names = sum(_is_name(name) for name, _ in pairs)
+    return names == len(pairs) or (len(pairs) > 2 and 3 * names >= 2 * len(pairs) and not _is_name(pairs[0][1]))
 
 
 def _commonest(values: Sequence[str]) -> tuple[str, float]:

@@ -115,7 +115,13 @@ class _Document:
         self._hints = hints
         self._part = drawn(archive, targets, hints)
         self._addresses = addresses(archive, path, hints)
-        self._styles = _styles(root("styles"))
+        styles = root("styles")
+        self._styles = _styles(styles)
+        self._emphatic = {  # styles of tables, in which the first row looks different
+            attribute(part.getparent(), "styleId")
+            for part in (() if styles is None else styles.iterfind("{*}style/{*}tblStylePr"))
+            if attribute(part, "type") == "firstRow"
+        }
         self._lists = _lists(root("numbering"))
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
         self._in_table = False
@@ -248,7 +254,16 @@ class _Document:
         within, self._in_table = self._in_table, True
         cells = spread(self._texts(row) for row in _merged(rows))
         self._in_table = within
-        yield MarkdownBlock(" ".join(" ".join(row) for row in cells) if within else table(cells))
+        headed = self._is_headed(element, rows[0])
+        yield MarkdownBlock(" ".join(" ".join(row) for row in cells) if within else table(cells, headed=headed))
+
+    def _is_headed(self, element: "_Element", first: "list[_Element]") -> bool:
+        """Return whether the first row is marked as a header, or looks different from others."""
+        row, look = next(_children(element, "tr"), None), element.find("{*}tblPr/{*}tblLook")
+        styled = attribute(element.find("{*}tblPr/{*}tblStyle")) in self._emphatic
+        marked = row is not None and _is_on(row.find("{*}trPr/{*}tblHeader"))
+        bold = all(_is_on(next(cell.iterfind(".//{*}rPr/{*}b"), None)) for cell in first)
+        return marked or bold or (styled and attribute(look, "firstRow") not in _OFF)
 
     def _texts(self, row: "list[tuple[_Element, int]]") -> Iterator[Cell]:
         for cell, down in row:

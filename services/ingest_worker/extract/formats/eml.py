@@ -11,7 +11,7 @@ from typing import Any
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.text import unfolded
-from services.ingest_worker.extract.page import page_text, tree_of
+from services.ingest_worker.extract.page import page_text
 from services.ingest_worker.extract.parts import part_texts
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -195,7 +195,7 @@ def _body(part: MIMEPart, hints: Hints) -> str:
         text = data.decode("utf-8", "replace")
     match part.get_content_subtype():
         case "html":
-            return page_text(tree_of(text.encode("utf-8", "replace"), links=True)[0])
+            return page_text(text)
         case "calendar":
             return unfolded(text)
         case _:

@@ -9,7 +9,7 @@ from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
 from services.ingest_worker.extract.markup import parsed, tag
-from services.ingest_worker.extract.page import declared_charset, page_text, tree_of
+from services.ingest_worker.extract.page import declared_charset, page_text
 from services.ingest_worker.extract.parts import refused
 from shared.errors import Rejected
 
@@ -71,9 +71,7 @@ def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:
 
 
 def _chapter(source: bytes) -> str:
-    text = decoded(source, Hints(), declared=declared_charset(source))
-    tree, _ = tree_of(text.encode("utf-8", "replace"), links=True)
-    return page_text(tree).strip()
+    return page_text(decoded(source, Hints(), declared=declared_charset(source))).strip()
 
 
 FORMAT = Format(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
@@ -136,7 +136,7 @@ def _text(source: bytes, tree: "HtmlElement") -> str:
     main = second if more > _MUCH_MORE or 1 / _ALIKE <= more <= _ALIKE else main
     if len(main.text) >= _SHORT:
         return main.with_links()
-    page = cleaned(page_text(tree_of(source, links=True)[0]))
+    page = cleaned(page_text(source))
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
     whole = len(page) < _SHORT_PAGE or len(page) > 3 * len(main.text) or not main.text
     return page if whole else main.with_links()
@@ -177,8 +177,9 @@ def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> _MainTex
 
 def _is_value(cell: "HtmlElement") -> bool:
     """Return whether it is a cell of a table in a row with others that have no links."""
-    beside = cell.itersiblings(preceding=True) if cell.tag in ("td", "dd") else ()
-    return any(each.find(".//a") is None and (each.text or "").strip() for each in islice(beside, _NEAR))
+    near = (islice(cell.itersiblings(preceding=before), _NEAR) for before in (True, cell.tag == "dd"))
+    beside = chain.from_iterable(near) if cell.tag in ("td", "dd") else ()
+    return any(each.find(".//a") is None and (each.text or "").strip() for each in beside)
 
 
 def _mark_links(tree: "HtmlElement") -> list[str]:

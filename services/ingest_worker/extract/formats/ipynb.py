@@ -6,7 +6,7 @@ from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
-from services.ingest_worker.extract.page import page_text, tree_of, with_tables
+from services.ingest_worker.extract.page import page_text, with_tables
 from services.ingest_worker.text_blocks import first_heading
 
 _SHOWN = ("text/markdown", "text/plain")  # media types of results that are read, the preferred one first
@@ -56,7 +56,7 @@ def _printed(output: dict[str, Any]) -> Iterator[str]:
     results = _map(output.get("data"))
     drawn = _joined(results.get("text/html"))
     if "<table" in drawn.lower():
-        table = page_text(tree_of(drawn.encode("utf-8", "replace"), links=True)[0]).strip()
+        table = page_text(drawn).strip()
         if "| --- |" in table:
             yield table
             return

@@ -23,7 +23,7 @@ from services.ingest_worker.extract.hidden_text import drop_hidden_text
 from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
 from services.ingest_worker.extract.parts import part_texts
-from services.ingest_worker.extract.pdf_objects import Matrix, Unopened, drawn, on_page, opened, quick
+from services.ingest_worker.extract.pdf_objects import Matrix, OpenPage, Unopened, bounds, drawn, on_page, opened, quick
 from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
 
@@ -270,14 +270,15 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         says = document.get_metadata_dict() | {"Lang": _language(document)}
         columns: Columns | None = None  # of the table at the end of the page before
         first_line: str | None = None
-        limits.check_pages(hints.name, len(document))  # before any page costs time
-        limits.earn(pages=len(document))
+        count = len(document)
+        limits.check_pages(hints.name, count)  # before any page costs time
+        limits.earn(pages=count)
         filled = document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE
-        for number in range(len(document)):
+        for number in range(count):
             if limits.spent():
-                late = len(document) - number
+                late = count - number
                 break
-            titled, doubted = bool(number) or _is_titled(says), hides or len(document) <= _SHORT
+            titled, doubted = bool(number) or _is_titled(says), hides or count <= _SHORT
             page = _page(document, number, columns, filled=filled, titled=titled, doubted=doubted)
             read.append(page)
             if page.hides is None:
@@ -380,54 +381,50 @@ def _page(
     import pypdfium2.raw as pdfium
 
     try:
-        page = document[number]
+        page = OpenPage(document, number)
         try:
             added, draws, linked = _annotations(document, page)
             flat = (filled or draws) and (
-                pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS
+                pdfium.FPDFPage_Flatten(page.raw, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS
             )
             if flat:
-                page.close()
-                page = document[number]
+                page.open()
             hides = drop_hidden_text(page, some=not doubted)
-            textpage = page.get_textpage()
-            text: str = textpage.get_text_range()
+            text = page.text()
             columns: Columns | None = None
             # What was flattened is drawn last, wherever it stands.
-            garbled = text if _is_garbled(textpage, text) else ""
+            garbled = text if _is_garbled(page, text) else ""
             text = "" if garbled else text
-            look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, textpage, text)
+            look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=titled)
             arranges = look.arranged
             if arranges and hides is None and (hides := drop_hidden_text(page)):
-                textpage.close()
-                textpage = page.get_textpage()
-                text = "" if garbled else textpage.get_text_range()
-            inserted = _marks(textpage, text) if arranges or look.small else {}
-            inserted |= _links(textpage, text, linked) if linked and text else {}
-            positions = (
-                _positions(page, textpage, text, added, inserted) if arranges or (look.large and not titled) else None
-            )
+                shown = page.text()
+                text = "" if garbled else shown
+            inserted = _marks(page, text) if arranges or look.small else {}
+            inserted |= _links(page, text, linked) if linked and text else {}
+            positions = _positions(page, text, added, inserted) if arranges or (look.large and not titled) else None
             if positions and arranges:
                 arranged, columns = text_of(positions, before)
                 text = _inserted(text, 0, len(text), inserted) if arranged is None else arranged
             else:
                 text = "\n".join([_inserted(text, 0, len(text), inserted), *(each[0] for each in added)])
             shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
+            first_line = headline(positions) if positions and not titled else None
         finally:
-            page.close()  # closes its text page as well
+            page.close()
     except pypdfium2.PdfiumError:
         return _Page()
-    return _Page(text, shows, columns, headline(positions) if positions and not titled else None, garbled, hides)
+    return _Page(text, shows, columns, first_line, garbled, hides)
 
 
-def _is_garbled(textpage: Any, text: str) -> bool:
+def _is_garbled(page: OpenPage, text: str) -> bool:
     """Return whether the font of most letters doesn't say what they mean."""
     sample, fails = range(0, len(text), max(1, len(text) // _SAMPLE)), quick("FPDFText_HasUnicodeMapError")
-    failed = sum([bool(fails(textpage.raw, at) == 1) for at in sample])
+    failed = sum([bool(fails(page.textpage, at) == 1) for at in sample])
     return 2 * failed > max(len(sample), 9)
 
 
-def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, Any]], bool, list[tuple[str, Any]]]:
+def _annotations(document: Any, page: OpenPage) -> tuple[list[tuple[str, Any]], bool, list[tuple[str, Any]]]:
     """Return the texts that only the page's annotations have, with their boxes, and whether others draw text; links.
 
     The texts are the states of check boxes, and notes on the page that no program has drawn yet.
@@ -437,8 +434,8 @@ def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, Any]], bool,
     found: list[tuple[str, Any]] = []
     links: list[tuple[str, Any]] = []
     draws = False
-    for at in range(min(pdfium.FPDFPage_GetAnnotCount(page), _ANNOTATIONS)):
-        annotation = pdfium.FPDFPage_GetAnnot(page, at)
+    for at in range(min(quick("FPDFPage_GetAnnotCount")(page.raw), _ANNOTATIONS)):
+        annotation = pdfium.FPDFPage_GetAnnot(page.raw, at)
         kind, text = pdfium.FPDFAnnot_GetSubtype(annotation), ""
         if kind == pdfium.FPDF_ANNOT_WIDGET and _string(annotation, b"FT") == "Btn":
             state = _string(annotation, b"AS")
@@ -459,17 +456,17 @@ def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, Any]], bool,
     return found, draws, links
 
 
-def _links(textpage: Any, text: str, linked: Iterable[tuple[str, Any]]) -> dict[int, str]:
+def _links(page: OpenPage, text: str, linked: Iterable[tuple[str, Any]]) -> dict[int, str]:
     """Return the addresses of links that the text doesn't show, by the offset behind the link's words."""
     import pypdfium2.raw as pdfium
 
-    if len(text) != pdfium.FPDFText_CountChars(textpage):
+    if len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return {}
     ends: dict[str, int] = {}
     last = ""
     for address, box in linked:
         middle = (box.top + box.bottom) / 2
-        at = pdfium.FPDFText_GetCharIndexAtPos(textpage, box.right - 2, middle, box.right - box.left, 4)
+        at = pdfium.FPDFText_GetCharIndexAtPos(page.textpage, box.right - 2, middle, box.right - box.left, 4)
         near = letters(text[max(0, at - len(address) - _NEAR) : at + len(address) + _NEAR])
         shown = not ADDRESS.fullmatch(address) or letters(_SCHEME.sub("", address)) in near
         if at >= 0 and not shown and (address == last or address not in ends):  # a long link has a box on each line
@@ -479,16 +476,16 @@ def _links(textpage: Any, text: str, linked: Iterable[tuple[str, Any]]) -> dict[
     return {end: f" ({address})" for address, end in ends.items()}
 
 
-def _marks(textpage: Any, text: str) -> dict[int, str]:
+def _marks(page: OpenPage, text: str) -> dict[int, str]:
     """Return a sign for the offsets at which a smaller number follows a word or number: that of a note, or a power."""
     import pypdfium2.raw as pdfium
 
     found: dict[int, str] = {}
     candidates = list(islice(_NUMBER.finditer(text), _MOST_MARKS))
-    if not candidates or len(text) != pdfium.FPDFText_CountChars(textpage):
+    if not candidates or len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return found
     box, give = pdfium.FS_RECTF(), quick("FPDFText_GetLooseCharBox")
-    raw, into = textpage.raw, ctypes.byref(box)
+    raw, into = page.textpage, ctypes.byref(box)
 
     def height(at: int) -> float:
         give(raw, at, into)
@@ -530,19 +527,21 @@ class _Look(NamedTuple):
     small: bool = False  # some are smaller, as marks and texts of notes are
 
 
-def _look(page: Any, textpage: Any, text: str) -> _Look:
+def _look(page: OpenPage, text: str, *, titled: bool) -> _Look:
     import pypdfium2.raw as pdfium
 
-    raw = textpage.raw
-    count = pdfium.FPDFText_CountRects(raw, 0, -1)
+    raw = page.textpage
+    count = quick("FPDFText_CountRects")(raw, 0, -1)
     left, top, right, bottom = (ctypes.c_double() for _ in range(4))
     into = tuple(map(ctypes.byref, (left, top, right, bottom)))
     give, heights = quick("FPDFText_GetRect"), list[float]()
-    step = max(1 if count < 2 * _RUN else 2, count // _LOOKED_AT)
+    run, step = _RUN, max(1 if count < 2 * _RUN else 2, count // _LOOKED_AT)
+    if titled and count <= text.count("\n") + 1:  # a piece a line: nothing is beside another, and no mark behind it
+        run, step = 1, count // _RUN + 1
     gaps = tall = 0
     begin = end = low = high = 0.0
-    for first in range(0, count, _RUN * step):
-        for at in range(first, min(first + _RUN, count)):
+    for first in range(0, count, run * step):
+        for at in range(first, min(first + run, count)):
             give(raw, at, *into)
             x, y, to_x, to_y = left.value, bottom.value, right.value, top.value
             high_ = to_y - y
@@ -553,7 +552,7 @@ def _look(page: Any, textpage: Any, text: str) -> _Look:
                     return _Look(arranged=True)
             heights.append(high_)
             begin, low, end, high = x, y, to_x, to_y
-    objects = pdfium.FPDFPage_CountObjects(page)
+    objects = quick("FPDFPage_CountObjects")(page.raw)
     step = max(1, objects // _OBJECTS) if objects > count + 1 else objects + 1  # else it has little but text
     kind_of, piece = quick("FPDFPageObj_GetType"), quick("FPDFPage_GetObject")
     kinds = [kind_of(piece(page.raw, at)) for at in range(0, objects, step)]
@@ -564,19 +563,18 @@ def _look(page: Any, textpage: Any, text: str) -> _Look:
     )
 
 
-def _positions(
-    page: Any, textpage: Any, text: str, added: Iterable[tuple[str, Any]], inserted: Mapping[int, str]
-) -> Page | None:
+def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inserted: Mapping[int, str]) -> Page | None:
     """Return the page's words and lines with their positions, upright; None if its words can't be told apart.
 
     `added` are texts with their boxes that are no part of `text`.
     """
     import pypdfium2.raw as pdfium
 
-    if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(textpage) or _RIGHT_TO_LEFT.search(text):
+    raw = page.textpage
+    if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(raw) or _RIGHT_TO_LEFT.search(text):
         return None
     found = list(_WORDS.finditer(text))
-    raw, box, angle = textpage.raw, pdfium.FS_RECTF(), quick("FPDFText_GetCharAngle")
+    box, angle = pdfium.FS_RECTF(), quick("FPDFText_GetCharAngle")
     angles = Counter(-round(angle(raw, word.start()) / (math.pi / 2)) % 4 for word in found[::16])
     turns = angles.most_common(1)[0][0] if angles else 0
     give, into = quick("FPDFText_GetLooseCharBox"), ctypes.byref(box)
@@ -609,7 +607,7 @@ def _positions(
                 across.append(Edge((y + to_y) / 2, min(x, to_x), max(x, to_x)))
             elif abs(x - to_x) < 1 < abs(y - to_y):
                 upright.append(Edge((x + to_x) / 2, min(y, to_y), max(y, to_y)))
-    return Page(words, across, upright, partial(_style, textpage))
+    return Page(words, across, upright, partial(_style, raw))
 
 
 def _turned(x: float, y: float, turns: int) -> tuple[float, float]:
@@ -657,15 +655,15 @@ def _corners(path: Any, matrix: Matrix) -> Iterator[list[tuple[float, float]]]:
         yield outline
 
 
-def _shows(page: Any, *, blank: bool) -> bool:
+def _shows(page: OpenPage, *, blank: bool) -> bool:
     """Return whether the page needs OCR: a page without text shows something, or an image covers a third of it."""
     import pypdfium2.raw as pdfium
 
     if blank:
-        return bool(pdfium.FPDFPage_CountObjects(page) > 0)
-    width, height = page.get_size()
-    pictures = (each.get_bounds() for each in page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=2))
-    return any(3 * (right - left) * (top - bottom) > width * height for left, bottom, right, top in pictures)
+        return bool(pdfium.FPDFPage_CountObjects(page.raw) > 0)
+    area = pdfium.FPDF_GetPageWidthF(page.raw) * pdfium.FPDF_GetPageHeightF(page.raw)
+    pictures = (bounds(each) for each in drawn(page) if each.kind == pdfium.FPDF_PAGEOBJ_IMAGE)
+    return any(3 * (right - left) * (top - bottom) > area for left, bottom, right, top in pictures)
 
 
 def _language(document: Any) -> str:

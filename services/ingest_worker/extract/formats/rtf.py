@@ -139,7 +139,7 @@ class _Flow:
         self.end_row()
         # A table of one column is a frame around text.
         if any(len(cells) > 1 for cells, _ in self._rows):
-            self._blocks.append(MarkdownBlock(table(_spread(self._rows))))
+            self._blocks.append(MarkdownBlock(table(_spread(self._rows), headed=False)))
         else:
             self._blocks += (MarkdownBlock(cell) for cells, _ in self._rows for cell in cells if cell)
         self._rows = []

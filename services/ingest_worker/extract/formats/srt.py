@@ -42,16 +42,22 @@ def _paragraphs(source: str) -> Iterator[tuple[int, str]]:
     start, end, parts = 0, 0, list[str]()
     length = 0
     before: list[str] = []
+    speaker = ""
     for cue in _cues(source):
         lines = [line for line in cue.lines if line not in before]  # captions that roll show each line twice
         before = cue.lines
         if not lines:
             end = cue.end
             continue
-        speaks = lines[0].startswith(("- ", "– ")) or _NAMED.match(lines[0])
+        named = _NAMED.match(lines[0])
+        goes_on = named is not None and named[0] == speaker
+        speaker = named[0] if named else speaker
+        speaks = lines[0].startswith(("- ", "– ")) or (named and not goes_on)
         if parts and (speaks or cue.start - end > _PAUSE or length > _LONGEST or _ENDS.search(parts[-1])):
             yield start, " ".join(parts)
             parts, length = [], 0
+        if parts and named:
+            lines[0] = lines[0][named.end() :]
         start, end = start if parts else cue.start, cue.end
         parts += lines
         length += sum(map(len, lines))

@@ -172,7 +172,8 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             yield "; ".join(_fields(element))
         elif tag(element) in ("table", "tgroup") and (rows := list(element.iter("{*}tr", "{*}row"))):
             places = {each.get("colname"): at for at, each in enumerate(element.iter("{*}colspec"))}
-            yield table(spread([_cell(cell, places) for cell in row if tag(cell)] for row in rows))
+            headed = next(element.iter("{*}thead", "{*}th"), None) is not None
+            yield table(spread([_cell(cell, places) for cell in row if tag(cell)] for row in rows), headed=headed)
         elif not records and ((element.text or "").strip() or any((child.tail or "").strip() for child in element)):
             line = "" if is_base64(element.text or "") else words(element)
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line

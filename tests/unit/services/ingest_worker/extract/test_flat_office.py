@@ -50,6 +50,25 @@ def test_a_document_of_word_2003_is_read_with_its_title_author_headings_links_an
     )
 
 
+def test_lists_of_word_2003_have_their_numbers() -> None:
+    def item(text: str, level: int = 0, of: int = 7) -> str:
+        said = f'<w:listPr><w:ilvl w:val="{level}"/><w:ilfo w:val="{of}"/><wx:t wx:val="?"/></w:listPr>'
+        return f"<w:p><w:pPr>{said}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+    levels = (
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="{start}"/><w:nfc w:val="{kind}"/><w:lvlText w:val="{shown}"/></w:lvl>'
+        for at, (start, kind, shown) in enumerate(((3, 0, "%1."), (1, 4, "%2)"), (1, 23, "-")))
+    )
+    lists = f'<w:lists><w:listDef w:listDefId="4">{"".join(levels)}</w:listDef>'
+    lists += '<w:list w:ilfo="7"><w:ilst w:val="4"/></w:list></w:lists>'
+    items = item("Shut the valve") + item("Ask first", 1) + item("The mate", 1) + item("Or cook", 2) + item("Stop")
+    source = _WORD_2003.replace("<w:styles>", f"{lists}<w:styles>").replace("<w:tbl>", f"{items}<w:tbl>")
+
+    text = extract(source.replace("<w:wordDocument", '<w:wordDocument xmlns:wx="x"').encode(), Hints()).text
+
+    assert "3. Shut the valve\n  a) Ask first\n  b) The mate\n    - Or cook\n4. Stop" in text
+
+
 @pytest.mark.parametrize(
     "data", [b"<?xml version='1.0'?><package/>", b"office/2006/xmlPackage", b"", b"<p:package office/", *_ABOUT_FLAT]
 )

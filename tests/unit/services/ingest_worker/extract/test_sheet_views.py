@@ -55,7 +55,7 @@ def test_hidden_rows_and_columns_are_left_out_with_a_note() -> None:
         + _line(5, "", "South", 700.0, 5.0)
         + '<row r="6" hidden="1"/>'
     )
-    columns = '<cols><col min="3" max="3" hidden="1"/><col min="9" max="16384" hidden="1"/></cols>'
+    columns = '<cols><col hidden="1" min="3" max="3"/><col min="9" max="16384" hidden="1"/></cols>'
 
     read = _read(_sheet(rows, columns))
 

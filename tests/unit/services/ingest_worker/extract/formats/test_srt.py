@@ -25,7 +25,7 @@ NOTE made by hand
 <v Anna Holm>The lock &amp; the weir
 
 00:03.000 --> 00:05.500
-are closed
+<v Anna Holm>are closed
 
 00:20.000 --> 00:22.000
 <v Olaf>Since when

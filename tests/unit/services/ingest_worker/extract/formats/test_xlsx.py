@@ -60,6 +60,15 @@ def test_an_empty_merged_cell_beside_the_data_changes_nothing(beside: str) -> No
     assert _read(an_xlsx(Ducks=rows, merged=[beside])).text == _read(an_xlsx(Ducks=rows)).text
 
 
+def test_a_merged_block_counts_for_each_row_and_column_that_it_covers() -> None:
+    rows: list[list[str | float]] = [["Deck", "", "Side", "Price"]]
+    rows += [["Low", "", "in", 5], ["", "", "out", 6], ["High", "", "in", 8], ["", "", "out", 9]]
+
+    read = _read(an_xlsx(Cabins=rows, merged=["A1:B1", "A2:B3", "A4:B5"]))
+
+    assert read.text.split("\n\n")[-1] == "Deck: High; Side: out; Price: 9"
+
+
 def test_hidden_sheets_are_left_out_with_a_note() -> None:
     data = _changed(
         an_xlsx(Ducks=[["Grey"]], Geese=[["White"]]), "xl/workbook.xml", '"Geese"', '"Geese" state="hidden"'
