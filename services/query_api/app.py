@@ -150,7 +150,9 @@ def make_api(parts: ApiParts) -> Litestar:
     )
     limits = AdmissionLimits(settings, parts.stopping, several=lambda: keyring.several_tenants)
     signer = Signer(parts.secret)
+    checker = unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index)
     submissions = Submissions(
+        unchanged=checker.unchanged,
         count=limits.documents.spend,
         publish=parts.publish,
         ledger=parts.ledger,
@@ -221,7 +223,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "originals": original.Originals(library, parts.index, parts.log, parts.blobs),
         "tracker": events.ProgressTracker(library, parts.index, parts.notices),
         "selector": selector,
-        "checker": unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index),
+        "checker": checker,
         "place": place,
         "erasing": erase.Erasing(place, selector, eraser, signer),
         "generations": parts.generations,

@@ -1,5 +1,6 @@
 """Documents that needn't be sent: the verdict is what sending them would have ended with."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -264,6 +265,44 @@ async def test_an_item_that_asks_for_more_than_its_content_is_submitted(pipeline
     assert written == [1, 1, 1]
 
 
+SENT: dict[str, dict[str, Any]] = {
+    "/rag/ingest": {"json": {"source": "door", "path": "a", "text": "A lantern."}},
+    "/rag/ingest/text": {"json": {"title": "Lantern", "text": "A lantern."}},
+    "/rag/ingest/upload": {"files": {"file": ("a.md", b"# Lantern\n\nA lantern."), "b": ("b.txt", b"A bell.")}},
+    "/knowledge-base": {"files": {"file": ("c.md", b"# Bell\n\nA bell.")}, "data": {"title": "The bell"}},
+}
+
+
+@pytest.mark.parametrize("route", SENT)
+async def test_what_is_there_unchanged_comes_into_the_log_by_no_door(pipeline: Pipeline, route: str) -> None:
+    async with a_batch(pipeline) as client:
+        first = await client.post(route, **SENT[route], headers={"Prefer": "wait=200"})
+        await caught_up(pipeline)
+        before = await records(pipeline)
+        again = await client.post(route, **SENT[route], headers={"Prefer": "wait=0"})
+        after = await records(pipeline)
+
+    assert (first.status_code, again.status_code, after) == (200, 200, before)
+    created, unchanged = (each.json().get("items", [each.json()]) for each in (first, again))
+    assert {each["status"] for each in unchanged} <= {"unchanged", "completed"}
+    assert [(each["documentId"], each["chunkCount"]) for each in unchanged] == [
+        (each["documentId"], each["chunkCount"]) for each in created
+    ]
+
+
+async def test_of_two_texts_of_a_document_that_come_together_the_other_one_is_submitted(pipeline: Pipeline) -> None:
+    held = a_document("together")
+    await pipeline.send(held)
+    await caught_up(pipeline)
+    parts = pipeline.parts
+    checker = UnchangedChecker(parts.log, parts.ledger, parts.index)
+    other = msgspec.structs.replace(held, text="The lantern is out.")
+
+    for pair in ((held, other), (other, held)):
+        ends = await asyncio.gather(*map(checker.unchanged, pair))
+        assert ends[pair.index(other)] is None
+
+
 async def test_the_same_document_twice_in_a_batch_ends_as_the_later_item_says(pipeline: Pipeline) -> None:
     old, new = ({"source": "batch", "path": "twice", "text": text} for text in ("The old lamp.", "The new lamp."))
     wait = {"Prefer": "wait=200"}
@@ -297,8 +336,11 @@ async def test_nothing_is_spared_while_any_record_is_unread(pipeline: Pipeline) 
     caught = await UnchangedChecker(soon, ledger, index).held([held], patience_s=HANG_S)
 
     assert any(end for tp, end in ends.items() if tp.partition != own)
-    assert (read.chunks, caught.chunks) == ({held.document_id: 1}, {held.document_id: 1})
-    assert (unread.chunks, unread.busy, waited.chunks, waited.busy) == ({}, False, {}, True)
+    for spared in (read, caught):
+        assert [(id_, end.last.status, end.chunk_count) for id_, end in spared.ends.items()] == [
+            (held.document_id, "unchanged", 1)
+        ]
+    assert (unread.ends, unread.busy, waited.ends, waited.busy) == ({}, False, {}, True)
 
 
 async def test_what_can_not_be_compared_is_submitted(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -309,4 +351,4 @@ async def test_what_can_not_be_compared_is_submitted(pipeline: Pipeline, tmp_pat
 
     found = await UnchangedChecker(pipeline.parts.log, away, pipeline.parts.index).held([held])
 
-    assert (found.chunks, found.busy) == ({}, True)
+    assert (found.ends, found.busy) == ({}, True)

@@ -134,7 +134,7 @@ class _Batch:
         self._named = 0
         self.unnamed = 0  # warnings and skipped chunks, of all items, beyond the first 20
         # None: not known yet. Bytes: the entry of an item that was refused, because there may be 100,000 of them.
-        self._results: list[SubmissionReceipt | IngestReply | bytes | None] = []
+        self._results: list[SubmissionReceipt | bytes | None] = []
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # number and document of an item, by document id
         self._size = 0
         self._skipped: dict[int, tuple[int, tuple[SkippedChunk, ...]]] = {}  # prepared chunks left out: all, and named
@@ -204,7 +204,8 @@ class _Batch:
         """
         window, self._window, self._size = await self._changed([*self._window.values()]), {}, 0
         results = await asyncio.gather(
-            *(self._submissions.submit(document, of_many=True) for _, document in window), return_exceptions=True
+            *(self._submissions.submit(document, of_many=True, compared=True) for _, document in window),
+            return_exceptions=True,
         )
         down: Problem | None = None
         for (number, _), result in zip(window, results, strict=True):
@@ -224,11 +225,10 @@ class _Batch:
         if held.busy:
             self._patience_s = 0.0
         for number, document in window:
-            if (count := held.chunks.get(id_ := document.document_id)) is not None:
-                self._submissions.spare(document)
-                self._results[number] = IngestReply(status="unchanged", document_id=id_, chunk_count=count)
+            if (ended := held.ends.get(id_ := document.document_id)) is not None:
+                self._results[number] = self._submissions.spared(document, ended)
                 self._newest[id_] = number
-        return [(number, document) for number, document in window if document.document_id not in held.chunks]
+        return [(number, document) for number, document in window if document.document_id not in held.ends]
 
     async def cut(self, problem: Problem) -> Problem:
         """Return the problem that ended the batch early, with the results of the items before it."""
@@ -286,11 +286,9 @@ class _Batch:
             return BatchItem(status="superseded", document_id=reply.document_id, superseded_by=later, **fields)
         return BatchItem(**msgspec.structs.asdict(reply) | fields)
 
-    async def _reply(
-        self, result: SubmissionReceipt | IngestReply | bytes | None, deadline: float
-    ) -> IngestReply | bytes:
+    async def _reply(self, result: SubmissionReceipt | bytes | None, deadline: float) -> IngestReply | bytes:
         assert result is not None, "it was flushed"
-        if isinstance(result, IngestReply | bytes):
+        if isinstance(result, bytes):
             return result
         ended = await self._submissions.end(result, deadline - asyncio.get_running_loop().time())
         if ended is None:

@@ -126,6 +126,7 @@ class SubmissionReceipt(msgspec.Struct, frozen=True):
     document_id: str
     place: LogPosition
     token: str  # by which callers know the submission
+    ended: "SubmissionEnd | None" = None  # it would have changed nothing, and isn't on the log
 
 
 class SubmissionEnd(msgspec.Struct, frozen=True):
@@ -135,6 +136,10 @@ class SubmissionEnd(msgspec.Struct, frozen=True):
     last: Last  # the end of this submission, not of later ones
     chunk_count: int  # of its version, or if that is no longer known, of the answering one
     seen: float  # when the ledger was read, in seconds of the loop's clock
+
+
+async def _not_compared(_: DocumentSubmitted) -> None:
+    """Return None: the first stage compares."""
 
 
 @dataclass(kw_only=True)
@@ -152,13 +157,18 @@ class Submissions:
     at_once: int = 64  # documents appended to the log
     moves: int = 0  # of the log
     count: Callable[[str], None] = lambda _: None
+    unchanged: Callable[[DocumentSubmitted], Awaitable[SubmissionEnd | None]] = _not_compared
 
     def __post_init__(self) -> None:
         self.room = MemoryBudget()  # for bodies in memory
         self._turn = asyncio.Semaphore(self.at_once)
 
-    async def submit(self, document: DocumentSubmitted, *, of_many: bool = False) -> SubmissionReceipt:
-        """Return the receipt once the log has the submission. Each `of_many` in a request has a trace of its own.
+    async def submit(
+        self, document: DocumentSubmitted, *, of_many: bool = False, compared: bool = False
+    ) -> SubmissionReceipt:
+        """Return the receipt once the log has the submission, or the index is seen to hold the document unchanged.
+
+        Each `of_many` in a request has a trace of its own. What was `compared` isn't again.
 
         Raises:
             Problem: 503, the log or the blob store didn't take it, or it is unknown whether it did; or unread records
@@ -167,6 +177,8 @@ class Submissions:
         """
         with tracing.step("submit", apart=of_many):
             tracing.about(document.tenant, document.document_id)
+            if not compared and (ended := await self.unchanged(document)) is not None:
+                return self.spared(document, ended)
             return await self._submit(document)
 
     async def _submit(self, document: DocumentSubmitted) -> SubmissionReceipt:
@@ -193,14 +205,19 @@ class Submissions:
         log.debug("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
         return SubmissionReceipt(id_, place, self.signer.submission(document.tenant, place))
 
-    def spare(self, document: DocumentSubmitted) -> None:
-        """Count a document that isn't submitted, because the index holds it unchanged."""
+    def spared(self, document: DocumentSubmitted, ended: SubmissionEnd) -> SubmissionReceipt:
+        """Count a document that isn't submitted, because the index holds it unchanged, and return its receipt."""
         self.count(document.tenant)
-        self.metrics.ingests.labels("unchanged").inc()
+        place = ended.entry.last.place
+        return SubmissionReceipt(document.document_id, place, self.signer.submission(document.tenant, place), ended)
 
     async def end(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd | None:
         """Return how the submission ended; None if it didn't within `wait_s` seconds."""
+        ended = receipt.ended if receipt.ended is not None else await self._ended(receipt, wait_s)
+        self.metrics.ingests.labels(ended.last.status if ended else "accepted").inc()
+        return ended
 
+    async def _ended(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd | None:
         async def look() -> SubmissionEnd | None:
             seen = asyncio.get_running_loop().time()
             try:
@@ -221,7 +238,6 @@ class Submissions:
             # `look` asks for it from now on
             receipt = msgspec.structs.replace(receipt, document_id=moved.document_id, place=moved.place)
             ended = await self.notices.until(receipt.document_id, look, max(deadline - loop.time(), MOVED_S))
-        self.metrics.ingests.labels(ended.last.status if ended else "accepted").inc()
         return ended
 
     async def _enter(self, id_: str, document: DocumentSubmitted, place: LogPosition) -> None:

@@ -2,11 +2,13 @@
 
 A document is unchanged if the index holds exactly this content and no unread record could change it. The reply
 therefore waits until every record that was on the log when the request came has been read. Then it says what a
-submission would have ended with. `POST /rag/ingest/batch` asks the same of its items, without the wait (ADR 0008).
+submission would have ended with. All doors ask the same of the documents they are sent, without the wait (ADR 0008).
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -26,14 +28,16 @@ from services.query_api.http.request import (
     tags_of,
 )
 from services.query_api.http.routes import CHUNKS, post
+from services.query_api.ingest.submissions import SubmissionEnd
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import bytes_hash
 from shared.inputs.limits import LONGEST_PATH, LONGEST_SOURCE
 from shared.log import Log
 from shared.log.publish import partition_of
+from shared.state.batching import Batcher
 from shared.state.index import Index
-from shared.state.ledger import Accepted, Entry, Ledger
+from shared.state.ledger import Accepted, Entry, Last, Ledger
 from shared.submission import description_hash
 from shared.times import LoopTurns
 from shared.topics import SUBMITTED, readers
@@ -45,6 +49,7 @@ PATIENCE_S = 5.0  # wait for unread records; after that, a document counts as ch
 _SHA256_DIGITS = 64
 _LOOK_AGAIN_S = 0.02  # offsets are committed less often than this
 _ANSWER_S = 2.0  # longest comparison of a batch's documents; after that, they count as changed
+_DOOR_S = 0.5  # likewise of a request's; what hangs is waited for once more when the document is submitted
 
 
 # The patterns stand in /openapi.json, whose dialect lacks \A and \Z; the length refuses the newline that `$` lets pass.
@@ -95,10 +100,17 @@ class CheckReply(msgspec.Struct, frozen=True):
 
 
 class HeldDocuments(msgspec.Struct, frozen=True):
-    """The documents of a batch that the index holds unchanged."""
+    """The documents that the index holds unchanged."""
 
-    chunks: Mapping[str, int] = {}  # number of chunks by document id
+    ends: Mapping[str, SubmissionEnd] = {}  # by document id, as if each had been submitted
     busy: bool = False  # it was waited in vain, so waiting again is no use
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A document of one request: two requests may bring the same one with other content."""
+
+    document: DocumentSubmitted
 
 
 class UnchangedChecker:
@@ -110,6 +122,24 @@ class UnchangedChecker:
         self._index = index
         self._patience_s = patience_s
         self._group = readers(index.generation.id)[SUBMITTED]
+        self._together = Batcher(self._compared)
+
+    async def unchanged(self, document: DocumentSubmitted) -> SubmissionEnd | None:
+        """Return how a submission of the document ended that would change nothing; None: it is to be submitted.
+
+        Requests that come together are compared together.
+        """
+        if _body_hash(document) is None:
+            return None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DOOR_S):
+                return await self._together.get(_Asked(document))
+        return None
+
+    async def _compared(self, asked: Sequence[_Asked]) -> dict[_Asked, SubmissionEnd]:
+        once = {each.document.document_id: each for each in asked}  # another of the same document is submitted
+        ends = (await self.held([each.document for each in once.values()])).ends
+        return {once[id_]: end for id_, end in ends.items()}
 
     async def check(self, documents: Sequence[tuple[DocumentSubmitted, str]]) -> list[CheckedDocument]:
         """Return a verdict for each document with its body's hash, xxh3_128 or SHA-256, in their order."""
@@ -146,18 +176,21 @@ class UnchangedChecker:
         try:
             async with asyncio.timeout(patience_s + _ANSWER_S):
                 quiet = await self._all_read()
+                if not quiet and not patience_s:
+                    return HeldDocuments()
                 entries = await self._ledger.entries(ids)
                 if not quiet:
                     alike = sum(_alike(document, hash_, entries) for document, hash_ in known)
-                    if not patience_s or 2 * alike < len(documents):
+                    if 2 * alike < len(documents):
                         return HeldDocuments()
                     if not await self._quiet_within(patience_s):
                         return HeldDocuments(busy=True)
                     entries = await self._ledger.entries(ids)
                 same = [document.document_id for document, hash_ in known if _alike(document, hash_, entries)]
-                return HeldDocuments(await self._whole(same, entries))
+                counts = await self._whole(same, entries)
+                return HeldDocuments({id_: _unchanged(entries[id_], count) for id_, count in counts.items()})
         except (Unavailable, TimeoutError) as error:
-            log.warning("batch_not_compared", reason=str(error) or "no answer in time")
+            log.warning("documents_not_compared", reason=str(error) or "no answer in time")
             return HeldDocuments(busy=True)
 
     async def _quiet_within(self, seconds: float) -> bool:
@@ -232,6 +265,11 @@ def _hash(held: HeldDocument, number: int) -> str:
     if len(given) != 1:
         raise invalid(f"items[{number}]", f"exactly one of hash, sha256 and text is needed, not {len(given)}")
     return given[0]
+
+
+def _unchanged(entry: Entry, count: int) -> SubmissionEnd:
+    last = Last(version=entry.accepted.version, place=entry.last.place, status="unchanged", at=entry.last.at)
+    return SubmissionEnd(entry, last, count, asyncio.get_running_loop().time())
 
 
 def _alike(document: DocumentSubmitted, hash_: str, entries: Mapping[str, Entry]) -> bool:
