@@ -57,12 +57,20 @@ def chunk_points(
 
     `precision` is that of the index's vectors.
     """
+    points = []
+    kept = vectors if precision == "full" else half_precision(vectors)
+    for (point, payload), dense, bm25 in zip(payloads(document, chunks, slice_), kept, sparse, strict=True):
+        payload["metadata"]["vectorHash"] = vector_hash(dense)
+        points.append(Point(id=point, payload=payload, dense=dense, sparse=bm25))
+    return points
+
+
+def payloads(document: DocumentVersion, chunks: Sequence[Chunk], slice_: slice) -> Iterator[tuple[str, Payload]]:
+    """Yield id and payload of each point of `chunks[slice_]`, without the hash of its vector."""
     description = {"description": document.description[:LONGEST_SHOWN]} if document.description else {}
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
     same, given = _of_document(document, len(chunks)), _matchable(document.metadata)
-    points = []
-    kept = vectors if precision == "full" else half_precision(vectors)
-    for chunk, dense, bm25 in zip(chunks[slice_], kept, sparse, strict=True):
+    for chunk in chunks[slice_]:
         metadata = {
             **given,  # first, so that a caller's keys never override ours
             **description,
@@ -70,7 +78,6 @@ def chunk_points(
             **same,
             **_of_chunk(document, chunk),
             "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),
-            "vectorHash": vector_hash(dense),
         }
         if chunk.context_before is not None:
             metadata["contextBefore"] = chunk.context_before
@@ -81,8 +88,7 @@ def chunk_points(
             payload[PREFIX] = chunk.prefix
         if chunk.embedding is not None:
             payload[EMBEDDED] = chunk.embedding
-        points.append(Point(id=point, payload=payload, dense=dense, sparse=bm25))
-    return points
+        yield point, payload
 
 
 def _of_document(document: DocumentVersion, total: int) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from services.embed_worker.points import head_of, payloads
 from services.ingest_worker.history import FoldedLetter, NewestVersion, accepted_of, entry_of
-from services.operator_cli.verify.expected_points import Expected
 from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
-from shared.contracts import ERASED, REFUSED, TERMINAL, DocumentVersion, LogPosition
+from shared.contracts import ERASED, REFUSED, TERMINAL, Chunk, DocumentVersion, LogPosition
 from shared.ids import document_id
 from shared.state.index import EMBEDDED, PREFIX, Head, vector_hash
 from shared.state.ledger import Entry, Last, older
@@ -29,6 +29,39 @@ TRANSIENT: Final = frozenset(
         "store_failed",
     }
 )
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """A version that must answer. Its points have no dense vector, because only the model can compute it."""
+
+    document: DocumentVersion
+    head: Head
+    points: dict[str, Point]  # by id; their metadata lack `vectorHash`
+    cut_here: bool = True  # False: another chunker cut the text, so neither the points nor their number are known
+
+
+def expected_of(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: Sequence[Sparse] = ()) -> Expected:
+    """Return what the index contains when `document` answers; `sparse` has one vector per chunk.
+
+    `chunks` is None if another chunker cut the text: then only the head is known, but for its number of chunks.
+    """
+    if chunks is None:
+        return Expected(document, head_of(document, 0), {}, cut_here=False)
+    made = zip(payloads(document, chunks, slice(0, len(chunks))), sparse, strict=True)
+    points = {id_: Point(id=id_, payload=payload, sparse=vector) for (id_, payload), vector in made}
+    return Expected(document, head_of(document, len(chunks)), points)
+
+
+def misnamed(document: DocumentVersion, name: str, version: int) -> str | None:
+    """Return the fault of a record of documents.extracted with the key of `name` and `version`; None if it is right."""
+    if (document.document_id, document.version) != (name, version):
+        return f"the record under {name}/{version} is about {document.document_id}/{document.version}"
+    if document.raw_hash == ERASED:
+        named = document.source or document.path or document.title
+        return f"version {version} erases {name}, but still contains {named!r}" if named else None
+    if document_id(document.tenant, document.source, document.path) != name:
+        return f"{document.tenant}'s {document.source}/{document.path} has another id than {name}"
+    return None
 
 
 def index_judged(name: str, expected: Expected | None, head: Payload | None, points: Sequence[Point]) -> JudgedDocument:

@@ -12,11 +12,12 @@ import numpy as np
 import xxhash
 from aiokafka import TopicPartition
 
+from services.embed_worker.points import sparse_text
 from services.ingest_worker.chunk import CHUNKER, from_prepared, version_chunks
 from services.ingest_worker.history import FoldedLetter, History
 from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify import compare
-from services.operator_cli.verify.expected_points import Expected, expected, misnamed, texts
+from services.operator_cli.verify.compare import Expected, expected_of, misnamed
 from services.operator_cli.verify.findings import IndexDifference, JudgedDocument, Remedy, Tally, VerifyReport
 from shared.blobs import Blobs
 from shared.claim_check import blob_of_text, prepared_chunks_of, text_of
@@ -482,8 +483,9 @@ class Verifier:
             text = await text_of(event, self._parts.blobs)
             made = await asyncio.to_thread(self._chunks, text, event) if self._made_by is None else None
         if made is None or self._made_by == self._parts.generation.bm25:
-            return expected(document, None)
-        return expected(document, made, await self._parts.bm25.documents(texts(document, made)))
+            return expected_of(document, None)
+        texts = [sparse_text(document, chunk) for chunk in made]
+        return expected_of(document, made, await self._parts.bm25.documents(texts))
 
     async def _text_kept(self, event: DocumentExtracted | None) -> JudgedDocument:
         """Return the fault of a text's blob if the truth has the text itself; else the blob has been read already."""

@@ -1,14 +1,17 @@
 import msgspec
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
-from shared.contracts import DocumentVersion
+from shared.contracts import Chunk, DocumentVersion, with_header
 from shared.embedder import unit
 from shared.embedder.half_precision import half_precision
 from shared.ids import chunk_id, point_id, text_hash
 from shared.state.index import embedded_text, vector_hash
 from shared.store import Sparse
 from tests.builders import a_version, chunks_of
+from tests.unit.services.embed_worker import expected_points
 
 
 def points_of(document: DocumentVersion, *texts: str, slice_: slice = slice(0, 99)) -> list[dict[str, object]]:
@@ -142,3 +145,65 @@ def test_a_deletions_head_says_so() -> None:
     head = head_of(a_version(outcome="deleted"), 0)
 
     assert (head.deleted, head.chunk_count, head.version) == (True, 0, 5)
+
+
+words = st.text(max_size=6)
+variants = st.dictionaries(words, words | st.fixed_dictionaries({"text": words | st.none()}), max_size=2)
+versions = st.builds(
+    a_version,
+    title=st.none() | words,
+    description=st.none() | words | st.just("long " * 300),
+    url=st.none() | words,
+    filename=st.none() | words,
+    tags=st.lists(words, max_size=2).map(tuple),
+    metadata=st.dictionaries(
+        st.sampled_from(["colour", "tenant", "version", "text", "description", "file"]), st.integers() | words
+    ),
+    file=st.dictionaries(words, words | st.lists(words, max_size=2), max_size=2),
+    language=st.none() | words,
+    created_at=st.integers(0, 4_000_000_000_000),
+    updated_at=st.integers(0, 4_000_000_000_000),
+)
+chunks = st.lists(
+    st.builds(
+        lambda text, section, page, before, header, embedding, more: Chunk(
+            order=0,
+            text=text,
+            hash=text_hash(embedding or with_header(text, header)),
+            embedding=embedding,
+            tags=("own", "red"),
+            metadata=more,
+            semantic_score=0.5,
+            start=0,
+            end=len(text),
+            tokens=3,
+            section=section,
+            page=page,
+            context_before=before,
+            table_header=header,
+        ),
+        st.sampled_from(["one", "two", "naïve"]),
+        st.none() | words,
+        st.none() | st.integers(1, 9),
+        st.none() | words,
+        st.none() | words,
+        st.none() | st.just("meant"),
+        st.dictionaries(
+            st.sampled_from(["colour", "tenant", "tags", "phase", "tableHeader", "languageVariants"]), words | variants
+        ),
+    ),
+    max_size=4,
+).map(lambda made: tuple(msgspec.structs.replace(chunk, order=order) for order, chunk in enumerate(made)))
+
+
+@given(document=versions, made=chunks)
+def test_what_the_worker_writes_is_what_the_oracle_expects(document: DocumentVersion, made: tuple[Chunk, ...]) -> None:
+    dense = [np.array([n, 1], np.float32) for n in range(len(made))]
+
+    written = chunk_points(document, made, slice(0, len(made)), dense, [Sparse([1], [1.0])] * len(made))
+
+    for point in written:
+        del point.payload["metadata"]["vectorHash"]
+    assert {point.id: point.payload for point in written} == expected_points.points(document, made)
+    assert head_of(document, len(made)) == expected_points.head(document, len(made))
+    assert [sparse_text(document, chunk) for chunk in made] == expected_points.texts(document, made)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.operator_cli.verify.expected_points import Expected, expected
+from services.operator_cli.verify.compare import Expected, expected_of
 from shared.contracts import BlobRef, Chunk, DocumentVersion, LogPosition
 from shared.ids import document_id, text_hash
 from shared.state.index import vector_hash
@@ -46,7 +46,7 @@ def chunks_of(*texts: str) -> tuple[Chunk, ...]:
 
 def an_expectation(*texts: str, **fields: Any) -> Expected:
     chunks = chunks_of(*texts)
-    return expected(a_version(**fields), chunks, [Sparse([n], [0.5 + n]) for n in range(len(chunks))])
+    return expected_of(a_version(**fields), chunks, [Sparse([n], [0.5 + n]) for n in range(len(chunks))])
 
 
 def right_points(wanted: Expected) -> list[Point]:

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.ingest_worker.history import FoldedLetter
-from services.operator_cli.verify.compare import index_judged, last_of, ledger_judged, outage
-from services.operator_cli.verify.expected_points import expected
+from services.operator_cli.verify.compare import (
+    expected_of,
+    index_judged,
+    last_of,
+    ledger_judged,
+    misnamed,
+    outage,
+)
 from services.operator_cli.verify.findings import JudgedDocument, Remedy
 from shared.contracts import ERASED, DocumentVersion, Given, LogPosition, TextReading
 from shared.store import Filter, Ids, Match, Point, Sparse
@@ -82,7 +88,7 @@ def test_a_deleted_document_has_a_head_and_no_point() -> None:
 
 
 def test_of_a_text_that_another_chunker_cut_the_chunks_themselves_are_not_compared() -> None:
-    elsewhere = expected(WANTED.document, None)
+    elsewhere = expected_of(WANTED.document, None)
     head, points = {**HEAD, "chunkCount": 1}, right_points(WANTED)[:1]
     points[0].payload["text"] = "cut elsewhere"
     stale = msgspec.structs.replace(points[0], id="stale", payload={"text": "", "metadata": {"version": 1}})
@@ -291,3 +297,24 @@ def test_an_unreadable_entry_says_nothing() -> None:
 def test_a_letter_for_an_outage_is_named() -> None:
     assert outage(LETTER) is None
     assert "log_unavailable" in (outage(msgspec.structs.replace(LETTER, code="log_unavailable")) or "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"version": 6}, f"about {NAME}/6"),
+        ({"document_id": "other"}, "about other/5"),
+        ({"tenant": "thief"}, "thief's s/p has another id"),
+    ],
+)
+def test_a_record_under_a_foreign_key_is_named(fields: dict[str, object], words: str) -> None:
+    assert misnamed(a_version(), NAME, 5) is None
+    assert words in (misnamed(a_version(**fields), NAME, 5) or "")
+
+
+def test_an_erased_version_names_nothing_but_its_id() -> None:
+    erased = {"raw_hash": ERASED, "outcome": "deleted", "source": "", "path": "", "title": None}
+
+    assert misnamed(a_version(**erased), NAME, 5) is None
+    for field in ("source", "path", "title"):
+        assert "still contains 'x'" in (misnamed(a_version(**(erased | {field: "x"})), NAME, 5) or "")

@@ -1,26 +1,15 @@
-"""Defines what the index must contain for a version, independently of the worker that writes it. Pure."""
+"""Says a second time, by other code than the worker's, what the index contains when a version answers."""
 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from shared.contracts import ERASED, Chunk, DocumentVersion
-from shared.ids import chunk_id, document_id, point_id, text_hash
+from shared.contracts import Chunk, DocumentVersion
+from shared.ids import chunk_id, point_id, text_hash
 from shared.state.index import Head
-from shared.store import Payload, Point, Sparse
+from shared.store import Payload
 from shared.topics import SUBMITTED
-
-
-class Expected(msgspec.Struct, frozen=True):
-    """A version that must answer. Its points have no dense vector, because only the model can compute it."""
-
-    document: DocumentVersion
-    head: Head
-    points: dict[str, Point]  # by id; their metadata lack `vectorHash`
-    cut_here: bool = True  # False: another chunker cut the text, so neither the points nor their number are known
 
 
 def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
@@ -37,17 +26,12 @@ def texts(document: DocumentVersion, chunks: Sequence[Chunk]) -> list[str]:
     return made
 
 
-def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: Sequence[Sparse] = ()) -> Expected:
-    """Return what the index contains when `document` answers; `sparse` has one vector per chunk.
-
-    `chunks` is None if another chunker cut the text: then only the head is known, but for its number of chunks.
-    """
-    if chunks is None:
-        return Expected(document, _head(document, 0), {}, cut_here=False)
+def points(document: DocumentVersion, chunks: Sequence[Chunk]) -> dict[str, Payload]:
+    """Return the payload of each point by its id, without `vectorHash`."""
     name, version = document.document_id, document.version
     occurrences: Counter[str] = Counter()
-    points = {}
-    for order, (chunk, vector) in enumerate(zip(chunks, sparse, strict=True)):
+    made = {}
+    for order, chunk in enumerate(chunks):
         hash_ = text_hash(chunk.hashed)
         metadata: dict[str, Any] = {
             **document.metadata,
@@ -97,11 +81,11 @@ def expected(document: DocumentVersion, chunks: Sequence[Chunk] | None, sparse: 
             payload["prefix"] = chunk.prefix
         if chunk.embedding is not None:
             payload["embeddingText"] = chunk.embedding
-        points[point] = Point(id=point, payload=payload, sparse=vector)
-    return Expected(document, _head(document, len(chunks)), points)
+        made[point] = payload
+    return made
 
 
-def _head(document: DocumentVersion, chunk_count: int) -> Head:
+def head(document: DocumentVersion, chunk_count: int) -> Head:
     name, version, tenant = document.document_id, document.version, document.tenant
     if document.deleted:
         return Head(document_id=name, version=version, tenant=tenant, deleted=True)
@@ -128,18 +112,6 @@ def _variants(variants: Any) -> list[str]:
         return []
     texts = [variant.get("text") if isinstance(variant, dict) else variant for variant in variants.values()]
     return [text for text in texts if isinstance(text, str) and text.strip()]
-
-
-def misnamed(document: DocumentVersion, name: str, version: int) -> str | None:
-    """Return the fault of a record of documents.extracted with the key of `name` and `version`; None if it is right."""
-    if (document.document_id, document.version) != (name, version):
-        return f"the record under {name}/{version} is about {document.document_id}/{document.version}"
-    if document.raw_hash == ERASED:
-        named = document.source or document.path or document.title
-        return f"version {version} erases {name}, but still contains {named!r}" if named else None
-    if document_id(document.tenant, document.source, document.path) != name:
-        return f"{document.tenant}'s {document.source}/{document.path} has another id than {name}"
-    return None
 
 
 def _iso(milliseconds: int) -> str:
