@@ -296,7 +296,7 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     try:
         engine.load(_tell_long_load)
         # A daemon: it mustn't keep the process from ending.
-        threading.Thread(target=_prepare, args=(engine, memory), daemon=True).start()
+        threading.Thread(target=read_ahead, args=(engine.searched_files(), memory // 2), daemon=True).start()
     except BaseException as error:  # noqa: BLE001 - a Rust panic, too: the parent must learn the reason
         tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
         return FAILED
@@ -307,12 +307,6 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     if flushed:
         engine.close()
     return code
-
-
-def _prepare(engine: Engine, memory: int) -> None:
-    """Do what makes searches faster, and what the first ones needn't wait for."""
-    read_ahead(engine.searched_files(), memory // 2)
-    engine.locate_payloads()
 
 
 def _tell_long_load(name: str, seconds: float) -> None:

@@ -11,7 +11,6 @@ import itertools
 import os
 import shutil
 import sys
-import threading
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +45,6 @@ from shared.store import (
 from shared.store.checks import is_id, json_path, value_at
 from shared.store.index_builder import VectorFormat
 from shared.store.payload_cache import CachedPayload, PayloadCache
-from shared.store.payload_files import PayloadFiles, payload_files, watched
 from shared.store.read_ahead import opening_files, read_ahead, searched_files
 
 DENSE, SPARSE = "", "bm25"
@@ -65,8 +63,6 @@ _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, an
 _WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 200_000  # heads that a collection keeps in memory: 40 MB
-_READ_AHEAD = 128 * 2**20  # bytes of heads that are read ahead once searches wait for them
-_READ_AHEAD_EVERY_S = 10.0
 _PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
 _EXACT_FLOATS = 2**53  # the engine compares the bounds of ranges as floats, which are exact up to here
 _FIRST_SHARD = "shard"
@@ -132,15 +128,6 @@ class Collection:
         self.payload_fields: tuple[str, str] = ("", "")  # where the kept payloads name document and version
         self.live = self.shard.info().points_count  # as of the last flush
         self.ranged = _ranged(self.shard)
-        self.payload_files: PayloadFiles | None = None  # until `locate_payloads`
-        self._not_before = 0.0  # time.monotonic() of the next `_read_ahead`
-
-    def locate_payloads(self) -> None:
-        """Find out where payloads are, so that searches have them read together. Run it in a thread."""
-        shard = self.description.shard
-        found = payload_files(self.folder / shard)
-        if self.description.shard == shard:
-            self.payload_files = found
 
     def write(self, operation: Any) -> None:
         """Write the points that the operation names by id.
@@ -235,8 +222,6 @@ class Collection:
             self.shard.close()
             self.shard, self.description, self.copy = copy.shard, description, None
             self.ranged = _ranged(self.shard)
-            self.payload_files = None
-            threading.Thread(target=self.locate_payloads, daemon=True).start()
             self.unflushed = self.unsynced = False
             self.clear()
         except BaseException as error:
@@ -349,24 +334,13 @@ class Collection:
         if unknown:
             found: dict[str, int | None] = dict.fromkeys(unknown)
             named: list[Any] = [identifier for identifier in unknown if is_id(identifier)]
-            records, waited = watched(len(named), lambda: self.shard.retrieve(named, _only(_HEAD_FIELDS), False))
-            if waited:
-                self._read_ahead()
-            for identifier, record in _with_ids(named, records):
+            for identifier, record in _with_ids(named, self.shard.retrieve(named, _only(_HEAD_FIELDS), False)):
                 payload = record.payload or {}
                 version = payload.get("version")
                 if isinstance(version, int) and payload.get("deleted") is not True:
                     found[identifier] = version
             self.heads |= found
         return self.heads
-
-    def _read_ahead(self) -> None:
-        """Have the payloads read into the page cache: of heads, the first searches need nearly all."""
-        now = time.monotonic()
-        if now >= self._not_before:
-            self._not_before = now + _READ_AHEAD_EVERY_S
-            files = list(searched_files(self.folder / self.description.shard))
-            threading.Thread(target=read_ahead, args=(files, _READ_AHEAD), daemon=True).start()
 
     def forget(self, ids: Sequence[str]) -> None:
         """Forget points that were written or deleted; the next search that needs them reads them again."""
@@ -396,19 +370,8 @@ class Engine:
             loaded(folder.name, time.monotonic() - began)
 
     def searched_files(self) -> list[Path]:
-        """Return the files that searches read pages of; those of other collections are read completely at the start."""
-        return [
-            path
-            for collection in self._open.values()
-            if collection.description.size is not None
-            for path in searched_files(collection.folder / collection.description.shard)
-        ]
-
-    def locate_payloads(self) -> None:
-        """Find out where the payloads are that searches read. Run it in a thread; it needs no lock of the engine."""
-        for collection in list(self._open.values()):
-            if collection.description.size is not None:
-                collection.locate_payloads()
+        """Return the files that searches read pages of, and that the start doesn't read; chunks come before heads."""
+        return [path for each in self._open.values() for path in searched_files(each.folder / each.description.shard)]
 
     def _load(self, name: str) -> None:
         folder = self._folder / name
@@ -675,7 +638,7 @@ class _CurrentPoints:
     """The points of one search that are current by their heads. Their payloads are read once, however many legs."""
 
     def __init__(self, chunks: Collection, fields: Heads, heads: Collection) -> None:
-        self._shard, self._cache, self._files = chunks.shard, chunks.payloads, chunks.payload_files
+        self._shard, self._cache = chunks.shard, chunks.payloads
         self._document, self._version = fields.document.split("."), fields.version.split(".")
         if chunks.payload_fields != (fields.document, fields.version):
             chunks.payload_fields = fields.document, fields.version
@@ -740,11 +703,7 @@ class _CurrentPoints:
     def _retrieved(self, ids: Sequence[str]) -> dict[str, CachedPayload]:
         found = {}
         engine_ids = [self._engine_ids[id_] for id_ in ids]
-        if self._files is None:
-            records = self._shard.retrieve(engine_ids, True, False)
-        else:
-            records = self._files.read(engine_ids, lambda: self._shard.retrieve(engine_ids, True, False))
-        for id_, record in _with_ids(ids, records):
+        for id_, record in _with_ids(ids, self._shard.retrieve(engine_ids, True, False)):
             payload: Payload = record.payload or {}
             document, version = value_at(payload, self._document), value_at(payload, self._version)
             kept = CachedPayload(

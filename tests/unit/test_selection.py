@@ -37,7 +37,6 @@ SKIPS = {
     "tests/unit/shared/runtime/test_privacy.py": 2,
     "tests/unit/shared/sandbox/test_seccomp.py": 2,
     "tests/unit/shared/store/test_edge.py": 1,
-    "tests/unit/shared/store/test_payload_files.py": 2,
     "tests/unit/shared/store/test_read_ahead.py": 2,
 }
 # Whatever keeps a test from running.

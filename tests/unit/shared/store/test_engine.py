@@ -1,10 +1,8 @@
 """The engine in this process, for what the socket doesn't matter to. What a call answers is in the contract suite."""
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -173,65 +171,6 @@ def test_payloads_that_searches_read_are_read_again_once_they_change(engine: Eng
     elsewhere = wire.Search("chunks", [Leg(dense=UNIT)], EVERYTHING, 5, Heads("heads", document="text"))
     assert engine.answer(elsewhere).hits() == [[]], "kept payloads belong to the fields that name document and version"
     assert len(texts()) == 3
-
-
-class Watched:
-    """Stands for the places of payloads: notes which are read."""
-
-    def __init__(self) -> None:
-        self.read_: list[list[UUID]] = []
-
-    def read(self, ids: list[UUID], retrieve: Callable[[], list[Any]]) -> list[Any]:
-        self.read_.append(ids)
-        return retrieve()
-
-
-def test_payloads_are_read_through_their_places_which_a_rewrite_changes(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places: list[Watched] = []
-    located = Event()
-
-    def locate(shard: Path) -> Watched:
-        assert (shard / "segments").exists()
-        places.append(Watched())
-        located.set()
-        return places[-1]
-
-    monkeypatch.setattr("shared.store.engine.payload_files", locate)
-    make(engine, "heads")
-    make(engine, "chunks", 2)
-    engine.answer(wire.Upsert("heads", [Point(id=an_id(9), payload={"version": 1})]))
-    chunk = {"metadata": {"documentId": an_id(9), "version": 1}}
-    engine.answer(wire.Upsert("chunks", [Point(id=an_id(1), payload=chunk, dense=UNIT)]))
-    search = wire.Search("chunks", [Leg(dense=UNIT)], EVERYTHING, 5, Heads("heads"))
-    engine.locate_payloads()
-
-    assert [hit.payload for hit in engine.answer(search).hits()[0]] == [chunk]
-    assert [[str(each) for each in ids] for ids in places[0].read_] == [[an_id(1)]]
-
-    located.clear()
-    assert engine.answer(wire.Rewrite("chunks", None, 10)) is None
-    assert located.wait(5)
-    assert len(places) == 2, "heads and other small collections have none"
-
-
-def test_heads_are_read_ahead_once_searches_wait_for_them(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[Path]] = []
-    monkeypatch.setattr("shared.store.engine.watched", lambda _count, retrieve: (retrieve(), True))
-    monkeypatch.setattr("shared.store.engine.read_ahead", lambda files, most: asked.append(list(files)))
-    make(engine, "heads")
-    heads = engine._open["heads"]
-    asked.clear()
-
-    for number in range(5):
-        heads.versions([an_id(number)])
-
-    deadline = time.monotonic() + 60
-    while not asked and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(asked) == 1
-    assert {path.parent.name for path in asked[0]} >= {"payload_storage"}
 
 
 def test_a_collection_that_was_being_made_or_dropped_is_gone(folder: Path) -> None:
@@ -411,4 +350,17 @@ def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_pa
         5: {"version": 1, "name": "a"},
     }
     assert count(again, "heads", Match("version", (3,))) == 2
+    again.close()
+
+
+def test_payloads_of_chunks_are_read_ahead_and_then_those_of_heads(folder: Path) -> None:
+    first = opened(folder)
+    make(first, "heads")
+    make(first, "chunks", 2)
+    first.close()
+
+    again = opened(folder)
+
+    read = [path.relative_to(folder / "collections").parts for path in again.searched_files()]
+    assert [*dict.fromkeys(name for name, *inside in read if "payload_storage" in inside)] == ["chunks", "heads"]
     again.close()
