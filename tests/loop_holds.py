@@ -10,9 +10,8 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-TRIES: Final = (
-    3  # another machine's turn, a cold cache or a fault of a page only ever adds; what is slow is slow each time
-)
+# Another machine's turn, a cold cache or a fault of a page only ever adds; what is slow is slow each time.
+TRIES: Final = 3
 
 
 class _Collections(threading.local):

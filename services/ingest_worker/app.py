@@ -134,7 +134,6 @@ def join_chunking(
     """Return the second stage of the index's generation, subscribed on a broker that isn't started yet."""
     generation = parts.index.generation.id
     chunking = Chunking(
-        ledger=parts.ledger,
         index=parts.index,
         blobs=parts.blobs,
         parsers=parts.parsers,

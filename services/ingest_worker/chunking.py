@@ -25,8 +25,8 @@ from shared.log.headers import redriven
 from shared.runtime.memory_budget import MemoryBudget
 from shared.state.generations import Registered
 from shared.state.index import Head, Index
-from shared.state.ledger import Entry, Ledger
-from shared.state.statuses import Statuses
+from shared.state.ledger import Entry
+from shared.state.statuses import Seen, Statuses
 from shared.state.truth import tombstone
 from shared.topics import chunks_topic
 
@@ -72,7 +72,6 @@ log = structlog.get_logger(__name__)
 class Chunking:
     """Handles records of documents.extracted for one generation. Idempotent."""
 
-    ledger: Ledger
     index: Index
     blobs: Blobs
     parsers: ParserPool
@@ -105,10 +104,10 @@ class Chunking:
         if self.limit is not None:
             await self.limit.turn(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
-        removed, entry = await self._removed(document)
-        if removed:
+        seen = await self._answerable(document)
+        if seen is None:
             return
-        if not redriven(record) and await self.statuses.has_failed(document, entry):
+        if not redriven(record) and await self.statuses.has_failed(document, seen.entry):
             log.info("version_failed_before", document_id=document.document_id, version=document.version)
             return
         async with self.room.taken(document.text_size if event.text is None else 0):
@@ -129,18 +128,19 @@ class Chunking:
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
             # An erasure may have ended meanwhile in another generation: the text must not come into the log again.
-            if (await self._removed(document))[0]:
+            if await self._answerable(document) is None:
                 return
         await self._announce(document, chunks, headers)
 
-    async def _removed(self, document: DocumentVersion) -> tuple[bool, Entry | None]:
-        """Return whether the version can never answer, and the ledger's entry; such a version leaves the truth."""
-        head, entry = await asyncio.gather(self.index.head(document.document_id), self.ledger.get(document.document_id))
-        overtaken = _overtaken(document, head, entry)
-        if overtaken:
-            await tombstone(self.publish, document.document_id, document.version)
-            log.info("version_overtaken", document_id=document.document_id, version=document.version)
-        return overtaken, entry
+    async def _answerable(self, document: DocumentVersion) -> Seen | None:
+        """Return the document's ledger entry; None if the version can never answer: then it leaves the truth."""
+        head, seen = await asyncio.gather(self.index.head(document.document_id), self.statuses.seen(document))
+        overtaken = _overtaken(document, head, seen.entry)
+        if not overtaken:
+            return seen
+        await tombstone(self.publish, document.document_id, document.version)
+        log.info("version_overtaken", document_id=document.document_id, version=document.version)
+        return None
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Record the failure in the document's status, where the record can be decoded.
@@ -161,7 +161,7 @@ class Chunking:
         many = await json_of(chunks)
         if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
             blob = await self.blobs.put(document.tenant, document.document_id, many)
-            if (await self._removed(document))[0]:  # storing takes long; the weekly sweep collects the blob
+            if await self._answerable(document) is None:  # storing takes long; the weekly sweep collects the blob
                 return
             value = encode(DocumentChunked(document=document, blob=blob))
         else:

@@ -53,9 +53,8 @@ def _excess(halves: _Halves) -> NDArray[np.float64]:
 
 def _rounded_otherwise(halves: _Halves, excess: NDArray[np.float64]) -> _Halves:
     """Move numbers to the next half, those with the largest effect first, as long as none overshoots length 1."""
-    toward = np.where(excess > 0, 0xFFFF, 1).astype(
-        np.uint16
-    )  # one less, or one more: halves are ordered as their bits
+    # One less, or one more: halves are ordered as their bits.
+    toward = np.where(excess > 0, 0xFFFF, 1).astype(np.uint16)
     following = (halves.view(np.uint16) + toward[:, None]).view(np.float16)
     np.copyto(following, halves, where=halves == 0)
     gains = halves.astype(np.float64) ** 2 - following.astype(np.float64) ** 2

@@ -63,9 +63,8 @@ class Registered(Message, frozen=True):
     built: bool = False  # whether it has had every document that existed when it was begun
     began: int = 0  # ms since 1970, for display
     built_at: int = 0  # ms since 1970; 0: it isn't built
-    ends: dict[str, int] = msgspec.field(
-        default_factory=dict
-    )  # of documents.extracted by partition, when it was registered: it is built once it has passed them
+    # Of documents.extracted by partition, when it was registered: it is built once it has passed them.
+    ends: dict[str, int] = msgspec.field(default_factory=dict)
     limit: float | None = None  # documents a second until it is built; None: no limit
     as_of: AsOf | None = None  # past moment whose documents it shows; it never serves. None: the present
     cosines: CosineScale | None = None  # measured once; None: not yet, or its model has a calibration

@@ -32,9 +32,8 @@ class Pairing(Message, frozen=True):
     checkpoint: int = 0  # counts how often both copies were written
     address: str = ""  # of the store; only in the log's copy
     moves: int = 0  # of the log, as `Log.moves`
-    ends: dict[str, int] = msgspec.field(
-        default_factory=dict
-    )  # of documents.extracted by partition, when the store's copy was written
+    # Of documents.extracted by partition, when the store's copy was written.
+    ends: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class BothSides(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,9 +16,7 @@ def open_store(settings: Settings, *, attach: bool = False) -> Store:
     """
     if settings.embeds_store:
         return EdgeStore(settings.data / "store", attach=attach)
-    address = qdrant_address(settings.store)
-    from shared.store.qdrant.store import (
-        QdrantStore,
-    )  # imported here: it takes half a second, which a standalone server saves
+    from shared.store.qdrant.store import QdrantStore  # takes half a second, which a standalone server saves
 
+    address = qdrant_address(settings.store)
     return QdrantStore(address, settings.qdrant_api_key.get_secret_value() or None, settings.qdrant_prefix)

@@ -24,15 +24,12 @@ class Tracer(Protocol):
 
     def step(self, name: str, parent: str | None, *, apart: bool, current: bool) -> AbstractContextManager[None]:
         """Return the context of a span; the other arguments are those of `step`."""
-        ...
 
     def note(self, name: str, value: str | int) -> None:
         """Set an attribute of the current span."""
-        ...
 
     def headers(self) -> dict[str, str]:
         """Return the current span as `HEADER`; empty without one."""
-        ...
 
 
 tracer: Tracer | None = None

@@ -79,7 +79,6 @@ class Bench:
 
     def chunking(self) -> Handler:
         chunking = Chunking(
-            ledger=self.ledger,
             index=self.index,
             blobs=self.blobs,
             parsers=self.parsers,

@@ -81,7 +81,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "what is erased while it is chunked comes back into the log",
         "services/ingest_worker/chunking.py",
-        "into the log again.\n            if (await self._removed(document))[0]:\n",
+        "into the log again.\n            if await self._answerable(document) is None:\n",
         "into the log again.\n            if False:\n",
         "tests/unit/services/ingest_worker/test_chunking.py",
     ),

@@ -376,7 +376,6 @@ def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
 
     statuses = Statuses(ledger, publish)
     chunking = Chunking(
-        ledger=ledger,
         index=index,
         blobs=world.blobs,
         parsers=world.parsers,

@@ -43,9 +43,10 @@ _SPECIAL: Final[dict[Network, str]] = {
 }
 _UNICAST_6: Final = ipaddress.ip_network("2000::/3")
 _CARRIES_IPV4: Final = ipaddress.ip_network("64:ff9b::/96")  # NAT64, as an IPv6-only host reaches the IPv4 web
+# Blocks that carry IPv4 addresses: these are allowed by their IPv4 networks.
 NEVER_ALLOWED: Final = tuple(
     ipaddress.ip_network(block) for block in ("::/96", "::ffff:0:0/96", "64:ff9b::/32", "2001::/32", "2002::/16")
-)  # blocks that carry IPv4 addresses: these are allowed by their IPv4 networks
+)
 
 
 def destination(text: str) -> Address:

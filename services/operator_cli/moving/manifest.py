@@ -39,9 +39,8 @@ class Manifest(Message, frozen=True, kw_only=True):
     log_id: str
     store_id: str
     checkpoint: int  # of the log's copy of the pairing, or a later one
-    ends: dict[str, int] = msgspec.field(
-        default_factory=dict
-    )  # of documents.extracted by partition; the copied log reaches at least so far
+    # Of documents.extracted by partition; the copied log reaches at least so far.
+    ends: dict[str, int] = msgspec.field(default_factory=dict)
     documents: int
     points: int
     blobs: int

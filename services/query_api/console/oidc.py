@@ -189,7 +189,7 @@ class Oidc:
             known = False
         if not known or not roles or len(user) > _LONGEST_SUB or not user.isascii() or not user.isprintable():
             raise Problem(403, f"the account has no tenant ({self._tenant}) or no role ({self._roles}) of Sluice")
-        left = int(claims["exp"] - time.time())
+        left = int(claims["exp"] - self._clock())
         return Identity(user=f"oidc:{user}", tenant=str(tenant), roles=roles, seconds=max(min(left, LONGEST_S), 0))
 
     async def _description(self) -> dict[str, Any]:

@@ -101,9 +101,7 @@ def usage_of(registry: CollectorRegistry, price: float) -> ModelWork | None:
 BUCKETS = 12
 BUCKET_S = 300
 LAG_S = 2.0  # time for which figures of the log are kept
-PAST_S = (
-    60.0  # how long counts of past buckets are cached; they change only when documents are sent again, and only shrink
-)
+PAST_S = 60.0  # how long counts of past buckets are cached; they only shrink, when documents are sent again
 MOST_TENANTS = 256  # tenants whose counts of past buckets are kept
 DISK_S = 60.0
 STAGES = ("Read", "Cut", "Embed")  # what the groups of `readers` do, in the same order

@@ -33,9 +33,8 @@ from shared.errors import Rejected
 _BROKEN = re.compile("(?<=(.))(-?)\ufffe(?:\r?\n)?(?=(\\S{0,99}))")
 _HYPHENATED = re.compile(r"[^\W\d_]++(?:-[^\W\d_]++)*+")
 _LONGEST_WORD = 40  # characters
-_LIGATURES = re.compile(
-    "[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++"
-)  # Latin, Armenian, Arabic forms
+# Latin, Armenian and Arabic forms.
+_LIGATURES = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++")
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 _HEADINGS = 2_000  # headings read from an outline; a longer one is not a table of contents
 _HEADING_LINES = 3

@@ -72,7 +72,6 @@ async def a_stage(head: int | None, entry: Entry | None) -> Stage:
         sent.append((topic, key, value is None))
 
     chunking = Chunking(
-        ledger=ledger,
         index=index,
         blobs=MemoryBlobs(),
         parsers=ParserPool(1),
