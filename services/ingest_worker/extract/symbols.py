@@ -4,7 +4,6 @@
 _LOW = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_ αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
 _HIGH = "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…  ↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊⟨   ∑"
 _SHOWN = {0x20 + at: sign for at, sign in enumerate(_LOW)} | {0xA1 + at: sign for at, sign in enumerate(_HIGH)}
-_BULLET = 0xB7  # the list bullet in every symbol font
 _BOXES = {0x6F: "☐", 0x71: "☐", 0x72: "☐", 0xA3: "☐", 0xA8: "☐", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑", 0xFB: "✗", 0x78: "☒"}
 
 
