@@ -38,9 +38,6 @@ class Blobs(Protocol):
             Unavailable: the store can't be reached.
         """
 
-    async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        """Delete one blob of the document, or all with `sha256` None; return how many were deleted."""
-
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
         """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
 

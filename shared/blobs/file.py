@@ -57,13 +57,6 @@ class FileBlobs:
         """Return the bytes, verified against the hash in the name; else Rejected, `blob_missing` or `blob_altered`."""
         return await asyncio.to_thread(self._get, self._document(tenant, document_id) / blob_name(ref.sha256), ref)
 
-    async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        """Delete one blob of the document, or all with `sha256` None; return how many were deleted."""
-        gone = None if sha256 is None else blob_name(sha256)
-        return await asyncio.to_thread(
-            self._remove, self._document(tenant, document_id), lambda path: gone in (None, path.name)
-        )
-
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
         """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
         limit = time.time() - older_than_s
@@ -88,10 +81,6 @@ class FileBlobs:
         )
         return bool(removed)
 
-    async def sweep(self, older_than_s: float = _ABANDONED_S) -> int:
-        """Delete half-written files of dead processes and return how many. The first put does it, too."""
-        return await asyncio.to_thread(self._sweep, older_than_s)
-
     def _documents(self) -> list[Path]:
         with self._failures_named():
             tenants = [path for path in self._folder.glob("*") if "~" not in path.name]
@@ -115,7 +104,7 @@ class FileBlobs:
         with self._failures_named():
             if not self._swept:
                 self._swept = True
-                self._sweep(_ABANDONED_S)
+                self._sweep()
             if not (target.exists() and self._renewed(target, data)):
                 self._write(target, data)
         return ref
@@ -187,16 +176,13 @@ class FileBlobs:
         finally:
             os.close(descriptor)
 
-    def _sweep(self, older_than_s: float) -> int:
-        limit = time.time() - older_than_s
-        count = 0
-        with self._failures_named():
-            for path in (self._folder / _INCOMING).glob("*"):
-                with suppress(FileNotFoundError):  # its writer finished, or another sweep deleted it
-                    if path.stat().st_mtime < limit:
-                        path.unlink()
-                        count += 1
-        return count
+    def _sweep(self) -> None:
+        """Delete half-written files of dead processes."""
+        limit = time.time() - _ABANDONED_S
+        for path in (self._folder / _INCOMING).glob("*"):
+            with suppress(FileNotFoundError):  # its writer finished, or another sweep deleted it
+                if path.stat().st_mtime < limit:
+                    path.unlink()
 
     def _shown(self, path: Path) -> str:
         return str(path.relative_to(self._folder))

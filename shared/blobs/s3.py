@@ -95,15 +95,6 @@ class S3Blobs:
         await self._sure_of_none(folder)
         raise Rejected(f"the blob {folder} is missing", "blob_missing")
 
-    async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        """Delete one blob of the document, or all with `sha256` None; return how many were deleted."""
-        document = document_name(tenant, document_id)
-        found = await self._listed(document if sha256 is None else f"{document}/{blob_name(sha256)}")
-        await self._deleted(found)
-        if not found:
-            await self._sure_of_none(document)
-        return len({_name(document, each) for each in found})
-
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
         """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many.
 
@@ -112,6 +103,8 @@ class S3Blobs:
         document = document_name(tenant, document_id)
         limit = time.time() - older_than_s
         found = await self._listed(document)
+        if not found:
+            await self._sure_of_none(document)
         gone = [
             each for each in found if _name(document, each) not in keep and each["last_modified"].timestamp() < limit
         ]

@@ -22,6 +22,7 @@ OTHER = "7c9e6679-7425-50de-944b-e07fc1f90ae7"
 
 
 DAY = 24 * 3600.0
+NOW = -60.0  # of `older_than_s`: what was put just now, too
 
 
 class Kept(Protocol):
@@ -88,7 +89,7 @@ async def test_the_same_body_is_one_blob_of_each_document(blobs: Blobs) -> None:
     await blobs.put("globex", DOCUMENT, b"body")
 
     assert first == second
-    assert await blobs.delete("acme", DOCUMENT) == 1
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), NOW) == 1
     assert await blobs.get("acme", OTHER, first) == b"body"
     assert await blobs.get("globex", DOCUMENT, first) == b"body"
 
@@ -101,15 +102,18 @@ async def test_a_blob_that_is_not_there_is_missing(blobs: Blobs) -> None:
         assert caught.value.code == "blob_missing"
 
 
-async def test_delete_takes_one_or_all_and_says_how_many(blobs: Blobs) -> None:
+async def test_collecting_takes_what_is_not_kept_and_says_how_many(blobs: Blobs) -> None:
     one, two, three = [await blobs.put("acme", DOCUMENT, body) for body in (b"1", b"2", b"3")]
+    kept = frozenset((one.sha256, three.sha256))
 
-    assert await blobs.delete("acme", DOCUMENT, two.sha256) == 1
-    assert await blobs.delete("acme", DOCUMENT, two.sha256) == 0
+    assert await blobs.collect("acme", DOCUMENT, kept, NOW) == 1
+    assert await blobs.collect("acme", DOCUMENT, kept, NOW) == 0
     assert await blobs.get("acme", DOCUMENT, one) == b"1"
     assert await blobs.get("acme", DOCUMENT, three) == b"3"
-    assert await blobs.delete("acme", DOCUMENT) == 2
-    assert await blobs.delete("acme", DOCUMENT) == 0
+    with pytest.raises(Rejected, match="is missing"):
+        await blobs.get("acme", DOCUMENT, two)
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), NOW) == 2
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), NOW) == 0
     assert await blobs.put("acme", DOCUMENT, b"1") == one
 
 
@@ -217,7 +221,7 @@ async def test_puts_at_once_leave_one_whole_blob(blobs: Blobs) -> None:
 
     assert len(set(refs)) == 1
     assert await blobs.get("acme", DOCUMENT, refs[0]) == b"body"
-    assert await blobs.delete("acme", DOCUMENT) == 1
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), NOW) == 1
 
 
 @pytest.mark.parametrize(
@@ -247,7 +251,6 @@ async def test_a_name_that_could_lead_elsewhere_is_rejected(blobs: Blobs, tenant
     for call in (
         blobs.put(tenant, document, b""),
         blobs.get(tenant, document, ref),
-        blobs.delete(tenant, document),
         blobs.collect(tenant, document, frozenset(), 0),
     ):
         with pytest.raises(Rejected, match=r"tenant|document id"):
@@ -260,5 +263,3 @@ async def test_a_name_that_could_lead_elsewhere_is_rejected(blobs: Blobs, tenant
 async def test_a_hash_that_is_none_is_rejected(blobs: Blobs, name: str) -> None:
     with pytest.raises(Rejected, match="64 hex digits"):
         await blobs.get("acme", DOCUMENT, BlobRef(sha256=name, size=0))
-    with pytest.raises(Rejected, match="64 hex digits"):
-        await blobs.delete("acme", DOCUMENT, name)

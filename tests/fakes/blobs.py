@@ -54,11 +54,6 @@ class MemoryBlobs:
             )
         return kept.data
 
-    async def delete(self, tenant: str, document_id: str, sha256: str | None = None) -> int:
-        document_name(tenant, document_id)
-        name = None if sha256 is None else blob_name(sha256)
-        return self._remove(lambda key, _: key[:2] == (tenant, document_id) and name in (None, key[2]))
-
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
         document_name(tenant, document_id)
         limit = _now() - older_than_s

@@ -270,7 +270,7 @@ async def test_what_is_gone_says_what_decides_how_long_originals_are_kept(
     document = await shown(client, large.json()["documentId"])
     entry = await parts.ledger.get(document["documentId"])
     assert entry is not None
-    await parts.blobs.delete(entry.tenant, entry.document_id)
+    await parts.blobs.collect(entry.tenant, entry.document_id, frozenset(), -60.0)
 
     gone = problem(await client.get(f"/rag/documents/{document['documentId']}/original"), 404, "NOT_KEPT")
 

@@ -242,7 +242,7 @@ async def head_unreadable(rig: Rig) -> None:
 
 
 async def text_lost(rig: Rig) -> None:
-    assert await rig.parts.blobs.delete("default", B) > 0
+    assert await rig.parts.blobs.collect("default", B, frozenset(), -60.0) > 0
 
 
 async def entry_forgets(rig: Rig) -> None:

@@ -19,13 +19,13 @@ async def test_a_replay_writes_no_foreign_record_anew_that_was_erased_since() ->
     await stage.ingest(foreign)
     assert [each.topic for each in stage.sent] == [SUBMITTED], "this is how it gets to its own partition"
     await stage.ingest(record(2, PARTITION, erasure(DEFAULT_TENANT, NAME), NAME.encode()))
-    await stage.blobs.delete(DEFAULT_TENANT, NAME)
+    await stage.blobs.collect(DEFAULT_TENANT, NAME, frozenset(), -60.0)
     stage.sent.clear()
 
     await stage.ingest(foreign)
 
     assert stage.sent == []
-    assert await stage.blobs.delete(DEFAULT_TENANT, NAME) == 0
+    assert await stage.blobs.collect(DEFAULT_TENANT, NAME, frozenset(), -60.0) == 0
 
 
 async def test_a_page_whose_turn_is_far_off_goes_behind_what_came_after_it_and_keeps_its_place() -> None:

@@ -112,7 +112,7 @@ async def test_the_threads_for_puts_are_all_there_from_the_first_put_on(blobs: F
 async def test_a_deleted_document_leaves_no_folder(blobs: FileBlobs, tmp_path: Path) -> None:
     await blobs.put("acme", DOCUMENT, b"body")
 
-    await blobs.delete("acme", DOCUMENT)
+    await blobs.collect("acme", DOCUMENT, frozenset(), -60.0)
 
     assert not (tmp_path / "acme" / DOCUMENT).exists()
 
@@ -210,15 +210,15 @@ async def test_a_blob_put_again_while_it_is_collected_is_there(blobs: FileBlobs,
         assert await blobs.get("acme", DOCUMENT, ref) == body
 
 
-async def test_a_sweep_leaves_what_is_being_written(blobs: FileBlobs, tmp_path: Path) -> None:
-    await blobs.put("acme", DOCUMENT, b"body")
+async def test_the_first_put_sweeps_and_leaves_what_is_being_written(blobs: FileBlobs, tmp_path: Path) -> None:
+    (tmp_path / ".incoming~").mkdir()
     aged(tmp_path / ".incoming~", 2 * DAY)
     old, young = tmp_path / ".incoming~" / "old", tmp_path / ".incoming~" / "young"
     old.touch()
     young.touch()
     aged(old, DAY)
 
-    assert await blobs.sweep() == 1
+    await blobs.put("acme", DOCUMENT, b"body")
 
     assert not old.exists()
     assert young.exists()

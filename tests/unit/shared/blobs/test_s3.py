@@ -35,14 +35,13 @@ async def each_call(blobs: S3Blobs, ref: BlobRef) -> list[Any]:
     calls = (
         blobs.put("acme", DOCUMENT, BODY),
         blobs.get("acme", DOCUMENT, ref),
-        blobs.delete("acme", DOCUMENT),
         blobs.collect("acme", DOCUMENT, frozenset(), -1),
     )
     return list(await asyncio.gather(*calls, return_exceptions=True))
 
 
 def sentences(raised: list[Any]) -> list[str]:
-    assert [type(each) for each in raised] == [Unavailable] * 4, raised
+    assert [type(each) for each in raised] == [Unavailable] * 3, raised
     return [each.sentence for each in raised]
 
 
@@ -82,7 +81,7 @@ async def test_a_body_that_is_cut_is_unavailable_and_never_altered(blobs: S3Blob
 
     raised = await each_call(blobs, ref)
 
-    assert [type(each) for each in raised[1:]] == [Unavailable] * 3
+    assert [type(each) for each in raised[1:]] == [Unavailable] * 2
     s3_bucket.server.mend()
     assert await blobs.get("acme", DOCUMENT, await blobs.put("acme", DOCUMENT, BODY)) == BODY
 
@@ -107,20 +106,19 @@ async def test_a_bucket_that_is_not_there_is_an_outage_and_no_missing_blob(s3_bu
 
     assert [sentence.partition(": it ")[2] for sentence in said] == [
         "answered 404 NoSuchBucket: The specified bucket does not exist"
-    ] * 4
+    ] * 3
 
 
 async def test_a_page_of_a_proxy_is_an_outage_and_no_missing_blob(blobs: S3Blobs, s3_bucket: Bucket) -> None:
     ref = await blobs.put("acme", DOCUMENT, BODY)
     s3_bucket.server.fail("page")
 
-    put, got, deleted, collected = await each_call(blobs, ref)
+    put, got, collected = await each_call(blobs, ref)
 
     assert isinstance(put, Unavailable)
-    for each in (got, deleted):
+    for each in (got, collected):  # an erasure mustn't seem done
         assert isinstance(each, Unavailable)
         assert "doesn't answer like an S3 bucket" in each.sentence
-    assert collected == 0
 
 
 async def test_a_list_that_names_what_is_not_there_is_an_outage_and_no_missing_blob(s3_bucket: Bucket) -> None:
@@ -178,16 +176,13 @@ async def test_who_stops_waiting_leaves_the_store_usable(s3_bucket: Bucket) -> N
     assert await blobs.get("acme", DOCUMENT, await blobs.put("acme", DOCUMENT, BODY)) == BODY
 
 
-@pytest.mark.parametrize("remove", ["collect", "delete"])
-async def test_a_blob_put_again_while_it_is_removed_is_there(s3_bucket: Bucket, remove: str) -> None:
+async def test_a_blob_put_again_while_it_is_removed_is_there(s3_bucket: Bucket) -> None:
     blobs = a_store(s3_bucket)
     ref = await blobs.put("acme", DOCUMENT, BODY)
     s3_bucket.age(2 * DAY)
     s3_bucket.server.fail("hang", method="POST", times=1)  # how a bucket deletes
 
-    removing = asyncio.create_task(
-        blobs.collect("acme", DOCUMENT, frozenset(), DAY) if remove == "collect" else blobs.delete("acme", DOCUMENT)
-    )
+    removing = asyncio.create_task(blobs.collect("acme", DOCUMENT, frozenset(), DAY))
     assert await asyncio.to_thread(s3_bucket.server.arrived.wait, GUARD_S)  # it has seen what is old
     await blobs.put("acme", DOCUMENT, BODY)
     s3_bucket.server.mend()
@@ -260,7 +255,7 @@ async def test_a_whole_copy_counts_beside_a_damaged_one(s3_bucket: Bucket) -> No
 async def test_a_document_of_many_blobs_is_deleted_whole(blobs: S3Blobs, s3_bucket: Bucket) -> None:
     await asyncio.gather(*(blobs.put("acme", DOCUMENT, str(number).encode()) for number in range(30)))
 
-    assert await blobs.delete("acme", DOCUMENT) == 30
+    assert await blobs.collect("acme", DOCUMENT, frozenset(), -60.0) == 30
     assert s3_bucket.objects() == {}
 
 
