@@ -1,16 +1,32 @@
-"""Reads records of documents.submitted: our own, foreign JSON, CloudEvents and tombstones; makes deletions."""
+"""Reads records of documents.submitted: our own, foreign JSON, CloudEvents and tombstones; makes deletions.
 
+Also says of any record whose document it is about, and which blobs it names.
+"""
+
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, decode, erasure
+from shared.contracts import (
+    DEFAULT_TENANT,
+    ERASED,
+    BlobRef,
+    DocumentChunked,
+    DocumentExtracted,
+    DocumentSubmitted,
+    DocumentVersion,
+    LogPosition,
+    decode,
+    erasure,
+)
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.inputs import prepared_chunks
 from shared.log import Record
-from shared.log.headers import header
+from shared.log.headers import header, position_of
 from shared.state.ledger import Entry
+from shared.topics import EXTRACTED, SUBMITTED, is_chunks_topic
 
 
 def submission_of(record: Record) -> DocumentSubmitted:
@@ -202,3 +218,42 @@ def _tenant_in(record: Record) -> str | None:
 def _is_json(kind: str) -> bool:
     essence = kind.partition(";")[0].strip().lower()
     return essence in ("", "application/json", "text/json") or essence.endswith("+json")
+
+
+class DocumentMention(NamedTuple):
+    """A record's reference to a document."""
+
+    document_id: str
+    place: LogPosition  # place of the submission that the record comes from
+    blobs: frozenset[str]  # SHA-256 of the blobs that the record refers to
+    erases: bool  # the record is an erasure, which contains only the id
+
+
+def mention(record: Record) -> DocumentMention | None:
+    """Return the document that a record of documents.submitted, documents.extracted or a chunk topic is about.
+
+    None if the record can't be decoded.
+    """
+    try:
+        if record.topic == SUBMITTED:
+            submitted = submission_of(record)
+            return DocumentMention(
+                submitted.document_id, position_of(record), _sha256(submitted.blob), submitted.erases is not None
+            )
+        if record.topic == EXTRACTED and record.value is not None:
+            extracted = decode(record.value, DocumentExtracted)
+            return _of_version(extracted.document, _sha256(extracted.chunks_blob, *extracted.document.blobs))
+        if is_chunks_topic(record.topic) and record.value is not None:
+            chunked = decode(record.value, DocumentChunked)
+            return _of_version(chunked.document, _sha256(chunked.blob, *chunked.document.blobs))
+    except Rejected:
+        return None
+    return None
+
+
+def _of_version(document: DocumentVersion, blobs: frozenset[str]) -> DocumentMention:
+    return DocumentMention(document.document_id, document.place, blobs, document.raw_hash == ERASED)
+
+
+def _sha256(*refs: BlobRef | None) -> frozenset[str]:
+    return frozenset(ref.sha256 for ref in refs if ref is not None)

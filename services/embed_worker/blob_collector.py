@@ -19,10 +19,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from shared.blobs import Blobs, StoredBlob
 from shared.contracts import (
     TERMINAL,
-    BlobRef,
     DeadLetter,
-    DocumentChunked,
-    DocumentExtracted,
     Message,
     decode,
 )
@@ -33,7 +30,7 @@ from shared.log.read import reading
 from shared.log.sqlite import SqliteLog, deleting
 from shared.state.ledger import Entry, Ledger
 from shared.store import Filter, Ids, Point, Store, pages
-from shared.submission import submission_of
+from shared.submission import mention
 from shared.times import now_ms
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, Topic, chunks_topic
 
@@ -270,33 +267,15 @@ class BlobCollector:
 
 def names_in(record: Record) -> set[Name]:
     """Return the blobs that the record refers to; none if the record can't be decoded."""
-    try:
-        if record.topic == SUBMITTED:
-            # Decode only if there may be a blob: most records have none, and decoding a large body is slow.
-            if record.value is None or b"sha256" not in record.value:
-                return set()
-            submitted = submission_of(record)
-            return _names(submitted.document_id, submitted.blob)
-        if record.value is None:
-            return set()
-        if record.topic == EXTRACTED:
-            extracted = decode(record.value, DocumentExtracted)
-            return _names(extracted.document.document_id, extracted.chunks_blob, *extracted.document.blobs)
-        if record.topic.startswith(chunks_topic("")):
-            chunked = decode(record.value, DocumentChunked)
-            return _names(chunked.document.document_id, chunked.blob, *chunked.document.blobs)
-    except Rejected:
-        return set()
-    return set()
+    if record.topic == SUBMITTED and b"sha256" not in (record.value or b""):
+        return set()  # most have none, and decoding a large body is slow
+    found = mention(record)
+    return set() if found is None else {(found.document_id, sha256) for sha256 in found.blobs}
 
 
 def is_under_way(entry: Entry) -> bool:
     """Return whether a submission of the document hasn't ended."""
     return any(each.status not in TERMINAL for each in (entry.last, *entry.earlier))
-
-
-def _names(document_id: str, *refs: BlobRef | None) -> set[Name]:
-    return {(document_id, ref.sha256) for ref in refs if ref is not None}
 
 
 def _name(blob: StoredBlob) -> Name:

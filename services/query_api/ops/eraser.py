@@ -16,68 +16,23 @@ from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops.redrive import SETTLED_HEADER
 from shared.blobs import Blobs
 from shared.contracts import (
-    ERASED,
-    BlobRef,
-    DocumentChunked,
-    DocumentExtracted,
-    DocumentVersion,
     LogPosition,
-    decode,
     encode,
     erasure,
 )
 from shared.errors import Rejected
 from shared.log import Log, Publish, Record, Replacement
-from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, position_of, sealed
+from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, sealed
 from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
 from shared.log.read import records, spans_of
 from shared.log.sqlite import SqliteLog, deleting
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index, deletion_head
 from shared.state.ledger import Entry, older
-from shared.submission import submission_of
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, is_chunks_topic
+from shared.submission import DocumentMention, mention
+from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
 log = structlog.get_logger(__name__)
-
-
-class DocumentMention(NamedTuple):
-    """A record's reference to a document."""
-
-    document_id: str
-    place: LogPosition  # place of the submission that the record comes from
-    blobs: frozenset[str]  # SHA-256 of the blobs that the record refers to
-    erases: bool  # the record is an erasure, which contains only the id
-
-
-def mention(record: Record) -> DocumentMention | None:
-    """Return the document that a record of documents.submitted, documents.extracted or a chunk topic is about.
-
-    None if the record can't be decoded.
-    """
-    try:
-        if record.topic == SUBMITTED:
-            submitted = submission_of(record)
-            return DocumentMention(
-                submitted.document_id, position_of(record), _sha256(submitted.blob), submitted.erases is not None
-            )
-        if record.topic == EXTRACTED and record.value is not None:
-            extracted = decode(record.value, DocumentExtracted)
-            return _of_version(extracted.document, _sha256(extracted.chunks_blob, *extracted.document.blobs))
-        if is_chunks_topic(record.topic) and record.value is not None:
-            event = decode(record.value, DocumentChunked)
-            return _of_version(event.document, _sha256(event.blob))
-    except Rejected:
-        return None
-    return None
-
-
-def _of_version(document: DocumentVersion, blobs: frozenset[str]) -> DocumentMention:
-    return DocumentMention(document.document_id, document.place, blobs, document.raw_hash == ERASED)
-
-
-def _sha256(*refs: BlobRef | None) -> frozenset[str]:
-    return frozenset(ref.sha256 for ref in refs if ref is not None)
 
 
 def goes(found: DocumentMention | None, erased: Mapping[str, LogPosition]) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiokafka import ConsumerRecord
 
-from services.query_api.ops.eraser import DocumentMention, goes, mention
+from services.query_api.ops.eraser import goes
 from shared.contracts import (
     ERASED,
     BlobRef,
@@ -21,6 +21,7 @@ from shared.contracts import (
 from shared.ids import document_id
 from shared.log import Record
 from shared.log.headers import PLACE_HEADER
+from shared.submission import DocumentMention, mention
 from shared.topics import EXTRACTED, SUBMITTED
 
 CHUNKS = "chunks.g1"
