@@ -9,8 +9,16 @@ from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from shared.contracts import DEFAULT_TENANT
 from shared.errors import masked
@@ -46,10 +54,10 @@ class ApiKey(msgspec.Struct, frozen=True):
     roles: frozenset[Role]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Environment variables with the prefix `SLUICE_`, and keys of `sluice.toml` without it, in lower case."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True)
 
     data: Path = Path("data")  # folder for all data on this machine
     host: str = "127.0.0.1"  # address to listen on; other than loopback it needs API keys
@@ -137,18 +145,6 @@ class Settings(BaseSettings):
     strict: Literal["on", "off"] = "off"  # on: an unknown SLUICE_ variable, or key of sluice.toml, stops the start
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `given_settings` reads the environment
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources, strongest first: arguments, environment and file."""
-        return init_settings, _Given(settings_cls)
 
     @property
     def sources(self) -> dict[str, str]:
@@ -297,16 +293,6 @@ class Settings(BaseSettings):
 SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation is SecretStr)
 
 
-class _Given(PydanticBaseSettingsSource):
-    """The values of environment and file."""
-
-    def get_field_value(self, field: object, field_name: str) -> tuple[object, str, bool]:
-        raise NotImplementedError(f"{field_name} ({field}) is read with all others")
-
-    def __call__(self) -> dict[str, object]:
-        return {name: given.value for name, given in read_given().values.items()}
-
-
 def read_given() -> GivenSettings:
     """Return what environment and file say now.
 
@@ -411,10 +397,11 @@ def load_settings(**overrides: object) -> Settings:
     """
     given = read_given()
     older = _of_rag_names(os.environ, given.values)
-    sources = {name: each.source for name, each in given.values.items()}
-    sources |= {name: source for name, (_, source) in older.items()} | dict.fromkeys(overrides, "command line")
+    found = {name: (each.value, each.source) for name, each in given.values.items()} | older
+    found |= {name: (value, "command line") for name, value in overrides.items()}
+    sources = {name: source for name, (_, source) in found.items()}
     try:
-        settings = Settings(**({name: value for name, (value, _) in older.items()} | overrides))  # type: ignore[arg-type]  # validated by pydantic
+        settings = Settings(**{name: value for name, (value, _) in found.items()})
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"])
