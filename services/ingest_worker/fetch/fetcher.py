@@ -16,7 +16,7 @@ import structlog
 
 from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.fetch import robots, sitemap
-from services.ingest_worker.fetch.body import Buffer, codings_of, decoded
+from services.ingest_worker.fetch.body import codings_of, decoded
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.fetch.hosts import Busy, Hosts
 from services.ingest_worker.fetch.robots import Robots
@@ -331,27 +331,25 @@ class Fetcher:
         if length.isascii() and length.isdigit() and int(length[:20]) > most:
             raise _too_large(url, most)
         roomy, crumbs = False, 0
-        with contextlib.closing(Buffer(most)) as sent:
-            async for part in response.aiter_raw():
-                if len(part) >= _CRUMB_BYTES:
-                    asking.patience.earn(len(part) / _BYTES_A_SECOND)
-                else:
-                    crumbs += 1
-                    if crumbs % _CRUMBS_AT_ONCE == 0:
-                        # One read may hold ten thousand of them, and would block the event loop for a second.
-                        await asyncio.sleep(0)
-                if sent.size + len(part) > most:
-                    raise _too_large(url, most)
-                sent.add(part)
-                if not roomy and sent.size > _FREE_BYTES:
-                    await self._make_room(asking)
-                    roomy = True
-            if not codings:
-                return sent.content()
-            if sent.size and not roomy:
+        sent = bytearray()
+        async for part in response.aiter_raw():
+            if len(part) >= _CRUMB_BYTES:
+                asking.patience.earn(len(part) / _BYTES_A_SECOND)
+            else:
+                crumbs += 1
+                if crumbs % _CRUMBS_AT_ONCE == 0:
+                    # One read may hold ten thousand of them, and would block the event loop for a second.
+                    await asyncio.sleep(0)
+            if len(sent) + len(part) > most:
+                raise _too_large(url, most)
+            sent += part
+            if not roomy and len(sent) > _FREE_BYTES:
                 await self._make_room(asking)
-            async with asking.patience.paused():
-                return await asyncio.to_thread(decoded, sent, codings, most)
+                roomy = True
+        if codings and sent and not roomy:
+            await self._make_room(asking)
+        async with asking.patience.paused():
+            return await asyncio.to_thread(decoded, sent, codings, most)
 
     async def _make_room(self, asking: _Asking) -> None:
         async with asking.patience.paused():

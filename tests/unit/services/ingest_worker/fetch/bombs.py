@@ -15,6 +15,7 @@ import cramjam
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from shared.errors import Rejected
+from shared.runtime.process import tune_interpreter
 from tests.servers.loopback import Connection
 from tests.servers.website import Answer, Script, to
 from tests.unit.services.ingest_worker.fetch.spellings import row
@@ -125,4 +126,5 @@ async def _main(url: str, patience_s: float, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    tune_interpreter()
     asyncio.run(_main(sys.argv[1], float(sys.argv[2]), sys.argv[3:]))
