@@ -139,11 +139,11 @@ def decide(entry: Entry | None, submission: Submission, answering: IndexedVersio
     stands = entry.standing(accepted.version)
     under_way = stands is not None and stands.status == "accepted"
     # While its end isn't written, whoever writes it ends this one too: `last` says of an entry whether it is open.
-    if same and _answers(answering, accepted) and (own is not None or not under_way):
+    if same and _answers(answering, accepted) and not under_way:
         status: Status = "deleted" if submission.deletes else "unchanged"
         if own is not None and own.version == accepted.version:
             # If it is marked failed, a worker that was overtaken wrote that.
-            status = accepted.outcome if own.status in ("accepted", "failed") else own.status
+            status = accepted.outcome if own.status == "failed" else own.status
         count = answering.chunk_count if answering and not answering.deleted else None
         last = Last(
             version=accepted.version,

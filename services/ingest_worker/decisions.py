@@ -138,8 +138,8 @@ class Decisions:
             return None if seen is None or accept.late(seen, place) or seen.ended(place) else end(seen)
 
         entry = await self.ledger.update(submission.document_id, ends)
-        if entry is not None and entry.ended(place):
-            await self.statuses.notify(entry)
+        if entry is not None:
+            await self.statuses.notify_end(entry, place)
         return entry
 
     async def fail(

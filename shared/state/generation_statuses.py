@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 from aiokafka.structs import RecordMetadata
 
-from shared.contracts import TERMINAL, DocumentVersion
+from shared.contracts import DocumentVersion, VersionOutcome
 from shared.log import Publish
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import Registry
@@ -122,17 +122,18 @@ class GenerationStatuses(Statuses):
         """
         ended = 0
         async for entries in self._ledger.pages(_OPEN, limit=_PAGE):
-            waiting = {entry.document_id: entry for entry in entries if _is_open(entry)}
+            waiting = {entry.document_id: entry for entry in entries if entry.open_versions}
             for name, head in (await index.fences([*waiting])).items():
-                document = _accepted(waiting[name], head)
-                if head.version == document.version:
-                    await super().applied(document, head.chunk_count)
-                elif head.withdrawn(document.version) is not None:
-                    error = "the version failed before this generation served: its dead letter says why"
-                    await super().failed(document, None, error=error, code="failed_before")
-                else:
-                    continue
-                ended += 1
+                for version in waiting[name].open_versions:  # one may have failed above one that answers
+                    document = _version(waiting[name], version, head)
+                    if head.version == version:
+                        await super().applied(document, head.chunk_count)
+                    elif head.withdrawn(version) is not None:
+                        error = "the version failed before this generation served: its dead letter says why"
+                        await super().failed(document, None, error=error, code="failed_before")
+                    else:
+                        continue
+                    ended += 1
         return ended
 
     async def forget_surplus(self, document: DocumentVersion, index: Index) -> None:
@@ -162,21 +163,19 @@ class GenerationStatuses(Statuses):
         return await self._others[generation].fence(document.document_id)
 
 
-def _is_open(entry: Entry) -> bool:
-    stands = entry.standing(entry.accepted.version)
-    return stands is not None and stands.status not in TERMINAL
-
-
-def _accepted(entry: Entry, head: Head) -> DocumentVersion:
-    """Return the entry's accepted version with what the head shows of it."""
+def _version(entry: Entry, version: int, head: Head) -> DocumentVersion:
+    """Return an open version of the entry, with what the head shows of it."""
+    stands = entry.standing(version)
+    before = stands is not None and stands.replaced is not None
+    outcome: VersionOutcome = "deleted" if head.deleted else "updated" if before else "created"
     return DocumentVersion(
         document_id=entry.document_id,
-        version=entry.accepted.version,
+        version=version,
         place=entry.accepted.place,
         tenant=entry.tenant,
         source=entry.source,
         path=entry.path,
-        outcome=entry.accepted.outcome,
+        outcome=entry.accepted.outcome if version == entry.accepted.version else outcome,
         title=head.title,
         url=head.url,
         tags=head.tags,

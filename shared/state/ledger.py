@@ -167,7 +167,7 @@ class Entry(Message, frozen=True):
         own = self.submitted(place)
         if own is not None:
             return own if own.status in TERMINAL else None
-        if older(self.last.place, place) or self.last.status not in TERMINAL:
+        if self.last.status not in TERMINAL or all(older(each.place, place) for each in (self.last, *self.earlier)):
             return None
         return msgspec.structs.replace(self.last, place=place, status="superseded", error=None, code=None)
 
@@ -183,6 +183,13 @@ class Entry(Message, frozen=True):
     def standing(self, version: int) -> Last | None:
         """Return the version's status, None if the entry doesn't have it."""
         return next((each for each in (self.last, *self.earlier) if each.version == version), None)
+
+
+    @property
+    def open_versions(self) -> tuple[int, ...]:
+        """Return the versions that haven't ended, the lowest first."""
+        every = (self.last, *self.earlier)
+        return tuple(sorted({each.version for each in every if each.version and each.status not in TERMINAL}))
 
 
 def older(a: LogPosition, b: LogPosition) -> bool:
@@ -214,8 +221,12 @@ def _newer(a: Forwarded, b: Forwarded) -> bool:
 
 
 def noted(entry: Entry, update: Last) -> Entry:
-    """Return the entry with a submission's status `update`, which becomes `last` unless a newer one is known."""
-    newest = entry.last if older(update.place, entry.last.place) else update
+    """Return the entry with a submission's status `update`, which becomes `last` unless a newer one is known.
+
+    A submission that became another document's leaves `last` to the version that is open: `last` says if one is.
+    """
+    stays = older(update.place, entry.last.place) or (update.moved_to is not None and bool(entry.open_versions))
+    newest = entry.last if stays else update
     earlier = [each for each in (*entry.earlier, entry.last) if each.place != update.place and not each.entered_by_door]
     others = [each for each in (*earlier, update) if each.place != newest.place]
     waiting = [each for each in others if each.status == "accepted"]
@@ -233,7 +244,7 @@ def noted(entry: Entry, update: Last) -> Entry:
 
 def _overtaken(entry: Entry, update: Last) -> Entry:
     """Return the entry with older unfinished submissions superseded, if `update` is a successful end."""
-    if update.status not in WELL:
+    if update.status not in WELL or update.moved_to is not None:
         return entry
 
     def settled(each: Last) -> Last:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from shared.contracts import DocumentSubmitted, LogPosition
+from shared.contracts import DocumentSubmitted, LogPosition, OnConflict
 from shared.embedder import refusals
 from shared.state import generation_statuses
 from tests.contract.logs import HANG_S
@@ -25,7 +25,9 @@ pytestmark = [pytest.mark.timeout(3600), pytest.mark.asyncio(loop_scope="session
 
 PATHS = ("a", "b", "c", "d")
 POISON = "hemlock"  # no model embeds it; in one document alone, because of many the server is said to be at fault
+ASKED: tuple[OnConflict, ...] = ("error", "new")
 ROUNDS = rounds(ci=50)
+AT_ONCE = 10
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -59,20 +61,25 @@ class History:
 
     def _document(self) -> DocumentSubmitted:
         path, words = self._rng.choice(PATHS), f"Parcel {self._rng.randrange(5)} of round {self._seed}."
-        match self._rng.randrange(8):
+        match self._rng.randrange(11):
             case 0:
                 return DocumentSubmitted(source="s", path=path, deleted=True)
             case 1:
                 return DocumentSubmitted(source="s", path=f"{path}.pdf", content=b"%PDF-1.7 torn", filename="torn.pdf")
-            case 2:
+            case 2 | 3:
                 return DocumentSubmitted(source="s", path=POISON, text=f"{POISON} is in it.")
+            case 4:
+                return DocumentSubmitted(source="s", path=POISON, text=words)
+            case 5 | 6:
+                return DocumentSubmitted(source="s", path=path, text=words, on_conflict=self._rng.choice(ASKED))
             case _:
                 return DocumentSubmitted(source="s", path=path, text=words)
 
 
 @LONG_RUN_ONLY
+@pytest.mark.parametrize("begin", range(0, ROUNDS, AT_ONCE))
 async def test_whatever_is_sent_around_a_switch_whose_model_dies_ends_and_the_index_is_right(
-    tmp_path: Path, models: tuple[FakeOllama, FakeOllama], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, models: tuple[FakeOllama, FakeOllama], monkeypatch: pytest.MonkeyPatch, begin: int
 ) -> None:
     monkeypatch.setattr(generation_statuses, "PATIENCE_S", 0.2)  # the dead model's generation never has it
     monkeypatch.setattr(refusals, "REST_S", 0.1)  # between tries of the text that no model embeds
@@ -80,7 +87,7 @@ async def test_whatever_is_sent_around_a_switch_whose_model_dies_ends_and_the_in
     async with running(tmp_path, embedder=named(first)) as pipeline:
         rig = Rig(pipeline)
         serving = (await rig.status())["serving"]
-        for seed in range(ROUNDS):
+        for seed in range(begin, min(begin + AT_ONCE, ROUNDS)):
             history = History(rig, seed)
             second.fault = None
             await history.send(6, may_wait=True)

@@ -174,8 +174,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "unchanged without looking at the head",
         "services/ingest_worker/accept.py",
-        "    if same and _answers(answering, accepted) and (own is not None or not under_way):\n",
-        "    if same and (own is not None or not under_way):\n",
+        "    if same and _answers(answering, accepted) and not under_way:\n",
+        "    if same and not under_way:\n",
     ),
     _mutant(
         "whoever comes late is taken",

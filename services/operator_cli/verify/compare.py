@@ -348,6 +348,8 @@ def _judge_end(
     findings: _Findings, entry: Entry, newest: DocumentVersion, failure: FoldedLetter | None, *, lettered: bool
 ) -> None:
     last = entry.last
+    if last.status in TERMINAL and (still := entry.open_versions):
+        findings.add("I3", f"version {still[0]} has not ended, but a later submission has")
     if last.code in REFUSED or last.moved_to is not None:
         return  # such a submission changed nothing and has no dead letter
     if last.version == newest.version and last.status in TERMINAL:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -157,10 +158,13 @@ def test_the_same_content_joins_a_version_that_answers_until_its_end_is_written(
     _, answering = applied(under_way)
 
     decision = accept.decide(under_way, a_submission(at(2)), answering)
+    again = accept.decide(entry_of(decision), a_submission(at(2)), answering)
 
     assert isinstance(decision, Joined)
-    assert decision.entry.last.status == "accepted"  # so that whoever looks for what is open finds it
-    assert all(applied(decision.entry)[0].ended(place) for place in (at(1), at(2)))
+    assert isinstance(again, Published)
+    for joined in (decision.entry, again.entry):
+        assert joined.last.status == "accepted"  # so that whoever looks for what is open finds it
+        assert all(applied(joined)[0].ended(place) for place in (at(1), at(2)))
 
 
 def test_an_older_record_is_superseded() -> None:
@@ -499,6 +503,30 @@ def test_a_conflict_stays_one_when_its_record_is_read_again() -> None:
         assert told.accepted == entry.accepted
     assert ends_of(refused, at(1), at(2)) == ["created", "failed"]
     assert ends_of(moved, at(1), at(2)) == ["created", "unchanged"]
+
+
+def moved(entry: Entry, place: LogPosition) -> Entry:
+    return accept.in_conflict(entry, a_submission(place, "b", on_conflict="new"), MovedTo(document_id="e", place=at(9)))
+
+
+def repeated(entry: Entry, place: LogPosition) -> Entry:
+    return accept.repeated(entry, a_submission(place, "b"))
+
+
+@pytest.mark.parametrize("later", [moved, repeated])
+def test_what_became_another_document_s_neither_ends_nor_hides_the_version_under_way(
+    later: Callable[[Entry, LogPosition], Entry],
+) -> None:
+    entry = entry_of(accept.decide(None, a_submission(at(1)), None))
+
+    for number in range(2, MOST_ENDED + 4):
+        entry = later(entry, at(number))
+        assert ends_of(entry, at(1), at(number)) == ["", "unchanged"]
+        assert entry.last.status == "accepted"  # so that whoever looks for what is open finds it
+    ended, _ = applied(entry)
+
+    assert ends_of(ended, at(1), at(2), at(number)) == ["created", "superseded", "unchanged"]
+    assert ended.open_versions == ()
 
 
 def test_a_version_is_above_those_that_failed_before_the_document_was_deleted() -> None:

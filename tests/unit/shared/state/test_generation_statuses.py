@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from shared.contracts import DocumentVersion, truth_key
+from shared.contracts import DocumentVersion, LogPosition, truth_key
 from shared.state.generation_statuses import GenerationStatuses, truth_guarded
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import begun, change, first_registry, serving, switch_begun, switch_ended, switched
 from shared.state.index import Head, Index
-from shared.state.ledger import MOST_FAILED, Ledger
+from shared.state.ledger import MOST_FAILED, Entry, Ledger, noted
 from shared.topics import EXTRACTED
 from tests.builders import a_version, an_entry
 from tests.fakes.state import GENERATION, ledger_and_index
@@ -128,6 +128,27 @@ async def test_the_one_that_serves_again_ends_what_it_failed_at_and_nothing_that
     assert (unread, await again.settle(two.second)) == (0, 1)
 
     assert (await two.told())[0] == "failed"
+
+
+async def test_the_one_that_serves_again_ends_what_answers_below_what_it_failed_at() -> None:
+    two = await Two().begin()
+    name, version = two.document.document_id, two.document.version
+    await two.answers(two.second, 7)
+    head = Head(document_id=name, version=version + 1, tenant="t")
+    await two.second.withdraw(head)
+
+    def newer(entry: Entry | None) -> Entry:
+        assert entry is not None
+        last = msgspec.structs.replace(entry.last, version=version + 1, place=LogPosition(partition=0, offset=2, time=2))
+        accepted = msgspec.structs.replace(entry.accepted, version=version + 1, place=last.place)
+        return noted(msgspec.structs.replace(entry, accepted=accepted), last)
+
+    await two.ledger.update(name, newer)
+    ended = await two.statuses(two.second).settle(two.second)
+
+    entry = await two.ledger.get(name)
+    assert entry is not None
+    assert (ended, [each.status for each in (entry.last, *entry.earlier)]) == (2, ["failed", "created"])
 
 
 async def test_a_switch_there_and_back_between_two_looks_is_settled() -> None:
