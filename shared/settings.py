@@ -103,6 +103,7 @@ class Settings(BaseModel):
     tenant_topics: str = ""  # topics of other producers, each with its tenant: acme.documents:acme,…
     keep_originals: float = Field(default=7.0, ge=1)  # days for which what was sent is kept, to be read again
     audit_retention: float = Field(default=365.0, ge=0)  # days for which the audit trail is kept; 0: for ever
+    feedback_questions: str = ""  # tenants whose thumbs under answers keep the question: acme,…; * for all
     compaction_lag: float = Field(default=7.0, ge=0, le=3650)  # days that replaced versions are kept, for --as-of
     partitions: int = Field(default=8, ge=1, le=1000)  # partitions of a new topic; existing topics keep theirs
     replication: int = Field(default=0, ge=0, le=100)  # replicas of a new Kafka topic; 0: the cluster's default

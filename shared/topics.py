@@ -12,6 +12,7 @@ EXTRACTED = "documents.extracted"
 STATUS = "documents.status"
 DEAD_LETTERS = "dead.letters"
 AUDIT = "audit.trail"  # who changed what (shared/log/audit_trail.py)
+FEEDBACK = "answers.feedback"  # thumbs under answers (services/query_api/ops/feedback.py)
 PAIRING = "index.pairing"  # which store belongs to this log (shared/state/pairing.py)
 
 _MOVED = "log.moved."
@@ -30,7 +31,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int = PARTITIONS  # of a new topic; an existing one keeps its own, so ask the log
     replication: int | None = None  # replicas of a new topic; None: the cluster's default
     cleanup: Literal["delete", "compact"] = "delete"
-    retention_ms: int | None = 7 * DAY  # None: for ever
+    retention_ms: int | None = 7 * DAY  # None: for ever; of a compacted topic, too
     compaction_lag_ms: int = 0  # of a compacted topic: the age at which a record replaces or deletes others
     max_record_bytes: int = 1024 * 1024  # key, value and headers together, as Kafka's message.max.bytes
 
@@ -108,7 +109,7 @@ def check_tenant_topics(topics: Iterable[str]) -> None:
     Raises:
         ConfigurationError: one is.
     """
-    own = {SUBMITTED, EXTRACTED, STATUS, DEAD_LETTERS, AUDIT, PAIRING}
+    own = {SUBMITTED, EXTRACTED, STATUS, DEAD_LETTERS, AUDIT, FEEDBACK, PAIRING}
     for topic in topics:
         if topic in own or is_chunks_topic(topic):
             raise ConfigurationError(f"SLUICE_TENANT_TOPICS: {topic} is a topic of Sluice's own; choose another name")
@@ -156,6 +157,8 @@ def pipeline_topics(
         # Compacted: a dead letter stays until it is settled (docs/adr/0005-retries-dead-letters-replay.md).
         Topic(name=DEAD_LETTERS, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
         audit_topic(audit_retention_ms, replication=replication),
+        # Compacted, so that an erasure's null records delete on every log.
+        Topic(name=FEEDBACK, partitions=1, replication=replication, cleanup="compact", retention_ms=90 * DAY),
         Topic(name=PAIRING, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
     )
 

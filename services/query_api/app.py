@@ -52,6 +52,7 @@ from services.query_api.ingest import unchanged_check, upload
 from services.query_api.ingest.submissions import StatusWaiters, Submissions
 from services.query_api.ops import erase, log_state, tenants
 from services.query_api.ops.eraser import Eraser
+from services.query_api.ops.feedback import Thumbs
 from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.purge import FileRewrites
@@ -233,6 +234,7 @@ def make_api(parts: ApiParts) -> Litestar:
         "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
         "feed": changes.ChangeFeed(parts.log, parts.notices, signer),
         "operations": log_state.LogOperations(parts.log, parts.publish),
+        "thumbs": Thumbs(parts.log, parts.publish, parts.ledger, settings.feedback_questions),
         "settings_report": settings_report(settings, read_given()),
         "answering": answering,
         "models": Models(parts.models, parts.embedder),

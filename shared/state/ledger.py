@@ -184,7 +184,6 @@ class Entry(Message, frozen=True):
         """Return the version's status, None if the entry doesn't have it."""
         return next((each for each in (self.last, *self.earlier) if each.version == version), None)
 
-
     @property
     def open_versions(self) -> tuple[int, ...]:
         """Return the versions that haven't ended, the lowest first."""

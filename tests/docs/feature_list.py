@@ -268,6 +268,7 @@ FEATURES: Final[dict[int, str]] = {
     260: "Chat, files, restarts, queries at once and recovery work end to end.",
     263: "The page asks chosen documents, and opens each source's passage.",
     265: "Answers are measured: right, wrong, cited.",
+    266: "A thumb under an answer, with a reason, reaches the admins.",
 }
 
 UNTESTED: Final[dict[int, str]] = {

@@ -211,6 +211,36 @@ def test_conversations_stay_in_the_browser_until_it_signs_out(browser: Browser, 
     context.close()
 
 
+@pytest.mark.feature(266)
+def test_a_thumb_with_its_reason_reaches_the_admin(page: Page) -> None:
+    page.goto("/")
+    page.get_by_label("Your question").fill("How long does one filling of oil last?")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="A bad answer").click()
+    expect(page.get_by_role("button", name="A bad answer")).to_have_attribute("aria-pressed", "true")
+    page.get_by_label("Why?").fill("It is about another lamp.")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Thank you.")).to_be_visible()
+
+    page.get_by_role("link", name="house").click()
+    thumb = page.get_by_role("row").filter(has_text="It is about another lamp.")
+    expect(thumb).to_contain_text("down")
+    expect(thumb).not_to_contain_text("How long")  # no setting allows it
+    thumb.get_by_role("link", name="1", exact=True).click()
+    expect(page.locator(".chunk.hit")).to_contain_text("One filling lasts nine hours")
+
+
+def test_the_documentation_is_shown_and_its_links_lead_on(page: Page) -> None:
+    page.goto("/settings")
+    page.get_by_role("link", name="documentation").click()
+    expect(page.locator("h1")).to_have_text("Documentation")
+    page.get_by_role("link", name="clients", exact=True).click()
+    expect(page).to_have_url(re.compile("/help/clients~README$"))
+    page.get_by_role("link", name="n8n.md").first.click()
+    expect(page.locator("h1")).to_contain_text("n8n")
+    expect(page.get_by_role("link", name="All pages")).to_be_visible()
+
+
 def test_a_citation_s_link_opens_its_passage_after_the_sign_in(
     browser: Browser, server: Server, house: httpx.Client
 ) -> None:
@@ -353,6 +383,18 @@ def test_title_and_tags_are_edited_in_place_unless_somebody_was_first(page: Page
     expect(page.get_by_role("alert")).to_contain_text("Somebody else has changed the document.")
 
 
+def test_a_new_version_keeps_what_describes_the_document(page: Page, house: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "newer.md").write_text("# Another heading\n\nThe oar is blue.")
+    document = {"source": "manual", "path": "oar.md", "title": "The oar", "tags": ["wood"], "text": "The oar is red."}
+    (id_,) = ingested(house, [document])
+    page.goto(f"/documents/{id_}")
+    page.get_by_label("A newer version").set_input_files([tmp_path / "newer.md"])
+
+    expect(page.locator(".chunk").first).to_contain_text("The oar is blue.", timeout=30_000)
+    expect(page.locator("h1")).to_have_text("The oar")
+    expect(page.locator("dl")).to_contain_text("#wood")
+
+
 def test_description_and_metadata_are_edited_field_by_field(page: Page, house: httpx.Client) -> None:
     metadata = {"year": 1900, "code": "007", "old": True}
     (id_,) = ingested(house, [{"source": "manual", "path": "buoy.md", "text": "A buoy.", "metadata": metadata}])
@@ -473,8 +515,8 @@ def test_a_dead_letter_is_read_sent_again_and_dropped(page: Page, house: httpx.C
     letter.get_by_text("The record").click()
     expect(letter.locator(".record")).to_contain_text("Download the value")
 
-    letter.get_by_role("button", name="Send again").click()
-    expect(page.locator(".notice").first).to_contain_text(re.compile("sent", re.IGNORECASE))
+    letter.get_by_role("button", name="Try again").click()
+    expect(page.locator(".notice").first).to_contain_text("It is processed again.")
     page.reload()
     letter.get_by_role("button", name="Drop").click()
     letter.get_by_role("button", name="Drop it for good?").click()
@@ -531,6 +573,7 @@ def views(ids: list[str]) -> list[str]:
         "/generations",
         "/dead-letters",
         "/settings",
+        "/help/configuration",
     ]
 
 

@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from services.operator_cli.init_parts import InitStep, initialise, lines
 from shared.settings import Settings
-from shared.topics import AUDIT, DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED
+from shared.topics import AUDIT, DAY, DEAD_LETTERS, EXTRACTED, FEEDBACK, PAIRING, STATUS, SUBMITTED
 from tests.contract.kafka_harness import create, empty
 from tests.selection import CI_ONLY
 from tests.servers.cache import run
@@ -25,6 +25,9 @@ SCRIPTS = {"kafka-configs.sh": "kafka.admin.ConfigCommand", "kafka-topics.sh": "
 
 def settings_for(address: str, folder: Path, **more: int) -> Settings:
     return Settings(log=f"kafka://{address}", data=folder / "data", **more)  # type: ignore[arg-type]  # pydantic's own
+
+
+SINGLE = (STATUS, DEAD_LETTERS, AUDIT, FEEDBACK, PAIRING)
 
 
 @pytest.fixture
@@ -55,19 +58,20 @@ async def test_topics_are_made_as_the_pipeline_needs_them(
     before = [name for name in await admin.list_topics() if not name.startswith("__")]
     made = await initialise(settings, dry_run=False)
 
-    assert states(looked) == {"missing": 11}
+    assert states(looked) == {"missing": 12}
     assert before == []
-    assert states(made) == {"created": 11}
+    assert states(made) == {"created": 12}
     assert all(part.differences == () for part in made)
     described = await admin.describe_topics([part.name for part in made if part.kind == "topic"])
     partitions = {topic["topic"]: len(topic["partitions"]) for topic in described}
-    assert partitions == {SUBMITTED: 3, EXTRACTED: 3, made[2].name: 3, STATUS: 1, DEAD_LETTERS: 1, AUDIT: 1, PAIRING: 1}
+    assert partitions == dict.fromkeys((SUBMITTED, EXTRACTED, made[2].name), 3) | dict.fromkeys(SINGLE, 1)
     for topic, cleanup, kept in (
         (SUBMITTED, "delete", "604800000"),
         (EXTRACTED, "compact", "-1"),
         (made[2].name, "delete", "604800000"),
         (STATUS, "delete", "86400000"),
         (DEAD_LETTERS, "compact", "-1"),
+        (FEEDBACK, "compact,delete", str(90 * DAY)),
     ):
         found = await settings_of(admin, topic)
         assert (found["cleanup.policy"], found["retention.ms"]) == (cleanup, kept)

@@ -30,7 +30,7 @@ from shared.contracts import DocumentSubmitted, encode, erasure
 from shared.ids import document_id
 from shared.log.headers import PARTITIONS_PER_LOG
 from shared.settings import ConfigurationError, Settings
-from shared.topics import AUDIT, EXTRACTED, SUBMITTED, chunks_topic, readers
+from shared.topics import AUDIT, EXTRACTED, FEEDBACK, SUBMITTED, chunks_topic, readers
 from tests.e2e.faults import rounds
 from tests.e2e.text import paragraphs
 from tests.folder_copy import copied_folder
@@ -274,7 +274,7 @@ STEPS = (
     *(
         f"{what} {topic}"
         for what in ("copy", "compare")
-        for topic in ("documents.extracted", "dead.letters", SUBMITTED, AUDIT)
+        for topic in ("documents.extracted", "dead.letters", SUBMITTED, AUDIT, FEEDBACK)
     ),
     "offsets",
     "pairing",

@@ -72,7 +72,7 @@ from shared.state.rebuild_gate import CODE, Gate
 from shared.state.statuses import Statuses
 from shared.store import Filter, Leg, Store
 from shared.store.bm25 import Bm25
-from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
+from shared.topics import DEAD_LETTERS, EXTRACTED, FEEDBACK, STATUS, SUBMITTED, chunks_topic
 from tests.fakes.blobs import UNKEPT, MemoryBlobs
 from tests.fakes.embedder import REFUSED, UNEMBEDDABLE, MemoryEmbedder, MemoryModel, vector_of
 from tests.fakes.log import START, Group, Member, MemoryLog, MemoryReader, Through
@@ -346,7 +346,7 @@ class World:
         self.ledger_lost = False
         self.chunks = chunks_topic(self.generation.id)
         counts = dict.fromkeys((SUBMITTED, EXTRACTED, self.chunks), plan.partitions)
-        self.log = MemoryLog({**counts, STATUS: 1, DEAD_LETTERS: 1}, plan.skews)
+        self.log = MemoryLog({**counts, STATUS: 1, DEAD_LETTERS: 1, FEEDBACK: 1}, plan.skews)
         self.store = MemoryStore()
         self.blobs = MemoryBlobs()
         self.model = MemoryModel()

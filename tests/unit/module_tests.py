@@ -37,6 +37,7 @@ TESTED_BY: Final = {
     "services/query_api/http/audit.py": "tests/integration/test_audit.py",
     "services/query_api/ops/tenants.py": "tests/integration/test_erase.py",
     "services/query_api/ops/audit.py": "tests/integration/test_audit.py",
+    "services/query_api/ops/feedback.py": "tests/integration/test_feedback.py",
     "services/query_api/ops/log_state.py": "tests/integration/test_ops.py",
     "services/embed_worker/app.py": "tests/integration/test_pipeline.py",
     "services/embed_worker/apply.py": "tests/property/test_apply_model.py",

@@ -45,6 +45,7 @@ from shared.topics import (
     AUDIT,
     DEAD_LETTERS,
     EXTRACTED,
+    FEEDBACK,
     PAIRING,
     STATUS,
     SUBMITTED,
@@ -55,9 +56,10 @@ from shared.topics import (
     readers,
 )
 
-COPIED: Final = (EXTRACTED, DEAD_LETTERS, SUBMITTED, AUDIT)  # in this order: letters name records of the first topic
+# In this order: letters name records of the first topic.
+COPIED: Final = (EXTRACTED, DEAD_LETTERS, SUBMITTED, AUDIT, FEEDBACK)
 CODE: Final = "move"  # of errors that refuse a move
-_COMPACTED: Final = (EXTRACTED, DEAD_LETTERS)
+_COMPACTED: Final = (EXTRACTED, DEAD_LETTERS, FEEDBACK)
 _PLACED: Final = (EXTRACTED, SUBMITTED)  # topics whose log positions are also stored elsewhere
 _WINDOW: Final = 256  # records being written at once
 _BATCH: Final = 200  # ledger entries per read

@@ -4,6 +4,7 @@ import hashlib
 import mimetypes
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -30,7 +31,8 @@ from shared.settings import LOOPBACK, ROLES
 from shared.state.sessions import SESSION_S
 
 _PACKAGE: Final = files(__package__)
-_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_DOCS: Final = Path(__file__).parents[3] / "docs"  # in a wheel and an image, too
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".md": "text/markdown"}
 
 
 class Asset(NamedTuple):
@@ -41,9 +43,11 @@ class Asset(NamedTuple):
 
 
 def load_assets() -> dict[str, Asset]:
-    """Return the static files by name."""
-    found = sorted(_PACKAGE.joinpath("static").iterdir(), key=lambda file: file.name)
-    return {file.name: Asset(file.read_bytes(), media_type(file.name)) for file in found if file.is_file()}
+    """Return the static files by name, and the pages of the documentation, with ~ for a folder's slash."""
+    found = {file.name: file for file in _PACKAGE.joinpath("static").iterdir() if file.is_file()}
+    docs = [*_DOCS.glob("*.md"), *_DOCS.glob("clients/*.md")]
+    pages = {"~".join(page.relative_to(_DOCS).parts): page for page in docs}
+    return {name: Asset(file.read_bytes(), media_type(name)) for name, file in sorted({**pages, **found}.items())}
 
 
 def media_type(name: str) -> str:
@@ -295,7 +299,7 @@ def shows_pages(request: AnyRequest) -> bool:
 
 
 @route(
-    [*(each.path for each in VIEWS[1:]), "/documents/{document_id:str}", "/settings"],
+    [*(each.path for each in VIEWS[1:]), "/documents/{document_id:str}", "/settings", "/help", "/help/{page:str}"],
     http_method=["GET", "HEAD"],
     include_in_schema=False,
     opt={OPEN: True, PAGE: True},

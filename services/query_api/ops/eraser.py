@@ -13,6 +13,7 @@ from typing import NamedTuple
 import structlog
 
 from services.query_api.ingest.submissions import Submissions
+from services.query_api.ops import feedback
 from services.query_api.ops.redrive import SETTLED_HEADER
 from shared.blobs import Blobs
 from shared.contracts import (
@@ -93,13 +94,11 @@ class Eraser:
             await self._clean(fences, [chunks_topic(each.generation.id) for each in (self.index, *siblings)])
         return outcome
 
-    async def settle_letters(self, tenant: str) -> int:
-        """Settle all open letters of the tenant, and return how many there were."""
-        settled = 0
+    async def erase_rest(self, tenant: str) -> None:
+        """Settle all open letters of the tenant, and erase its thumbs: what belongs to no document, too."""
         async for each in self._letters.every(LetterFilter(tenant=tenant)):
             await self._settle(each)
-            settled += 1
-        return settled
+        await feedback.forget(self.log, self.publish, lambda thumb: thumb.tenant == tenant)
 
     async def _settle(self, letter: OpenLetter) -> None:
         for key in letter.keys:
@@ -137,6 +136,9 @@ class Eraser:
         for name, place in erased.items():
             await self.callbacks.forget_document(name, place)
         await self._settle_letters({*tenants.values()}, erased)
+        await feedback.forget(
+            self.log, self.publish, lambda thumb: any(source.document_id in erased for source in thumb.sources)
+        )
         if isinstance(self.log, SqliteLog):
             await self.log.overwrite(lambda record: self._instead(record, tenants, erased))
         # Submissions since the erasure have blobs, too, possibly stored before the records that name them. Workers

@@ -127,7 +127,7 @@ async def ops_tenant(tenant: FromPath[str], tenants: NamedDependency[Tenants]) -
 async def ops_tenants_erase(
     data: JSONBody[EraseTenant], request: ApiRequest, erasing: NamedDependency[Erasing]
 ) -> ErasedPage:
-    """Erase all documents of a tenant, deleted ones too, and its dead letters; as /ops/erase does. One page a request.
+    """Erase all documents of a tenant, deleted ones too, its dead letters and thumbs. One page a request.
 
     Without `confirm`, the documents are only counted. The reply is 409 when the count has changed. The tenant's keys
     stay valid: revoke them before, or documents may come meanwhile.
@@ -137,6 +137,6 @@ async def ops_tenants_erase(
     )
     page = await erasing.page(chosen, data, wait_of(request)[0])
     if page.next_cursor is None and data.confirm is not None and not data.dry_run:
-        await erasing.eraser.settle_letters(data.tenant)
+        await erasing.eraser.erase_rest(data.tenant)
         note_concerned("tenant_erased", data.tenant)
     return page

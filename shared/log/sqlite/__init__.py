@@ -120,8 +120,7 @@ class SqliteLog:
 
     async def retention_ms(self, topic: str) -> int | None:
         """Return the age in ms at which the topic's records are deleted; None: never."""
-        spec = (await self._known(topic)).spec
-        return None if spec.cleanup == "compact" else spec.retention_ms
+        return (await self._known(topic)).spec.retention_ms
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
         """Return the group's committed offset of each partition, None if it has none."""

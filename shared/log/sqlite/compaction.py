@@ -51,7 +51,7 @@ async def compact(storage: Storage, topic: str) -> int:
         old = partial(_delete_tombstones, storage, partition=partition, old=age - TOMBSTONE_MS)
         while (deleted := await storage.submit(old)) is not None:
             gone += deleted
-        kept = max(TOMBSTONE_MS, known.spec.compaction_lag_ms)
+        kept = max(TOMBSTONE_MS, known.spec.compaction_lag_ms, known.spec.retention_ms or 0)
         await storage.submit(partial(_forget_milestones, partition=partition, old=age - kept))
     return gone
 

@@ -39,11 +39,11 @@ async def retain(storage: Storage, topic: str) -> int:
     """Delete the records that an upkeep first saw longer ago than the topic's retention; return how many.
 
     Their age is measured by the log's own clock (`age`), not by the wall clock. Records that a group has yet to read
-    stay, however old they are, and so do all records of a compacted topic.
+    stay, however old they are.
     """
     known = await storage.topic(topic)
     age = await storage.tick()
-    if known.spec.cleanup == "compact" or known.spec.retention_ms is None:
+    if known.spec.retention_ms is None:
         return 0
     old = age - known.spec.retention_ms
     gone = 0
@@ -75,6 +75,10 @@ def _raise_start(transaction: Transaction, partition: int, old: int) -> None:
         {"start": end_at(transaction.connection, partition, old), "partition": partition},
     )
     forget_milestones(transaction.connection, partition, old)
+    # Of a compacted topic: else the list would keep each key for ever.
+    transaction.connection.execute(
+        "DELETE FROM newest WHERE partition = ?1 AND offset < (SELECT start FROM partition WHERE id = ?1)", (partition,)
+    )
 
 
 def _delete_below_start(storage: Storage, transaction: Transaction, partition: int) -> int:

@@ -20,6 +20,7 @@ from tests.unit.deploy.files import ROOT
 
 EPOCH = "1700000000"
 WEIGHTS = "shared/embedder/minilm_model"
+PAGES = (":(glob)docs/*.md", ":(glob)docs/clients/*.md")
 WEIGHT_FILES = ("README.md", "model.safetensors", "tokenizer.json")
 
 
@@ -42,7 +43,7 @@ def files_of(*folders: str) -> list[str]:
 def built(folder: Path) -> tuple[bytes, bytes, Path]:
     """Return wheel and source distribution of this checkout, with weights of three bytes, and where the wheel is."""
     tree, target = folder / "tree", folder / "release"
-    for name in files_of("services", "shared", "deploy", "pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    for name in files_of("services", "shared", "deploy", "docs", "pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name)
     (tree / WEIGHTS).mkdir()
@@ -72,7 +73,9 @@ def test_the_wheel_holds_one_package_with_all_that_the_product_reads(release: tu
         metadata = wheel.read(f"sluice_rag-{VERSION}.dist-info/METADATA").decode()
 
     assert {name.partition("/")[0] for name in names} == {"sluice", f"sluice_rag-{VERSION}.dist-info"}
-    assert [each for each in files_of("services", "shared", "deploy/samples") if f"sluice/{each}" not in names] == []
+    assert [
+        each for each in files_of("services", "shared", "deploy/samples", *PAGES) if f"sluice/{each}" not in names
+    ] == []
     assert [name for name in WEIGHT_FILES if f"sluice/{WEIGHTS}/{name}" not in names] == []
     assert not re.search(r"^Requires-Dist: (gt-all|torch|sentence)", metadata, re.MULTILINE)
 

@@ -7,6 +7,7 @@ import deadLetters from "./dead-letters.js";
 import documents from "./documents.js";
 import document_ from "./document.js";
 import generations from "./generations.js";
+import help from "./help.js";
 import overview from "./overview.js";
 import search from "./search.js";
 import settings from "./settings.js";
@@ -27,6 +28,7 @@ const ROUTES = [
   [/^\/generations$/, "Generations", generations],
   [/^\/dead-letters$/, "Dead letters", deadLetters],
   [/^\/settings$/, "Settings", settings],
+  [/^\/help(?:\/([^/]+))?$/, "Documentation", help],
 ];
 
 let session = JSON.parse(root.dataset.session);
@@ -40,6 +42,7 @@ const app = {
   may: (role) => session.roles.includes(role),
   go,
   say,
+  counted: () => session.signedIn && app.may("admin") && letters(),
   title: (text) => {
     document.title = `${text} · Sluice`;
   },
@@ -72,7 +75,7 @@ function show(moved) {
   }
   root.classList.toggle("locked", !session.signedIn);
   who();
-  if (session.signedIn && app.may("admin")) letters();
+  app.counted();
   if (!session.signedIn) return signIn();
   const found = pattern.exec(path);
   view(main, { ...app, may: app.may, session, signal: leave.signal, params: new URLSearchParams(location.search), id: found?.[1] ? decodeURIComponent(found[1]) : null });

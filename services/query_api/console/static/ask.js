@@ -1,6 +1,6 @@
 // Ask: a conversation about the documents. The answer is shown as it comes, and each [n] opens what it cites.
 
-import { events, get, Problem, request } from "./api.js";
+import { events, get, post, Problem, request } from "./api.js";
 import { fill, h, icon, STANDINGS } from "./dom.js";
 import { passage } from "./passage.js";
 import { prose } from "./prose.js";
@@ -31,9 +31,10 @@ export default function ask(main, app) {
   const restart = (earlier = { id: null, turns: [] }) => {
     running?.abort();
     kept.id = earlier.id;
-    kept.turns = earlier.turns.map(({ question, answer, list, cited }) => {
+    kept.turns = earlier.turns.map(({ question, answer, list, cited, about }) => {
       const turn = begun(question, app);
       turn.known(list);
+      turn.about = about;
       turn.ended(answer, cited);
       return turn;
     });
@@ -127,7 +128,7 @@ function keep(app) {
   kept.id ??= Date.now();
   // Of the passages only their places are kept: what is erased here must not stay there.
   const bare = ({ metadata: { title, path, documentId, chunkId, pageNumber } = {}, ...source }) => ({ ...source, text: undefined, metadata: { title, path, documentId, chunkId, pageNumber } });
-  const turns = kept.turns.filter((turn) => turn.answer).map(({ question, answer, list, cited }) => ({ question, answer, list: list.map(bare), cited }));
+  const turns = kept.turns.filter((turn) => turn.answer).map(({ question, answer, list, cited, about }) => ({ question, answer, list: list.map(bare), cited, about }));
   if (!turns.length) return;
   const all = [{ id: kept.id, turns }, ...earlier(app).filter((each) => each.id !== kept.id)];
   try {
@@ -180,6 +181,7 @@ function begun(question, app) {
     answer: "",
     list: [],
     cited: [],
+    about: null, // by which a thumb names the answer
     known(list) {
       turn.list = list;
       passages = list.map(citable);
@@ -192,10 +194,12 @@ function begun(question, app) {
       turn.shown(text, true);
       turn.cited = cited;
       const copy = navigator.clipboard ? h("button", { type: "button", class: "quiet", onclick: () => navigator.clipboard.writeText(text).then(() => app.say("Copied."), () => app.say("The browser refused to copy it.", { bad: true })) }, "Copy") : null;
-      if (!cited.length) return fill(sources, copy);
+      const below = h("div", { class: "row wrap" }, copy, turn.about ? thumbs(turn, app) : null);
+      const search = h("p", {}, h("a", { href: `/search?q=${encodeURIComponent(question)}` }, "Search for it"), " to see the nearest passages.");
+      if (!cited.length) return fill(sources, below, search);
       return fill(
         sources,
-        copy,
+        below,
         h("h2", {}, cited.length === 1 ? "Source" : "Sources"),
         h("ol", {}, cited.map((number) => h("li", { value: String(number) }, passage(passages[number - 1], { number, words: [] })))),
       );
@@ -212,6 +216,33 @@ function begun(question, app) {
   return turn;
 }
 
+/** Return the thumbs under an answer, and where its reader may say why. */
+function thumbs(turn, app) {
+  const why = h("div", { class: "grow" });
+  const sources = turn.list.slice(0, 100).map(({ documentId, chunkId }) => ({ documentId, chunkId }));
+  const give = async (thumb, reason) => {
+    try {
+      await post("/rag/feedback", { ...turn.about, thumb, reason, sources, question: turn.question.slice(0, 1000) });
+      for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.thumb === thumb));
+      fill(why, reason === undefined ? form(thumb) : h("span", { class: "muted", role: "status" }, "Thank you."));
+      why.querySelector("input")?.focus({ preventScroll: true });
+    } catch (error) {
+      app.say(error.sentence ?? String(error), { bad: true });
+    }
+  };
+  const form = (thumb) => {
+    const reason = h("input", { class: "grow", "aria-label": "Why?", placeholder: "Why? Your admin reads it.", maxlength: "1000", required: true, dir: "auto" });
+    const asked = h("form", { class: "row" }, reason, h("button", {}, "Send"));
+    asked.addEventListener("submit", (event) => {
+      event.preventDefault();
+      give(thumb, reason.value);
+    });
+    return asked;
+  };
+  const buttons = [["up", "A good answer"], ["down", "A bad answer"]].map(([thumb, name]) => h("button", { type: "button", class: "quiet thumb", "data-thumb": thumb, "aria-label": name, title: name, "aria-pressed": "false", onclick: () => give(thumb) }, icon(thumb)));
+  return [buttons, why];
+}
+
 function citable(source) {
   const metadata = source.metadata ?? {};
   const id = source.documentId;
@@ -225,6 +256,7 @@ function citable(source) {
 
 async function answered(turn, body, signal) {
   const response = await request("POST", "/chat", { body, signal, headers: { Accept: "text/event-stream, application/json" } });
+  turn.about = { request: response.headers.get("x-request-id") };
   if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return finish(turn, await response.json());
   let text = "";
   let due = false;
@@ -253,5 +285,6 @@ function finish(turn, reply) {
   turn.known((reply.ragSources ?? []).map((each) => ({ ...each, text: each.text ?? texts.get(each.chunkId) })));
   const numbers = [...reply.response.matchAll(/\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4})*)\]/gi)].flatMap((found) => found[1].split(",").map(Number));
   const known = (reply.ragSources ?? []).length;
+  turn.about.model = reply.data?.model;
   turn.ended(reply.response, [...new Set(numbers)].filter((number) => number >= 1 && number <= known));
 }

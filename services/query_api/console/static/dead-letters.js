@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { bytes, empty, failure, fill, h, icon, plural, sure, when } from "./dom.js";
 
-const OUTCOMES = { redriven: "Sent again", dropped: "Dropped", superseded: "Overtaken by something newer", unknown: "Already settled" };
+const OUTCOMES = { redriven: "It is processed again", dropped: "Dropped", superseded: "Overtaken by something newer", unknown: "Already settled" };
 
 export default function deadLetters(main, app) {
   const list = h("div", { class: "list" });
@@ -25,8 +25,9 @@ export default function deadLetters(main, app) {
       if (app.signal.aborted) return;
       shown = more ? [...shown, ...page.items] : page.items;
       cursor = page.nextCursor;
+      app.counted();
       for (const name of new Set(shown.map((each) => each.stage))) if (![...stage.options].some((option) => option.value === name)) stage.append(h("option", { value: name }, name));
-      fill(all, shown.length > 1 ? h("button", { type: "button", onclick: () => every(page.total) }, icon("redo"), `Send all ${page.total} again`) : null);
+      fill(all, shown.length > 1 ? h("button", { type: "button", onclick: () => every(page.total) }, icon("redo"), `Try all ${page.total} again`) : null);
       fill(
         list,
         shown.length ? h("ul", { class: "letters" }, shown.map((each) => letter(each, app, () => load()))) : empty("There are no dead letters.", "Every stage could process every record."),
@@ -40,7 +41,7 @@ export default function deadLetters(main, app) {
   };
   const every = async (total) => {
     const chosen = stage.value ? { stage: stage.value } : { all: true };
-    if (!confirm(`Send ${plural(total, "record")} again?`)) return;
+    if (!confirm(`Try ${plural(total, "record")} again?`)) return;
     try {
       let next = {};
       let sent = 0;
@@ -49,7 +50,7 @@ export default function deadLetters(main, app) {
         sent += page.items.length;
         next = page.nextCursor ? { cursor: page.nextCursor } : null;
       } while (next);
-      app.say(`${plural(sent, "record")} sent again.`);
+      app.say(`${plural(sent, "record")} processed again.`);
     } catch (error) {
       app.say(error.sentence ?? String(error), { bad: true });
     }
@@ -85,9 +86,9 @@ function letter(each, app, reload) {
     { class: "letter card" },
     h("div", { class: "row apart top-aligned" }, h("h2", { dir: "auto" }, each.documentId && each.path ? h("a", { href: `/documents/${each.documentId}` }, name) : name), h("span", { class: "badge failed" }, each.code.toLowerCase().replaceAll("_", " "))),
     h("p", { class: "reason", dir: "auto" }, each.error),
-    h("p", { class: "where muted" }, [`stage ${each.stage}`, each.source ? `source ${each.source}` : null, `${each.topic} ${each.partition}/${each.offset}`, bytes(each.size)].filter(Boolean).map((text) => h("span", { dir: "auto" }, text)), h("span", {}, when(each.lastSeen)), each.redrives ? h("span", {}, `sent again ${plural(each.redrives, "time")}`) : null),
+    h("p", { class: "where muted" }, [`stage ${each.stage}`, each.source ? `source ${each.source}` : null, `${each.topic} ${each.partition}/${each.offset}`, bytes(each.size)].filter(Boolean).map((text) => h("span", { dir: "auto" }, text)), h("span", {}, when(each.lastSeen)), each.redrives ? h("span", {}, `tried again ${plural(each.redrives, "time")}`) : null),
     look,
-    h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => settle("redrive", { ids: [each.id] }) }, icon("redo"), "Send again"), drop),
+    h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => settle("redrive", { ids: [each.id] }) }, icon("redo"), "Try again"), drop),
   );
 }
 

@@ -65,7 +65,7 @@ function show(main, app, found) {
 function actions(main, app, found, uploads) {
   if (!app.may("ingest") || standing(found) === "deleted" || !found.path) return null;
   const chosen = h("input", { type: "file", class: "hidden", tabindex: "-1", "aria-label": "A newer version" });
-  chosen.addEventListener("change", () => uploads.add([...chosen.files].map((file) => ({ file, path: found.path })), found.source));
+  chosen.addEventListener("change", () => uploads.add([...chosen.files].map((file) => ({ file, path: found.path })), found.source, true));
   const gone = (how) => {
     main.querySelector(".one-document")?.classList.toggle("leaving", how === "leaving");
     if (how === "deleted") app.go("/documents");
@@ -120,7 +120,7 @@ function describe(box, found, metadata, edit) {
     ...(found.callbacks ?? []).map((each) => ["Callback", h("span", { dir: "auto", title: each.url }, called(each))]),
     ["Id", h("code", {}, found.documentId)],
   ].filter(Boolean);
-  fill(box, h("h2", {}, "About it"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name), h("dd", {}, value)))), edit);
+  fill(box, h("h2", {}, "About it"), edit, h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", { dir: "auto" }, name), h("dd", {}, value)))));
 }
 
 function called({ state, tries = 0, error }) {

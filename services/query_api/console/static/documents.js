@@ -66,6 +66,9 @@ export default function documents(main, app) {
     if (state.source && !names.includes(state.source)) names.push(state.source);
     fill(sources, h("option", { value: "" }, "All sources"), names.slice(0, 500).map((name) => h("option", { value: name }, name)));
     sources.value = state.source;
+    const known = view.querySelector("#sources");
+    if (known) fill(known, names.slice(0, 500).map((name) => h("option", { value: name })));
+    app.counted();
   };
   const pick = () => {
     const mine = shown.filter((each) => chosen.has(each.documentId));
@@ -75,7 +78,7 @@ export default function documents(main, app) {
       h("span", { class: "strong grow", role: "status" }, `${plural(mine.length, "document")} chosen`),
       h("button", { type: "button", class: "quiet", onclick: () => all(mine.length < shown.length) }, mine.length < shown.length ? "All shown" : "None"),
       tagging(mine),
-      h("button", { type: "button", title: "If the reader has become better since", onclick: () => each_(mine, "read anew", ({ documentId }) => send("POST", documentId, "/reread")) }, "Read anew"),
+      h("button", { type: "button", title: "If the reader has become better since", onclick: () => each_(mine, "read again", ({ documentId }) => send("POST", documentId, "/reread")) }, "Read again"),
       sure("trash", "Delete", `Delete ${plural(mine.length, "document")}?`, () => each_(mine, "deleted", ({ documentId }) => send("DELETE", documentId)), "danger"),
     );
   };
@@ -176,8 +179,9 @@ async function retried({ documentId }, app, reload) {
 /** Return the buttons that add files, and let the view take drops. */
 function adding(view, app, done) {
   uploads ??= new Uploads(() => {});
+  uploads.clear();
   uploads.done = done;
-  const source = h("input", { id: "source", value: "upload", maxlength: "200", required: true });
+  const source = h("input", { id: "source", value: "upload", maxlength: "200", required: true, list: "sources" });
   const chosen = h("input", { type: "file", multiple: true, class: "hidden", tabindex: "-1", "aria-label": "Files to add" });
   const add = (files) => {
     const sized = files.filter(({ file }) => file.size > 0);
@@ -209,8 +213,9 @@ function adding(view, app, done) {
   return h(
     "div",
     { class: "row adding" },
-    h("label", { for: "source", class: "muted" }, "into"),
+    h("label", { for: "source", class: "muted" }, "into the source"),
     source,
+    h("datalist", { id: "sources" }),
     chosen,
     h("button", { type: "button", class: "primary", onclick: () => chosen.click() }, icon("upload"), "Add files"),
   );

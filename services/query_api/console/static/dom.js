@@ -48,6 +48,8 @@ const ICONS = {
   back: "M14 5l-7 7 7 7",
   out: "M10 4H4v16h6M15 8l5 4-5 4M20 12H9",
   more: "M6 9l6 6 6-6",
+  up: "M3 11h4v9H3zM7 11l4-8c2 0 3 1.500 2.500 3.500L13 9h7l-2 11H7",
+  down: "M21 13h-4V4h4zM17 13l-4 8c-2 0-3-1.500-2.500-3.500L11 15H4l2-11h11",
 };
 
 /** Return a picture beside a text that says the same. */

@@ -12,10 +12,11 @@ const QUOTE = /^\s{0,3}>\s?(.*)$/;
 
 /** Return the elements of a text. `words` are marked; `cite(n)` makes the element of a `[n]`, or null.
  *
- * `breaks`: a line break in a paragraph is one; Markdown's own rule is that it is a space. */
-export function prose(text, { words = [], cite = null, markdown = true, breaks = false } = {}) {
-  const inline = (part) => spans(breaks ? part : part.replace(/(?<! {2}|\\)\n/g, " "), words, cite, markdown);
-  const verbatim = (part) => spans(part, words, cite, markdown);
+ * `link(words, address)` makes the element of a link, or null. `breaks`: a line break in a paragraph is one; Markdown's
+ * own rule is that it is a space. */
+export function prose(text, { words = [], cite = null, link = null, markdown = true, breaks = false } = {}) {
+  const inline = (part) => spans(breaks ? part : part.replace(/(?<! {2}|\\)\n/g, " "), { words, cite, link, markdown });
+  const verbatim = (part) => spans(part, { words, cite, link, markdown });
   if (!markdown) return [h("p", { class: "plain", dir: "auto" }, verbatim(text))];
   const lines = text.replace(/\r\n?/g, "\n").split("\n");
   const blocks = [];
@@ -90,21 +91,22 @@ function table(rows, inline) {
 }
 
 const LONGEST = 4000; // characters of one block: the search for marks takes time with the square of it
-const INLINE = /(`+)([^`]|[^`].*?[^`])\1(?!`)|(\*\*|__)(?=\S)(.+?)(?<=\S)\3|(?<![\p{L}\p{N}])([*_])(?=\S)([^*_\n]+?)(?<=\S)\5(?![\p{L}\p{N}])|!?\[([^\]\n]*)\]\([^)\s]*(?:\s+"[^"]*")?\)|\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4}){0,5})\]/giu;
+const INLINE = /(`+)([^`]|[^`].*?[^`])\1(?!`)|(\*\*|__)(?=\S)(.+?)(?<=\S)\3|(?<![\p{L}\p{N}])([*_])(?=\S)([^*_\n]+?)(?<=\S)\5(?![\p{L}\p{N}])|!?\[([^\]\n]*)\]\(([^)\s]*)(?:\s+"[^"]*")?\)|\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4}){0,5})\]/giu;
 
-function spans(text, words, cite, markdown) {
+function spans(text, how) {
+  const { words, cite, link, markdown } = how;
   if (text.length > LONGEST) return marked(text, words);
   const parts = [];
   let end = 0;
   for (const found of text.matchAll(INLINE)) {
-    const numbers = found[8];
+    const numbers = found[9];
     if (numbers !== undefined ? !cite : !markdown) continue;
     parts.push(...marked(text.slice(end, found.index), words));
     if (numbers !== undefined) parts.push(...numbers.split(",").map((number) => cite(Number(number)) ?? `[${number.trim()}]`));
     else if (found[1]) parts.push(h("code", {}, marked(found[2], words)));
-    else if (found[3]) parts.push(h("strong", {}, spans(found[4], words, cite, markdown)));
-    else if (found[5]) parts.push(h("em", {}, spans(found[6], words, cite, markdown)));
-    else parts.push(...marked(found[7], words));
+    else if (found[3]) parts.push(h("strong", {}, spans(found[4], how)));
+    else if (found[5]) parts.push(h("em", {}, spans(found[6], how)));
+    else parts.push(...[link?.(found[7], found[8]) ?? spans(found[7], how)].flat());
     end = found.index + found[0].length;
   }
   parts.push(...marked(text.slice(end), words));

@@ -14,6 +14,7 @@ export default function settings(main, app) {
     ["Keys", ofKeys, operates || app.may("admin")],
     ["Tenants", tenants, operates],
     ["Who did what", audit, operates || app.may("admin")],
+    ["Thumbs", thumbs, app.may("admin")],
     ["In force", inForce, operates],
   ].filter(([, , shown]) => shown);
   const cards = parts.map(([name, load]) => {
@@ -21,7 +22,7 @@ export default function settings(main, app) {
     loaded(box, load, app);
     return h("section", { class: "card" }, h("h2", {}, name), box);
   });
-  const about = h("p", { class: "muted" }, `Sluice ${version} · `, h("a", { href: "/openapi.json", target: "_blank" }, "the API, as OpenAPI"));
+  const about = h("p", { class: "muted" }, `Sluice ${version} · `, h("a", { href: "/help" }, "documentation"), " · ", h("a", { href: "/openapi.json", target: "_blank" }, "the API, as OpenAPI"));
   fill(main, h("section", { class: "list settings" }, h("h1", {}, "Settings"), about, theme(), cards));
 }
 
@@ -100,12 +101,18 @@ async function audit() {
   return [h("p", { class: "muted" }, told), table(["When", "What", "Result", "Tenant", "Key", "Changed"], changes.slice(-ENTRIES).reverse().map(row))];
 }
 
+async function thumbs() {
+  const { items } = await get("/ops/feedback", { limit: 100 });
+  const row = (each) => [when(each.time), each.thumb, each.reason ?? "", each.question ?? "", each.model ?? "", each.sources?.map(({ documentId, chunkId }, at) => [" ", h("a", { href: `/documents/${documentId}?chunk=${chunkId}` }, String(at + 1))]) ?? ""];
+  return items.length ? table(["When", "Thumb", "Why", "Question", "Model", "Passages"], items.map(row)) : empty("Nobody has given a thumb in the last 90 days.");
+}
+
 async function inForce() {
   const { settings: all } = await get("/ops/config");
   return table(["Setting", "Value", "From"], all.map(({ name, value, source }) => [h("code", {}, name), String(value ?? ""), source]));
 }
 
 function table(heads, rows) {
-  const line = (cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell)));
+  const line = (cells) => h("tr", {}, cells.map((cell) => h("td", { dir: typeof cell === "string" ? "auto" : null }, cell)));
   return h("div", { class: "scrolls", tabindex: "0", role: "group", "aria-label": "Table" }, h("table", {}, h("thead", {}, h("tr", {}, heads.map((name) => h("th", {}, name)))), h("tbody", {}, rows.map(line))));
 }

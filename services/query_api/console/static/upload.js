@@ -15,14 +15,19 @@ export class Uploads {
     this.element = h("ul", { class: "uploads", "aria-label": "Uploads", "aria-live": "polite" });
   }
 
-  /** Add files: `{file, path}`. */
-  add(files, source) {
+  /** Add files: `{file, path}`. What describes a document stays where `keep` is set. */
+  add(files, source, keep = false) {
     for (const { file, path } of files) {
-      const upload = new Upload(file, path, source);
+      const upload = new Upload(file, path, source, keep);
       this.element.prepend(upload.element);
       this.queue.push(upload);
     }
     this.next();
+  }
+
+  /** Leave out what has ended. */
+  clear() {
+    if (!this.running) fill(this.element);
   }
 
   next() {
@@ -38,8 +43,9 @@ export class Uploads {
 }
 
 class Upload {
-  constructor(file, path, source) {
+  constructor(file, path, source, keep) {
     this.file = file;
+    this.keep = keep;
     this.path = path;
     this.source = source;
     this.state = h("span", { class: "muted" }, "Waiting");
@@ -62,7 +68,7 @@ class Upload {
     } catch (error) {
       this.element.classList.add("bad");
       this.bar.remove();
-      this.state.textContent = error.sentence ?? String(error);
+      this.state.textContent = (error.message.startsWith(this.path) ? error.message : error.sentence) ?? String(error); // a file keeps its name
     }
   }
 
@@ -87,6 +93,7 @@ class Upload {
       const form = new FormData();
       form.append("source", this.source);
       form.append("path", this.path);
+      if (this.keep) form.append("keep", "title,description,tags,metadata");
       form.append("file", this.file);
       const request = new XMLHttpRequest();
       request.open("POST", "/rag/ingest/upload");

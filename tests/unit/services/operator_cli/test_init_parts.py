@@ -14,7 +14,7 @@ from shared.log.open import open_log
 from shared.runtime.data_lock import lock_data_folder
 from shared.settings import ConfigurationError, Settings
 from shared.store.open import open_store
-from shared.topics import AUDIT, DEAD_LETTERS, EXTRACTED, PAIRING, STATUS, SUBMITTED, Topic, TopicDifference
+from shared.topics import AUDIT, DEAD_LETTERS, EXTRACTED, FEEDBACK, PAIRING, STATUS, SUBMITTED, Topic, TopicDifference
 from tests.selection import CI_ONLY
 
 
@@ -50,12 +50,13 @@ async def test_what_is_missing_is_made_once_and_a_dry_run_makes_nothing(settings
     again = await initialise(settings, dry_run=False)
 
     assert untouched
-    assert states(looked) == {"missing": 11}
-    assert states(made) == {"created": 11}
-    assert states(again) == {"there": 11}
+    assert states(looked) == {"missing": 12}
+    assert states(made) == {"created": 12}
+    assert states(again) == {"there": 12}
     topics = {part.name: part.partitions for part in again if part.kind == "topic"}
     [chunks] = [name for name in topics if name.startswith("chunks.")]
-    assert topics == {SUBMITTED: 8, EXTRACTED: 8, chunks: 8, STATUS: 1, DEAD_LETTERS: 1, AUDIT: 1, PAIRING: 1}
+    single = (STATUS, DEAD_LETTERS, AUDIT, FEEDBACK, PAIRING)
+    assert topics == dict.fromkeys((SUBMITTED, EXTRACTED, chunks), 8) | dict.fromkeys(single, 1)
     assert [part.name for part in again if part.kind == "generation"] == [chunks.removeprefix("chunks.")]
 
 
@@ -87,7 +88,7 @@ async def test_a_store_that_another_process_runs_is_used_where_it_is(settings: S
         await store.start()
         try:
             parts = await initialise(settings, dry_run=False)
-            assert states(parts) == {"created": 11}
+            assert states(parts) == {"created": 12}
             assert "ledger" in await store.collections()
         finally:
             await store.close()

@@ -139,7 +139,9 @@ async def test_the_one_that_serves_again_ends_what_answers_below_what_it_failed_
 
     def newer(entry: Entry | None) -> Entry:
         assert entry is not None
-        last = msgspec.structs.replace(entry.last, version=version + 1, place=LogPosition(partition=0, offset=2, time=2))
+        last = msgspec.structs.replace(
+            entry.last, version=version + 1, place=LogPosition(partition=0, offset=2, time=2)
+        )
         accepted = msgspec.structs.replace(entry.accepted, version=version + 1, place=last.place)
         return noted(msgspec.structs.replace(entry, accepted=accepted), last)
 

@@ -11,7 +11,7 @@ from shared.ids import document_id
 from shared.state.callbacks import Callbacks
 from shared.state.index import Generation, Index
 from shared.state.ledger import Entry
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from shared.topics import DEAD_LETTERS, EXTRACTED, FEEDBACK, SUBMITTED, chunks_topic
 from tests.builders import an_entry
 from tests.fakes.blobs import MemoryBlobs
 from tests.fakes.embedder import MemoryEmbedder
@@ -45,7 +45,7 @@ class Shelf:
     """A log and blobs, with what erases in them."""
 
     def __init__(self) -> None:
-        topics = (SUBMITTED, EXTRACTED, chunks_topic(GENERATION.id), DEAD_LETTERS)
+        topics = (SUBMITTED, EXTRACTED, chunks_topic(GENERATION.id), DEAD_LETTERS, FEEDBACK)
         self.log, self.blobs = MemoryLog(dict.fromkeys(topics, 1), (0,)), MemoryBlobs()
 
     async def submitted(self, name: str, path: str) -> LogPosition:

@@ -1,7 +1,7 @@
 import pytest
 
 from shared.log.kafka.topics import ExistingTopic, configs, inspection
-from shared.topics import DAY, EXTRACTED, SUBMITTED, Topic, TopicInspection, pipeline_topics
+from shared.topics import DAY, EXTRACTED, FEEDBACK, SUBMITTED, Topic, TopicInspection, pipeline_topics
 
 TRUTH = Topic(name=EXTRACTED, partitions=8, cleanup="compact", retention_ms=None)
 INBOX = Topic(name=SUBMITTED, partitions=8, retention_ms=7 * DAY)
@@ -24,10 +24,16 @@ def test_the_logs_own_clock_stamps_every_topic() -> None:
     assert {configs(topic)["message.timestamp.type"] for topic in pipeline_topics("g1")} == {"LogAppendTime"}
 
 
+def test_a_compacted_topic_may_have_a_retention_too() -> None:
+    [thumbs] = [configs(topic) for topic in pipeline_topics("g1") if topic.name == FEEDBACK]
+
+    assert (thumbs["cleanup.policy"], thumbs["retention.ms"]) == ("compact,delete", str(90 * DAY))
+
+
 def test_new_topics_get_what_is_asked_for_and_those_read_in_one_piece_a_single_partition() -> None:
     topics = pipeline_topics("g1", partitions=12, replication=3)
 
-    assert [topic.partitions for topic in topics] == [12, 12, 12, 1, 1, 1, 1]
+    assert [topic.partitions for topic in topics] == [12, 12, 12, 1, 1, 1, 1, 1]
     assert {topic.replication for topic in topics} == {3}
 
 

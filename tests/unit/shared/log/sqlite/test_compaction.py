@@ -12,7 +12,7 @@ from aiokafka import TopicPartition
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog, file
 from shared.log.sqlite.compaction import FULL_PASS_MS, TOMBSTONE_MS
-from shared.topics import Topic
+from shared.topics import DAY, Topic
 
 TRUTH = Topic(name="truth", partitions=1, cleanup="compact", retention_ms=None)
 START_S = 1000.0
@@ -109,6 +109,25 @@ async def test_a_tombstone_that_is_written_again_is_timed_anew_and_leaves_nothin
     assert machine.found() == [(b"b", b"1")]
     assert machine.found("SELECT key FROM newest") == [(b"b",)]
     assert machine.found("SELECT * FROM dirty") == []
+
+
+async def test_a_compacted_topic_with_a_retention_keeps_the_newest_of_a_key_until_it_is_that_old(
+    machine: Machine,
+) -> None:
+    await machine.log.ensure_topics([msgspec.structs.replace(TRUTH, retention_ms=90 * DAY)])
+    await machine.send(("a", "1"), ("a", "2"), ("b", "1"))
+    await machine.log.keep_up()
+    for _ in range(89):
+        machine.boot_s += DAY / 1000
+        await machine.log.keep_up()
+    await machine.send(("c", "1"))
+    kept = machine.found()
+    machine.boot_s += DAY / 1000
+    await machine.log.keep_up()
+
+    assert kept == [(b"a", b"2"), (b"b", b"1"), (b"c", b"1")]
+    assert machine.found() == [(b"c", b"1")]
+    assert machine.found("SELECT key FROM newest") == [(b"c",)]
 
 
 async def test_a_topic_that_is_dropped_leaves_no_list(machine: Machine) -> None:

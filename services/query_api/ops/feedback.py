@@ -1,0 +1,174 @@
+"""Thumbs under answers: `POST /rag/feedback` keeps one, `GET /ops/feedback` shows a tenant's to its admins.
+
+The topic answers.feedback has one record an answer, for 90 days; a later thumb replaces it. docs/answers.md, Thumbs
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from typing import Annotated, Final, Literal
+
+import msgspec
+from aiokafka import TopicPartition
+from litestar.di import NamedDependency
+from litestar.params import FromQuery, JSONBody, QueryParameter
+
+from services.query_api.http.admission import TokenBuckets
+from services.query_api.http.problems import Problem, time_of
+from services.query_api.http.request import ApiRequest
+from services.query_api.http.routes import get, post
+from shared.contracts import AnswerSource, Feedback, decode, encode
+from shared.errors import Rejected
+from shared.log import Log, Publish
+from shared.log.read import records
+from shared.state.ledger import Ledger
+from shared.times import iso
+from shared.topics import FEEDBACK
+
+MOST: Final = 1000  # thumbs of a reply
+PER_MINUTE: Final = 20  # thumbs of an API key: more than a person gives
+_FEED: Final = TopicPartition(FEEDBACK, 0)
+Words = Annotated[str, msgspec.Meta(max_length=1000)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description=f"How many thumbs, 1 to {MOST}.")]
+
+
+class FeedbackBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What somebody thinks of an answer."""
+
+    request: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]  # the answer's X-Request-Id
+    thumb: Literal["up", "down"]
+    reason: Words = ""
+    model: Name = ""
+    sources: Annotated[tuple[AnswerSource, ...], msgspec.Meta(max_length=100)] = ()  # the passages it was given
+    question: Words = ""  # kept only if SLUICE_FEEDBACK_QUESTIONS names the tenant
+
+
+class FeedbackReply(msgspec.Struct, frozen=True, rename="camel"):
+    """What was kept beside the thumb."""
+
+    question_kept: bool
+
+
+class FeedbackView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A thumb under an answer."""
+
+    time: str
+    request: str
+    thumb: str
+    model: str = ""
+    reason: str = ""
+    question: str = ""
+    sources: tuple[AnswerSource, ...] = ()
+
+
+class FeedbackList(msgspec.Struct, frozen=True):
+    """Thumbs, the newest first."""
+
+    items: list[FeedbackView]
+
+
+class Thumbs:
+    """Keeps and reads thumbs. Raises Unavailable when the log or the store is away."""
+
+    def __init__(self, log_: Log, publish: Publish, ledger: Ledger, questions_of: str) -> None:
+        """Take the parts, and the tenants whose questions are kept: names with commas between, or *."""
+        self._log, self._publish, self._ledger = log_, publish, ledger
+        self._questions_of = frozenset(each.strip() for each in questions_of.split(",") if each.strip())
+        self._rate = TokenBuckets(PER_MINUTE)
+
+    def check_rate(self, key: str) -> None:
+        """Count a thumb of the key. Raises a 429 above `PER_MINUTE`: nobody can fill the log with them."""
+        if left_s := self._rate.wait_s(key):
+            headers = {"Retry-After": str(math.ceil(left_s))}
+            raise Problem(429, f"at most {PER_MINUTE} thumbs a minute are kept of an API key", headers=headers)
+        self._rate.spend(key)
+
+    async def keep(self, tenant: str, given: FeedbackBody) -> bool:
+        """Keep the thumb, and return whether its question was kept. Sources that aren't the tenant's are left out."""
+        asked = bool(given.question) and not self._questions_of.isdisjoint((tenant, "*"))
+        sources = await self._standing(tenant, given.sources)
+        kept = Feedback(
+            time=int(time.time() * 1000),
+            tenant=tenant,
+            request=given.request,
+            thumb=given.thumb,
+            model=given.model,
+            sources=sources,
+            reason=given.reason.strip(),
+            question=given.question if asked else "",
+        )
+        key = f"{tenant}/{given.request}".encode()
+        await self._publish(FEEDBACK, encode(kept), key=key)
+        # An erasure reads the topic once the ledger says so: either it finds this record, or this finds the erasure.
+        if await self._standing(tenant, sources) != sources:
+            await self._publish(FEEDBACK, None, key=key)
+        return asked
+
+    async def newest(self, tenant: str, limit: int, since: int = 0) -> list[Feedback]:
+        """Return at most so many of the tenant's thumbs since a time (ms since 1970), the newest first."""
+        found: dict[bytes, Feedback] = {}
+        async with aclosing(_every(self._log, since)) as every:
+            async for key, feedback in every:
+                found.pop(key, None)
+                if feedback is not None and feedback.tenant == tenant:
+                    found[key] = feedback
+                    if len(found) > limit:
+                        del found[next(iter(found))]
+        return [*reversed(found.values())]
+
+    async def _standing(self, tenant: str, sources: Sequence[AnswerSource]) -> tuple[AnswerSource, ...]:
+        """Return the sources whose documents are the tenant's, and aren't erased."""
+        ids = list(dict.fromkeys(each.document_id for each in sources))
+        entries = await asyncio.gather(*(self._ledger.of_tenant(tenant, id_) for id_ in ids))
+        there = {entry.document_id for entry in entries if entry is not None and not entry.erased}
+        return tuple(each for each in sources if each.document_id in there)
+
+
+async def forget(log_: Log, publish: Publish, gone: Callable[[Feedback], bool]) -> None:
+    """Erase the thumbs for which `gone` returns True. Raises Unavailable when the log is away."""
+    async with aclosing(_every(log_)) as every:
+        async for key, feedback in every:
+            if feedback is not None and gone(feedback):
+                await publish(FEEDBACK, None, key=key)
+
+
+async def _every(log_: Log, since: int = 0) -> AsyncGenerator[tuple[bytes, Feedback | None]]:
+    """Yield key and thumb of each record since a time (ms since 1970); None: it was erased, or can't be read."""
+    start, end = (await log_.offsets_since(FEEDBACK, since))[_FEED], (await log_.end_offsets(FEEDBACK))[_FEED]
+    async with aclosing(records(log_, {_FEED: (start, end)})) as there:
+        async for record in there:
+            feedback = None
+            with suppress(Rejected):  # a foreign producer wrote it
+                feedback = None if record.value is None else decode(record.value, Feedback)
+            yield record.key or b"", feedback
+
+
+@post("/rag/feedback", role="query", line="say what you think of an answer: request, thumb, reason")
+async def rag_feedback(
+    data: JSONBody[FeedbackBody], request: ApiRequest, thumbs: NamedDependency[Thumbs]
+) -> FeedbackReply:
+    """Keep a thumb under an answer, and why, for the tenant's admins. A later one for the same answer replaces it."""
+    thumbs.check_rate(request.user.key or request.user.tenant)
+    return FeedbackReply(await thumbs.keep(request.user.tenant, data))
+
+
+@get("/ops/feedback", role="admin", line="show the thumbs under answers")
+async def ops_feedback(
+    request: ApiRequest,
+    thumbs: NamedDependency[Thumbs],
+    since: FromQuery[str | None] = None,
+    *,
+    limit: Limit = 100,
+) -> FeedbackList:
+    """Show the thumbs under answers of the caller's tenant, the newest first. `since` is an ISO 8601 time."""
+    found = await thumbs.newest(request.user.tenant, limit, time_of(since, "since") or 0)
+    return FeedbackList([_view(each) for each in found])
+
+
+def _view(thumb: Feedback) -> FeedbackView:
+    fields = msgspec.structs.asdict(thumb)
+    del fields["tenant"]
+    return FeedbackView(time=iso(fields.pop("time")), **fields)
