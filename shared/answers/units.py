@@ -9,7 +9,6 @@ import msgspec
 
 from shared.answers.citations import unmarked
 from shared.answers.sentences import plain, split, words
-from shared.text.records import fields
 
 Kind = Literal["sentence", "list", "code", "row", "field"]
 
@@ -31,6 +30,9 @@ _PAGE: Final = re.compile(
     r"|\W*+\d{1,4}+\W*+$",
     re.IGNORECASE,
 )
+_NAME: Final = r"(?:[^:;\n]|:(?=\d)){1,80}"  # of a row's cell; a time, as 09:00, may be one
+_NAMED: Final = re.compile(rf"({_NAME}): ")
+_BORDER: Final = re.compile(rf"; (?={_NAME}: )")
 _OPEN_END: Final = (":", "：")
 _ASKING: Final = ("?", "？")
 _SHORT_LINE: Final = 50  # characters; the longest heading in text without markup
@@ -273,3 +275,17 @@ def _without_front_matter(text: str) -> str:
 def _dedented(lines: Sequence[str]) -> str:
     margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     return "\n".join(line[margin:].rstrip() for line in lines).strip("\n")
+
+
+def fields(line: str) -> list[tuple[str, str]]:
+    """Return names and values of a row as our readers write it, `name: value; name: value`; none if it isn't one.
+
+    A cell without a name has ''.
+    """
+    if "\n" in line or "; " not in line or ": " not in line:
+        return []
+    found = []
+    for part in _BORDER.split(line):
+        named = _NAMED.match(part)
+        found.append((named[1].strip(), part[named.end() :].strip()) if named else ("", part.strip()))
+    return found if sum(bool(name) for name, _ in found) > 1 else []

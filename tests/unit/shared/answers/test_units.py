@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.answers.units import units
+from shared.answers.units import fields, units
 
 FORM = """Page 1 of 5
 Aviation Accident Report
@@ -131,3 +131,20 @@ def test_the_names_of_columns_above_rows_are_no_unit() -> None:
     assert quoted(rows) == [("row", "B1, Schiff: Skua; Tage: 9")]
     assert quoted("Kai | Schiff | Tage\n\nKai: B1; Schiff: Skua") == [("row", "B1, Schiff: Skua")]
     assert quoted("Kai | Schiff | Tage") == [("sentence", "Kai | Schiff | Tage")]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("Kai: B2; Schiff: Möwe", [("Kai", "B2"), ("Schiff", "Möwe")]),
+        ("B2; Schiff: Möwe; Tage: 9", [("", "B2"), ("Schiff", "Möwe"), ("Tage", "9")]),
+        ("Kai: B2; alt; Zeit: 9:30; 10:00", [("Kai", "B2; alt"), ("Zeit", "9:30; 10:00")]),
+        ("Fähre: Petrel; 08:00: 12; 09:00: 31", [("Fähre", "Petrel"), ("08:00", "12"), ("09:00", "31")]),
+        ("Note: nothing else", []),
+        ("The tide turns; so does the wind.", []),
+        ("a: 1;\nb: 2", []),
+        ("", []),
+    ],
+)
+def test_a_row_has_its_names_and_values(line: str, found: list[tuple[str, str]]) -> None:
+    assert fields(line) == found
