@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -53,6 +53,7 @@ class SheetView(NamedTuple):
     hidden_columns: frozenset[int] = frozenset()
     formulas: int = 0  # without a stored value
     links: Mapping[int, Mapping[int, str]] = MappingProxyType({})  # addresses by row and column
+    merged: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()  # first and last cells, where the library has none
 
 
 class Formats:

@@ -113,7 +113,7 @@ def _rows(sheet: "CalamineSheet", view: SheetView, left_out: LeftOut) -> Iterato
 def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list[str]]:
     """Yield the rows, with the value of a merged cell repeated in each cell of the row or column that it covers."""
     merged: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for (first, begin), (last, end) in sheet.merged_cell_ranges or ():
+    for (first, begin), (last, end) in sheet.merged_cell_ranges or view.merged:
         if (first, begin) != (last, end) and begin >= left:
             merged[first].append((last, begin - left, end - left))
     down: dict[int, tuple[int, str]] = {}  # column -> last covered row, and the value

@@ -22,7 +22,7 @@ _CONTENT = "content.xml"
 _TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 # What only some files have; the others aren't looked at a second time.
 _SIGN = re.compile(
-    rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula=|<text:a\s"
+    rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula=|<text:a\s|-spanned=\"(?!1\")"
 )
 _SHOWN = re.compile(r"([^\d]{0,20})([\d.,'\s]{1,60}?)([^\d]{0,20})")
 _MOST = 1_000  # repetitions of a cell or row that are looked at
@@ -63,6 +63,7 @@ def _view(table: "_Element") -> SheetView:
     hidden_columns: set[int] = set()
     shown: list[tuple[range, list[tuple[range, NumberFormat]]]] = []
     links: dict[int, dict[int, str]] = {}
+    merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
     formulas = at = column = 0
     for each in table.iter(f"{TABLE}table-column", f"{TABLE}table-row"):
         parent = each.getparent()
@@ -81,6 +82,7 @@ def _view(table: "_Element") -> SheetView:
         for places, cell in _cells(each):
             if cell.get(f"{TABLE}formula") is not None and cell.get(_TYPE) is None:
                 formulas += count * len(places)
+            merged += _merged(cell, at, places.start)
             if address := _address(cell):
                 links.setdefault(at, {})[places.start] = address
             if (shape := _format(cell)) is not None:
@@ -88,7 +90,14 @@ def _view(table: "_Element") -> SheetView:
         if shapes:
             shown.append((range(at, at + min(count, _MOST_ROWS)), shapes))
         at += count
-    return SheetView(Formats(_formats(shown)), frozenset(hidden_rows), frozenset(hidden_columns), formulas, links)
+    formats = Formats(_formats(shown))
+    return SheetView(formats, frozenset(hidden_rows), frozenset(hidden_columns), formulas, links, merged)
+
+
+def _merged(cell: "_Element", row: int, column: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    down, across = (whole(cell.get(f"{TABLE}number-{what}-spanned"), 1) for what in ("rows", "columns"))
+    if max(across, down) > 1:
+        yield (row, column), (row + down - 1, column + across - 1)
 
 
 def _formats(shown: list[tuple[range, list[tuple[range, NumberFormat]]]]) -> Iterator[tuple[int, int, NumberFormat]]:

@@ -709,6 +709,6 @@ FORMAT = Format(
     sniff=lambda data: b"%PDF-" in data[:1024],
     read=read,
     nests=True,
-    warm=imports("pypdf", "pypdfium2"),
+    warm=imports("pypdfium2"),  # the other library is needed for one file in a hundred, and takes 15 MB
     libraries=("pypdf", "pypdfium2", "rapidocr"),
 )

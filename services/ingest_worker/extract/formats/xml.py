@@ -202,7 +202,13 @@ def _is_prose(root: "_Element") -> bool:
 
 
 def _is_record(element: "_Element") -> bool:
-    return all(not len(child) and not _attributes(child) for child in element if tag(child))
+    """Return whether the children are fields: with attributes only if each has text, and no name comes again."""
+    fields = [child for child in element if tag(child)]
+    told = [child for child in fields if _attributes(child)]
+    once = not told or (
+        len({tag(child) for child in fields}) == len(fields) and all(_value(each.text) for each in told)
+    )
+    return once and not any(map(len, fields))
 
 
 def _fields(element: "_Element") -> Iterator[str]:
@@ -210,10 +216,12 @@ def _fields(element: "_Element") -> Iterator[str]:
     own = _attributes(element)
     yield from own
     if text := _value(element.text):
-        yield text if own else f"{tag(element)}: {text}"
+        yield f"{tag(element)}: {text}"
     name = ""  # of a property list, in which a key stands before its value
     for child in element:
         text = _value(child.text) if tag(child) else ""
+        if about := ", ".join(_attributes(child)) if tag(child) else "":
+            text = f"{text} ({about})"
         if tag(child) == "key" and not name:
             name = text
         elif tag(child):

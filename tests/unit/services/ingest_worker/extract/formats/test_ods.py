@@ -95,3 +95,16 @@ def test_a_flat_sheet_with_indents_is_read() -> None:
     flat = f"<?xml version='1.0'?>{content.replace('content xmlns', f'content {said} xmlns', 1)}".encode()
 
     assert _read(flat, "a.fods").text == "# Ducks\n\nhigh water | low water"
+
+
+def test_a_merged_cell_counts_for_each_row_that_it_covers() -> None:
+    def cell(text: str, about: str = "") -> str:
+        return f'<table:table-cell office:value-type="string" {about}><text:p>{text}</text:p></table:table-cell>'
+
+    low = cell("Low", 'table:number-rows-spanned="2" table:number-columns-spanned="1"')
+    rows = [cell("Deck") + cell("Side") + cell("Price"), low + cell("in") + cell("5")]
+    rows.append("<table:covered-table-cell/>" + cell("out") + cell("6"))
+    lines = "".join(f"<table:table-row>{row}</table:table-row>" for row in rows)
+    data = an_opendocument("spreadsheet", f'<table:table table:name="Cabins">{lines}</table:table>')
+
+    assert extract(data, Hints(filename="a.ods")).text.split("\n\n")[-1] == "Deck: Low; Side: out; Price: 6"

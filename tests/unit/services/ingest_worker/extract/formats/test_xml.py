@@ -48,7 +48,7 @@ def test_attributes_and_field_names_stand_with_their_values() -> None:
     ships = '<fleet year="2024"><ship name="Wren" flag="NO">Ferry</ship><ship name="Rook" flag="DK"/></fleet>'
     people = "<list><row><name>Ann</name><town>Bath</town></row><row><name>Bo</name><town/></row></list>"
 
-    assert _read(ships).text == "year: 2024\n\nname: Wren; flag: NO; Ferry\n\nname: Rook; flag: DK"
+    assert _read(ships).text == "year: 2024\n\nname: Wren; flag: NO; ship: Ferry\n\nname: Rook; flag: DK"
     assert _read(people).text == "name: Ann; town: Bath\n\nname: Bo"
     assert _read('<a><b key="timeout" value="30"/></a>').text == "key: timeout; value: 30"
 
@@ -138,3 +138,13 @@ def test_rows_that_a_sheet_of_excel_2003_leaves_out_end_a_table() -> None:
     second = first.replace("Port", "Ship").replace("Depth", "Draught").replace("<Row ", '<Row ss:Index="9"', 1)
 
     assert "Ship: Skua; Draught: 4" in _book(first + second).text
+
+
+def test_fields_with_attributes_stay_in_their_record_under_their_names() -> None:
+    ships = (
+        '<ship id="s1"><name>Skua</name><draught unit="m">4.2</draught></ship><ship id="s2"><name>Tern</name></ship>'
+    )
+
+    text = extract(f"<fleet>{ships}</fleet>".encode(), Hints(filename="fleet.xml")).text
+
+    assert text == "id: s1; name: Skua; draught: 4.2 (unit: m)\n\nid: s2; name: Tern"
