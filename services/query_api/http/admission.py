@@ -57,12 +57,8 @@ class TokenBuckets:
         return min(self.per_minute, left + (now - since) * self.per_minute / 60)
 
 
-class AnswerRate:
+class AnswerRate(TokenBuckets):
     """A token bucket per key: `per_minute` answers at once, then one every 60 / `per_minute` seconds."""
-
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the rate; 0 means no limit."""
-        self._buckets = TokenBuckets(per_minute, clock)
 
     def take(self, key: str) -> None:
         """Count one answer, or the related questions of one search.
@@ -70,13 +66,12 @@ class AnswerRate:
         Raises:
             Problem: 429, the key has used up its answers; Retry-After says when to ask again.
         """
-        if not (left_s := self._buckets.wait_s(key)):
-            self._buckets.spend(key)
+        if not (wait_s := math.ceil(self.wait_s(key))):
+            self.spend(key)
             return
-        wait_s = math.ceil(left_s)
         raise Problem(
             429,
-            f"this API key has asked for {self._buckets.per_minute} answers within a minute, the most that "
+            f"this API key has asked for {self.per_minute} answers within a minute, the most that "
             f"SLUICE_CHAT_RATE allows; ask again in {wait_s} s",
             code="TOO_MANY_ANSWERS",
             headers={"Retry-After": str(wait_s)},

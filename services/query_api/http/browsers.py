@@ -92,7 +92,10 @@ class BrowserGuard:
     def _check(self, scope: HTTPScope) -> None:
         headers = Headers.from_scope(scope)
         host, origin = headers.get("host", "").lower(), headers.get("origin", "").lower()
-        if host and self._keyless() and not self._is_own(host):
+        # Without port, brackets (IPv6) and trailing dot.
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].removesuffix(".")
+        own = name in self._hosts if (loopback := _is_loopback(name)) is None else loopback
+        if host and not own and self._keyless():
             raise Problem(
                 403,
                 f"the host {host[:100]!a} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
@@ -107,12 +110,6 @@ class BrowserGuard:
             )
         if scope["route_handler"].opt.get(JSON_ONLY) and not _json_or_empty(headers):
             raise Problem(415, "this route takes application/json")
-
-    def _is_own(self, host: str) -> bool:
-        # Without port, brackets (IPv6) and trailing dot.
-        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].removesuffix(".")
-        loopback = _is_loopback(name)
-        return name in self._hosts if loopback is None else loopback
 
 
 @functools.lru_cache(_HOSTS)
