@@ -12,7 +12,7 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
-from shared.answers import Answers, Conversation, Passage, Turn
+from shared.answers import Answers, Conversation, Finished, Passage, Role, Sampling, Turn
 from shared.answers.ollama import OllamaAnswers
 from shared.answers.openai import OpenAiAnswers
 from shared.embedder.ollama import ollama_embedder
@@ -197,6 +197,26 @@ async def test_who_leaves_an_answer_stops_the_model(ollama_server: OllamaServer,
 
     assert whole.endswith(" …")
     assert seconds_since(left, ollama_server) < cost / 2
+
+
+@CI_ONLY
+@pytest.mark.parametrize(("messages", "size"), [(2, 200), (21, 6_000), (100, 12_000)])
+async def test_a_conversation_reaches_the_model_whole(ollama_url: str, messages: int, size: int) -> None:
+    roles: tuple[Role, Role] = ("user", "assistant") if messages % 2 else ("assistant", "user")
+    turns = tuple(
+        Turn(role=roles[number % 2], content=f"{number}: {'It is said. ' * (size // messages // 12)}")
+        for number in range(messages)
+    )
+    options = {"num_ctx": 8192, "num_predict": 1}
+    said_to_it = [{"role": turn.role, "content": turn.content} for turn in turns]
+    body: dict[str, object] = {"model": CHAT_MODEL, "messages": said_to_it, "stream": False, "options": options}
+    direct = json.loads(call(ollama_url, "POST", "/api/chat", body)[1])["prompt_eval_count"]
+
+    answers = OllamaAnswers(OllamaAddress(ollama_url, CHAT_MODEL))
+    *_, last = [event async for event in answers.stream(Conversation(turns=turns, sampling=Sampling(max_tokens=1)))]
+
+    assert isinstance(last, Finished)
+    assert last.usage.prompt_tokens == direct > size / 6  # no message lacks, and none was cut
 
 
 async def test_a_conversation_too_long_for_the_model_is_said_and_never_cut(ollama_url: str) -> None:
