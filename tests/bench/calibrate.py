@@ -44,7 +44,7 @@ FITTED = (
     Part("ir/chunk-spans-dev", "queries.jsonl", "qrels.tsv", weight=2.0),
 )
 JUDGED = (Part("ir/scifact", "queries.jsonl", "qrels.tsv"),)
-TERMS = ("1", "cosine", "coverage", "phrases", "similar")
+TERMS = ("1", "cosine", "coverage", "phrases")
 WITHOUT_VECTORS = ("1", "coverage", "phrases")
 # Judgements name one or two of the documents that answer a query: more hits are relevant than they say.
 # Chosen on the train queries: half of the relevant hits score 0.5 or more, and the calibration error stays below 0.1.
@@ -271,7 +271,6 @@ def calibration(model: str, coefficients: Mapping[str, float], queries: Sequence
         cosine=coefficients.get("cosine", 0.0),
         coverage=coefficients["coverage"],
         phrases=coefficients["phrases"],
-        similar=coefficients.get("similar", 0.0),
     )
 
 

@@ -24,14 +24,11 @@ def test_every_query_and_passage_has_a_score_between_0_and_1(
 
     assert 0 <= compared.coverage <= 1.000001
     assert 0 <= compared.phrases <= 1
-    assert 0 <= compared.similar <= 1.000001 - compared.coverage
     assert all(0 <= scorer.score(*compared) <= 1 for scorer in SCORERS)
 
 
-@given(values=st.tuples(shares, shares, shares, shares), feature=st.sampled_from(Features._fields), high=shares)
-def test_a_closer_passage_never_scores_less(
-    values: tuple[float, float, float, float], feature: str, high: float
-) -> None:
+@given(values=st.tuples(shares, shares, shares), feature=st.sampled_from(Features._fields), high=shares)
+def test_a_closer_passage_never_scores_less(values: tuple[float, float, float], feature: str, high: float) -> None:
     one = Features(*values)
     low, high = sorted((getattr(one, feature), high))
 
@@ -85,8 +82,8 @@ def test_each_calibration_says_where_it_comes_from() -> None:
 def test_a_model_without_a_calibration_is_scored_by_words_until_the_scale_of_its_cosines_is_known() -> None:
     built_in, words, other = scorer_of("all-MiniLM-L6-v2"), scorer_of(WORDS), scorer_of("x", NARROW)
 
-    assert scorer_of("x").score(0.9, 0.4, 0.0, 0.0) == words.score(0.0, 0.4, 0.0, 0.0)
+    assert scorer_of("x").score(0.9, 0.4, 0.0) == words.score(0.0, 0.4, 0.0)
     for spreads in (-1, 0, 3, 5):
         cosines = 0.78 + 0.02 * spreads, 0.1 + 0.1 * spreads
-        assert other.score(cosines[0], 0.4, 0.0, 0.0) == built_in.score(cosines[1], 0.4, 0.0, 0.0)
+        assert other.score(cosines[0], 0.4, 0.0) == built_in.score(cosines[1], 0.4, 0.0)
     assert scorer_of("all-MiniLM-L6-v2", NARROW) == built_in

@@ -20,18 +20,16 @@ class Features(NamedTuple):
     cosine: float  # of their vectors, -1..1; 0 without vectors
     coverage: float  # share of the query's weight whose words occur in the passage, its title or its section, 0..1
     phrases: float  # share of the query's pairs of words that are adjacent in the passage, 0..1
-    similar: float  # share of the query's weight that only similar words cover, each times its cosine, 0..1
 
 
 class WordFeatures(NamedTuple):
-    """The features of a passage's words, as far as they are known before adjacent and similar words are looked for.
+    """The features of a passage's words, as far as they are known before adjacent words are looked for.
 
     Passages with the same words of the query share them.
     """
 
     coverage: float
     phrases: float  # the most that adjacent words could give
-    similar: float  # the most that similar words could give
 
 
 class LegRank(NamedTuple):
@@ -139,7 +137,7 @@ def distinct(candidates: Iterable[Candidate], known: dict[tuple[str, ...], Candi
 # Fusion
 
 NO_WEIGHTS: Mapping[str, float] = {}
-NEIGHBOUR_WEIGHT = 0.3  # of the best neighbour's score; chosen on SciFact's train queries
+NEIGHBOUR_WEIGHT = 0.15  # of the best neighbour's score; chosen on SciFact's train queries
 
 
 def fuse(

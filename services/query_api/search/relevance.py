@@ -11,15 +11,15 @@ written by `python -m tests.bench.calibrate`; nobody edits it by hand.
 import functools
 import heapq
 import math
-from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from services.query_api.search.candidates import Candidate, Features, WordFeatures
-from services.query_api.search.word_table import similar_words, weight
+from services.query_api.search.word_table import weight
 from shared.embedder import BUILT_IN_MODEL
 from shared.state.generations import CosineScale
 from shared.text.occurrences import adjacent, occurring
@@ -52,21 +52,14 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     cosine: float
     coverage: float
     phrases: float
-    similar: float
 
-    def score(self, cosine: float, coverage: float, phrases: float, similar: float) -> float:
+    def score(self, cosine: float, coverage: float, phrases: float) -> float:
         """Return the probability that the passage answers the query, 0..1.
 
         The log odds are rounded to steps of 1.25, because finer differences mean nothing. Equal scores are then ordered
         by the fused ranking, which knows how rare the words are in this index.
         """
-        odds = (
-            self.intercept
-            + self.cosine * cosine
-            + self.coverage * coverage
-            + self.phrases * phrases
-            + self.similar * similar
-        )
+        odds = self.intercept + self.cosine * cosine + self.coverage * coverage + self.phrases * phrases
         return _PROBABILITIES[round(odds / _STEP)]
 
 
@@ -99,26 +92,15 @@ class Question(msgspec.Struct, frozen=True):
     weights: Mapping[str, float]  # by stem, without stop words
     pairs: frozenset[tuple[str, str]]  # pairs of adjacent stems
     total: float  # sum of the weights
-    similar: Mapping[str, Sequence[tuple[str, float]]]  # by similar stem: the query's stems and their cosines
-    nearest: Mapping[str, float]  # by stem of the query: its greatest cosine in `similar`
 
 
 def question(text: str) -> Question:
     """Return the query's stems with their weights."""
-    asked, exact = words(text), exact_forms(text)
-    weighted = [(stem(word), weight(exact.get(word, word))) for word in asked]
+    exact = exact_forms(text)
+    weighted = [(stem(word), weight(exact.get(word, word))) for word in words(text)]
     weights = {found: value for found, value in weighted if value}
     pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(weighted) if x and y)
-    similar: dict[str, list[tuple[str, float]]] = {}
-    for word in dict.fromkeys(asked):
-        own = stem(word)
-        if own in weights:
-            for other, cosine in similar_words().of(word):
-                similar.setdefault(other, []).append((own, cosine))
-    nearest: dict[str, float] = {}
-    for own, cosine in chain.from_iterable(similar.values()):
-        nearest[own] = max(cosine, nearest.get(own, 0.0))
-    return Question(weights, pairs, math.fsum(weights.values()), similar, nearest)
+    return Question(weights, pairs, math.fsum(weights.values()))
 
 
 class Comparer:
@@ -145,17 +127,14 @@ class Comparer:
             candidate.cosine,
             of.coverage,
             len(together) / len(asked.pairs) if together else 0.0,
-            _similar_share(asked, candidate, distinct_stems(words(candidate.text))) if of.similar else 0.0,
         )
 
     def _words_of(self, in_text: int, in_headings: int) -> WordFeatures:
         asked, bits, found = self._asked, self._bits, in_text | in_headings
-        lacking = {own: cosine for own, cosine in asked.nearest.items() if not found & bits[own]}
         pairs = sum(bool(in_text & bits[a]) and bool(in_text & bits[b]) for a, b in asked.pairs)
         self._known[in_text, in_headings] = of = WordFeatures(
-            coverage=_share(asked, {each: 1.0 for each, bit in bits.items() if found & bit}),
+            coverage=_share(asked, (each for each, bit in bits.items() if found & bit)),
             phrases=pairs / len(asked.pairs) if pairs else 0.0,
-            similar=_share(asked, lacking),
         )
         return of
 
@@ -167,25 +146,24 @@ def features(asked: Question, candidate: Candidate) -> Features:
     together = asked.pairs.intersection(pairwise(stems(own)))
     return Features(
         cosine=candidate.cosine,
-        coverage=_share(asked, dict.fromkeys(asked.weights.keys() & there, 1.0)),
+        coverage=_share(asked, asked.weights.keys() & there),
         phrases=len(together) / len(asked.pairs) if together else 0.0,
-        similar=_similar_share(asked, candidate, distinct_stems(own)),
     )
 
 
 def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], count: int) -> list[Candidate]:
     """Return the `count` candidates with the highest scores, with score and features; ties keep their order.
 
-    Adjacent and similar words only raise a score. So the candidates are taken by the most that they could score, and
-    these words are looked for only if that comes first and would change the score; the features are else without them.
+    Adjacent words only raise a score. So the candidates are taken by the most that they could score, and these words
+    are looked for only if that comes first and would change the score; the features are else without them.
     """
     if not candidates or count <= 0:
         return []
     comparer, score = Comparer(asked), scorer.score
     compared = comparer.compare_words(candidates)
     waiting = [
-        (-score(each.cosine, coverage, phrases, similar), at)
-        for at, (each, (coverage, phrases, similar)) in enumerate(zip(candidates, compared, strict=True))
+        (-score(each.cosine, coverage, phrases), at)
+        for at, (each, (coverage, phrases)) in enumerate(zip(candidates, compared, strict=True))
     ]
     heapq.heapify(waiting)
     whole: dict[int, Features] = {}
@@ -194,8 +172,8 @@ def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], 
         negative, at = waiting[0]
         candidate, of = candidates[at], compared[at]
         known = whole.get(at)
-        if known is None and score(candidate.cosine, of.coverage, 0.0, 0.0) == -negative:
-            known = Features(candidate.cosine, of.coverage, 0.0, 0.0)
+        if known is None and score(candidate.cosine, of.coverage, 0.0) == -negative:
+            known = Features(candidate.cosine, of.coverage, 0.0)
         if known is not None:
             heapq.heappop(waiting)
             candidate.score, candidate.features = -negative, known
@@ -206,19 +184,9 @@ def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], 
     return found
 
 
-def _similar_share(asked: Question, candidate: Candidate, own: frozenset[str]) -> float:
-    """Return the share of the query's weight that only similar words cover; `own` are the stems of the text."""
-    there = own.union(*map(_heading_stems, candidate.headings))
-    best: dict[str, float] = {}
-    for wanted, cosine in chain.from_iterable(asked.similar[other] for other in asked.similar.keys() & there):
-        if wanted not in there and cosine > best.get(wanted, 0.0):
-            best[wanted] = cosine
-    return _share(asked, best)
-
-
-def _share(asked: Question, cosines: Mapping[str, float]) -> float:
-    """Return the share of the query's weight that words with these cosines cover."""
-    return math.fsum(asked.weights[own] * cosine for own, cosine in cosines.items()) / asked.total if cosines else 0.0
+def _share(asked: Question, covered: Iterable[str]) -> float:
+    """Return the share of the query's weight that these stems cover."""
+    return math.fsum(asked.weights[own] for own in covered) / (asked.total or 1.0)
 
 
 @functools.lru_cache(_HEADINGS)

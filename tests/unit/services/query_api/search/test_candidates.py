@@ -65,7 +65,7 @@ def test_of_equal_texts_the_newest_is_shown_and_names_the_others() -> None:
         return msgspec.Raw(msgspec.msgpack.encode({"metadata": metadata}))
 
     copies = [raw("new", "2024-01-02T08:00:00Z"), raw("older", "2019-01-01")]
-    found = Candidate("t", encoded=raw("old", "2020-01-01"), copies=copies, features=Features(0.5, 1.0, 0.0, 0.0))
+    found = Candidate("t", encoded=raw("old", "2020-01-01"), copies=copies, features=Features(0.5, 1.0, 0.0))
 
     metadata = found_chunk(found, by_words=False).metadata
 
@@ -79,7 +79,7 @@ def test_a_text_stays_in_the_file_whose_name_was_found() -> None:
         return StoreHit(name, 1.0, msgspec.Raw(msgspec.msgpack.encode({"text": "t", "metadata": named})), 0.5)
 
     [found] = distinct(join({"sparse": [hit("Bob", "2020-01-01"), hit("Anna", "2024-01-01")]}), {})
-    found.features = Features(0.5, 1.0, 0.0, 0.0)
+    found.features = Features(0.5, 1.0, 0.0)
 
     metadata = found_chunk(found, by_words=False).metadata
 
