@@ -200,7 +200,7 @@ async def test_who_leaves_an_answer_stops_the_model(ollama_server: OllamaServer,
 
 
 @CI_ONLY
-@pytest.mark.parametrize(("messages", "size"), [(2, 200), (21, 6_000), (100, 12_000)])
+@pytest.mark.parametrize(("messages", "size"), [(2, 200), (21, 6_000), (100, 4_000)])
 async def test_a_conversation_reaches_the_model_whole(ollama_url: str, messages: int, size: int) -> None:
     roles: tuple[Role, Role] = ("user", "assistant") if messages % 2 else ("assistant", "user")
     turns = tuple(
