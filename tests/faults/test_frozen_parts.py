@@ -1,4 +1,7 @@
-"""A part that hangs, as a paused process or a lost network does: every route answers in time, with the reason."""
+"""A part that hangs, as a paused process or a lost network does: every route answers in time, with the reason.
+
+That each route has a patience, `test_callers_who_leave.py` sees; a long run (SLUICE_TEST_COUNT=1) asks all of them.
+"""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -11,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.docs.examples import REQUESTS, asked, routes_of
 from tests.e2e.harness import Server
-from tests.selection import CI_ONLY
+from tests.selection import CI_ONLY, LONG, LONG_RUN_ONLY
 from tests.servers.fake_openai import EMBEDDING_MODEL, FakeOpenAi, fake_openai
 from tests.servers.kafka import KafkaServer
 
@@ -60,7 +63,8 @@ async def opened(name: str, request: pytest.FixtureRequest, stack: AsyncExitStac
     return Part(name, {}, None)
 
 
-@pytest.mark.parametrize("name", NEED)
+# Kafka and a model's server are waited for up to a minute, and so is the store by a route that writes.
+@pytest.mark.parametrize("name", ["store", *(pytest.param(each, marks=LONG_RUN_ONLY) for each in ("log", "model"))])
 async def test_given_a_part_that_hangs_when_any_route_is_asked_then_it_answers_in_time_and_says_why(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -83,7 +87,7 @@ async def test_given_a_part_that_hangs_when_any_route_is_asked_then_it_answers_i
             return route, reply.status_code, reply.text[:300]
 
         part.hang(server)
-        wanted = REQUESTS.keys() - (OF_MODELS if name == "model" else ())
+        wanted = REQUESTS.keys() - (OF_MODELS if name == "model" else ()) if LONG else NEED[name]
         replies = await asyncio.gather(*map(told, sorted(wanted)))
         part.go_on(server)
         again = await client.post("/rag/ingest", json={**written, "path": "b.md"}, headers={"Prefer": "wait=60"})

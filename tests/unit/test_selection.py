@@ -15,7 +15,11 @@ DAYS_OF_CI = tuple(Run(ci=True, day=day) for day in range(DAYS))
 LONG = Run(ci=True, long=True, day=7)
 CHEAP, COSTLY = "tests/unit/test_ids.py", "tests/e2e/test_kill.py"
 
-LONG_RUNS = {"tests/e2e/test_soak.py", "tests/integration/test_reindex_seeds.py"}  # make chaos FAULT=soak; by hand
+LONG_RUNS = {  # make chaos FAULT=soak; by hand
+    "tests/e2e/test_soak.py",
+    "tests/faults/test_frozen_parts.py",
+    "tests/integration/test_reindex_seeds.py",
+}
 # How often a file may skip: each place asks for something that a machine may lack.
 SKIPS = {
     "tests/contract/test_store.py": 2,
