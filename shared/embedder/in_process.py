@@ -54,6 +54,7 @@ class InProcess:
         """Take what loads the model, and how many texts are embedded at a time; by default as many as cores."""
         threads = threads or os.cpu_count() or 1
         self._load = load
+        self._threads = threads
         self._documents = ThreadPoolExecutor(threads, "embedding", initializer=_give_way)
         # A pool of their own, so that a query doesn't queue behind a thousand chunks.
         self._queries = ThreadPoolExecutor(threads, "embedding-query")
@@ -94,8 +95,18 @@ class InProcess:
         """
         refuse_unreadable(texts)
         loop = asyncio.get_running_loop()
-        rows = await loop.run_in_executor(self._queries, self._rows, texts)
-        return await asyncio.gather(*(loop.run_in_executor(self._documents, self._embed, row) for row in rows))
+        rows = [*enumerate(await loop.run_in_executor(self._queries, self._rows, texts))]
+        left, vectors = iter(rows), dict[int, Vector]()
+
+        def embed() -> None:
+            for number, row in left:
+                vectors[number] = self._embed(row)
+
+        try:  # each thread takes text by text and comes back once: whatever comes back wakes the event loop
+            await asyncio.gather(*(loop.run_in_executor(self._documents, embed) for _ in rows[: self._threads]))
+        finally:
+            rows.clear()  # after an error, or a cancellation, no thread takes another
+        return [vectors[number] for number in range(len(texts))]
 
     async def embed_query(self, text: str) -> Vector:
         """Return the query's unit vector; a longer query is truncated at the model's limit.

@@ -1,11 +1,15 @@
 """A model in a folder is used as its files or its address say, and is refused at the start if that can't be right."""
 
+import asyncio
 import json
+import threading
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shared.embedder.in_process import InProcess, onnx_embedder
 from shared.errors import Unavailable
@@ -77,6 +81,33 @@ async def test_no_vector_is_an_outage_and_not_a_result(tmp_path: Path) -> None:
         await embedder.embed_documents(["word"])
 
     await embedder.close()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_after_a_failure_or_for_nobody_no_more_texts_are_embedded(tmp_path: Path, fails: bool) -> None:
+    embedder = onnx_embedder(f"onnx:{mean_model(tmp_path)}?pooling=mean", threads=1)
+    await embedder.start()
+    begun, held, rows = asyncio.Event(), threading.Event(), list[list[int]]()
+    loop = asyncio.get_running_loop()
+
+    def run(row: list[int]) -> NDArray[Any]:
+        rows.append(row)
+        loop.call_soon_threadsafe(begun.set)
+        held.wait(60)  # a hang guard
+        return np.full(4, np.nan if fails else 1.0)
+
+    embedder._known = embedder.loaded._replace(run=run)
+    embedding = asyncio.create_task(embedder.embed_documents(["one", "two", "three"]))
+    await begun.wait()
+    if not fails:
+        embedding.cancel()
+        await asyncio.wait([embedding])
+    held.set()
+
+    with pytest.raises(Unavailable if fails else asyncio.CancelledError):
+        await embedding
+    await embedder.close()
+    assert len(rows) == 1
 
 
 @pytest.mark.parametrize(
