@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.markup import words
 from services.ingest_worker.extract.page_shape import is_hidden, reshape
 from services.ingest_worker.extract.rows import table
 
@@ -173,7 +172,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
             page.add_block(" ".join(" ".join("".join(each.itertext()) for each in element.iter("caption")).split()))
-            page.add_block(table(rows, headed=any(map(words, element.iter("th")))))
+            page.add_block(table(rows))
             walk.skip_subtree()
         else:
             if tag not in _INLINE:

@@ -8,7 +8,6 @@ from services.ingest_worker.extract.blocks import RAISED
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.markup import whole, words
 from services.ingest_worker.extract.rows import Cell, spread
-from services.ingest_worker.extract.table_header import LOOK_AHEAD, Covered, begins_with_data
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -41,9 +40,8 @@ def reshape(tree: "HtmlElement") -> None:
             _spread(table)
             first = next(table.iter("tr"), None)
             if first is not None and len(first) > 1 and next(table.iter("th"), None) is None:
-                rows = [[words(cell) for cell in row] for row in islice(table.iter("tr"), LOOK_AHEAD)]
-                for cell in () if begins_with_data(rows) else first.iterchildren("td"):
-                    cell.tag = "th"  # trafilatura writes no header without
+                for cell in first.iterchildren("td"):  # trafilatura drops tables without a header
+                    cell.tag = "th"
     for span in list(islice(tree.iterfind(".//pre//span[@class]"), _MOST)):
         if span.getparent() is not None and _GUTTER.search(span.get("class") or ""):
             span.drop_tree()
@@ -160,13 +158,9 @@ def _spread(table: "HtmlElement") -> None:
         for cell in own:
             cell.tag = "gone"
         etree.strip_elements(row, "gone", with_tail=False)
-        ahead = iter(own)
-        for text in shown:
-            first = None if isinstance(text, Covered) else next(ahead, None)
+        for text in shown:  # without its links, for which trafilatura would drop the table
             row.append(row.makeelement(kind))
             row[-1].text = text
-            if first is not None and first.find(".//a") is not None and words(first) == text:  # links stay
-                row[-1].text, row[-1][:] = first.text, list(first)
 
 
 def _number_items(tree: "HtmlElement") -> None:
