@@ -35,6 +35,9 @@ async def pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pi
         yield pipeline
 
 
+KEPT_MS = 86_400_000
+
+
 def a_document(path: str, text: str = "A lantern on the pier.", **more: Any) -> DocumentSubmitted:
     return DocumentSubmitted(source="check", path=path, text=text, **more)
 
@@ -43,7 +46,7 @@ async def check(
     pipeline: Pipeline, *documents: DocumentSubmitted, log: Log | None = None, patience_s: float = HANG_S
 ) -> list[CheckedDocument]:
     parts = pipeline.parts
-    checker = UnchangedChecker(log or parts.log, parts.ledger, parts.index, patience_s)
+    checker = UnchangedChecker(log or parts.log, parts.ledger, parts.index, kept_ms=KEPT_MS, patience_s=patience_s)
     return await checker.check([(each, bytes_hash((each.text or "").encode())) for each in documents])
 
 
@@ -196,7 +199,7 @@ async def test_an_entry_of_an_earlier_release_counts_as_changed_by_its_sha256(pi
         return msgspec.structs.replace(entry, accepted=msgspec.structs.replace(entry.accepted, body=None))
 
     await ledger.update(held.document_id, without_body)
-    checker = UnchangedChecker(pipeline.parts.log, ledger, pipeline.parts.index, HANG_S)
+    checker = UnchangedChecker(pipeline.parts.log, ledger, pipeline.parts.index, kept_ms=KEPT_MS, patience_s=HANG_S)
     [by_sha256] = await checker.check([(held, hashlib.sha256(text.encode()).hexdigest())])
     [by_hash] = await checker.check([(held, bytes_hash(text.encode()))])
 
@@ -245,7 +248,11 @@ async def test_unchanged_items_of_a_batch_are_answered_without_a_record(pipeline
     assert edited[70]["status"] == "updated"
 
 
-async def test_an_item_that_asks_for_more_than_its_content_is_submitted(pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("route", ["/rag/ingest/batch", "/rag/ingest"])
+async def test_what_asks_for_more_than_its_content_is_submitted(pipeline: Pipeline, route: str) -> None:
+    def body(document: dict[str, Any]) -> Any:
+        return [document] if route.endswith("batch") else document
+
     item = {"source": "batch", "path": "more", "text": "A lantern with a bell."}
     asked: list[dict[str, Any]] = [
         {"keep": ["title"]},
@@ -255,11 +262,11 @@ async def test_an_item_that_asks_for_more_than_its_content_is_submitted(pipeline
     written = []
 
     async with a_batch(pipeline) as client:
-        await client.post("/rag/ingest/batch", json=[item], headers={"Prefer": "wait=200"})
+        await client.post(route, json=body(item), headers={"Prefer": "wait=200"})
         for more in asked:
             await caught_up(pipeline)
             before = await records(pipeline)
-            await client.post("/rag/ingest/batch", json=[{**item, **more}], headers={"Prefer": "wait=200"})
+            await client.post(route, json=body({**item, **more}), headers={"Prefer": "wait=200"})
             written.append(await records(pipeline) - before)
 
     assert written == [1, 1, 1]
@@ -295,12 +302,13 @@ async def test_of_two_texts_of_a_document_that_come_together_the_other_one_is_su
     await pipeline.send(held)
     await caught_up(pipeline)
     parts = pipeline.parts
-    checker = UnchangedChecker(parts.log, parts.ledger, parts.index)
+    checker = UnchangedChecker(parts.log, parts.ledger, parts.index, kept_ms=KEPT_MS)
     other = msgspec.structs.replace(held, text="The lantern is out.")
 
-    for pair in ((held, other), (other, held)):
-        ends = await asyncio.gather(*map(checker.unchanged, pair))
-        assert ends[pair.index(other)] is None
+    for sent in ((held, other, held), (other, held)):
+        ends = await asyncio.gather(*map(checker.unchanged, sent))
+        spared = [document for document, end in zip(sent, ends, strict=True) if end is not None]
+        assert spared == ([held, held] if sent[0] is held else [])
 
 
 async def test_the_same_document_twice_in_a_batch_ends_as_the_later_item_says(pipeline: Pipeline) -> None:
@@ -330,10 +338,10 @@ async def test_nothing_is_spared_while_any_record_is_unread(pipeline: Pipeline) 
     # A record under a wrong key is of any partition.
     busy, soon = Behind(log, 2**30, read=own), Behind(log, 2, read=own)
 
-    read = await UnchangedChecker(log, ledger, index).held([held])
-    unread = await UnchangedChecker(busy, ledger, index).held([held])
-    waited = await UnchangedChecker(busy, ledger, index).held([held], patience_s=0.1)
-    caught = await UnchangedChecker(soon, ledger, index).held([held], patience_s=HANG_S)
+    read = await UnchangedChecker(log, ledger, index, kept_ms=KEPT_MS).held([held])
+    unread = await UnchangedChecker(busy, ledger, index, kept_ms=KEPT_MS).held([held])
+    waited = await UnchangedChecker(busy, ledger, index, kept_ms=KEPT_MS).held([held], patience_s=0.1)
+    caught = await UnchangedChecker(soon, ledger, index, kept_ms=KEPT_MS).held([held], patience_s=HANG_S)
 
     assert any(end for tp, end in ends.items() if tp.partition != own)
     for spared in (read, caught):
@@ -343,12 +351,26 @@ async def test_nothing_is_spared_while_any_record_is_unread(pipeline: Pipeline) 
     assert (unread.ends, unread.busy, waited.ends, waited.busy) == ({}, False, {}, True)
 
 
+async def test_a_body_that_the_log_has_half_forgotten_is_submitted_and_kept_anew(pipeline: Pipeline) -> None:
+    held = a_document("kept")
+    await pipeline.send(held)
+    await caught_up(pipeline)
+    parts = pipeline.parts
+
+    found = [
+        await UnchangedChecker(parts.log, parts.ledger, parts.index, kept_ms=kept_ms).unchanged(held)
+        for kept_ms in (KEPT_MS, 0)
+    ]
+
+    assert [end is None for end in found] == [False, True]
+
+
 async def test_what_can_not_be_compared_is_submitted(pipeline: Pipeline, tmp_path: Path) -> None:
     held = a_document("away")
     await pipeline.send(held)
     await caught_up(pipeline)
     away = Ledger(EdgeStore(tmp_path / "nobody", attach=True))
 
-    found = await UnchangedChecker(pipeline.parts.log, away, pipeline.parts.index).held([held])
+    found = await UnchangedChecker(pipeline.parts.log, away, pipeline.parts.index, kept_ms=KEPT_MS).held([held])
 
     assert (found.ends, found.busy) == ({}, True)

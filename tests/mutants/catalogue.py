@@ -692,10 +692,10 @@ MUTANTS: tuple[Mutant, ...] = (
         )
     ),
     _mutant(
-        "a batch is compared beside unread records",
+        "what was sent is compared beside unread records",
         "services/query_api/ingest/unchanged_check.py",
-        "                quiet = await self._all_read()\n",
-        "                quiet = True\n",
+        "                if not await self._all_read():\n",
+        "                if False:\n",
         "tests/integration/test_check.py",
     ),
     _mutant(

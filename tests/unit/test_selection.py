@@ -1,4 +1,4 @@
-"""Every test runs somewhere: CI takes each of them within three days, and no skip hides one."""
+"""Every test runs somewhere: CI takes each of them within four days, and no skip hides one."""
 
 import ast
 from functools import cache

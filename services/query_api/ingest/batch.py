@@ -134,7 +134,7 @@ class _Batch:
         self._named = 0
         self.unnamed = 0  # warnings and skipped chunks, of all items, beyond the first 20
         # None: not known yet. Bytes: the entry of an item that was refused, because there may be 100,000 of them.
-        self._results: list[SubmissionReceipt | bytes | None] = []
+        self._results: list[SubmissionReceipt | IngestReply | bytes | None] = []
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # number and document of an item, by document id
         self._size = 0
         self._skipped: dict[int, tuple[int, tuple[SkippedChunk, ...]]] = {}  # prepared chunks left out: all, and named
@@ -221,12 +221,17 @@ class _Batch:
 
     async def _changed(self, window: Sequence[tuple[int, DocumentSubmitted]]) -> list[tuple[int, DocumentSubmitted]]:
         """Return the items to be submitted; the others get their results."""
+        if self._submissions.doubtful:
+            return list(window)
         held = await self._checker.held([document for _, document in window], patience_s=self._patience_s)
         if held.busy:
             self._patience_s = 0.0
         for number, document in window:
             if (ended := held.ends.get(id_ := document.document_id)) is not None:
-                self._results[number] = self._submissions.spared(document, ended)
+                receipt = self._submissions.spared(document, ended)
+                await self._submissions.end(receipt, 0.0)
+                # Not the receipt: 100,000 ledger entries are 400 MB.
+                self._results[number] = reply_of(receipt, ended, wordy=False)
                 self._newest[id_] = number
         return [(number, document) for number, document in window if document.document_id not in held.ends]
 
@@ -286,9 +291,11 @@ class _Batch:
             return BatchItem(status="superseded", document_id=reply.document_id, superseded_by=later, **fields)
         return BatchItem(**msgspec.structs.asdict(reply) | fields)
 
-    async def _reply(self, result: SubmissionReceipt | bytes | None, deadline: float) -> IngestReply | bytes:
+    async def _reply(
+        self, result: SubmissionReceipt | IngestReply | bytes | None, deadline: float
+    ) -> IngestReply | bytes:
         assert result is not None, "it was flushed"
-        if isinstance(result, bytes):
+        if isinstance(result, IngestReply | bytes):
             return result
         ended = await self._submissions.end(result, deadline - asyncio.get_running_loop().time())
         if ended is None:

@@ -6,6 +6,7 @@ a request that waits: it reads the state from the ledger, and looks again by its
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -115,17 +116,18 @@ def listen(broker: KafkaBroker, notices: StatusWaiters) -> None:
 log = structlog.get_logger(__name__)
 
 
+DOUBT_S: Final = 60.0  # in which a record comes that a broker took and didn't confirm: three times the producer's wait
 ENTER_S: Final = 2.0  # a store that hangs holds up no reply: the worker enters the document, too
 MOVED_S: Final = 0.1  # seconds: least wait for a submission that was moved to another name
 UNKNOWN: Final = "log_timeout"  # code of an outage after which the record may be on the log
 
 
 class SubmissionReceipt(msgspec.Struct, frozen=True):
-    """The log has the submission."""
+    """The log has the submission, or it has ended without one."""
 
     document_id: str
     place: LogPosition
-    token: str  # by which callers know the submission
+    token: str  # by which callers know the submission; blank for one that has ended
     ended: "SubmissionEnd | None" = None  # it would have changed nothing, and isn't on the log
 
 
@@ -162,6 +164,12 @@ class Submissions:
     def __post_init__(self) -> None:
         self.room = MemoryBudget()  # for bodies in memory
         self._turn = asyncio.Semaphore(self.at_once)
+        self._doubtful_until = -math.inf
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether a record may still come of which nobody knows: only one after it tells what was sent last."""
+        return asyncio.get_running_loop().time() < self._doubtful_until
 
     async def submit(
         self, document: DocumentSubmitted, *, of_many: bool = False, compared: bool = False
@@ -177,7 +185,7 @@ class Submissions:
         """
         with tracing.step("submit", apart=of_many):
             tracing.about(document.tenant, document.document_id)
-            if not compared and (ended := await self.unchanged(document)) is not None:
+            if not compared and not self.doubtful and (ended := await self.unchanged(document)) is not None:
                 return self.spared(document, ended)
             return await self._submit(document)
 
@@ -192,6 +200,7 @@ class Submissions:
         except Unavailable as error:
             log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
             if error.code == UNKNOWN:
+                self._doubtful_until = asyncio.get_running_loop().time() + DOUBT_S
                 note_change(id_, "unknown")
             raise unavailable(
                 f"{error.sentence}; sending the document again is safe",
@@ -208,8 +217,7 @@ class Submissions:
     def spared(self, document: DocumentSubmitted, ended: SubmissionEnd) -> SubmissionReceipt:
         """Count a document that isn't submitted, because the index holds it unchanged, and return its receipt."""
         self.count(document.tenant)
-        place = ended.entry.last.place
-        return SubmissionReceipt(document.document_id, place, self.signer.submission(document.tenant, place), ended)
+        return SubmissionReceipt(document.document_id, ended.last.place, "", ended)
 
     async def end(self, receipt: SubmissionReceipt, wait_s: float) -> SubmissionEnd | None:
         """Return how the submission ended; None if it didn't within `wait_s` seconds."""

@@ -39,7 +39,7 @@ from shared.state.batching import Batcher
 from shared.state.index import Index
 from shared.state.ledger import Accepted, Entry, Last, Ledger
 from shared.submission import description_hash
-from shared.times import LoopTurns
+from shared.times import LoopTurns, now_ms
 from shared.topics import SUBMITTED, readers
 
 log = structlog.get_logger(__name__)
@@ -49,6 +49,7 @@ PATIENCE_S = 5.0  # wait for unread records; after that, a document counts as ch
 _SHA256_DIGITS = 64
 _LOOK_AGAIN_S = 0.02  # offsets are committed less often than this
 _ANSWER_S = 2.0  # longest comparison of a batch's documents; after that, they count as changed
+_LARGEST = 1 << 20  # bytes or characters of a body: 5 ms of the loop; larger ones are hashed by the first stage
 _DOOR_S = 0.5  # likewise of a request's; what hangs is waited for once more when the document is submitted
 
 
@@ -116,8 +117,10 @@ class _Asked:
 class UnchangedChecker:
     """Compares callers' documents with the index. Raises Unavailable when a part is away."""
 
-    def __init__(self, log: Log, ledger: Ledger, index: Index, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, log: Log, ledger: Ledger, index: Index, *, kept_ms: int, patience_s: float = PATIENCE_S) -> None:
+        """Take for how long the log keeps what was sent."""
         self._log = log
+        self._kept_ms = kept_ms
         self._ledger = ledger
         self._index = index
         self._patience_s = patience_s
@@ -129,7 +132,7 @@ class UnchangedChecker:
 
         Requests that come together are compared together.
         """
-        if _body_hash(document) is None:
+        if not _comparable(document):
             return None
         with suppress(TimeoutError):
             async with asyncio.timeout(_DOOR_S):
@@ -137,9 +140,15 @@ class UnchangedChecker:
         return None
 
     async def _compared(self, asked: Sequence[_Asked]) -> dict[_Asked, SubmissionEnd]:
-        once = {each.document.document_id: each for each in asked}  # another of the same document is submitted
-        ends = (await self.held([each.document for each in once.values()])).ends
-        return {once[id_]: end for id_, end in ends.items()}
+        first: dict[str, DocumentSubmitted] = {}  # what else is sent as the same document is submitted
+        for each in asked:
+            first.setdefault(each.document.document_id, each.document)
+        ends = (await self.held([*first.values()])).ends
+        return {
+            each: ends[id_]
+            for each in asked
+            if (id_ := each.document.document_id) in ends and each.document == first[id_]
+        }
 
     async def check(self, documents: Sequence[tuple[DocumentSubmitted, str]]) -> list[CheckedDocument]:
         """Return a verdict for each document with its body's hash, xxh3_128 or SHA-256, in their order."""
@@ -167,26 +176,29 @@ class UnchangedChecker:
 
         There are none as long as any record is unread, because a record may belong under another key; where most
         documents look unchanged, that is waited for. There are none, either, if a part is away or slow. Then the
-        documents are submitted, and the first stage decides.
+        documents are submitted, and the first stage decides. So are those whose body the log has half forgotten: it
+        is kept anew.
         """
-        known = [(document, hash_) for document in documents if (hash_ := _body_hash(document)) is not None]
-        if not known:
-            return HeldDocuments()
+        known = [(document, _body_hash(document)) for document in documents if _comparable(document)]
         ids = [document.document_id for document, _ in known]
         try:
             async with asyncio.timeout(patience_s + _ANSWER_S):
-                quiet = await self._all_read()
-                if not quiet and not patience_s:
-                    return HeldDocuments()
                 entries = await self._ledger.entries(ids)
-                if not quiet:
-                    alike = sum(_alike(document, hash_, entries) for document, hash_ in known)
-                    if 2 * alike < len(documents):
+                alike = sum(_alike(document, hash_, entries) for document, hash_ in known)
+                if not alike:  # a new document costs no question to the log
+                    return HeldDocuments()
+                if not await self._all_read():
+                    if not patience_s or 2 * alike < len(documents):
                         return HeldDocuments()
                     if not await self._quiet_within(patience_s):
                         return HeldDocuments(busy=True)
-                    entries = await self._ledger.entries(ids)
-                same = [document.document_id for document, hash_ in known if _alike(document, hash_, entries)]
+                entries = await self._ledger.entries(ids)
+                oldest = now_ms() - self._kept_ms // 2
+                same = [
+                    document.document_id
+                    for document, hash_ in known
+                    if _alike(document, hash_, entries) and _has_body_since(entries[document.document_id], oldest)
+                ]
                 counts = await self._whole(same, entries)
                 return HeldDocuments({id_: _unchanged(entries[id_], count) for id_, count in counts.items()})
         except (Unavailable, TimeoutError) as error:
@@ -284,11 +296,21 @@ def _alike(document: DocumentSubmitted, hash_: str, entries: Mapping[str, Entry]
     )
 
 
-def _body_hash(document: DocumentSubmitted) -> str | None:
-    """Return the hash of a body that was sent; None where an unchanged one still has something to do."""
-    body = document.content if document.text is None else document.text.encode("utf-8", "surrogatepass")
+def _has_body_since(entry: Entry, oldest_ms: int) -> bool:
+    body = entry.accepted.body
+    return body is not None and body.place.time >= oldest_ms
+
+
+def _comparable(document: DocumentSubmitted) -> bool:
+    """Return whether a body was sent, an unchanged one has nothing more to do, and hashing it doesn't hold the loop."""
+    body = document.content if document.text is None else document.text
     waited_for = document.keep or document.on_conflict is not None or document.callback_url is not None
-    return None if body is None or waited_for else bytes_hash(body)
+    return body is not None and len(body) <= _LARGEST and not waited_for
+
+
+def _body_hash(document: DocumentSubmitted) -> str:
+    body = document.content if document.text is None else document.text.encode("utf-8", "surrogatepass")
+    return bytes_hash(body or b"")
 
 
 def _has_body(accepted: Accepted, hash_: str) -> bool:
