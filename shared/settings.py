@@ -57,7 +57,8 @@ class ApiKey(msgspec.Struct, frozen=True):
 class Settings(BaseModel):
     """Environment variables with the prefix `SLUICE_`, and keys of `sluice.toml` without it, in lower case."""
 
-    model_config = ConfigDict(frozen=True)
+    # Defaults, too: whether a chunk's size is right depends on the unit.
+    model_config = ConfigDict(frozen=True, validate_default=True)
 
     data: Path = Path("data")  # folder for all data on this machine
     host: str = "127.0.0.1"  # address to listen on; other than loopback it needs API keys

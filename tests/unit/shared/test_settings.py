@@ -126,3 +126,10 @@ def test_a_secret_that_can_be_guessed_is_refused_and_not_shown() -> None:
 
     assert "nineteen" not in str(caught.value)
     load_settings(secret="twenty characters it")
+
+
+def test_a_default_that_a_given_value_makes_wrong_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_CHUNK_UNIT", "tokens")  # 800 is a size in characters
+
+    with pytest.raises(ConfigurationError, match=r"CHUNK_SIZE.*at most 500 tokens"):
+        load_settings()

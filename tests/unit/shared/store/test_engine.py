@@ -353,14 +353,17 @@ def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_pa
     again.close()
 
 
-def test_payloads_of_chunks_are_read_ahead_and_then_those_of_heads(folder: Path) -> None:
+def test_small_collections_are_read_ahead_before_large_ones(folder: Path) -> None:
     first = opened(folder)
     make(first, "heads")
     make(first, "chunks", 2)
+    first.answer(wire.Upsert("heads", [Point(id=an_id(1), payload={"text": "a"})]))
+    long = Point(id=an_id(1), payload={"text": "lantern " * 50_000}, dense=np.array([0.6, 0.8], np.float32))
+    first.answer(wire.Upsert("chunks", [long]))
     first.close()
 
     again = opened(folder)
 
     read = [path.relative_to(folder / "collections").parts for path in again.searched_files()]
-    assert [*dict.fromkeys(name for name, *inside in read if "payload_storage" in inside)] == ["chunks", "heads"]
+    assert [*dict.fromkeys(name for name, *inside in read if "payload_storage" in inside)] == ["heads", "chunks"]
     again.close()
