@@ -117,7 +117,6 @@ WRITES: dict[str, dict[str, Name]] = {
     "EdgeStore": {"rewrite": _just("rewrite collection")},
     "Blobs": {
         "put": _just("put blob"),
-        "delete": _just("delete blob"),
         "collect": _just("collect blobs"),
         "remove": _just("remove blob"),
     },
