@@ -108,6 +108,8 @@ class AuditTrail:
             # Whoever waits shares it, or while the log is away each would wait for its own attempt after all others'.
             if self._attempt is None or self._attempt.done():
                 self._attempt = asyncio.create_task(self._write())
+                # If all who wait have left, nobody else reads its error.
+                self._attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.shield(self._attempt)
 
     async def keep(self) -> None:
@@ -117,10 +119,14 @@ class AuditTrail:
             await self._sum_up()
 
     async def end(self) -> None:
-        """Write what is left, unless the log is away."""
+        """Write what is left, unless the log is away; then no attempt goes on."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
                 await self._sum_up()
+        left = [each for each in (self._attempt, self._writing) if each is not None]
+        for each in left:
+            each.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _sum_up(self) -> None:
         counted, self._counted = self._counted, Counter()

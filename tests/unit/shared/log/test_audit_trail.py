@@ -1,6 +1,7 @@
 """Entries are batched, kept until the log has them, and counted where nothing is changed."""
 
 import asyncio
+import gc
 from collections.abc import Mapping
 
 import pytest
@@ -10,6 +11,7 @@ from aiokafka.structs import RecordMetadata
 from shared.contracts import AuditEntry, AuditRecord, AuditResult, decode
 from shared.errors import Unavailable
 from shared.ids import document_id
+from shared.log import audit_trail
 from shared.log.audit_trail import MOST_IDS, AuditedCall, AuditTrail
 from shared.topics import AUDIT
 
@@ -138,6 +140,46 @@ async def test_a_writer_that_is_cancelled_loses_nothing() -> None:
     await trail.written()
 
     assert [entry.action for entry in topic.entries] == ["kept"]
+
+
+async def others_ended() -> None:
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
+
+
+async def test_an_attempt_that_fails_after_all_who_waited_have_left_leaves_no_traceback() -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    topic = Topic()
+    trail = AuditTrail(topic.publish)
+    topic.away = True
+    trail.add(an_entry())
+    await others_ended()
+    topic.open.clear()
+    writer = asyncio.create_task(trail.written())
+    await asyncio.sleep(0)
+    writer.cancel()
+    await asyncio.wait([writer])
+    topic.open.set()
+    await others_ended()
+    del trail, writer
+    gc.collect()
+
+    assert topic.asked == 2
+    assert complaints == []
+
+
+async def test_no_attempt_outlives_the_end_of_the_trail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_trail, "_END_S", 0.01)
+    topic = Topic()
+    trail = AuditTrail(topic.publish)
+    topic.open.clear()
+    trail.add(an_entry())
+
+    await trail.end()
+
+    assert topic.asked == 1
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_equal_calls_that_change_nothing_are_counted() -> None:
