@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSALS: Final = frozenset({401, 403, 429})
-_ADMINS: Final = frozenset({"admin", "operator"})
+ADMINS: Final = frozenset({"admin", "operator"})
 _FACTS: Final = "facts"  # in a route's opt
 _current: ContextVar["_Visit | None"] = ContextVar("audited", default=None)
 
@@ -128,7 +128,7 @@ class _Visit(AuditedCall):
         self.caller: Caller | None = None
         self._scope = scope
         self._action, self._role, self._signs, reads, _ = facts_of(scope["route_handler"])
-        self.by_admin = self._role in _ADMINS
+        self.by_admin = self._role in ADMINS
         self.writes = (scope.get("method", "GET") not in SAFE or self._signs) and not reads
 
     def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:

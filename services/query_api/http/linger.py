@@ -1,13 +1,14 @@
 """Lets the sender of a refused body read the reply, and stops reading for a caller who has left."""
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import Any, Final, cast
 
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
-from services.query_api.http.audit import facts_of
+from services.query_api.http.audit import ADMINS, facts_of
 from services.query_api.http.problems import Problem, send_problem
 from shared.runtime.connections import ON_CLOSE
 from shared.times import PATIENCE
@@ -25,8 +26,9 @@ class Linger:
     Otherwise the sender of a refused body would see a broken connection instead of the reason. If the caller of a route
     that only reads closes the connection before the reply, its handler is cancelled. A write goes on to its end.
 
-    A part that hangs is waited for `PATIENCE_S` seconds where a route only reads, else for `WRITING_S`, not as long as
-    its adapter would.
+    A part that hangs is waited for `PATIENCE_S` seconds where a route only reads, and for `WRITING_S` where documents
+    are sent or deleted. What admins and operators change waits as long as the part's adapter does: to create or empty
+    a large collection takes its time, and would fail at each try.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -41,8 +43,9 @@ class Linger:
             nonlocal left
             left = task is not None and task.cancel()
 
-        patience_s = WRITING_S
-        if facts_of(scope["route_handler"]).only_reads:
+        facts = facts_of(scope["route_handler"])
+        patience_s = math.inf if facts.role in ADMINS else WRITING_S
+        if facts.only_reads:
             cast("dict[str, Any]", scope).get(ON_CLOSE, []).append(leave)
             patience_s = PATIENCE_S
         outer = PATIENCE.set(patience_s)
