@@ -29,7 +29,7 @@ def measure(row: Row, *, quick: bool) -> None:
     row(f"PDFs through {cores()} parsers", f"{pages * statistics.median(ours):,.0f} pages/s", "")
     row("pdfium alone, as many processes", f"{pages * statistics.median(bare):,.0f} pages/s", "")
     ratios = sorted(one / other for one, other in zip(ours, bare, strict=True))
-    row("… parsers over pdfium", f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", "≥ 0.9")
+    row("… parsers over pdfium", f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", "≥ 0.8")
 
 
 def pdf(number: int) -> bytes:

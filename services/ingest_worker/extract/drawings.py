@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from services.ingest_worker.extract.blocks import raised
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.markup import parsed, reference, tag, whole, words
+from services.ingest_worker.extract.markup import attribute, parsed, reference, tag, whole, words
 from services.ingest_worker.extract.rows import Cell, number, spread, table
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
             continue
         if name == "tbl":
             says = element.find("{*}tblPr")
-            headed = says is not None and says.get("firstRow") in _ON
+            headed = (says is not None and says.get("firstRow") in _ON) or _is_bold(element.find("{*}tr"))
             yield table(spread(map(_cells, element.iter("{*}tr"))), headed=headed), False
         elif name in ("chart", "relIds") and (drawn := referred(element, part)):
             yield drawn, False
@@ -54,6 +54,11 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
                 yield ("# " + " ".join(lines) if title else "\n".join(lines)), title
         else:
             ahead.extend(reversed(in_reading_order([child for child in element if tag(child)], _box)))
+
+
+def _is_bold(row: "_Element | None") -> bool:
+    runs = [] if row is None else [run for run in row.iter("{*}r") if words(run)]
+    return bool(runs) and all(attribute(run.find("{*}rPr"), "b") in _ON for run in runs)
 
 
 def _is_hidden(properties: "_Element") -> bool:

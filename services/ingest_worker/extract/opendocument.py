@@ -15,7 +15,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import Box, in_reading_order
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
-from services.ingest_worker.extract.markup import attribute, parsed, tag, whole
+from services.ingest_worker.extract.markup import attribute, parsed, tag, whole, words
 from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from shared.contracts import Note
@@ -48,6 +48,8 @@ _SPAN = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}span"
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAWN = ("{*}frame", "{*}custom-shape")
 HREF = "{http://www.w3.org/1999/xlink}href"
+_BOLD = "bold"  # ours: text in bold letters
+_NAMING = "Table_20_Heading"  # the style of columns' names
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; a larger count is an attack
 _COLUMNS = 50  # columns that a cell may cover or be repeated in
@@ -107,6 +109,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
     assert root is not None
     hidden = _restyled(root)
+    _mark_bold(root)
     slides = list(body.iter("{*}page"))
     unseen = [number for number, slide in enumerate(slides, 1) if attribute(slide, "style-name") in hidden]
     shown = [() if number in unseen else _blocks(each) for number, each in enumerate(slides or [body], 1)]
@@ -202,6 +205,19 @@ def _restyled(root: "_Element") -> frozenset[str]:
     return frozenset(hidden)
 
 
+def _mark_bold(root: "_Element") -> None:
+    """Mark what is in bold letters, or in the style of columns' names."""
+    bold = {
+        attribute(style, "name")
+        for style in root.iterfind("{*}automatic-styles/{*}style")
+        if attribute(style, "parent-style-name").startswith(_NAMING)
+        or any(attribute(says, "font-weight") == "bold" for says in style)
+    }
+    for each in root.iter("{*}p", "{*}span"):
+        if attribute(each, "style-name").startswith(_NAMING) or attribute(each, "style-name") in bold:
+            each.set(_BOLD, "1")
+
+
 def _blocks(element: "_Element") -> Iterator[str]:
     for child in in_reading_order(list(element), _box) if tag(element) == "page" else element:
         match tag(child):
@@ -213,7 +229,8 @@ def _blocks(element: "_Element") -> Iterator[str]:
                 for paragraph in child.iter("{*}p", "{*}h"):
                     yield from _beside(paragraph)
             case "table":
-                named = next(child.iterfind("{*}table-header-rows"), None) is not None
+                first = next(_rows(child), None)
+                named = next(child.iterfind("{*}table-header-rows"), None) is not None or _is_bold(first)
                 yield table(spread(map(_cells, _rows(child))), headed=named)
             case "frame" if child.get(_CLASS) == "title":
                 yield f"# {' '.join(filter(None, map(_line, child.iter('{*}p'))))}".rstrip("# ")
@@ -224,6 +241,11 @@ def _blocks(element: "_Element") -> Iterator[str]:
                 continue  # deleted text, form fields, comments, note numbers
             case _:
                 yield from _blocks(child)
+
+
+def _is_bold(row: "_Element | None") -> bool:
+    lines = [] if row is None else [each for each in row.iter("{*}p", "{*}h") if words(each)]
+    return bool(lines) and all(any(each.get(_BOLD) for each in (line, *line)) for line in lines)
 
 
 def _mark(element: "_Element") -> str:

@@ -37,9 +37,10 @@ def reshape(tree: "HtmlElement") -> None:
     for table in list(islice(tree.iter("table"), _MOST)):
         if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
             _flatten_lists(table)
-            _spread(table)
             first = next(table.iter("tr"), None)
-            if first is not None and len(first) > 1 and next(table.iter("th"), None) is None:
+            names = first is not None and (next(table.iter("th"), None) is None or _is_bold(first))
+            _spread(table)
+            if names and first is not None and len(first) > 1:
                 for cell in first.iterchildren("td"):  # trafilatura drops tables without a header
                     cell.tag = "th"
     for span in list(islice(tree.iterfind(".//pre//span[@class]"), _MOST)):
@@ -47,6 +48,11 @@ def reshape(tree: "HtmlElement") -> None:
             span.drop_tree()
     _number_items(tree)
     _mark_raised(tree)
+
+
+def _is_bold(row: "HtmlElement") -> bool:
+    cells = [cell for cell in row if words(cell)]
+    return len(cells) > 1 and all(words(cell) == " ".join(map(words, cell.iter("b", "strong"))) for cell in cells)
 
 
 def _drop_empty(tree: "HtmlElement") -> None:

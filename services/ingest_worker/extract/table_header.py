@@ -130,9 +130,13 @@ def _is_name(cell: str) -> bool:
 
 
 def begins_with_data(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row is one like those below it, or a property with its value: no names of columns."""
+    """Return whether the first row is one like those below it, or a property with its value: no names of columns.
+
+    A blank corner makes it a header.
+    """
     some = [row for row in rows[:LOOK_AHEAD] if own(row)]
-    if len(some) < 3 or len(own(some[0])) < 2 or find_header(some) is not None:
+    corner = bool(some) and not some[0][0].strip() and any(row[0].strip() for row in some[1:])
+    if corner or len(some) < 3 or len(own(some[0])) < 2 or find_header(some) is not None:
         return False
     return _is_list_of_properties(some) or all(
         _is_alike(cell, [row[at] for row in some[1:] if at < len(row) and row[at]])

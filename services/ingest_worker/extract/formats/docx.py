@@ -117,11 +117,7 @@ class _Document:
         self._addresses = addresses(archive, path, hints)
         styles = root("styles")
         self._styles = _styles(styles)
-        self._emphatic = {  # styles of tables, in which the first row looks different
-            attribute(part.getparent(), "styleId")
-            for part in (() if styles is None else styles.iterfind("{*}style/{*}tblStylePr"))
-            if attribute(part, "type") == "firstRow"
-        }
+        self._emphatic = set() if styles is None else _emphatic(styles)
         self._lists = _lists(root("numbering"))
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
         self._in_table = False
@@ -262,8 +258,13 @@ class _Document:
         row, look = next(_children(element, "tr"), None), element.find("{*}tblPr/{*}tblLook")
         styled = attribute(element.find("{*}tblPr/{*}tblStyle")) in self._emphatic
         marked = row is not None and _is_on(row.find("{*}trPr/{*}tblHeader"))
-        bold = all(_is_on(next(cell.iterfind(".//{*}rPr/{*}b"), None)) for cell in first)
-        return marked or bold or (styled and attribute(look, "firstRow") not in _OFF)
+        filled = [cell for cell in first if any((text.text or "").strip() for text in cell.iter("{*}t"))]
+        bold = bool(filled) and all(_is_on(next(cell.iterfind(".//{*}rPr/{*}b"), None)) for cell in filled)
+        bits = (
+            attribute(look) if _CODE_POINT.fullmatch(attribute(look)) else "20"
+        )  # older files have them in one number
+        on = attribute(look, "firstRow") or str(int(bits, 16) >> 5 & 1)
+        return marked or bold or (styled and on not in _OFF)
 
     def _texts(self, row: "list[tuple[_Element, int]]") -> Iterator[Cell]:
         for cell, down in row:
@@ -414,6 +415,19 @@ def _styles(root: "_Element | None") -> dict[str, _Style]:
         if attribute(element, "type") == "paragraph" and attribute(element, "default") in ("1", "true"):
             found[""] = style(name)
         style(name)
+    return found
+
+
+def _emphatic(styles: "_Element") -> set[str]:
+    """Return the styles of tables, by id, in which the first row looks different, also by those they are based on."""
+    parts = styles.iterfind("{*}style/{*}tblStylePr")
+    found = {attribute(part.getparent(), "styleId") for part in parts if attribute(part, "type") == "firstRow"}
+    for _ in range(_DEPTH):
+        found |= {
+            attribute(each, "styleId")
+            for each in styles.iterfind("{*}style")
+            if attribute(each.find("{*}basedOn")) in found
+        }
     return found
 
 

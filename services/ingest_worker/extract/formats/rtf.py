@@ -57,9 +57,9 @@ _WORDS = {
 _SIGNS = {"~": " ", "_": "-"}
 _ENDS = frozenset({"par", "sect", "page", "column", "cell", "row"})
 _PROPERTIES = frozenset({
-    "uc", "v", "deleted", "strike", "striked", "super", "nosupersub", "sub", "pard", "intbl", "outlinelevel", "s",
+    "uc", "v", "deleted", "strike", "striked", "super", "nosupersub", "sub", "pard", "intbl", "outlinelevel", "s", "b",
 })
-_COLUMNS = frozenset({"trowd", "clvmrg", "clmrg", "cellx"})
+_COLUMNS = frozenset({"trowd", "trhdr", "clvmrg", "clmrg", "cellx"})
 _MOST_COLUMNS = 256  # of a row; rows that follow may share them
 _APART_BY = 60  # twips between the borders of two columns, at least: a millimetre
 _UNSEEN = frozenset({
@@ -93,6 +93,8 @@ class _Flow:
         self._merge = ""  # of the next column
         self._cells: list[str] = []
         self._cell: list[str] = []  # the paragraphs of the current cell
+        self._headed = False  # whether the table's first row is marked or in bold letters
+        self.bold = True  # whether all of the current row is
 
     def end_paragraph(self, *, heading: int = 0, in_table: bool = False) -> None:
         lines = list(
@@ -104,6 +106,7 @@ class _Flow:
             self._cell += filter(None, [self.point, line])
         else:
             self._end_table()
+            self.bold = True
             if line and heading:
                 self._blocks.append(MarkdownBlock(f"{'#' * min(heading, 6)} {self.point and self.point + ' '}{line}"))
             elif line and self.point:
@@ -118,6 +121,8 @@ class _Flow:
         """Take a word of a row's definition."""
         if word == "trowd":
             self._columns, self._merge = [], ""
+        elif word == "trhdr":
+            self._headed = self._headed or not self._rows
         elif word == "cellx":
             self._columns += [(number, self._merge)] if len(self._columns) < _MOST_COLUMNS else []
             self._merge = ""
@@ -132,17 +137,18 @@ class _Flow:
     def end_row(self) -> None:
         if self._cell or self.words:
             self.end_cell()
+        self._headed = self._headed or (not self._rows and any(self._cells) and self.bold)
         self._rows += [(self._cells, self._columns)] if self._cells else []
-        self._cells = []
+        self._cells, self.bold = [], True
 
     def _end_table(self) -> None:
         self.end_row()
         # A table of one column is a frame around text.
         if any(len(cells) > 1 for cells, _ in self._rows):
-            self._blocks.append(MarkdownBlock(table(_spread(self._rows), headed=False)))
+            self._blocks.append(MarkdownBlock(table(_spread(self._rows), headed=self._headed)))
         else:
             self._blocks += (MarkdownBlock(cell) for cells, _ in self._rows for cell in cells if cell)
-        self._rows = []
+        self._rows, self._headed = [], False
 
     def blocks(self) -> list[MarkdownBlock]:
         self.end_paragraph()
@@ -192,6 +198,7 @@ class _Group:
     skipped: bool = False
     hidden: bool = False
     struck: bool = False
+    bold: bool = False
     raised: bool = False
     address: str = ""  # of the link that the group is
     math: "_Element | None" = None  # of the equation that the group is a part of
@@ -335,6 +342,8 @@ class _Rtf:
                 group.fallback = max(number or 0, 0)
             case "v" | "deleted":
                 group.hidden = number != 0
+            case "b":
+                group.bold = number != 0
             case "super" | "nosupersub" | "sub":
                 group.raised = word == "super" and number != 0
             case "strike" | "striked":
@@ -403,7 +412,7 @@ class _Rtf:
             self._default = self._at.codec = self.page or _SETS[word]
         elif word == "plain":
             self._at.codec, self._at.signs, self._at.hidden = self._default, "", False
-            self._at.struck = self._at.raised = False
+            self._at.struck = self._at.raised = self._at.bold = False
         else:
             self._at.codec, self._at.signs = self.fonts.get(number or 0, (self._default, ""))
 
@@ -439,6 +448,7 @@ class _Rtf:
         group = self._at
         if group.skipped or group.hidden:
             return
+        group.flow.bold = group.flow.bold and (group.bold or not text.strip())
         if group.math is not None:
             self._part("t")
             assert self._at.math is not None

@@ -47,6 +47,16 @@ def test_merged_cells_and_lists_in_cells_are_in_each_row() -> None:
     assert text.split("\n")[3] == "| Low | 2 | 3 |"
 
 
+def test_a_first_row_in_bold_letters_is_the_header_also_above_rows_with_names() -> None:
+    first = "<tr><td></td><td><b>2019</b></td><td><strong>2022</strong></td></tr>"
+    rows = "".join(f"<tr><th>{name}</th><td>1</td><td>2</td></tr>" for name in ("North", "South"))
+    page = f"<html><body><main><p>{_PROSE}</p><table>{first}{rows}</table><p>{_PROSE}</p></main></body></html>"
+
+    lines = extract(page.encode(), Hints(filename="a.html")).text.split("\n")
+
+    assert lines[next(at for at, line in enumerate(lines) if "2022" in line) + 1].startswith("|--")
+
+
 def test_a_link_in_the_first_cell_of_a_row_keeps_its_address() -> None:
     rows = '<tr><th>Deck</th><th>Price</th></tr><tr><td><a href="https://x.org/low">Low</a></td><td>1</td></tr>'
     page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p><table>{rows}</table><p>{_PROSE}</p></main></body></html>"

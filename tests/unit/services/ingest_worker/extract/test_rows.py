@@ -3,23 +3,50 @@ import pytest
 from services.ingest_worker.extract import Hints, extract
 from services.ingest_worker.extract.rows import named_rows
 from services.ingest_worker.extract.table_header import Covered
-from tests.unit.services.ingest_worker.files import a_docx, a_drawn_pdf, an_opendocument
+from tests.unit.services.ingest_worker.files import a_docx, a_drawn_pdf, a_pptx, an_opendocument
 
 _PEOPLE = [["Ada Pole", "Bath", "Painter"], ["Bo Reed", "Hull", "Baker"], ["Cy Lund", "York", "Sailor"]]
 
 
-def _in_word(look: str = "") -> bytes:
+def _in_word(look: str = "", *, table: str = "", styles: str = "") -> bytes:
     def row(cells: list[str]) -> str:
         run = f"<w:r>{look if cells == _PEOPLE[0] else ''}<w:t>{{}}</w:t></w:r>"
         return f"<w:tr>{''.join(f'<w:tc><w:p>{run.format(text)}</w:p></w:tc>' for text in cells)}</w:tr>"
 
-    return a_docx(f"<w:tbl>{''.join(map(row, _PEOPLE))}</w:tbl>")
+    return a_docx(f"<w:tbl>{table}{''.join(map(row, _PEOPLE))}</w:tbl>", styles=styles)
 
 
-def _in_odt() -> bytes:
-    cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>".format
-    rows = "".join(f"<table:table-row>{''.join(map(cell, row))}</table:table-row>" for row in _PEOPLE)
-    return an_opendocument("text", f"<table:table>{rows}</table:table>")
+def _styled(look: str) -> bytes:
+    first = '<w:style w:type="table" w:styleId="Fine"><w:tblStylePr w:type="firstRow"/></w:style>'
+    own = '<w:style w:type="table" w:styleId="Own"><w:basedOn w:val="Fine"/></w:style>'
+    return _in_word(table=f'<w:tblPr><w:tblStyle w:val="Own"/><w:tblLook {look}/></w:tblPr>', styles=own + first)
+
+
+def _in_odt(style: str = "") -> bytes:
+    def row(cells: list[str]) -> str:
+        names = style if cells == _PEOPLE[0] else ""
+        cell = f'<table:table-cell><text:p text:style-name="{names}">{{}}</text:p></table:table-cell>'
+        return f"<table:table-row>{''.join(map(cell.format, cells))}</table:table-row>"
+
+    bold = '<style:style style:name="P1"><style:text-properties fo:font-weight="bold"/></style:style>'
+    styles = f'<office:automatic-styles xmlns:style="s" xmlns:fo="fo">{bold}</office:automatic-styles>'
+    return an_opendocument("text", f"<table:table>{''.join(map(row, _PEOPLE))}</table:table>", styles=styles)
+
+
+def _in_rtf(row: str = "", look: str = "") -> bytes:
+    def line(cells: list[str]) -> str:
+        marked, bold = (row, look) if cells == _PEOPLE[0] else ("", "")
+        return rf"\trowd{marked}" + "".join(rf"\intbl{{{bold} {cell}}}\cell" for cell in cells) + r"\row"
+
+    return rf"{{\rtf1 The crew.\par {''.join(map(line, _PEOPLE))}\pard}}".encode()
+
+
+def _in_pptx(look: str = "") -> bytes:
+    def row(cells: list[str]) -> str:
+        run = f"<a:r><a:rPr {look if cells == _PEOPLE[0] else ''}/><a:t>{{}}</a:t></a:r>"
+        return f"<a:tr>{''.join(map(f'<a:tc><a:txBody><a:p>{run}</a:p></a:txBody></a:tc>'.format, cells))}</a:tr>"
+
+    return a_pptx(f"<p:graphicFrame><a:tbl>{''.join(map(row, _PEOPLE))}</a:tbl></p:graphicFrame>")
 
 
 def _in_pdf() -> bytes:
@@ -28,7 +55,11 @@ def _in_pdf() -> bytes:
     return a_drawn_pdf(placed, lines=" ".join(boxes))
 
 
-@pytest.mark.parametrize("data", [_in_word(), _in_odt(), _in_pdf()], ids=["docx", "odt", "pdf"])
+@pytest.mark.parametrize(
+    "data",
+    [_in_word(), _styled('w:val="0000"'), _in_odt(), _in_pdf(), _in_rtf(), _in_pptx()],
+    ids=["docx", "docx, off", "odt", "pdf", "rtf", "pptx"],
+)
 def test_no_value_becomes_a_name_where_the_first_row_looks_like_the_others(data: bytes) -> None:
     text = extract(data, Hints()).text
 
@@ -37,10 +68,32 @@ def test_no_value_becomes_a_name_where_the_first_row_looks_like_the_others(data:
     assert "Bath" in text
 
 
-def test_a_first_row_in_bold_letters_is_the_header() -> None:
-    text = extract(_in_word("<w:rPr><w:b/></w:rPr>"), Hints()).text
+@pytest.mark.parametrize(
+    "data",
+    [
+        _in_word("<w:rPr><w:b/></w:rPr>"),
+        _styled('w:val="04A0"'),
+        _styled('w:firstRow="1"'),
+        _in_odt("P1"),
+        _in_odt("Table_20_Heading"),
+        _in_rtf(row=r"\trhdr"),
+        _in_rtf(look=r"\b"),
+        _in_pptx('b="1"'),
+    ],
+)
+def test_a_first_row_in_bold_letters_or_marked_is_the_header(data: bytes) -> None:
+    assert "| Ada Pole | Bath | Painter |\n| --- |" in extract(data, Hints()).text
 
-    assert "| Ada Pole | Bath | Painter |\n| --- |" in text
+
+def test_a_blank_cell_among_bold_ones_needs_no_bold_letters() -> None:
+    look = "<w:rPr><w:b/></w:rPr>"
+    cells = [
+        f"<w:tc><w:p><w:r>{look * (text == 'Ada Pole')}<w:t>{text}</w:t></w:r></w:p></w:tc>"
+        for text in (row[0] for row in _PEOPLE)
+    ]
+    table = "".join(f"<w:tr><w:tc><w:p/></w:tc>{cell}{cell}</w:tr>" for cell in cells)
+
+    assert "|  | Ada Pole | Ada Pole |\n| --- |" in extract(a_docx(f"<w:tbl>{table}</w:tbl>"), Hints()).text
 
 
 def test_a_long_row_of_one_merged_cell_is_kept() -> None:

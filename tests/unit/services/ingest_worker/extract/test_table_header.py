@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract.rows import labelled
-from services.ingest_worker.extract.table_header import Covered, find_header
+from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -49,6 +49,22 @@ def test_a_first_row_that_differs_from_the_others_is_the_header(text: str) -> No
 def test_no_value_becomes_a_name_where_no_row_is_a_header(text: str) -> None:
     assert find_header(_rows(text)) is None
     assert ":" not in labelled(_rows(text)).replace("08:00", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        (",2019,2022\nNorth,11,12\nSouth,21,22", False),
+        (",Q1,Q2\nNorth,A1,A2\nSouth,B1,B2", False),
+        (",06:00,12:00\nNorth,07:10,13:10\nSouth,07:20,13:20", False),
+        ("Symptom,Remedy\nFever,Rest\nCough,Tea", False),
+        ("Ursache,Wirkung\nFrost,Bruch\nNebel,Halt", False),
+        ("Anna,Lyon\nBoris,Oslo\nCarla,Turin", True),
+        (",Lyon,Oslo\n,Bergen,Turin\n,Hull,Bath", True),  # no row has a name
+    ],
+)
+def test_a_first_row_is_data_unless_its_corner_is_blank_or_it_has_a_known_name(text: str, data: bool) -> None:
+    assert begins_with_data(_rows(text)) is data
 
 
 def test_a_header_is_found_below_a_title_block() -> None:
