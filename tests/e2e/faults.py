@@ -7,7 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+from shared.contracts import DocumentSubmitted, decode
 from shared.embedder import Embedder
 from shared.embedder.ollama import ollama_embedder
 from shared.log import Log
@@ -168,3 +170,13 @@ class Distributed:
         """As the function of that name, with the vectors that Ollama itself gives."""
         address = ollama_address("SLUICE_EMBEDDER", self.settings["EMBEDDER"])
         nothing_wrong(running, load, lambda: ollama_embedder(address), nearly, log=self.settings["LOG"])
+
+
+async def submitted(data: Path) -> Counter[str]:
+    """Return how often the log has each path."""
+    log = open_log("sqlite:", data)
+    await log.start()
+    try:
+        return Counter(decode(record.value, DocumentSubmitted).path for record in await records_of(log, SUBMITTED))
+    finally:
+        await log.stop()

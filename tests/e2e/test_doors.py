@@ -16,13 +16,9 @@ import httpx
 import psutil
 import pytest
 
-from shared.contracts import DocumentSubmitted, decode
-from shared.log.open import open_log
-from shared.topics import SUBMITTED
-from tests.e2e.faults import rounds
+from tests.e2e.faults import rounds, submitted
 from tests.e2e.harness import Server, everything_ended, served
 from tests.e2e.load import new_seed
-from tests.integration.pipeline import records_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -71,16 +67,6 @@ async def uploads_until_killed(server: Server, round_: int, answers: int) -> dic
         await asyncio.to_thread(server.kill)
         await sending
     return confirmed
-
-
-async def submitted(data: Path) -> Counter[str]:
-    """Return how often the log has each path."""
-    log = open_log("sqlite:", data)
-    await log.start()
-    try:
-        return Counter(decode(record.value, DocumentSubmitted).path for record in await records_of(log, SUBMITTED))
-    finally:
-        await log.stop()
 
 
 def test_what_was_confirmed_before_a_kill_is_on_the_log_once(tmp_path: Path) -> None:

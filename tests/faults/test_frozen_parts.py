@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.docs.examples import REQUESTS, asked, routes_of
-from tests.e2e.harness import Server
+from tests.e2e.harness import SLUICE, Server
 from tests.selection import CI_ONLY, LONG, LONG_RUN_ONLY
 from tests.servers.fake_openai import EMBEDDING_MODEL, FakeOpenAi, fake_openai
 from tests.servers.kafka import KafkaServer
@@ -71,7 +71,8 @@ async def test_given_a_part_that_hangs_when_any_route_is_asked_then_it_answers_i
 ) -> None:
     async with AsyncExitStack() as stack:
         part = await opened(name, request, stack)
-        server = await asyncio.to_thread(Server(tmp_path / "data", **part.settings).start)
+        module = SLUICE if LONG else "tests.faults.impatient"
+        server = await asyncio.to_thread(Server(tmp_path / "data", module=module, **part.settings).start)
         stack.callback(server.kill)
         client = httpx.AsyncClient(base_url=server.url, timeout=ADMIN_GUARD_S, verify=False)
         await stack.enter_async_context(client)
