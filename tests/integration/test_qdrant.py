@@ -134,7 +134,7 @@ async def test_index_and_ledger_work_in_strict_mode(store: QdrantStore, vendor: 
     assert (await index.present([point.id for point in points])).keys() == {point.id for point in points}
     assert await index.points(DOCUMENT) == 60
     assert await index.version_points(DOCUMENT, 1) == 30
-    await index.put([a_chunk(0, version=9)], 1)
+    await index.put([a_chunk(60, version=9)], 1)
     await index.withdraw(Head(document_id=DOCUMENT, version=9, tenant="t", source="s", path="p"))
     await index.delete_attempts(DOCUMENT, 9, 0)
     assert await index.version_points(DOCUMENT, 9) == 1
