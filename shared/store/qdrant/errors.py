@@ -36,6 +36,7 @@ _BY_GRPC: Final[Mapping[Any, int]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: _TOO_MANY,
 }
 _REFUSED: Final = frozenset({400, 409, _TOO_LARGE, 422})
+_UNINDEXED: Final = ("No range index for", "No appropriate index for")  # orders and facets need one, filters don't
 _PREFIXES: Final = ("Wrong input: ", "Bad request: ", "Rate limiting exceeded: ", "Not found: ")
 
 
@@ -67,7 +68,7 @@ def ours(error: Exception, url: str, *, limited: type[PipelineError] = Unavailab
         if limited is Rejected:  # a caller reads it, not the operator
             return Rejected(f"the store is set to refuse this: {text}", LIMIT)
         return limited(f"the store at {url} is set to refuse this: {text}", LIMIT)
-    if code in _REFUSED:
+    if code in _REFUSED and not text.startswith(_UNINDEXED):  # indexes follow a collection that is made again
         return ValueError(f"the store at {url} refused the request: {text}")
     return Unavailable(f"the store at {url} can't answer: {text}")
 

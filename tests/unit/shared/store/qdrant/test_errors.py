@@ -19,6 +19,8 @@ UNINDEXED = (
     'Index required but not found for "metadata.subjectId" of one of the following types: [keyword]. '
     "Help: Create an index for this key or use a different filter."
 )
+NO_ORDER = "No range index for `order_by` key: `rev`. Please create one to use `order_by`."
+NO_FACET = "No appropriate index for faceting: `tenant`. Please create one to facet on this field."
 BATCH = 'Limit exceeded 64 > 10 for "upsert limit". Help: Reduce the "upsert limit" parameter to or below 10.'
 
 
@@ -60,6 +62,11 @@ NOTHING = UnexpectedResponse(503, "Service Unavailable", b"", httpx.Headers())
         (over_grpc(CODE.RESOURCE_EXHAUSTED, "Insufficient storage: x"), "store_busy", "Insufficient"),
         (rest(400, f"Bad request: {UNINDEXED}"), "store_limit", "set to refuse this: Index required"),
         (over_grpc(CODE.INVALID_ARGUMENT, f"Bad request: {UNINDEXED}"), "store_limit", "refuse this: Index"),
+        *(
+            (error, "unavailable", f"can't answer: {text[:30]}")
+            for text in (NO_ORDER, NO_FACET)
+            for error in (rest(400, f"Wrong input: {text}"), over_grpc(CODE.INVALID_ARGUMENT, text))
+        ),
         (rest(400, "Bad request: Max points count limit of 9 reached!"), "store_limit", "this: Max points"),
     ],
 )
