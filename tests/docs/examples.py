@@ -71,7 +71,14 @@ REQUESTS: Final[Mapping[str, RouteExample]] = {
     "rag_context": RouteExample(body={**_ASKED, "topK": 1}),
     "rag_query": RouteExample(body={"question": "When does the ferry leave?", "documentIds": [FERRY]}),
     "chat": RouteExample(body={"message": "When does the ferry leave?", "useRag": True, "ragTopK": 1}),
-    "rag_feedback": RouteExample(body={"request": "answer-1", "thumb": "down", "reason": "It leaves at ten."}),
+    "rag_feedback": RouteExample(
+        body={
+            "request": "answer-1",
+            "thumb": "down",
+            "reason": "It leaves at ten.",
+            "sources": [{"documentId": FERRY, "chunkId": FERRY}],
+        }
+    ),
     "rag_document_reread": RouteExample(path={"document_id": FERRY}),
     "rag_document_patch": RouteExample(path={"document_id": FERRY}, body={"tags": ["boats", "2026"]}),
     "openai_models": RouteExample(),

@@ -470,6 +470,6 @@ async def test_stats_count_the_caller_s_documents(app: Litestar, client: httpx.A
     assert told["documents"]["total"] == 0
     # Offsets are committed a moment after the effect.
     assert [(each["stage"], 0 <= each["unread"] <= 4) for each in told["pipeline"]["stages"]] == [
-        (stage, True) for stage in ("Read", "Cut", "Embed")
+        (stage, True) for stage in ("Reading", "Chunking", "Embedding")
     ]
     assert told["pipeline"]["disk"]["total"] >= told["pipeline"]["disk"]["free"] > 0

@@ -89,7 +89,7 @@ async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: Kaf
     await admin.close()
 
     found = await initialise(settings, dry_run=False)
-    assert (found[0].state, states(found)["missing"]) == ("unfit", 10)
+    assert (found[0].state, states(found)["missing"]) == ("unfit", 11)
     commands = [line.partition("mend: ")[2] for line in lines(found, dry_run=False) if "mend: " in line]
     assert len(commands) == len(found[0].differences) == 3
     for command in commands:
@@ -97,7 +97,7 @@ async def test_the_commands_that_it_prints_mend_what_they_stand_under(kafka: Kaf
         run(["java", *JVM, "-cp", kafka.classpath, SCRIPTS[script], *arguments])
 
     mended = await initialise(settings, dry_run=False)
-    assert states(mended) == {"there": 1, "created": 10}
+    assert states(mended) == {"there": 1, "created": 11}
     assert (mended[0].partitions, mended[0].differences) == (8, ())
 
 
@@ -110,7 +110,7 @@ async def test_what_an_operator_may_choose_is_a_remark_and_no_obstacle(
 
     parts = await initialise(settings_for(kafka_address, tmp_path), dry_run=False)
 
-    assert states(parts) == {"there": 1, "created": 10}
+    assert states(parts) == {"there": 1, "created": 11}
     assert [(each.weight, str(each)) for each in parts[0].differences] == [
         ("risk", "retention.ms 60000, not 604800000 or more"),
         ("note", "partitions 12, not 8"),

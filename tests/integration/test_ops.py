@@ -100,4 +100,4 @@ async def test_statistics_are_for_operators_too(parts: ApiParts) -> None:
         stats = await keeper.get("/rag/stats", params={"sizes": "true"})
 
     assert stats.status_code == 200, stats.text
-    assert [each["stage"] for each in stats.json()["pipeline"]["stages"]] == ["Read", "Cut", "Embed"]
+    assert [each["stage"] for each in stats.json()["pipeline"]["stages"]] == ["Reading", "Chunking", "Embedding"]

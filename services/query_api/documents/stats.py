@@ -104,7 +104,7 @@ LAG_S = 2.0  # time for which figures of the log are kept
 PAST_S = 60.0  # how long counts of past buckets are cached; they only shrink, when documents are sent again
 MOST_TENANTS = 256  # tenants whose counts of past buckets are kept
 DISK_S = 60.0
-STAGES = ("Read", "Cut", "Embed")  # what the groups of `readers` do, in the same order
+STAGES = ("Reading", "Chunking", "Embedding")  # what the groups of `readers` do, in the same order
 
 T = TypeVar("T")
 

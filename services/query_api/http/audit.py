@@ -102,7 +102,7 @@ class RouteFacts(NamedTuple):
     role: str | None
     signs: bool  # it signs in or out, whatever its method: its calls are recorded, though it asks for no role
     reads: bool  # it changes nothing, whatever its method
-    only_reads: bool  # nor does its method
+    only_reads: bool  # it changes nothing: its caller may leave
 
 
 def facts_of(handler: BaseRouteHandler) -> RouteFacts:
@@ -110,10 +110,10 @@ def facts_of(handler: BaseRouteHandler) -> RouteFacts:
     opt = handler.opt
     known: RouteFacts | None = opt.get(_FACTS)
     if known is None:
-        role, reads = role_of(handler), READS in opt
+        role, reads = role_of(handler), bool(opt.get(READS))
         methods = frozenset[str](getattr(handler, "http_methods", ()))
         signs = AUDITED in opt
-        only_reads = reads or role == "query" or (bool(methods) and methods <= SAFE and not signs)
+        only_reads = opt.get(READS, role == "query" or (bool(methods) and methods <= SAFE and not signs))
         known = RouteFacts(getattr(handler.fn, "__name__", ""), role, signs, reads, only_reads)
         opt[_FACTS] = known
     return known

@@ -29,7 +29,7 @@ from shared.settings import Role
 Lane = Literal["bring", "ask", "watch"]  # submit documents; request and reply; long-lived streams
 LANE: Final = "lane"
 LINE: Final = "line"
-READS: Final = "reads"  # changes nothing, whatever its method and role
+READS: Final = "reads"  # whether it changes nothing, whatever its method and role
 AUDITED: Final = "audited"  # is entered in the audit trail, though it asks for no role
 TAKES: Final = "takes"  # its BodyLimit
 HOLDS: Final = "holds"  # most bytes of a body that it holds in memory; without it, the whole body
@@ -100,7 +100,7 @@ class RouteOptions(TypedDict, total=False):
     line: str  # on the index page; without it, the page leaves the route out
     takes: BodyLimit  # default: SMALL
     holds: int  # most bytes of a body that it holds in memory; default: the whole body
-    reads: bool  # changes nothing, whatever its method and role
+    reads: bool  # whether it changes nothing; default: by method, and for the role `query`, it does not
     json_only: bool  # for routes that change something for a whole tenant or for all tenants
     refuses: tuple[int, ...]  # `Replies.refusals`
     conflicts: bool  # a `Rejected` is a 409 instead of a 422

@@ -34,7 +34,7 @@ from shared.state.ledger import Entry, Ledger
 MOST = 100  # ids per request
 MOST_PROOFS = 1000
 Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
-Proofs = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_PROOFS)]
+Proofs = Annotated[list[str], msgspec.Meta(max_length=MOST_PROOFS)]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Forget(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     Callers can't choose the words: a search for any word in all files would reveal other tenants' text.
     """
 
-    proofs: Proofs = ()
+    proofs: Proofs = []
     dry_run: bool = False
 
 

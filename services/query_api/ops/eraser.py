@@ -98,7 +98,7 @@ class Eraser:
         """Settle all open letters of the tenant, and erase its thumbs: what belongs to no document, too."""
         async for each in self._letters.every(LetterFilter(tenant=tenant)):
             await self._settle(each)
-        await feedback.forget(self.log, self.publish, lambda thumb: thumb.tenant == tenant)
+        await feedback.forget(self.log, self.publish, {tenant})
 
     async def _settle(self, letter: OpenLetter) -> None:
         for key in letter.keys:
@@ -137,7 +137,10 @@ class Eraser:
             await self.callbacks.forget_document(name, place)
         await self._settle_letters({*tenants.values()}, erased)
         await feedback.forget(
-            self.log, self.publish, lambda thumb: any(source.document_id in erased for source in thumb.sources)
+            self.log,
+            self.publish,
+            {*tenants.values()},
+            lambda thumb: any(source.document_id in erased for source in thumb.sources),
         )
         if isinstance(self.log, SqliteLog):
             await self.log.overwrite(lambda record: self._instead(record, tenants, erased))

@@ -6,7 +6,7 @@ The topic answers.feedback has one record an answer, for 90 days; a later thumb 
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Final, Literal
 
@@ -16,19 +16,22 @@ from litestar.di import NamedDependency
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from services.query_api.http.admission import TokenBuckets
+from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem, time_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get, post
 from shared.contracts import AnswerSource, Feedback, decode, encode
 from shared.errors import Rejected
 from shared.log import Log, Publish
-from shared.log.read import records
+from shared.log.read import Span, records
 from shared.state.ledger import Ledger
-from shared.times import iso
+from shared.times import LoopTurns, iso
 from shared.topics import FEEDBACK
 
 MOST: Final = 1000  # thumbs of a reply
-PER_MINUTE: Final = 20  # thumbs of an API key: more than a person gives
+PER_HOUR: Final = 60  # thumbs of an API key, so that it adds at most 130,000 in 90 days
+_MINUTES: Final = 60  # of an hour
+_PIECE: Final = 1000  # records read at once, from the end
 _FEED: Final = TopicPartition(FEEDBACK, 0)
 Words = Annotated[str, msgspec.Meta(max_length=1000)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
@@ -42,7 +45,7 @@ class FeedbackBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     thumb: Literal["up", "down"]
     reason: Words = ""
     model: Name = ""
-    sources: Annotated[tuple[AnswerSource, ...], msgspec.Meta(max_length=100)] = ()  # the passages it was given
+    sources: Annotated[list[AnswerSource], msgspec.Meta(max_length=100)] = []  # the passages it was given
     question: Words = ""  # kept only if SLUICE_FEEDBACK_QUESTIONS names the tenant
 
 
@@ -77,14 +80,16 @@ class Thumbs:
         """Take the parts, and the tenants whose questions are kept: names with commas between, or *."""
         self._log, self._publish, self._ledger = log_, publish, ledger
         self._questions_of = frozenset(each.strip() for each in questions_of.split(",") if each.strip())
-        self._rate = TokenBuckets(PER_MINUTE)
+        self._rate = TokenBuckets(PER_HOUR, lambda: time.monotonic() / _MINUTES)
 
-    def check_rate(self, key: str) -> None:
-        """Count a thumb of the key. Raises a 429 above `PER_MINUTE`: nobody can fill the log with them."""
-        if left_s := self._rate.wait_s(key):
-            headers = {"Retry-After": str(math.ceil(left_s))}
-            raise Problem(429, f"at most {PER_MINUTE} thumbs a minute are kept of an API key", headers=headers)
-        self._rate.spend(key)
+    def check_rate(self, caller: Caller) -> None:
+        """Count a thumb of the caller. Raises a 429 above `PER_HOUR`: nobody can fill the log with them."""
+        whose = caller.key or caller.tenant
+        if wait_s := math.ceil(self._rate.wait_s(whose) * _MINUTES):
+            whom = "an API key" if caller.key else "all callers without an API key"
+            headers = {"Retry-After": str(wait_s)}
+            raise Problem(429, f"at most {PER_HOUR} thumbs an hour are kept of {whom}", headers=headers)
+        self._rate.spend(whose)
 
     async def keep(self, tenant: str, given: FeedbackBody) -> bool:
         """Keep the thumb, and return whether its question was kept. Sources that aren't the tenant's are left out."""
@@ -107,17 +112,22 @@ class Thumbs:
             await self._publish(FEEDBACK, None, key=key)
         return asked
 
-    async def newest(self, tenant: str, limit: int, since: int = 0) -> list[Feedback]:
-        """Return at most so many of the tenant's thumbs since a time (ms since 1970), the newest first."""
-        found: dict[bytes, Feedback] = {}
-        async with aclosing(_every(self._log, since)) as every:
-            async for key, feedback in every:
-                found.pop(key, None)
-                if feedback is not None and feedback.tenant == tenant:
-                    found[key] = feedback
-                    if len(found) > limit:
-                        del found[next(iter(found))]
-        return [*reversed(found.values())]
+    async def newest(self, tenant: str, limit: int, since: int = 0, most: int = 10_000) -> list[Feedback]:
+        """Return at most so many of the tenant's thumbs since a time (ms since 1970), the newest first.
+
+        They are among the last `most` records of all tenants.
+        """
+        start, end = await _span(self._log, since)
+        start, found = max(start, end - most), dict[bytes, Feedback | None]()  # of each key, only the last counts
+        while start < end and sum(each is not None for each in found.values()) < limit:
+            piece, begin = dict[bytes, Feedback | None](), max(start, end - _PIECE)
+            async with aclosing(_every(self._log, (begin, end), (tenant,))) as every:
+                async for key, feedback in every:
+                    piece.pop(key, None)
+                    piece[key] = feedback
+            found |= {key: piece[key] for key in reversed(piece) if key not in found}
+            end = begin
+        return [each for each in found.values() if each is not None][:limit]
 
     async def _standing(self, tenant: str, sources: Sequence[AnswerSource]) -> tuple[AnswerSource, ...]:
         """Return the sources whose documents are the tenant's, and aren't erased."""
@@ -127,31 +137,39 @@ class Thumbs:
         return tuple(each for each in sources if each.document_id in there)
 
 
-async def forget(log_: Log, publish: Publish, gone: Callable[[Feedback], bool]) -> None:
-    """Erase the thumbs for which `gone` returns True. Raises Unavailable when the log is away."""
-    async with aclosing(_every(log_)) as every:
+async def forget(
+    log_: Log, publish: Publish, tenants: Collection[str], gone: Callable[[Feedback], bool] = lambda _: True
+) -> None:
+    """Erase those thumbs of the tenants for which `gone` returns True. Raises Unavailable when the log is away."""
+    async with aclosing(_every(log_, await _span(log_), tenants)) as every:
         async for key, feedback in every:
             if feedback is not None and gone(feedback):
                 await publish(FEEDBACK, None, key=key)
 
 
-async def _every(log_: Log, since: int = 0) -> AsyncGenerator[tuple[bytes, Feedback | None]]:
-    """Yield key and thumb of each record since a time (ms since 1970); None: it was erased, or can't be read."""
-    start, end = (await log_.offsets_since(FEEDBACK, since))[_FEED], (await log_.end_offsets(FEEDBACK))[_FEED]
-    async with aclosing(records(log_, {_FEED: (start, end)})) as there:
+async def _span(log_: Log, since: int = 0) -> Span:
+    return (await log_.offsets_since(FEEDBACK, since))[_FEED], (await log_.end_offsets(FEEDBACK))[_FEED]
+
+
+async def _every(log_: Log, span: Span, tenants: Collection[str]) -> AsyncGenerator[tuple[bytes, Feedback | None]]:
+    """Yield key and thumb of each record of the tenants; None: it was erased, or can't be read."""
+    theirs, turns = tuple(f"{tenant}/".encode() for tenant in tenants), LoopTurns()
+    async with aclosing(records(log_, {_FEED: span})) as there:
         async for record in there:
-            feedback = None
-            with suppress(Rejected):  # a foreign producer wrote it
-                feedback = None if record.value is None else decode(record.value, Feedback)
-            yield record.key or b"", feedback
+            await turns.give()
+            if (key := record.key or b"").startswith(theirs):
+                feedback = None
+                with suppress(Rejected):  # a foreign producer wrote it
+                    feedback = None if record.value is None else decode(record.value, Feedback)
+                yield key, feedback if feedback is not None and feedback.tenant in tenants else None
 
 
-@post("/rag/feedback", role="query", line="say what you think of an answer: request, thumb, reason")
+@post("/rag/feedback", role="query", reads=False, line="say what you think of an answer: request, thumb, reason")
 async def rag_feedback(
     data: JSONBody[FeedbackBody], request: ApiRequest, thumbs: NamedDependency[Thumbs]
 ) -> FeedbackReply:
     """Keep a thumb under an answer, and why, for the tenant's admins. A later one for the same answer replaces it."""
-    thumbs.check_rate(request.user.key or request.user.tenant)
+    thumbs.check_rate(request.user)
     return FeedbackReply(await thumbs.keep(request.user.tenant, data))
 
 
@@ -163,7 +181,10 @@ async def ops_feedback(
     *,
     limit: Limit = 100,
 ) -> FeedbackList:
-    """Show the thumbs under answers of the caller's tenant, the newest first. `since` is an ISO 8601 time."""
+    """Show the thumbs under answers of the caller's tenant, the newest first. `since` is an ISO 8601 time.
+
+    Only the last 10,000 thumbs of all tenants are looked at.
+    """
     found = await thumbs.newest(request.user.tenant, limit, time_of(since, "since") or 0)
     return FeedbackList([_view(each) for each in found])
 

@@ -96,9 +96,15 @@ async function audit() {
   const changes = found.filter(({ request, result, role, documentIds }) => (result === "begun" ? !ended.has(request) : result !== "done" || documentIds || !role || begun.has(request)));
   if (!changes.length) return empty(`Nobody changed anything since ${new Date(since).toLocaleString()}.`);
   const changed = ({ documentIds: ids = [] }) => (ids.length === 1 ? h("a", { href: `/documents/${ids[0]}` }, "1 document") : ids.length ? plural(ids.length, "document") : "");
-  const row = (each) => [when(each.time), each.action.replaceAll("_", " "), each.count > 1 ? `${each.result}, ${count(each.count)} times` : each.result, each.tenant ?? "", h("code", {}, each.key ?? ""), changed(each)];
+  const row = (each) => [when(each.time), h("span", { title: each.action }, named(each.action)), each.count > 1 ? `${each.result}, ${count(each.count)} times` : each.result, each.tenant ?? "", h("code", {}, each.key ?? ""), changed(each)];
   const told = `Changes and refusals since ${new Date(since).toLocaleString()}, the newest ${ENTRIES} at most; sluice audit has all.`;
   return [h("p", { class: "muted" }, told), table(["When", "What", "Result", "Tenant", "Key", "Changed"], changes.slice(-ENTRIES).reverse().map(row))];
+}
+
+/** Return an action in words: "redrive dead letters" of `ops_dead_letters_redrive`. */
+function named(action) {
+  const words = action.replace(/^(console|openai|ops|rag)_/, "").replaceAll("_", " ");
+  return words.replace(/^(.+) (cancel|compare|delete|drop|erase|gc|patch|redrive|reread|revoke|rollback|start|switch)$/, "$2 $1");
 }
 
 async function thumbs() {
