@@ -151,7 +151,7 @@ def make_api(parts: ApiParts) -> Litestar:
     )
     limits = AdmissionLimits(settings, parts.stopping, several=lambda: keyring.several_tenants)
     signer = Signer(parts.secret)
-    checker = unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index, kept_ms=settings.keep_originals_ms)
+    checker = unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index)
     submissions = Submissions(
         unchanged=checker.unchanged,
         count=limits.documents.spend,

@@ -59,6 +59,7 @@ class InProcess:
         # A pool of their own, so that a query doesn't queue behind a thousand chunks.
         self._queries = ThreadPoolExecutor(threads, "embedding-query")
         self._known: Loaded | None = None
+        self._closed = False
 
     @property
     def model(self) -> Model:
@@ -91,7 +92,7 @@ class InProcess:
 
         Raises:
             Rejected: a text is blank or has more tokens than the model accepts; nothing is embedded then.
-            Unavailable: a value isn't finite.
+            Unavailable: a value isn't finite, or the model was closed meanwhile.
         """
         refuse_unreadable(texts)
         loop = asyncio.get_running_loop()
@@ -100,6 +101,8 @@ class InProcess:
 
         def embed() -> None:
             for number, row in left:
+                if self._closed:
+                    raise Unavailable("the model was closed")
                 vectors[number] = self._embed(row)
 
         try:  # each thread takes text by text and comes back once: whatever comes back wakes the event loop
@@ -137,6 +140,7 @@ class InProcess:
 
     async def close(self) -> None:
         """Drop queued texts, wait for those being embedded, some tens of milliseconds, and free the model's memory."""
+        self._closed = True
         for pool in (self._documents, self._queries):
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)
         if self._known is not None:  # whoever still holds this embedder would hold 170 MB

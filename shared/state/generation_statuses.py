@@ -171,7 +171,7 @@ def _version(entry: Entry, version: int, head: Head) -> DocumentVersion:
     return DocumentVersion(
         document_id=entry.document_id,
         version=version,
-        place=entry.accepted.place,
+        place=entry.accepted.place if stands is None else stands.place,
         tenant=entry.tenant,
         source=entry.source,
         path=entry.path,

@@ -375,7 +375,7 @@ class Engine:
         Small collections come first: a generation's heads, of which nearly every search reads.
         """
         files = [[*searched_files(each.folder / each.description.shard)] for each in self._open.values()]
-        files.sort(key=lambda found: sum(path.stat().st_blocks for path in found))
+        files.sort(key=lambda found: sum(path.stat().st_blocks for path in found if path.exists()))
         return [path for found in files for path in found]
 
     def _load(self, name: str) -> None:

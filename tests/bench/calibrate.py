@@ -2,7 +2,8 @@
 
 DATA has folders of judged collections in the BEIR layout, as `tests.bench.eval` reads them; those in FITTED are fitted
 on, those in JUDGED only reported. Vectors are kept in CACHE, so that a second run takes seconds. The coefficients go to
-`calibrations.json` beside the code; none of the data does. With MODEL, only that model's coefficients change.
+`calibrations.json` beside the code; none of the data does. With MODEL, only that model's coefficients change: those of
+`words` are kept from a fit with 84,885 pairs, because a later one cost Greek of the ten languages 0.022 nDCG.
 """
 
 import asyncio

@@ -186,8 +186,9 @@ class Load:
         with ThreadPoolExecutor(times) as pool:
             replies = list(pool.map(lambda body: self._post(document, body, wait), bodies))
         taken = [False if reply is None else self._taken(document, version, reply) for reply in replies]
-        for body in itertools.compress(bodies, taken):
-            if body is not None:
+        for body, reply in itertools.compress(zip(bodies, replies, strict=True), taken):
+            # What is there unchanged needn't come into the log.
+            if body is not None and reply is not None and reply.json().get("status") != "unchanged":
                 self.marks.add(body["hash"])
         if [reply.status_code for reply in replies if reply is not None] == [404] * times and not version.texts:
             # Else no worker has seen it yet, and it is deleted once more.
@@ -229,7 +230,7 @@ class Load:
             return None
 
     def _taken(self, document: Document, version: Version, reply: httpx.Response) -> bool:
-        """Return whether the log has it."""
+        """Return whether the log has it, or needs no record of it."""
         status = reply.status_code
         if status not in (200, 202, 503) and (version.texts or status != 404):
             self.faults.append(f"{status} for {document.tenant}'s {document.path}: {reply.text[:200]}")

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,8 +14,11 @@ import pytest_asyncio
 from aiokafka import TopicPartition
 
 from services.query_api.app import make_api
+from services.query_api.ingest import unchanged_check
+from services.query_api.ingest.submissions import UNKNOWN
 from services.query_api.ingest.unchanged_check import MOST_ITEMS, CheckedDocument, UnchangedChecker
 from shared.contracts import DocumentSubmitted
+from shared.errors import Unavailable
 from shared.ids import bytes_hash
 from shared.log import Log
 from shared.log.publish import partition_of
@@ -35,18 +39,24 @@ async def pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pi
         yield pipeline
 
 
-KEPT_MS = 86_400_000
+URL = "http://127.0.0.1"
 
 
 def a_document(path: str, text: str = "A lantern on the pier.", **more: Any) -> DocumentSubmitted:
     return DocumentSubmitted(source="check", path=path, text=text, **more)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DOOR_S", "ANSWER_S"):
+        monkeypatch.setattr(unchanged_check, name, HANG_S)
+
+
 async def check(
     pipeline: Pipeline, *documents: DocumentSubmitted, log: Log | None = None, patience_s: float = HANG_S
 ) -> list[CheckedDocument]:
     parts = pipeline.parts
-    checker = UnchangedChecker(log or parts.log, parts.ledger, parts.index, kept_ms=KEPT_MS, patience_s=patience_s)
+    checker = UnchangedChecker(log or parts.log, parts.ledger, parts.index, patience_s=patience_s)
     return await checker.check([(each, bytes_hash((each.text or "").encode())) for each in documents])
 
 
@@ -112,6 +122,16 @@ class Behind:
         self.looks -= 1
         seen = await self._log.committed(group_id, topic)
         return seen if self.looks < 0 else {tp: at if tp.partition == self._read else 0 for tp, at in seen.items()}
+
+
+class Forgetful(Behind):
+    """A log that keeps nothing of what was sent."""
+
+    async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
+        return await self._log.committed(group_id, topic)
+
+    async def retention_ms(self, topic: str) -> int | None:
+        return 0
 
 
 async def test_what_is_on_its_way_is_waited_for_and_doubted_after_a_while(pipeline: Pipeline) -> None:
@@ -199,7 +219,7 @@ async def test_an_entry_of_an_earlier_release_counts_as_changed_by_its_sha256(pi
         return msgspec.structs.replace(entry, accepted=msgspec.structs.replace(entry.accepted, body=None))
 
     await ledger.update(held.document_id, without_body)
-    checker = UnchangedChecker(pipeline.parts.log, ledger, pipeline.parts.index, kept_ms=KEPT_MS, patience_s=HANG_S)
+    checker = UnchangedChecker(pipeline.parts.log, ledger, pipeline.parts.index, patience_s=HANG_S)
     [by_sha256] = await checker.check([(held, hashlib.sha256(text.encode()).hexdigest())])
     [by_hash] = await checker.check([(held, bytes_hash(text.encode()))])
 
@@ -211,7 +231,7 @@ async def test_an_entry_of_an_earlier_release_counts_as_changed_by_its_sha256(pi
 
 def a_batch(pipeline: Pipeline) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(cast("Any", an_app(pipeline.parts)))
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+    return httpx.AsyncClient(transport=transport, base_url=URL)
 
 
 async def records(pipeline: Pipeline) -> int:
@@ -302,7 +322,7 @@ async def test_of_two_texts_of_a_document_that_come_together_the_other_one_is_su
     await pipeline.send(held)
     await caught_up(pipeline)
     parts = pipeline.parts
-    checker = UnchangedChecker(parts.log, parts.ledger, parts.index, kept_ms=KEPT_MS)
+    checker = UnchangedChecker(parts.log, parts.ledger, parts.index)
     other = msgspec.structs.replace(held, text="The lantern is out.")
 
     for sent in ((held, other, held), (other, held)):
@@ -338,10 +358,10 @@ async def test_nothing_is_spared_while_any_record_is_unread(pipeline: Pipeline) 
     # A record under a wrong key is of any partition.
     busy, soon = Behind(log, 2**30, read=own), Behind(log, 2, read=own)
 
-    read = await UnchangedChecker(log, ledger, index, kept_ms=KEPT_MS).held([held])
-    unread = await UnchangedChecker(busy, ledger, index, kept_ms=KEPT_MS).held([held])
-    waited = await UnchangedChecker(busy, ledger, index, kept_ms=KEPT_MS).held([held], patience_s=0.1)
-    caught = await UnchangedChecker(soon, ledger, index, kept_ms=KEPT_MS).held([held], patience_s=HANG_S)
+    read = await UnchangedChecker(log, ledger, index).held([held])
+    unread = await UnchangedChecker(busy, ledger, index).held([held])
+    waited = await UnchangedChecker(busy, ledger, index).held([held], patience_s=0.1)
+    caught = await UnchangedChecker(soon, ledger, index).held([held], patience_s=HANG_S)
 
     assert any(end for tp, end in ends.items() if tp.partition != own)
     for spared in (read, caught):
@@ -358,11 +378,36 @@ async def test_a_body_that_the_log_has_half_forgotten_is_submitted_and_kept_anew
     parts = pipeline.parts
 
     found = [
-        await UnchangedChecker(parts.log, parts.ledger, parts.index, kept_ms=kept_ms).unchanged(held)
-        for kept_ms in (KEPT_MS, 0)
+        await UnchangedChecker(log, parts.ledger, parts.index).unchanged(held)
+        for log in (parts.log, Forgetful(parts.log, 2**30))
     ]
 
     assert [end is None for end in found] == [False, True]
+
+
+@pytest.mark.parametrize("route", ["/rag/ingest/batch", "/rag/ingest"])
+async def test_while_a_record_may_still_come_the_old_text_is_sent_after_it(pipeline: Pipeline, route: str) -> None:
+    old, new = ({"source": "doubt", "path": "lamp", "text": text} for text in ("The old lamp.", "The new lamp."))
+    lost = [True]
+
+    async def unsure(*sent: Any, **more: Any) -> Any:
+        if lost:
+            lost.clear()
+            raise Unavailable("it is unknown whether the record is stored", UNKNOWN)
+        return await pipeline.parts.publish(*sent, **more)
+
+    async with a_batch(pipeline) as client:
+        await client.post("/rag/ingest", json=old, headers={"Prefer": "wait=200"})
+        await caught_up(pipeline)
+    before = await records(pipeline)
+    parts = replace(pipeline.parts, publish=unsure)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(cast("Any", an_app(parts))), base_url=URL) as client:
+        refused = await client.post("/rag/ingest", json=new)
+        again = await client.post(route, json=[old] if route.endswith("batch") else old, headers={"Prefer": "wait=200"})
+
+    assert refused.json()["code"] == "OUTCOME_UNKNOWN"
+    assert "unchanged" in again.text
+    assert await records(pipeline) == before + 1
 
 
 async def test_what_can_not_be_compared_is_submitted(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -371,6 +416,6 @@ async def test_what_can_not_be_compared_is_submitted(pipeline: Pipeline, tmp_pat
     await caught_up(pipeline)
     away = Ledger(EdgeStore(tmp_path / "nobody", attach=True))
 
-    found = await UnchangedChecker(pipeline.parts.log, away, pipeline.parts.index, kept_ms=KEPT_MS).held([held])
+    found = await UnchangedChecker(pipeline.parts.log, away, pipeline.parts.index).held([held])
 
     assert (found.ends, found.busy) == ({}, True)

@@ -4,7 +4,8 @@ import datetime as dt
 import io
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,7 @@ def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list
     for at, row in enumerate(sheet.iter_rows()):
         cells = _cells(row, view, at, left)
         own = sum(map(bool, cells))
-        for last, begin, end in merged.get(at, ()):
+        for last, begin, end in _apart(merged.get(at, ())):
             value = cells[begin] if begin < len(cells) else ""
             if last > at and value and (not begin or len(value) <= REPEATED):
                 down[begin] = (last, value if begin else row_label(value))
@@ -133,6 +134,15 @@ def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list
             else:
                 cells[column] = cells[column] or Covered(value)
         yield cells
+
+
+def _apart(ranges: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield the merged ranges that begin in a row, but those that overlap: all of a row may claim all of its cells."""
+    covered = -1
+    for last, begin, end in sorted(ranges, key=itemgetter(1)):
+        if begin > covered:
+            yield last, begin, end
+            covered = end
 
 
 def _cells(row: Sequence[object], view: SheetView, at: int, left: int) -> list[str]:

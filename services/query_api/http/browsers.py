@@ -92,15 +92,15 @@ class BrowserGuard:
     def _check(self, scope: HTTPScope) -> None:
         headers = Headers.from_scope(scope)
         host, origin = headers.get("host", "").lower(), headers.get("origin", "").lower()
-        # Without port, brackets (IPv6) and trailing dot.
-        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].removesuffix(".")
-        own = name in self._hosts if (loopback := _is_loopback(name)) is None else loopback
-        if host and not own and self._keyless():
-            raise Problem(
-                403,
-                f"the host {host[:100]!a} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
-                code="HOST_NOT_ALLOWED",
-            )
+        if host and self._keyless():
+            # Without port, brackets (IPv6) and trailing dot.
+            name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].removesuffix(".")
+            if not (name in self._hosts if (loopback := _is_loopback(name)) is None else loopback):
+                raise Problem(
+                    403,
+                    f"the host {host[:100]!a} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
+                    code="HOST_NOT_ALLOWED",
+                )
         listed = "*" in self._origins or origin in self._origins
         if not listed and sending_site(headers) == "other" and not _visit(scope, headers):
             raise Problem(

@@ -221,19 +221,21 @@ class _Batch:
 
     async def _changed(self, window: Sequence[tuple[int, DocumentSubmitted]]) -> list[tuple[int, DocumentSubmitted]]:
         """Return the items to be submitted; the others get their results."""
-        if self._submissions.doubtful:
-            return list(window)
         held = await self._checker.held([document for _, document in window], patience_s=self._patience_s)
         if held.busy:
             self._patience_s = 0.0
+        changed: list[tuple[int, DocumentSubmitted]] = []
         for number, document in window:
-            if (ended := held.ends.get(id_ := document.document_id)) is not None:
-                receipt = self._submissions.spared(document, ended)
-                await self._submissions.end(receipt, 0.0)
-                # Not the receipt: 100,000 ledger entries are 400 MB.
-                self._results[number] = reply_of(receipt, ended, wordy=False)
-                self._newest[id_] = number
-        return [(number, document) for number, document in window if document.document_id not in held.ends]
+            id_ = document.document_id
+            if (ended := held.ends.get(id_)) is None or self._submissions.doubtful(id_):
+                changed.append((number, document))
+                continue
+            receipt = self._submissions.spared(document, ended)
+            await self._submissions.end(receipt, 0.0)
+            # Not the receipt: 100,000 ledger entries are 400 MB.
+            self._results[number] = reply_of(receipt, ended, wordy=False)
+            self._newest[id_] = number
+        return changed
 
     async def cut(self, problem: Problem) -> Problem:
         """Return the problem that ended the batch early, with the results of the items before it."""

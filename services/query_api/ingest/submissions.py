@@ -6,7 +6,7 @@ a request that waits: it reads the state from the ledger, and looks again by its
 """
 
 import asyncio
-import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -164,12 +164,16 @@ class Submissions:
     def __post_init__(self) -> None:
         self.room = MemoryBudget()  # for bodies in memory
         self._turn = asyncio.Semaphore(self.at_once)
-        self._doubtful_until = -math.inf
+        self._under_way: Counter[str] = Counter()  # records of a document that nothing is known of yet
+        self._doubts: dict[str, float] = {}  # until when one may come of which nothing was heard, by document id
 
-    @property
-    def doubtful(self) -> bool:
-        """Return whether a record may still come of which nobody knows: only one after it tells what was sent last."""
-        return asyncio.get_running_loop().time() < self._doubtful_until
+    def doubtful(self, document_id: str) -> bool:
+        """Return whether this process sent a record of the document that may still come, after all that was read.
+
+        Then only a record after it tells what was sent last.
+        """
+        now = asyncio.get_running_loop().time()
+        return document_id in self._under_way or self._doubts.get(document_id, now) > now
 
     async def submit(
         self, document: DocumentSubmitted, *, of_many: bool = False, compared: bool = False
@@ -185,7 +189,8 @@ class Submissions:
         """
         with tracing.step("submit", apart=of_many):
             tracing.about(document.tenant, document.document_id)
-            if not compared and not self.doubtful and (ended := await self.unchanged(document)) is not None:
+            ended = None if compared else await self.unchanged(document)
+            if ended is not None and not self.doubtful(document.document_id):
                 return self.spared(document, ended)
             return await self._submit(document)
 
@@ -196,11 +201,11 @@ class Submissions:
         try:
             async with self._turn:
                 value = await submission_value(document, self.blobs)
-                written = await self.publish(SUBMITTED, value, key=id_.encode())
+                with self._sending(id_):
+                    written = await self.publish(SUBMITTED, value, key=id_.encode())
         except Unavailable as error:
             log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
             if error.code == UNKNOWN:
-                self._doubtful_until = asyncio.get_running_loop().time() + DOUBT_S
                 note_change(id_, "unknown")
             raise unavailable(
                 f"{error.sentence}; sending the document again is safe",
@@ -213,6 +218,25 @@ class Submissions:
         await self._enter(id_, document, place)
         log.debug("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
         return SubmissionReceipt(id_, place, self.signer.submission(document.tenant, place))
+
+    @contextmanager
+    def _sending(self, document_id: str) -> Iterator[None]:
+        """Let the document be doubtful meanwhile, and for a time afterwards unless its record's fate is known."""
+        self._under_way[document_id] += 1
+        now = asyncio.get_running_loop().time
+        known = False
+        try:
+            yield
+            known = True
+        except Unavailable as error:
+            known = error.code != UNKNOWN
+            raise
+        finally:
+            self._under_way[document_id] -= 1
+            self._under_way += Counter()  # drops those of which there is none
+            if not known:
+                self._doubts = {id_: until for id_, until in self._doubts.items() if until > now()}
+                self._doubts[document_id] = now() + DOUBT_S
 
     def spared(self, document: DocumentSubmitted, ended: SubmissionEnd) -> SubmissionReceipt:
         """Count a document that isn't submitted, because the index holds it unchanged, and return its receipt."""

@@ -6,6 +6,7 @@ submission would have ended with. All doors ask the same of the documents they a
 """
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,9 +49,9 @@ MOST_ITEMS = 1000
 PATIENCE_S = 5.0  # wait for unread records; after that, a document counts as changed
 _SHA256_DIGITS = 64
 _LOOK_AGAIN_S = 0.02  # offsets are committed less often than this
-_ANSWER_S = 2.0  # longest comparison of a batch's documents; after that, they count as changed
-_LARGEST = 1 << 20  # bytes or characters of a body: 5 ms of the loop; larger ones are hashed by the first stage
-_DOOR_S = 0.5  # likewise of a request's; what hangs is waited for once more when the document is submitted
+ANSWER_S = 2.0  # longest comparison of a batch's documents; after that, they count as changed
+_LONGEST = 1 << 20  # characters of a text, whose encoding takes 3 ms of the loop; hashing takes 0.03 ms a MB
+DOOR_S = 0.5  # likewise of a request's; what hangs is waited for once more when the document is submitted
 
 
 # The patterns stand in /openapi.json, whose dialect lacks \A and \Z; the length refuses the newline that `$` lets pass.
@@ -117,10 +118,9 @@ class _Asked:
 class UnchangedChecker:
     """Compares callers' documents with the index. Raises Unavailable when a part is away."""
 
-    def __init__(self, log: Log, ledger: Ledger, index: Index, *, kept_ms: int, patience_s: float = PATIENCE_S) -> None:
-        """Take for how long the log keeps what was sent."""
+    def __init__(self, log: Log, ledger: Ledger, index: Index, patience_s: float = PATIENCE_S) -> None:
         self._log = log
-        self._kept_ms = kept_ms
+        self._kept_ms: float | None = None  # for which the log keeps what was sent; asked once
         self._ledger = ledger
         self._index = index
         self._patience_s = patience_s
@@ -135,7 +135,7 @@ class UnchangedChecker:
         if not _comparable(document):
             return None
         with suppress(TimeoutError):
-            async with asyncio.timeout(_DOOR_S):
+            async with asyncio.timeout(DOOR_S):
                 return await self._together.get(_Asked(document))
         return None
 
@@ -179,10 +179,14 @@ class UnchangedChecker:
         documents are submitted, and the first stage decides. So are those whose body the log has half forgotten: it
         is kept anew.
         """
-        known = [(document, _body_hash(document)) for document in documents if _comparable(document)]
+        known, turns = list[tuple[DocumentSubmitted, str]](), LoopTurns()
+        for document in documents:
+            if _comparable(document):
+                known.append((document, _body_hash(document)))
+                await turns.give()
         ids = [document.document_id for document, _ in known]
         try:
-            async with asyncio.timeout(patience_s + _ANSWER_S):
+            async with asyncio.timeout(patience_s + ANSWER_S):
                 entries = await self._ledger.entries(ids)
                 alike = sum(_alike(document, hash_, entries) for document, hash_ in known)
                 if not alike:  # a new document costs no question to the log
@@ -193,7 +197,7 @@ class UnchangedChecker:
                     if not await self._quiet_within(patience_s):
                         return HeldDocuments(busy=True)
                 entries = await self._ledger.entries(ids)
-                oldest = now_ms() - self._kept_ms // 2
+                oldest = await self._half_forgotten()
                 same = [
                     document.document_id
                     for document, hash_ in known
@@ -204,6 +208,13 @@ class UnchangedChecker:
         except (Unavailable, TimeoutError) as error:
             log.warning("documents_not_compared", reason=str(error) or "no answer in time")
             return HeldDocuments(busy=True)
+
+    async def _half_forgotten(self) -> float:
+        """Return the time, in ms, before which half of the time is over for which the log keeps what was sent."""
+        if self._kept_ms is None:
+            kept_ms = await self._log.retention_ms(SUBMITTED)
+            self._kept_ms = math.inf if kept_ms is None else kept_ms
+        return now_ms() - self._kept_ms / 2
 
     async def _quiet_within(self, seconds: float) -> bool:
         """Return True as soon as the first stage has read everything, or False after the wait."""
@@ -296,16 +307,16 @@ def _alike(document: DocumentSubmitted, hash_: str, entries: Mapping[str, Entry]
     )
 
 
-def _has_body_since(entry: Entry, oldest_ms: int) -> bool:
+def _has_body_since(entry: Entry, oldest_ms: float) -> bool:
     body = entry.accepted.body
     return body is not None and body.place.time >= oldest_ms
 
 
 def _comparable(document: DocumentSubmitted) -> bool:
     """Return whether a body was sent, an unchanged one has nothing more to do, and hashing it doesn't hold the loop."""
-    body = document.content if document.text is None else document.text
+    body = document.content if document.text is None else b""
     waited_for = document.keep or document.on_conflict is not None or document.callback_url is not None
-    return body is not None and len(body) <= _LARGEST and not waited_for
+    return body is not None and len(document.text or "") <= _LONGEST and not waited_for
 
 
 def _body_hash(document: DocumentSubmitted) -> str:

@@ -222,10 +222,10 @@ function thumbs(turn, app) {
   const sources = turn.list.slice(0, 100).map(({ documentId, chunkId }) => ({ documentId, chunkId }));
   const give = async (thumb, reason) => {
     try {
-      await post("/rag/feedback", { ...turn.about, thumb, reason, sources, question: turn.question.slice(0, 1000) });
+      await post("/rag/feedback", { ...turn.about, thumb, reason, sources, question: [...turn.question].slice(0, 1000).join("") });
       for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.thumb === thumb));
       fill(why, reason === undefined ? form(thumb) : h("span", { class: "muted", role: "status" }, "Thank you."));
-      why.querySelector("input")?.focus({ preventScroll: true });
+      (why.querySelector("input") ?? buttons.find((each) => each.dataset.thumb === thumb)).focus({ preventScroll: true });
     } catch (error) {
       app.say(error.sentence ?? String(error), { bad: true });
     }

@@ -9,6 +9,7 @@ export default async function help(main, app) {
   const box = h("div", { class: "help text", "aria-busy": "true" });
   fill(main, h("section", {}, page === "README" ? null : h("p", {}, h("a", { href: "/help" }, "All pages")), box));
   try {
+    if (!/^[\w~-]+$/.test(page)) throw new Error(`There is no page “${page}”.`);
     const text = await (await request("GET", new URL(`${page}.md`, import.meta.url).href)).text();
     const [, title, rest] = /^# (.*)\n([^]*)$/.exec(text.replace(/<!--[^]*?-->\n?/g, ""));
     fill(box, h("h1", {}, title), prose(rest, { link: (words, href) => linked(page, words, href) }));

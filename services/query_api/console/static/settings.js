@@ -109,7 +109,7 @@ function named(action) {
 
 async function thumbs() {
   const { items } = await get("/ops/feedback", { limit: 100 });
-  const row = (each) => [when(each.time), each.thumb, each.reason ?? "", each.question ?? "", each.model ?? "", each.sources?.map(({ documentId, chunkId }, at) => [" ", h("a", { href: `/documents/${documentId}?chunk=${chunkId}` }, String(at + 1))]) ?? ""];
+  const row = (each) => [when(each.time), each.thumb, each.reason ?? "", each.question ?? "", each.model ?? "", each.sources?.map(({ documentId, chunkId }, at) => [" ", h("a", { href: `/documents/${documentId}?chunk=${encodeURIComponent(chunkId)}` }, String(at + 1))]) ?? ""];
   return items.length ? table(["When", "Thumb", "Why", "Question", "Model", "Passages"], items.map(row)) : empty("Nobody has given a thumb in the last 90 days.");
 }
 

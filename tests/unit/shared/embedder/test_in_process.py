@@ -83,8 +83,8 @@ async def test_no_vector_is_an_outage_and_not_a_result(tmp_path: Path) -> None:
     await embedder.close()
 
 
-@pytest.mark.parametrize("fails", [True, False])
-async def test_after_a_failure_or_for_nobody_no_more_texts_are_embedded(tmp_path: Path, fails: bool) -> None:
+@pytest.mark.parametrize("how", ["fails", "cancelled", "closed"])
+async def test_after_a_failure_or_for_nobody_no_more_texts_are_embedded(tmp_path: Path, how: str) -> None:
     embedder = onnx_embedder(f"onnx:{mean_model(tmp_path)}?pooling=mean", threads=1)
     await embedder.start()
     begun, held, rows = asyncio.Event(), threading.Event(), list[list[int]]()
@@ -94,19 +94,21 @@ async def test_after_a_failure_or_for_nobody_no_more_texts_are_embedded(tmp_path
         rows.append(row)
         loop.call_soon_threadsafe(begun.set)
         held.wait(60)  # a hang guard
-        return np.full(4, np.nan if fails else 1.0)
+        return np.full(4, np.nan if how == "fails" else 1.0)
 
     embedder._known = embedder.loaded._replace(run=run)
     embedding = asyncio.create_task(embedder.embed_documents(["one", "two", "three"]))
     await begun.wait()
-    if not fails:
+    if how == "cancelled":
         embedding.cancel()
         await asyncio.wait([embedding])
+    closing = asyncio.create_task(embedder.close()) if how == "closed" else None
+    await asyncio.sleep(0)  # it has begun
     held.set()
 
-    with pytest.raises(Unavailable if fails else asyncio.CancelledError):
+    with pytest.raises(asyncio.CancelledError if how == "cancelled" else Unavailable):
         await embedding
-    await embedder.close()
+    await (closing or embedder.close())
     assert len(rows) == 1
 
 

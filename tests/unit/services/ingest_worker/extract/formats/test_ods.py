@@ -2,6 +2,7 @@ import io
 import zipfile
 
 from services.ingest_worker.extract import Extraction, Hints, extract
+from tests.loop_holds import least_cpu_s
 from tests.unit.services.ingest_worker.files import an_opendocument
 
 
@@ -108,3 +109,12 @@ def test_a_merged_cell_counts_for_each_row_that_it_covers() -> None:
     data = an_opendocument("spreadsheet", f'<table:table table:name="Cabins">{lines}</table:table>')
 
     assert extract(data, Hints(filename="a.ods")).text.split("\n\n")[-1] == "Deck: Low; Side: out; Price: 6"
+
+
+def test_cells_that_all_claim_the_rest_of_their_row_cost_no_more_than_others() -> None:
+    claim = 'office:value-type="string" table:number-columns-spanned="16384"'
+    cells = f"<table:table-cell {claim}><text:p>a</text:p></table:table-cell>"
+    row = f"<table:table-row>{cells * 8_000}</table:table-row>"
+    data = an_opendocument("spreadsheet", f'<table:table table:name="Cabins">{row * 3}</table:table>')
+
+    assert least_cpu_s(lambda: _read(data, "a.ods"), 1.0) <= 1.0
