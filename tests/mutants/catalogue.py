@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "chunk whatever is in the truth",
         "services/ingest_worker/chunking.py",
-        "        overtaken = _overtaken(document, head, entry)\n",
+        "        overtaken = _overtaken(document, head, seen.entry)\n",
         "        overtaken = False\n",
     ),
     _mutant(
@@ -192,8 +192,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "whoever is taken last is the newest",
         "shared/state/ledger.py",
-        "entry.last if older(update.place, entry.last.place) else update",
-        "update",
+        "    newest = entry.last if stays else update\n",
+        "    newest = update\n",
         "tests/unit/services/ingest_worker/test_accept.py",
     ),
     _mutant(

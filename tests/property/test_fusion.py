@@ -123,7 +123,7 @@ def test_neighbours_change_the_order_only(dense: Leg, sparse: Leg, data: st.Data
 
 
 def test_a_passage_goes_before_a_slightly_better_one_if_the_passages_beside_it_are_good_too() -> None:
-    leg = [("lone", 0.60), ("one", 0.58), ("two", 0.50), ("far", 0.30)]
+    leg = [("lone", 0.60), ("one", 0.58), ("two", 0.56), ("far", 0.30)]
     chunks = {"lone": ("a", 7), "one": ("b", 3), "two": ("b", 5), "far": ("b", 8)}
 
     assert order({"dense": leg}, chunks=chunks) == ["one", "two", "lone", "far"]
