@@ -372,11 +372,10 @@ class Engine:
     def searched_files(self) -> list[Path]:
         """Return the files that searches read pages of, and that the start doesn't read.
 
-        Small collections come first: a generation's heads, of which nearly every search reads.
+        Collections without vectors come first: heads, which are small and of which nearly every search reads.
         """
-        files = [[*searched_files(each.folder / each.description.shard)] for each in self._open.values()]
-        files.sort(key=lambda found: sum(path.stat().st_blocks for path in found if path.exists()))
-        return [path for found in files for path in found]
+        opened = sorted(self._open.values(), key=lambda each: each.description.size is not None)
+        return [path for each in opened for path in searched_files(each.folder / each.description.shard)]
 
     def _load(self, name: str) -> None:
         folder = self._folder / name

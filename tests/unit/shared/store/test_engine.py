@@ -353,13 +353,10 @@ def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_pa
     again.close()
 
 
-def test_small_collections_are_read_ahead_before_large_ones(folder: Path) -> None:
+def test_collections_without_vectors_are_read_ahead_before_others(folder: Path) -> None:
     first = opened(folder)
     make(first, "heads")
     make(first, "chunks", 2)
-    first.answer(wire.Upsert("heads", [Point(id=an_id(1), payload={"text": "a"})]))
-    long = Point(id=an_id(1), payload={"text": "lantern " * 50_000}, dense=np.array([0.6, 0.8], np.float32))
-    first.answer(wire.Upsert("chunks", [long]))
     first.close()
 
     again = opened(folder)
