@@ -119,7 +119,8 @@ async def test_given_deleted_documents_when_upkeep_has_run_then_each_keeps_at_mo
             await _sent_and_deleted(pipeline, numbers, times)
             await _upkeep(pipeline)
             after = await _kept(pipeline)
-    each = {name: (after[name] - before[name]) / len(numbers) for name in after}
+    # The pairing is the installation's: it says once which log the store has read how far.
+    each = {name: (after[name] - before[name]) / len(numbers) for name in after.keys() - {"pairing"}}
     print(f"bytes of a document deleted {times} times: {sum(each.values()):.0f}", each)
     assert each["ledger"] > 0 < each["log"], "a deleted document keeps its fences"
     assert sum(each.values()) <= MOST_DELETED
