@@ -33,6 +33,8 @@ MOST_FRAME = 256 * 1024 + 64  # bytes of a reply; the worst shapes of so many, e
 PART_TEXT = 64 * 1024  # characters, at most four bytes each
 _PART_LINKS = 25  # 2,000 characters each
 _MOST_SENTENCE = 10_000  # characters
+_MOST_PLACES = 10
+_MOST_MESSAGE = 200  # characters: it may quote the document
 _LARGE_CALL = 4 << 20  # bytes; with such a text, making chunks may need as much memory as page images
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -113,8 +115,8 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
         for form in warm:
             form.warm()
         _limit_memory(statm, int(sys.argv[2]), int(sys.argv[3]))
-    except Exception:  # noqa: BLE001 - the parent logs it
-        _send(out, ParserFailed(_trace()))
+    except Exception as error:  # noqa: BLE001 - the parent logs it
+        _send(out, ParserFailed(_trace(error)))
         return
     _send(out, ParserReady(means))
     while True:
@@ -145,8 +147,8 @@ def _replies(job: ParserJob) -> Iterator[Reply]:
         yield ParserRefused(error.sentence[:_MOST_SENTENCE], error.code)
     except MemoryError:
         yield ParserOutOfMemory()
-    except Exception:  # noqa: BLE001 - the parent raises it
-        yield ParserFailed(_trace())
+    except Exception as error:  # noqa: BLE001 - the parent raises it
+        yield ParserFailed(_trace(error))
     else:
         for at in range(0, len(read.text), PART_TEXT):
             yield ParserPart(text=read.text[at : at + PART_TEXT])
@@ -175,8 +177,11 @@ def _chunked(call: bytes) -> Extraction:
     return Extraction(text=b"\n".join(map(msgspec.json.encode, chunks)).decode(), document_type="chunks")
 
 
-def _trace() -> str:
-    return traceback.format_exc()[-_MOST_SENTENCE:]
+def _trace(error: Exception) -> str:
+    """Return where it came from, the newest call last, then the exception as short as a log may tell it."""
+    last = traceback.extract_tb(error.__traceback__)[-_MOST_PLACES:]
+    places = (f"  {each.filename}:{each.lineno} in {each.name}" for each in last)
+    return "\n".join((*places, f"  {type(error).__qualname__}: {str(error)[:_MOST_MESSAGE]}"))
 
 
 def _send(out: BinaryIO, reply: Reply) -> None:

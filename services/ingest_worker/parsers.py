@@ -335,7 +335,9 @@ class ParserPool:
             case ParserOutOfMemory():
                 raise _TooLarge(child.memory_mb)
             case ParserFailed(trace):
-                raise RuntimeError(f"a reader failed:\n{trace}")
+                bug = RuntimeError("a reader failed")
+                bug.add_note(trace)  # the log tells it, and no reply
+                raise bug
             case _:
                 raise RuntimeError(f"a parser answered out of turn: {type(reply).__name__}")
 

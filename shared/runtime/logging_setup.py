@@ -173,6 +173,7 @@ def _told(error: BaseException) -> Sequence[str]:
         short = message if len(message) <= MESSAGE_LIMIT else message[:MESSAGE_LIMIT] + "…"
         lines.append(f"{'from ' if number else ''}{type(each).__qualname__}: {short}")
         lines += [f"  {place}" for place in _places(each.__traceback__)[-FRAME_LIMIT:]]
+        lines += getattr(each, "__notes__", ())
     return lines
 
 

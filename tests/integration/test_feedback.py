@@ -69,13 +69,13 @@ async def test_a_thumb_is_for_its_tenant_s_admins_and_a_later_one_replaces_it(pa
 
 
 async def test_a_thumb_goes_with_a_document_that_the_answer_was_given_even_while_it_is_kept(parts: ApiParts) -> None:
-    name = document_id("boss", "s", "lantern.md")
+    name, done = document_id("boss", "s", "lantern.md"), list[httpx.Response]()
 
     async with of(an_app(parts), "key-boss") as client:
 
         async def publish(topic: str, value: bytes | None, **how: Any) -> Any:
             if topic == FEEDBACK and value is not None:
-                await client.post("/ops/erase", json={"documentIds": [name]})
+                done.append(await client.post("/ops/erase", json={"documentIds": [name]}))
             return await parts.publish(topic, value, **how)
 
         async with of(an_app(parts, publish=publish), "key-boss") as late:
@@ -83,14 +83,17 @@ async def test_a_thumb_goes_with_a_document_that_the_answer_was_given_even_while
             await given(client, request="no passage", sources=[])
             await given(client)
             before = await thumbs(client)
-            await client.post("/ops/erase", json={"documentIds": [name]})
+            done.append(await client.post("/ops/erase", json={"documentIds": [name]}))
             erased = await thumbs(client, limit=1)  # not none, though the newest is erased
             await ingested(client, LANTERN + " Again.")
             await given(late)
             meanwhile = await thumbs(client, limit=1)
-            await client.post("/ops/tenants/erase", json={"tenant": "boss", "confirm": 0})
+            done.append(await client.post("/ops/tenants/erase", json={"tenant": "boss", "confirm": 0}))
             none = await thumbs(client)
 
+    assert [
+        (reply.status_code, reply.json()) for reply in done if reply.status_code != 200 or "error" in reply.text
+    ] == []
     assert [len(each) for each in (before, erased, meanwhile, none)] == [2, 1, 1, 0]
     assert {each["request"] for each in (*erased, *meanwhile)} == {"no passage"}
 

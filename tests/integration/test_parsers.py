@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import io
+import json
 import os
 import signal
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
+import structlog
 
 from services.ingest_worker import parser_child
 from services.ingest_worker.extract import Extraction
@@ -24,6 +27,7 @@ from shared.embedder.refusals import EstimatedTokens
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Record
 from shared.log.consume import Handle
+from shared.runtime.logging_setup import configure_logging
 from tests.builders import an_event
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words
@@ -254,8 +258,13 @@ async def test_a_document_that_crashes_twice_is_damaged(pool: ParserPool) -> Non
 
 
 async def test_a_bug_of_ours_is_loud_and_brings_its_traceback(pool: ParserPool) -> None:
-    with pytest.raises(RuntimeError, match="KeyError: 'a bug of ours'"):
+    stream = io.StringIO()
+    configure_logging("json", stream=stream)
+    with pytest.raises(RuntimeError) as raised:
         await _read(pool, "bug")
+    structlog.get_logger().error("bug", exc_info=raised.value)
+
+    assert "KeyError: 'a bug of ours'" in json.loads(stream.getvalue().splitlines()[-1])["exception"]
 
 
 async def test_what_a_library_prints_is_no_answer(pool: ParserPool) -> None:

@@ -1,7 +1,9 @@
 """Opens ZIP containers within size limits. Office, OpenDocument and EPUB files are ZIP containers."""
 
 import io
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +33,18 @@ _PROPERTIES = {  # parts, and their elements by the names that they get
 ADDRESS = re.compile(r"(?:https?|mailto):[^\s()<>]{1,2000}", re.IGNORECASE)
 
 Properties = dict[str, str]
-_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, KeyError)
+# What zipfile raises at bytes of a stranger's choice
+ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    OSError,
+    ValueError,
+    LookupError,
+)
 
 
 def names(data: bytes) -> frozenset[str]:
@@ -41,8 +54,13 @@ def names(data: bytes) -> frozenset[str]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return frozenset(archive.namelist())
-    except _ERRORS:
+    except ERRORS:
         return frozenset()
+
+
+def is_folder(entry: zipfile.ZipInfo) -> bool:
+    """Return whether the entry is a folder. `ZipInfo.is_dir` fails at an entry without a name."""
+    return entry.filename.endswith("/")
 
 
 def opened(data: bytes, hints: Hints) -> zipfile.ZipFile:
@@ -53,7 +71,7 @@ def opened(data: bytes, hints: Hints) -> zipfile.ZipFile:
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
-    except _ERRORS:
+    except ERRORS:
         raise Rejected(f"{hints.name} is damaged: not a readable ZIP container", "damaged") from None
     entries = archive.infolist()
     total = sum(entry.file_size for entry in entries)
@@ -64,7 +82,7 @@ def opened(data: bytes, hints: Hints) -> zipfile.ZipFile:
         raise Rejected(
             f"{hints.name} would unpack from {len(data)} to {total} bytes, more than is allowed", "too_large"
         )
-    locked = [entry.flag_bits & 1 for entry in entries if not entry.is_dir()]
+    locked = [entry.flag_bits & 1 for entry in entries if not is_folder(entry)]
     if locked and all(locked):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     return archive
@@ -78,7 +96,7 @@ def part(archive: zipfile.ZipFile, name: str | zipfile.ZipInfo, hints: Hints) ->
     """
     try:
         return archive.read(name)
-    except _ERRORS:
+    except ERRORS:
         named = name if isinstance(name, str) else name.filename
         raise Rejected(f"{hints.name} is damaged: its part {named} is missing or broken", "damaged") from None
 

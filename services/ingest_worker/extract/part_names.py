@@ -6,7 +6,7 @@ import zipfile
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
-from services.ingest_worker.extract.archive import names, opened, part, related
+from services.ingest_worker.extract.archive import ERRORS, names, opened, part, related
 from services.ingest_worker.extract.format import Hints
 
 _TYPES: Final = "[Content_Types].xml"
@@ -24,7 +24,7 @@ def declares(data: bytes, program: re.Pattern[bytes]) -> bool:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(_TYPES) as types:
             return program.search(types.read(_HEAD)) is not None
-    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError):
+    except ERRORS:
         return False
 
 

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import chardet
 
-from services.ingest_worker.extract.archive import opened, part
+from services.ingest_worker.extract.archive import is_folder, opened, part
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.parts import part_texts, sentence
@@ -39,7 +39,7 @@ def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, Callable[[],
     for entry in entries:
         steps = [step for step in entry.filename.split("/") if step.strip(".")]
         hidden = any(step.startswith((".", "__MACOSX")) for step in steps)
-        if not entry.is_dir() and not hidden:
+        if not is_folder(entry) and not hidden:
             yield entry.filename, partial(part, archive, entry, hints)
 
 

@@ -1,9 +1,10 @@
 import io
+import re
 import zipfile
 
 import pytest
 
-from services.ingest_worker.extract import archive
+from services.ingest_worker.extract import archive, part_names
 from services.ingest_worker.extract.format import Hints
 from shared.errors import Rejected
 
@@ -35,6 +36,26 @@ def test_a_container_that_would_swell_is_refused_before_it_is_unpacked() -> None
 def test_a_container_that_cannot_be_read_is_damaged(data: bytes) -> None:
     with pytest.raises(Rejected, match=r"a\.docx is damaged"):
         archive.opened(data, HINTS)
+
+
+def test_whatever_byte_is_changed_a_container_is_read_or_refused_by_a_sentence() -> None:
+    types = b"[Content_Types].xml"
+    whole = a_zip(**{types.decode(): b"<Types>" + bytes(range(256)) * 2 + b"</Types>", "b.xml": b"b" * 99})
+    changes = (bytes((0x00,)), bytes((0xFF,)), bytes((0x80,)), b"\x0e")
+    refused = 0
+    for at in range(4, len(whole)):
+        for change in changes:
+            data = whole[:at] + change + whole[at + 1 :]
+            archive.names(data)
+            part_names.declares(data, re.compile(b"Types"))
+            try:
+                with archive.opened(data, HINTS) as container:
+                    for entry in container.infolist():
+                        archive.is_folder(entry)
+                        archive.part(container, entry, HINTS)
+            except Rejected as error:
+                refused += error.code in ("damaged", "too_large", "password")
+    assert refused > len(whole)
 
 
 def test_a_missing_part_is_named() -> None:
