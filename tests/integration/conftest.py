@@ -27,6 +27,7 @@ async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ApiPa
     keys = [f"key-of-t{n}:t{n}:ingest+query" for n in range(TENANTS)]
     keys += ["key-reader:reader:query", "key-writer:writer:ingest", "key-admin:admin:admin", "key-head:head:admin"]
     keys += ["key-operator:ops:admin+operator", "key-boss:boss:admin+operator"]
+    keys += ["key-thumbs:thumbs:admin+operator"]  # its documents are counted
     settings = Settings(
         data=tmp_path_factory.mktemp("api"),
         samples="off",

@@ -69,16 +69,16 @@ async def test_a_thumb_is_for_its_tenant_s_admins_and_a_later_one_replaces_it(pa
 
 
 async def test_a_thumb_goes_with_a_document_that_the_answer_was_given_even_while_it_is_kept(parts: ApiParts) -> None:
-    name, done = document_id("boss", "s", "lantern.md"), list[httpx.Response]()
+    name, done = document_id("thumbs", "s", "lantern.md"), list[httpx.Response]()
 
-    async with of(an_app(parts), "key-boss") as client:
+    async with of(an_app(parts), "key-thumbs") as client:
 
         async def publish(topic: str, value: bytes | None, **how: Any) -> Any:
             if topic == FEEDBACK and value is not None:
                 done.append(await client.post("/ops/erase", json={"documentIds": [name]}))
             return await parts.publish(topic, value, **how)
 
-        async with of(an_app(parts, publish=publish), "key-boss") as late:
+        async with of(an_app(parts, publish=publish), "key-thumbs") as late:
             await ingested(client)
             await given(client, request="no passage", sources=[])
             await given(client)
@@ -88,7 +88,7 @@ async def test_a_thumb_goes_with_a_document_that_the_answer_was_given_even_while
             await ingested(client, LANTERN + " Again.")
             await given(late)
             meanwhile = await thumbs(client, limit=1)
-            done.append(await client.post("/ops/tenants/erase", json={"tenant": "boss", "confirm": 0}))
+            done.append(await client.post("/ops/tenants/erase", json={"tenant": "thumbs", "confirm": 0}))
             none = await thumbs(client)
 
     assert [
