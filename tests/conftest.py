@@ -77,7 +77,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say how many tests were left out, and how they run."""
     told = config.stash[_told]
     if left_out := max(told.get(LEFT_OUT, [0])):  # each worker has collected all
-        to = "another day" if IN_CI else "CI as costly (CI=true make test runs a quarter)"
+        to = "another commit" if IN_CI else "CI as costly (CI=true make test runs a quarter)"
         terminalreporter.write_line(f"left to {to}: {left_out} tests")
     if costly := sorted(told.get(COSTLY, [])):
         terminalreporter.write_line(f"costly, but not left to CI, see tests/selection.py: {', '.join(costly)}")

@@ -20,6 +20,7 @@ from tests.e2e.caller import Asked, Caller
 from tests.e2e.documents import GONE, SOURCE, Content, Document, Version
 from tests.e2e.reader import Reader
 from tests.e2e.text import paragraph
+from tests.selection import COMMIT
 
 __all__ = ["Content", "Load", "new_seed"]
 
@@ -29,8 +30,8 @@ LIST_S = 1.0  # how often
 
 
 def new_seed() -> int:
-    """Return SLUICE_TEST_SEED, else a new one; it is printed, so that a failure can be had again."""
-    seed = int(os.environ.get("SLUICE_TEST_SEED") or time.time_ns() % 1_000_000)
+    """Return SLUICE_TEST_SEED, else the commit's; it is printed, so that a failure can be had again."""
+    seed = int(os.environ.get("SLUICE_TEST_SEED") or COMMIT % 1_000_000)
     print(f"SLUICE_TEST_SEED={seed}")
     return seed
 

@@ -1,6 +1,6 @@
 """Hostile files and requests against a running server: no reply is a 500, no process dies, and every submission ends.
 
-CI tries a few of each, with a new seed in each run; SLUICE_TEST_COUNT sets how many.
+CI tries a few of each, by a seed of the commit's; SLUICE_TEST_COUNT sets how many.
 """
 
 import asyncio

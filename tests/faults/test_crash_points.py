@@ -154,7 +154,7 @@ async def test_given_a_story_when_the_server_dies_at_each_crash_point_then_the_i
     restarts: list[float] = []
     for round_ in range(int(rounds or 1)):
         rng = random.Random(f"{seed}/{part}/{round_}")
-        # Each point takes two seconds and more: a fifth of them by a new seed each time, all of them in `make chaos`.
+        # Each point takes two seconds and more: a fifth of them by the seed, all of them in `make chaos`.
         some = points if rounds else rng.sample(points, max(1, len(points) // 5))
         chosen = [point for point in points if point in some]
         with crashing(tmp_path / str(round_)) as server:

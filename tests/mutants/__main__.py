@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from tests.mutants.catalogue import MUTANTS
-from tests.mutants.run import catch, todays
+from tests.mutants.run import catch, turn
 
 
 def main() -> int:
@@ -17,7 +17,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=2000, help="how many histories to simulate at most")
     options = parser.parse_args()
     chosen = [mutant for mutant in MUTANTS if options.only in mutant.name]
-    chosen = chosen if options.pick is None else todays(chosen, options.pick)
+    chosen = chosen if options.pick is None else turn(chosen, options.pick)
     lived = 0
     for mutant in chosen:
         with tempfile.TemporaryDirectory(prefix="sluice-mutant-") as folder:

@@ -5,21 +5,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.mutants.catalogue import Mutant
-from tests.selection import DAY, DAYS
+from tests.selection import COMMIT, QUARTER
 
 ROOT = Path(__file__).resolve().parents[2]
 _CODE = ("services", "shared", "tests", "pyproject.toml")
 _GUARD_S = 900.0
 
 
-def todays(mutants: Sequence[Mutant], count: int, day: int | None = None) -> list[Mutant]:
-    """Return so many of the mutants, next day the next ones: after a while, all have been."""
-    first = (datetime.now(UTC).toordinal() // DAYS if day is None else day) * count  # CI asks once in so many days
-    return [mutants[(first + number) % len(mutants)] for number in range(min(count, len(mutants)))]
+def turn(mutants: Sequence[Mutant], count: int, number: int = COMMIT) -> list[Mutant]:
+    """Return so many of the mutants, other ones by each number: after a while, all have been."""
+    return [mutants[(number * count + at) % len(mutants)] for at in range(min(count, len(mutants)))]
 
 
 def mutated(root: Path, mutant: Mutant) -> dict[str, str]:
@@ -82,11 +80,11 @@ def _by_simulation(folder: Path, seeds: int) -> str | None:
 
 def _python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     # The folder goes first, before the checkout that the environment knows. A check may be one of CI's.
-    environment = {**os.environ, "CI": "true", DAY: "all", "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    ours = {"CI": "true", QUARTER: "all", "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=environment,
+        env={**os.environ, **ours},
         capture_output=True,
         text=True,
         check=False,

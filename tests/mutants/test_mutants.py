@@ -1,4 +1,4 @@
-"""The mutants: that each still is one, always; that some of them are caught, in CI, other ones each day."""
+"""The mutants: that each still is one, always; that some of them are caught, in CI, other ones by each commit."""
 
 import ast
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.catalogue import MUTANTS, Edit, Mutant
-from tests.mutants.run import ROOT, catch, mutated, todays
+from tests.mutants.run import ROOT, catch, mutated, turn
 from tests.selection import CI_ONLY
 
-A_DAY = 2
+A_RUN = 2
 named = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
 
@@ -28,17 +28,17 @@ def test_a_patch_that_fits_no_more_is_refused_by_name(tmp_path: Path, old: str, 
         mutated(tmp_path, Mutant("m", (Edit("code.py", old, "y"),)))
 
 
-def test_after_some_days_every_mutant_has_been() -> None:
-    days = range(-(-len(MUTANTS) // A_DAY))
+def test_after_some_turns_every_mutant_has_been() -> None:
+    numbers = range(-(-len(MUTANTS) // A_RUN))
 
-    assert {mutant.name for day in days for mutant in todays(MUTANTS, A_DAY, day)} == {m.name for m in MUTANTS}
+    assert {mutant.name for number in numbers for mutant in turn(MUTANTS, A_RUN, number)} == {m.name for m in MUTANTS}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@CI_ONLY  # some a day; for all of them: make mutants
-@pytest.mark.parametrize("number", range(A_DAY))
-def test_todays_mutants_are_caught(number: int, tmp_path: Path) -> None:
-    mutant = todays(MUTANTS, A_DAY)[number]
+@CI_ONLY  # some a commit; for all of them: make mutants
+@pytest.mark.parametrize("number", range(A_RUN))
+def test_some_mutants_are_caught(number: int, tmp_path: Path) -> None:
+    mutant = turn(MUTANTS, A_RUN)[number]
 
     assert catch(mutant, tmp_path, seeds=2000) is not None, f"nothing noticed: {mutant.name}"

@@ -1,4 +1,4 @@
-"""Every test runs somewhere: CI takes each of them within four days, and no skip hides one."""
+"""Every test runs somewhere: CI takes each of them in one of four quarters, and no skip hides one."""
 
 import ast
 from functools import cache
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.selection import CI_ONLY, COLLECTED, DAYS, FOLDERS, LONG_RUN_ONLY, SERVERS, STORY, Run
+from tests.selection import CI_ONLY, COLLECTED, FOLDERS, LONG_RUN_ONLY, QUARTERS, SERVERS, STORY, Run
 from tests.servers import qdrant
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Run(ci=False)
-DAYS_OF_CI = tuple(Run(ci=True, day=day) for day in range(DAYS))
-LONG = Run(ci=True, long=True, day=7)
+QUARTERS_OF_CI = tuple(Run(ci=True, quarter=number) for number in range(QUARTERS))
+LONG = Run(ci=True, long=True, quarter=7)
 CHEAP, COSTLY = "tests/unit/test_ids.py", "tests/e2e/test_kill.py"
 
 LONG_RUNS = {  # make chaos FAULT=soak; by hand
@@ -49,16 +49,16 @@ SKIPPING = {"skip", "skipif", "importorskip", "skipTest", "xfail", "collect_igno
 
 def test_each_mark_leaves_a_test_to_the_runs_it_names() -> None:
     def taken(file: str, *marks: pytest.MarkDecorator) -> tuple[bool, int, bool]:
-        """Return whether a developer's run takes the test, on how many days CI does, and whether a long run does."""
-        here, *days, long = (run.takes(file, [each.mark for each in marks]) for run in (HERE, *DAYS_OF_CI, LONG))
-        return here, sum(days), long
+        """Return whether a developer's run takes it, in how many quarters CI does, and whether a long run does."""
+        here, *ci, long = (run.takes(file, [each.mark for each in marks]) for run in (HERE, *QUARTERS_OF_CI, LONG))
+        return here, sum(ci), long
 
-    assert taken(CHEAP) == (True, DAYS, True)
+    assert taken(CHEAP) == (True, QUARTERS, True)
     assert taken(CHEAP, CI_ONLY) == (False, 1, True)
     assert taken(CHEAP, pytest.mark.server) == (False, 1, True)
     assert Run(ci=False, servers=True).takes(CHEAP, [pytest.mark.server.mark])
     assert taken(COSTLY) == (False, 1, True)
-    assert taken(COSTLY, STORY) == (True, DAYS, True)
+    assert taken(COSTLY, STORY) == (True, QUARTERS, True)
     assert Run(ci=True).takes(COSTLY, [])
     assert taken(COSTLY, LONG_RUN_ONLY) == (False, 0, True)
 
@@ -67,9 +67,9 @@ def test_the_folders_that_are_left_to_ci_are_there() -> None:
     assert [folder for folder in FOLDERS if not (ROOT / folder).is_dir()] == []
 
 
-def test_ci_runs_each_test_within_its_days(request: pytest.FixtureRequest) -> None:
+def test_ci_runs_each_test_in_one_of_its_quarters(request: pytest.FixtureRequest) -> None:
     def runs_nowhere(item: pytest.Item) -> bool:
-        return not any(run.takes(item.location[0], item.iter_markers()) for run in DAYS_OF_CI)
+        return not any(run.takes(item.location[0], item.iter_markers()) for run in QUARTERS_OF_CI)
 
     collected = request.config.stash[COLLECTED]
 
