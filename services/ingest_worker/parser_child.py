@@ -7,6 +7,7 @@ with its parent, even in the middle of a parse.
 """
 
 import ctypes
+import importlib
 import logging
 import os
 import pickle
@@ -112,8 +113,8 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     # A thread reads stdin, so that the parent's end is noticed in the middle of a parse, on any system.
     threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
     try:
-        for form in warm:
-            form.warm()
+        for module in {each for form in warm for each in form.warm}:
+            importlib.import_module(module)
         _limit_memory(statm, int(sys.argv[2]), int(sys.argv[3]))
     except Exception as error:  # noqa: BLE001 - the parent logs it
         _send(out, ParserFailed(_trace(error)))

@@ -58,6 +58,15 @@ def names(data: bytes) -> frozenset[str]:
         return frozenset()
 
 
+def packed(parts: Iterable[tuple[str, bytes | str]]) -> bytes:
+    """Return a ZIP container with the parts, uncompressed, by their paths."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for path, content in parts:
+            archive.writestr(path, content)
+    return out.getvalue()
+
+
 def is_folder(entry: zipfile.ZipInfo) -> bool:
     """Return whether the entry is a folder. `ZipInfo.is_dir` fails at an entry without a name."""
     return entry.filename.endswith("/")
@@ -130,9 +139,14 @@ def addresses(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, st
     return {of: address for of, address in found.items() if ADDRESS.fullmatch(address)}
 
 
-def _relations(archive: zipfile.ZipFile, path: str, hints: Hints) -> "list[_Element]":
+def relations_of(path: str) -> str:
+    """Return the path of the part that lists what a part refers to."""
     folder, _, name = path.rpartition("/")
-    listed = f"{folder}/_rels/{name}.rels".lstrip("/")
+    return f"{folder}/_rels/{name}.rels".lstrip("/")
+
+
+def _relations(archive: zipfile.ZipFile, path: str, hints: Hints) -> "list[_Element]":
+    listed = relations_of(path)
     root = parsed(part(archive, listed, hints)) if listed in archive.namelist() else None
     return [] if root is None else list(root.iterfind("{*}Relationship"))
 
@@ -157,22 +171,6 @@ def drawn(
             return None
 
     return give
-
-
-def checked(data: bytes, needed: str, hints: Hints, sign: re.Pattern[bytes]) -> tuple[Properties, list[str]]:
-    """Check an Office container before a library unpacks it itself.
-
-    Return its properties, and the names of the XML parts in which `sign` is found.
-
-    Raises:
-        Rejected: as `opened` and `part`; the part `needed` is missing; a part unpacks to more than was declared.
-    """
-    with opened(data, hints) as archive:
-        if needed not in archive.namelist():
-            raise Rejected(f"{hints.name} is damaged: its part {needed} is missing or broken", "damaged")
-        texts = [name for name in archive.namelist() if name.endswith(".xml")]
-        signed = [name for name in texts if sign.search(part(archive, name, hints))]
-        return properties(archive, hints), signed
 
 
 def properties(archive: zipfile.ZipFile, hints: Hints) -> Properties:

@@ -21,6 +21,7 @@ _SHAPES = frozenset({"sp", "grpSp", "graphicFrame", "pic"})
 _FRAMES = ("{*}spPr/{*}xfrm", "{*}grpSpPr/{*}xfrm", "{*}xfrm")
 _PLACE = re.compile(r"-?\d{1,15}")
 _LONG_NUMBER = re.compile(r"-?\d{1,15}\.\d{10,20}")
+_CACHES = ("{*}lvl", "{*}strCache", "{*}numCache", "{*}strLit", "{*}numLit")
 _POINTS = 1_000  # points of a chart; a chart with more is a curve, useless as a table
 
 
@@ -39,7 +40,8 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
     while ahead:
         element = ahead.pop()
         name = tag(element)
-        if name == "Fallback" or (name in _SHAPES and any(_is_hidden(each) for each in element.iterfind("*/{*}cNvPr"))):
+        about = element.iterfind("*/{*}cNvPr") if name in _SHAPES else ()
+        if name == "Fallback" or any(each.get("hidden") in _ON for each in about):
             continue
         if name == "tbl":
             says = element.find("{*}tblPr")
@@ -59,10 +61,6 @@ def _shapes(root: "_Element", part: Part, *, titles: bool) -> "Iterator[tuple[st
 def _is_bold(row: "_Element | None") -> bool:
     runs = [] if row is None else [run for run in row.iter("{*}r") if words(run)]
     return bool(runs) and all(attribute(run.find("{*}rPr"), "b") in _ON for run in runs)
-
-
-def _is_hidden(properties: "_Element") -> bool:
-    return properties.get("hidden") in _ON
 
 
 def _cells(row: "_Element") -> Iterator[Cell]:
@@ -188,21 +186,12 @@ def _values(categories: tuple[str, ...], columns: list[tuple[str, list[str]]]) -
     return table([["", *(name for name, _ in columns)], *rows])
 
 
-def _value(text: str) -> str:
-    return number(float(text)) if _LONG_NUMBER.fullmatch(text) else text
-
-
 def _points(*sources: "_Element | None") -> list[str]:
     """Return the points of the first source that exists, ordered by index; of several levels, the innermost."""
-    source = next((each for each in sources if each is not None), None)
-    cache = (
-        None
-        if source is None
-        else next(source.iter("{*}lvl", "{*}strCache", "{*}numCache", "{*}strLit", "{*}numLit"), None)
-    )
-    if cache is not None and tag(cache) == "strCache":
-        cache = next(cache.iter("{*}lvl"), cache)
     found: dict[int, str] = {}
+    source = next((each for each in sources if each is not None), None)
+    cache = None if source is None else next(source.iter(*_CACHES), None)
     for point in () if cache is None else cache.iterfind("{*}pt"):
-        found[whole(point.get("idx"))] = _value(words(point))
+        text = words(point)
+        found[whole(point.get("idx"))] = number(float(text)) if _LONG_NUMBER.fullmatch(text) else text
     return [found.get(at, "") for at in range(min(max(found, default=-1), _POINTS) + 1)]

@@ -1,14 +1,12 @@
 """Makes a container of an Office file that is one XML file: a flat package, or a document of Word 2003."""
 
 import base64
-import io
 import re
-import zipfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import quoteattr
 
-from services.ingest_worker.extract.archive import ADDRESS
+from services.ingest_worker.extract.archive import ADDRESS, packed
 from services.ingest_worker.extract.markup import attribute, parsed, serialized, tag, whole, words
 
 if TYPE_CHECKING:
@@ -45,12 +43,8 @@ def contained(data: bytes) -> bytes:
     declared = (
         f"<Override PartName={quoteattr(f'/{path}')} ContentType={quoteattr(parts[path][0])}/>" for path in parts
     )
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_TYPES, f"<Types>{''.join(declared)}</Types>")
-        for path, (_, content) in parts.items():
-            archive.writestr(path, content)
-    return out.getvalue()
+    types = f"<Types>{''.join(declared)}</Types>"
+    return packed([(_TYPES, types), *((path, content) for path, (_, content) in parts.items())])
 
 
 def _packed(root: "_Element") -> Iterator[_Part]:

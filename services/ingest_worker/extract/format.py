@@ -1,6 +1,5 @@
 """The types `Format` (how to recognise and read a format), `Hints` and `Extraction`."""
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,22 +76,12 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     sniff: Callable[[bytes], bool] = lambda _: False  # whether the content alone proves the format
     begins: bytes = b""  # with what each file of it begins; a text without that is read as text
     read: Callable[[bytes, Hints], Extraction]  # raises Rejected
-    warm: Callable[[], None] = lambda: None  # imports the libraries that reading needs
+    warm: tuple[str, ...] = ()  # modules that reading imports, which are loaded before the first file
     light: bool = False  # cheap and safe to read in the calling process; if not, `limits.check_light` raises
     libraries: tuple[str, ...] = ()  # distributions whose version affects the text
     revision: int = 1  # raise it when the same file gives a different text
     nests: bool = False  # reads files of other formats inside the file
     extra: str | None = None  # the optional dependency group that it needs
-
-
-def imports(*modules: str) -> Callable[[], None]:
-    """Return a function that imports the modules, for `Format.warm`."""
-
-    def warm() -> None:
-        for module in modules:
-            importlib.import_module(module)
-
-    return warm
 
 
 def laid_out(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:

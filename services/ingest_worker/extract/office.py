@@ -7,7 +7,7 @@ from html import unescape
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Hints, laid_out
-from services.ingest_worker.extract.ole import OLE, top_names
+from services.ingest_worker.extract.ole import OLE, top
 from shared.contracts import Note
 from shared.errors import Rejected
 from shared.version import how_to_add
@@ -34,7 +34,7 @@ def is_ole(data: bytes, stream: str) -> bool:
     """
     if not data.startswith(OLE):
         return False
-    names = {name.upper() for name in top_names(data)}  # upper and lower case are the same there
+    names = {name.upper() for name in top(data)}  # upper and lower case are the same there
     return stream.upper() in names if names else stream.encode("utf-16-le") in data
 
 

@@ -3,7 +3,6 @@
 import struct
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # Of the directory: name, its bytes, kind, left and right sibling, first child, first sector, bytes
@@ -13,23 +12,13 @@ _SECTORS = 10_000  # of a directory
 _NONE = 0xFFFF_FFFA  # from here on, a sector's number means an end
 
 
-class _Held(NamedTuple):
-    sector: int
-    size: int
-
-
-def top_names(data: bytes) -> frozenset[str]:
-    """Return the names of the root's streams and folders; empty if it isn't an OLE file, or its directory is broken."""
-    return frozenset(_top(data))
-
-
 def stream_places(data: bytes, name: str) -> list[slice]:
     """Return where the pieces of the root's stream stand; nothing if there is none, or none with sectors of its own."""
-    held = _top(data).get(name, _Held(_NONE, 0))
-    if held.size < _SMALLEST:
+    first, left = top(data).get(name, (_NONE, 0))
+    if left < _SMALLEST:
         return []
-    places, left = list[slice](), held.size
-    for sector in _chain(data, held.sector, len(data)):
+    places: list[slice] = []
+    for sector in _chain(data, first, len(data)):
         places.append(slice(sector.start, min(sector.stop, sector.start + left)))
         left -= sector.stop - sector.start
         if left <= 0:
@@ -37,12 +26,13 @@ def stream_places(data: bytes, name: str) -> list[slice]:
     return places
 
 
-def _top(data: bytes) -> dict[str, _Held]:
+def top(data: bytes) -> dict[str, tuple[int, int]]:
+    """Return first sector and size of the root's streams and folders by name; empty if there is no whole directory."""
     if not data.startswith(OLE) or len(data) < 512:
         return {}
     directory = _chain(data, struct.unpack_from("<I", data, 48)[0], _SECTORS)
     entries = [each for sector in directory for each in _ENTRY.iter_unpack(data[sector])]
-    found: dict[str, _Held] = {}
+    found: dict[str, tuple[int, int]] = {}
     seen: set[int] = set()
     ahead = [entries[0][5]] if entries else []
     while ahead:
@@ -50,7 +40,7 @@ def _top(data: bytes) -> dict[str, _Held]:
         if at < len(entries) and at not in seen:
             seen.add(at)
             name, size, _, left, right, _, *held = entries[at]
-            found[name[: max(0, min(size, 64) - 2)].decode("utf-16-le", "replace")] = _Held(*held)
+            found[name[: max(0, min(size, 64) - 2)].decode("utf-16-le", "replace")] = (held[0], held[1])
             ahead += [left, right]
     return found
 

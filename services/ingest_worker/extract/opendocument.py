@@ -1,6 +1,5 @@
 """Reads OpenDocument texts and presentations as Markdown."""
 
-import io
 import math
 import re
 import zipfile
@@ -8,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.archive import ADDRESS, Properties, named, names, opened, part
+from services.ingest_worker.extract.archive import ADDRESS, Properties, named, names, opened, packed, part
 from services.ingest_worker.extract.blocks import raised
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
@@ -68,12 +67,8 @@ def contained(data: bytes) -> bytes:
     """Return the file as a container; one that is flat, a single XML file, becomes its content."""
     if data.startswith(b"PK"):
         return data
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("mimetype", _MIME + b"spreadsheet")  # calamine asks for it and the manifest
-        archive.writestr(_MANIFEST, "<manifest/>")
-        archive.writestr(_CONTENT, _INDENT.sub(b">", data))  # between cells calamine takes nothing else
-    return out.getvalue()
+    content = _INDENT.sub(b">", data)  # between cells calamine takes nothing else, and asks for the two before it
+    return packed([("mimetype", _MIME + b"spreadsheet"), (_MANIFEST, "<manifest/>"), (_CONTENT, content)])
 
 
 def described(data: bytes, hints: Hints) -> Properties:

@@ -6,7 +6,7 @@ import zipfile
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
-from services.ingest_worker.extract.archive import ERRORS, names, opened, part, related
+from services.ingest_worker.extract.archive import ERRORS, names, opened, packed, part, related, relations_of
 from services.ingest_worker.extract.format import Hints
 
 _TYPES: Final = "[Content_Types].xml"
@@ -60,20 +60,15 @@ def usually_named(data: bytes, hints: Hints) -> bytes:
         new = {path: name for path, name in new.items() if path != name and path in listed}
         if not new and not macros:
             return data
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as copy:
-            renamed = {_relations_of(path): _relations_of(name) for path, name in {"": "", book: _BOOK, **new}.items()}
-            for name in listed - renamed.keys() - set(new.values()):
-                copy.writestr(new.get(name, name), part(archive, name, hints))
-            for path, name in {"": "", book: _BOOK, **new}.items():
-                if _relations_of(path) in listed:
-                    copy.writestr(_relations_of(name), _relations(archive, path, new, hints))
-    return out.getvalue()
-
-
-def _relations_of(path: str) -> str:
-    folder, _, name = path.rpartition("/")
-    return f"{folder}/_rels/{name}.rels".lstrip("/")
+        referring = {"": "", book: _BOOK, **new}
+        kept = listed - {relations_of(path) for path in referring} - set(new.values())
+        parts = [(new.get(name, name), part(archive, name, hints)) for name in kept]
+        relations = (
+            (relations_of(name), _relations(archive, path, new, hints))
+            for path, name in referring.items()
+            if relations_of(path) in listed
+        )
+        return packed([*parts, *relations])
 
 
 def _relations(archive: zipfile.ZipFile, path: str, new: dict[str, str], hints: Hints) -> str:

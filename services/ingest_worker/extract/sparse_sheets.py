@@ -1,13 +1,11 @@
 """Moves the far cells of an Excel sheet together: the library that reads sheets keeps a place for each cell between."""
 
-import io
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
-from zipfile import ZIP_STORED, ZipFile
 
-from services.ingest_worker.extract.archive import opened, part
+from services.ingest_worker.extract.archive import opened, packed, part
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
 from services.ingest_worker.extract.ole import stream_places
@@ -46,11 +44,8 @@ def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> tuple[
         moved = {name: near for name, near in read if near is not None}
         if not moved:
             return data, {}
-        out = io.BytesIO()
-        with ZipFile(out, "w", ZIP_STORED) as copy:
-            for name in archive.namelist():
-                copy.writestr(name, moved[name][0] if name in moved else part(archive, name, hints))
-    return out.getvalue(), {name: ranks for name, (_, ranks) in moved.items()}
+        parts = ((name, moved[name][0] if name in moved else part(archive, name, hints)) for name in archive.namelist())
+        return packed(parts), {name: ranks for name, (_, ranks) in moved.items()}
 
 
 def _moved(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] | None:

@@ -13,7 +13,7 @@ from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import referred
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.markup import attribute, parsed, tag, whole
 from services.ingest_worker.extract.part_names import declares, main_part
 from services.ingest_worker.extract.parts import embedded, part_texts
@@ -241,14 +241,17 @@ class _Document:
             self._gather(element, words, beside)
 
     def _table(self, element: "_Element") -> Iterator[MarkdownBlock]:
-        rows = list(_rows(element))
+        rows = [list(_children(row, "tc")) for row in _children(element, "tr")]
         if self._in_frame or all(len(row) < 2 for row in rows):  # a layout table
             for row in rows:
                 for cell in row:
                     yield from self.blocks(cell)
             return
         within, self._in_table = self._in_table, True
-        cells = spread(self._texts(row) for row in _merged(rows))
+        cells = spread(
+            [Cell(" ".join(block.text for block in self.blocks(cell)), _across(cell), down) for cell, down in row]
+            for row in _merged(rows)
+        )
         self._in_table = within
         headed = self._is_headed(element, rows[0])
         yield MarkdownBlock(" ".join(" ".join(row) for row in cells) if within else table(cells, headed=headed))
@@ -260,15 +263,9 @@ class _Document:
         marked = row is not None and _is_on(row.find("{*}trPr/{*}tblHeader"))
         filled = [cell for cell in first if any((text.text or "").strip() for text in cell.iter("{*}t"))]
         bold = bool(filled) and all(_is_on(next(cell.iterfind(".//{*}rPr/{*}b"), None)) for cell in filled)
-        bits = (
-            attribute(look) if _CODE_POINT.fullmatch(attribute(look)) else "20"
-        )  # older files have them in one number
-        on = attribute(look, "firstRow") or str(int(bits, 16) >> 5 & 1)
+        bits = int(attribute(look), 16) if _CODE_POINT.fullmatch(attribute(look)) else 0x20  # of older files
+        on = attribute(look, "firstRow") or str(bits >> 5 & 1)
         return marked or bold or (styled and on not in _OFF)
-
-    def _texts(self, row: "list[tuple[_Element, int]]") -> Iterator[Cell]:
-        for cell, down in row:
-            yield Cell(" ".join(block.text for block in self.blocks(cell)), _across(cell), down)
 
     def _style(self, paragraph: "_Element") -> _Style:
         says = paragraph.find("{*}pPr")
@@ -337,13 +334,8 @@ _WORDS: dict[str, "Callable[[_Element], str]"] = {
 }
 
 
-def _rows(element: "_Element") -> "Iterator[list[_Element]]":
-    """Yield the cells of each row, whatever the rows and cells are wrapped in."""
-    for row in _children(element, "tr"):
-        yield list(_children(row, "tc"))
-
-
 def _children(element: "_Element", name: str) -> "Iterator[_Element]":
+    """Yield the rows of a table or the cells of a row, whatever they are wrapped in."""
     for child in element:
         if tag(child) == name:
             yield child
@@ -465,17 +457,12 @@ def _counted(number: int, kind: str) -> str:
         letter = "abcdefghijklmnopqrstuvwxyz"[(number - 1) % 26] * min((number - 1) // 26 + 1, 9)
         return letter if kind == "lowerLetter" else letter.upper()
     if kind in ("lowerRoman", "upperRoman"):
-        roman = _roman(number)
+        roman = ""
+        for value, sign in _ROMAN.items():
+            roman += sign * (number % 10_000 // value)
+            number %= value
         return roman.lower() if kind == "lowerRoman" else roman
     return f"{number:02}" if kind == "decimalZero" else str(number)
-
-
-def _roman(number: int) -> str:
-    shown = ""
-    for value, sign in _ROMAN.items():
-        shown += sign * (number % 10_000 // value)
-        number %= value
-    return shown
 
 
 FORMAT = Format(
@@ -487,7 +474,7 @@ FORMAT = Format(
     sniff=lambda data: _DOCUMENT in names(data) or declares(data, _MAIN),
     read=read,
     begins=b"PK",
-    warm=imports("lxml.etree"),
+    warm=("lxml.etree",),
     libraries=("lxml",),
     revision=2,
 )

@@ -80,20 +80,17 @@ def message_of(data: bytes, hints: Hints) -> tuple[EmailMessage, list[Note]]:
     Raises:
         Rejected: code `too_large`: too many parts have parts of their own.
     """
-    data, found = _bounded(data, hints)
-    cut = Note(code="too_large", place="", message=f"only the first {_MOST_PARTS} of {found} parts were read")
-    message: EmailMessage = BytesParser(EmailMessage, policy=_POLICY).parsebytes(data)
-    return message, [cut] if found > _MOST_PARTS else []
-
-
-def _bounded(data: bytes, hints: Hints) -> tuple[bytes, int]:
-    """Return the mail up to its part number `_MOST_PARTS`, and how many parts it has."""
     data = _LONG.sub(rb"\1", data)
     named = {name.strip() for name in _BOUNDARY.findall(data)}
     if len(named) + len(_MAIL.findall(data)) > _MOST_BOUNDARIES:
         raise Rejected(f"{hints.name} has more than {_MOST_BOUNDARIES} parts with parts of their own", "too_large")
     borders = [line.start() for line in _BORDER.finditer(data) if line[1].strip() in named]
-    return data[: borders[_MOST_PARTS]] if len(borders) > _MOST_PARTS else data, len(borders)
+    notes: list[Note] = []
+    if len(borders) > _MOST_PARTS:
+        data = data[: borders[_MOST_PARTS]]
+        message = f"only the first {_MOST_PARTS} of {len(borders)} parts were read"
+        notes.append(Note(code="too_large", place="", message=message))
+    return BytesParser(EmailMessage, policy=_POLICY).parsebytes(data), notes
 
 
 def extraction(message: EmailMessage, notes: list[Note], hints: Hints) -> Extraction:
@@ -138,7 +135,9 @@ class _Mail:
         elif kind in _SEALED and (inside := _signed(_bytes(part))):
             yield from self.texts(message_of(inside, self._hints)[0])
         elif kind not in _SIGNATURES | _FORMS:
-            self.attached.append((_name(part, kind, len(self.attached) + 1), partial(_bytes, part)))
+            number, suffix = len(self.attached) + 1, ".eml" if kind in _MAILS else ""
+            name = one_line(part.get_filename(), 200) or f"attachment {number}{suffix}"
+            self.attached.append((name, partial(_bytes, part)))
 
     def _best(self, parts: list[MIMEPart]) -> Iterator[str]:
         """Yield the text of the simplest alternative that says what the richest one does; then those beside them."""
@@ -221,10 +220,6 @@ def _signed(data: bytes) -> bytes:
             found.append(data[at : at + size])
             at += size
     return b"".join(found)
-
-
-def _name(part: MIMEPart, kind: str, number: int) -> str:
-    return one_line(part.get_filename(), 200) or f"attachment {number}{'.eml' if kind in _MAILS else ''}"
 
 
 FORMAT = Format(

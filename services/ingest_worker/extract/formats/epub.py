@@ -7,7 +7,7 @@ from zipfile import ZipFile
 from services.ingest_worker.extract.archive import named, names, opened, part
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.markup import parsed, tag
 from services.ingest_worker.extract.page import declared_charset, page_text
 from services.ingest_worker.extract.parts import refused
@@ -82,6 +82,6 @@ FORMAT = Format(
     suffixes=frozenset({".epub"}),
     sniff=lambda data: _CONTAINER in names(data),
     read=read,
-    warm=imports("lxml.html"),
+    warm=("lxml.html",),
     libraries=("chardet", "lxml"),
 )

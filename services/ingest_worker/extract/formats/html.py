@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -210,6 +210,6 @@ FORMAT = Format(
     suffixes=frozenset({".html", ".htm", ".xhtml"}),
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,
     read=read,
-    warm=imports("trafilatura"),
+    warm=("trafilatura",),
     libraries=("chardet", "lxml", "trafilatura"),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.page import page_text, with_tables
 from services.ingest_worker.text_blocks import first_heading
 
@@ -91,6 +91,6 @@ FORMAT = Format(
     suffixes=frozenset({".ipynb"}),
     read=read,
     light=True,
-    warm=imports("lxml.html"),
+    warm=("lxml.html",),
     libraries=("chardet", "lxml"),
 )

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.page import fence_after, with_tables
 from services.ingest_worker.text_blocks import first_heading
 from shared.contracts import Note
@@ -136,6 +136,6 @@ FORMAT = Format(
     suffixes=frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"}),
     read=read,
     light=True,
-    warm=imports("lxml.html"),
+    warm=("lxml.html",),
     libraries=("chardet", "lxml", "pyyaml"),
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from services.ingest_worker.extract import sheets
 from services.ingest_worker.extract.archive import ADDRESS, opened, part
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.markup import parsed, serialized, tag, whole, words
 from services.ingest_worker.extract.number_formats import NumberFormat
 from services.ingest_worker.extract.opendocument import HREF, TABLE, contained, described, drawings, holds, pictured
@@ -147,7 +147,7 @@ FORMAT = Format(
     suffixes=frozenset({".ods", ".ots", ".fods"}),
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
-    warm=imports("python_calamine"),
+    warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
     revision=3,
 )

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from services.ingest_worker.extract.format import Format, imports
+from services.ingest_worker.extract.format import Format
 from services.ingest_worker.extract.opendocument import holds, read_as
 
 FORMATS = tuple(
@@ -13,7 +13,7 @@ FORMATS = tuple(
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),
         read=partial(read_as, document_type),
-        warm=imports("lxml.etree"),
+        warm=("lxml.etree",),
         libraries=("lxml",),
     )
     for document_type, kind, suffixes in (

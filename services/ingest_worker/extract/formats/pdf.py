@@ -18,7 +18,7 @@ from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.blocks import NUMBER, framed
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.declared import own_title
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
+from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
 from services.ingest_worker.extract.hidden_text import drop_hidden_text
 from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
@@ -709,6 +709,6 @@ FORMAT = Format(
     sniff=lambda data: b"%PDF-" in data[:1024],
     read=read,
     nests=True,
-    warm=imports("pypdfium2"),  # the other library is needed for one file in a hundred, and takes 15 MB
+    warm=("pypdfium2",),  # the other library is needed for one file in a hundred, and takes 15 MB
     libraries=("pypdf", "pypdfium2", "rapidocr"),
 )

@@ -10,7 +10,7 @@ from services.ingest_worker.extract.blocks import framed
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import feet, shapes
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports, laid_out
+from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
 from services.ingest_worker.extract.markup import parsed, reference
 from services.ingest_worker.extract.part_names import declares, main_part
 from services.ingest_worker.extract.parts import embedded, refused
@@ -102,7 +102,7 @@ FORMAT = Format(
     sniff=lambda data: _SHOW in names(data) or declares(data, _MAIN),
     read=read,
     begins=b"PK",
-    warm=imports("lxml.etree"),
+    warm=("lxml.etree",),
     libraries=("lxml",),
     revision=2,
 )

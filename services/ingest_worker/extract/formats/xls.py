@@ -4,7 +4,7 @@ import struct
 
 from services.ingest_worker.extract import limits, office, sheets
 from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.ole import OLE, stream_places
 from services.ingest_worker.extract.sheet_views import SheetView, hidden_parts
 from services.ingest_worker.extract.sparse_sheets import book_moved_together, old_records
@@ -65,6 +65,6 @@ FORMAT = Format(
         and not office.is_ole(data, "__properties_version1.0")
     ),
     read=read,
-    warm=imports("python_calamine"),
+    warm=("python_calamine",),
     libraries=("python-calamine",),
 )

@@ -7,9 +7,9 @@ from zipfile import ZipFile
 import msgspec
 
 from services.ingest_worker.extract import sheets
-from services.ingest_worker.extract.archive import checked, drawn, names, opened, part, related
+from services.ingest_worker.extract.archive import drawn, names, opened, part, properties, related
 from services.ingest_worker.extract.drawings import shapes
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.markup import parsed, reference
 from services.ingest_worker.extract.part_names import declares, usually_named
 from services.ingest_worker.extract.parts import embedded, within
@@ -32,9 +32,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `password`, `damaged` or `too_large`.
     """
     data = usually_named(data, hints)
-    says, far = checked(data, _BOOKS[_BOOKS[1] in names(data)], hints, FAR)
     with opened(data, hints) as archive:
-        far += _binary_sheets(archive, hints)
+        says = properties(archive, hints)
+        # Each part is read here, within limits, before the library unpacks it itself.
+        texts = [name for name in archive.namelist() if name.endswith(".xml")]
+        far = [name for name in texts if FAR.search(part(archive, name, hints))]
+        far += [path for _, path in _sheets(archive, hints) if path.endswith(".bin")]
         near, ranks = moved_together(data, far, hints) if far else (data, {})
         drawn, notes = _drawn(archive, hints)
         read = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, ranks, hints))
@@ -73,11 +76,6 @@ def _string(source: bytes, at: int) -> tuple[str, int]:
     return source[at + 4 : end].decode("utf-16-le", "replace"), end
 
 
-def _binary_sheets(archive: ZipFile, hints: Hints) -> list[str]:
-    listed, sheets = archive.namelist(), related(archive, _BOOKS[1], hints).values()
-    return sorted({path for kind, path in sheets if kind.lower().endswith("sheet") and path in listed})
-
-
 def _drawn(archive: ZipFile, hints: Hints) -> tuple[dict[str, str], list[Note]]:
     """Return the text of text boxes, charts and embedded files by their sheet's name; notes about what isn't read."""
     found: dict[str, str] = {}
@@ -108,7 +106,7 @@ FORMAT = Format(
     sniff=lambda data: not names(data).isdisjoint(_BOOKS) or declares(data, _MAIN),
     read=read,
     begins=b"PK",
-    warm=imports("python_calamine"),
+    warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
     revision=3,
 )

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
 from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Format, Hints, imports
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.markup import parsed, tag, whole, words
+from services.ingest_worker.extract.page import declared_charset
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
 from services.ingest_worker.extract.sheets import LeftOut, shown
 from shared.contracts import Note
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 # The document type declaration is removed before parsing, so that entities are not declared and can't expand.
 _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>)?")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
-_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _PROSE = frozenset({*_TITLES, "p", "para", "body", "section"})
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
@@ -41,8 +41,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `unsupported`: the data is not text; `damaged`: nothing can be parsed.
     """
-    declared = _ENCODING.match(data, 0, 1024)
-    text = decoded(data, hints, declared=declared[1].decode("ascii") if declared else None)
+    text = decoded(data, hints, declared=declared_charset(data))
     prolog = _PROLOG.match(text)
     text = _ENTITY.sub(_entity, text[prolog.end() if prolog else 0 :])
     root = parsed(text.encode("utf-8", "replace"), encoding="utf-8")
@@ -246,6 +245,6 @@ FORMAT = Format(
     suffixes=frozenset({".xml", ".nxml", ".jats", ".rss", ".atom", ".svg", ".dita", ".tei"}),
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked first
     read=read,
-    warm=imports("lxml.etree"),
+    warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
 )

@@ -1,7 +1,7 @@
 import struct
 
 from services.ingest_worker.extract import Hints, detect, office
-from services.ingest_worker.extract.ole import OLE, stream_places, top_names
+from services.ingest_worker.extract.ole import OLE, stream_places, top
 from tests.unit.services.ingest_worker.files import an_ole
 
 _FREE, _LAST = 0xFFFF_FFFF, 0xFFFF_FFFE
@@ -33,7 +33,7 @@ _BOOK = [_ROOT, _entry("Workbook", 2, right=2), _entry("MBD01", 1, child=3), _en
 def test_what_an_embedded_document_holds_is_not_at_the_top() -> None:
     book = _an_ole(*_BOOK)
 
-    assert top_names(book) == {"Workbook", "MBD01"}
+    assert top(book).keys() == {"Workbook", "MBD01"}
     assert not office.is_ole(book, "WordDocument")
     assert detect(book, Hints(filename="a.bin")).document_type == "xls"
 
@@ -41,16 +41,16 @@ def test_what_an_embedded_document_holds_is_not_at_the_top() -> None:
 def test_a_directory_continues_in_another_sector() -> None:
     entries = [_ROOT, *(_entry(f"s{at}", 2, right=at + 1) for at in range(1, 6)), _entry("Last", 2)]
 
-    assert top_names(_an_ole(*entries, directory=(1, 2))) == {f"s{at}" for at in range(1, 6)} | {"Last"}
+    assert top(_an_ole(*entries, directory=(1, 2))).keys() == {f"s{at}" for at in range(1, 6)} | {"Last"}
 
 
 def test_a_broken_directory_has_no_names() -> None:
     whole = _an_ole(*_BOOK)
 
-    assert top_names(whole[:900]) == frozenset()
-    assert top_names(b"text") == frozenset()
-    assert top_names(_an_ole(_ROOT, _entry("Ring", 2, right=1))) == {"Ring"}, "a ring of siblings ends"
-    assert top_names(_an_ole(_ROOT, _entry("A", 2, right=999))) == {"A"}
+    assert top(whole[:900]) == {}
+    assert top(b"text") == {}
+    assert top(_an_ole(_ROOT, _entry("Ring", 2, right=1))).keys() == {"Ring"}, "a ring of siblings ends"
+    assert top(_an_ole(_ROOT, _entry("A", 2, right=999))).keys() == {"A"}
 
 
 def test_a_stream_is_found_piece_by_piece() -> None:
