@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Inf
 
 from shared.version import VERSION
 
-OPEN: Final = "exclude_from_auth"  # the framework's name for a route that needs no key
+OPEN: Final = "open"  # in a route's opt: it needs no key
 RETRY_AFTER_S: Final = 5
 METRICS_TEXT: Final = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")  # the framework adds it
 

@@ -19,8 +19,6 @@ from structlog.testing import capture_logs
 
 from services.query_api.app import ApiParts
 from services.query_api.http.auth import RoleGuard
-from services.query_api.http.browsers import JSON_ONLY
-from services.query_api.http.routes import LANE
 from services.query_api.ingest.submissions import StatusWaiters
 from services.standalone.serve import start
 from shared.answers import Conversation
@@ -1370,7 +1368,7 @@ async def test_every_route_that_needs_a_key_declares_its_lane(app: Litestar) -> 
     missing = [
         name
         for name, handler in declared(app)
-        if isinstance(handler, HTTPRouteHandler) and not handler.opt.get(OPEN) and LANE not in handler.opt
+        if isinstance(handler, HTTPRouteHandler) and not handler.opt.get(OPEN) and "lane" not in handler.opt
     ]
 
     assert missing == []
@@ -1380,7 +1378,7 @@ async def test_every_operation_that_changes_something_takes_json_only(app: Lites
     missing = [
         name
         for name, handler in declared(app)
-        if "/ops/" in name and not name.startswith("GET ") and not handler.opt.get(JSON_ONLY)
+        if "/ops/" in name and not name.startswith("GET ") and not handler.opt.get("json_only")
     ]
 
     assert missing == [], "declare json_only"

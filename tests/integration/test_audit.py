@@ -12,8 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
 from services.query_api.app import ApiParts
-from services.query_api.http.audit import role_of
-from services.query_api.http.routes import AUDITED, READS
+from services.query_api.http.routes import role_of
 from services.query_api.ingest.submissions import UNKNOWN
 from shared.contracts import AuditEntry
 from shared.errors import Unavailable
@@ -73,8 +72,8 @@ def writing(app: Litestar) -> Iterator[tuple[str, str, str]]:
             continue
         for handler in route.route_handlers:
             assert isinstance(handler, HTTPRouteHandler)
-            audited = role_of(handler) in ("ingest", "admin", "operator") or handler.opt.get(AUDITED)
-            for method in sorted(handler.http_methods - SAFE if audited and not handler.opt.get(READS) else ()):
+            audited = role_of(handler) in ("ingest", "admin", "operator") or handler.opt.get("audited")
+            for method in sorted(handler.http_methods - SAFE if audited and not handler.opt.get("reads") else ()):
                 yield handler.fn.__name__, str(method), route.path
 
 

@@ -119,5 +119,5 @@ async def test_nobody_fills_the_log_with_thumbs(parts: ApiParts, app: Litestar) 
     assert {reply.status_code for reply in replies[:-1]} == {200}
     problem(replies[-1], 429)
     assert int(replies[-1].headers["retry-after"]) in range(1, 61)
-    assert problem(shared, 429).endswith("of all callers without an API key")
+    assert "of all callers without an API key" in problem(shared, 429)
     problem(wordy, 400)

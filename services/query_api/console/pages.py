@@ -3,6 +3,7 @@
 import hashlib
 import mimetypes
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -21,12 +22,11 @@ from minijinja import Environment
 from services.query_api.console.oidc import HANDSHAKE_S, RETURN, Handshake, Oidc
 from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, Caller, Keyring, slowed
-from services.query_api.http.browsers import PAGE, sending_site
+from services.query_api.http.browsers import sending_site
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import AUDITED, TAKES, BodyLimit
+from services.query_api.http.routes import BodyLimit
 from services.query_api.http.signing import Signer
-from shared.runtime.probes import OPEN
 from shared.settings import LOOPBACK, ROLES
 from shared.state.sessions import SESSION_S
 
@@ -107,6 +107,7 @@ _GUARDED: Final = {  # added to the headers that `BrowserGuard` sends with every
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_FRESH: Final = {"Cache-Control": "no-store"}
 _MONTHS_S: Final = 365 * 24 * 3600
 _HANDSHAKE: Final = "sluice_oidc"  # a cookie: what the browser keeps while it is at the provider
 
@@ -129,19 +130,26 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Console:
-    """Renders the page, and signs browsers in."""
+    """Renders the page, and knows who is signed in."""
 
     def __init__(
         self, keyring: Keyring, version: str, index: Mapping[str, str], signer: Signer, oidc: Oidc | None = None
     ) -> None:
-        self._keyring = keyring
-        self._signer = signer
+        self.keyring = keyring
+        self.signer = signer
         self._oidc = oidc
         self._version = version
         self._index = index
-        self._assets = load_assets()
-        self._stamp = fingerprint(self._assets)
+        self.assets = load_assets()
+        self.stamp = fingerprint(self.assets)
         self._templates = templates()
+
+    @property
+    def provider(self) -> Oidc:
+        """Return the OpenID provider. Raises a 404 if there is none."""
+        if self._oidc is None:
+            raise Problem(404, "no OpenID provider signs in here")
+        return self._oidc
 
     async def page(self, request: AnyRequest) -> Response[str]:
         """Return the page. Its script shows the view that the URL names."""
@@ -150,43 +158,33 @@ class Console:
 
     def missing(self) -> Response[str]:
         """Return the page of an unknown address, with a 404. Its script finds out who is signed in."""
-        keys = self._keyring.needed
+        keys = self.keyring.needed
         return self._page(_session(None if keys else ANYBODY, keys=keys), "Not found", status_code=404)
 
     def _page(self, session: Session, view: str, status_code: int = 200) -> Response[str]:
         html = self._templates.render_template(
             "page.html",
-            assets=f"{ASSETS}/{self._stamp}",
-            modules=sorted(name for name in self._assets if name.endswith(".js")),
+            assets=f"{ASSETS}/{self.stamp}",
+            modules=sorted(name for name in self.assets if name.endswith(".js")),
             session=msgspec.json.encode(session).decode(),
             view=view,
             version=self._version,
             views=[each._asdict() for each in VIEWS],  # the template reads them by name
         )
-        headers = {**_GUARDED, "Cache-Control": "no-store", "Vary": "Accept, Cookie"}
+        headers = {**_GUARDED, **_FRESH, "Vary": "Accept, Cookie"}
         return Response(html, media_type=MediaType.HTML, headers=headers, status_code=status_code)
 
-    def plain(self) -> Response[str]:
-        """Return the index of routes as text."""
-        text = self._templates.render_template("index.txt", version=self._version, routes=self._index)
-        return Response(text, media_type=MediaType.TEXT, headers={"Vary": "Accept"})
-
-    def index(self) -> Response[dict[str, Any]]:
-        """Return the index of routes as JSON."""
+    def index(self, *, as_text: bool) -> Response[Any]:
+        """Return the index of routes."""
+        if as_text:
+            text = self._templates.render_template("index.txt", version=self._version, routes=self._index)
+            return Response(text, media_type=MediaType.TEXT, headers={"Vary": "Accept"})
         described = {"name": "Sluice", "version": self._version, "routes": dict(self._index)}
         return Response(described, headers={"Vary": "Accept"})
 
-    def asset(self, stamp: str, name: str) -> Response[bytes]:
-        """Return a file. Raises a 404 if there is none of that name."""
-        asset = self._assets.get(name)
-        if asset is None or stamp != self._stamp:
-            raise Problem(404, "the console has no such file")
-        headers = {**_GUARDED, "Cache-Control": f"public, max-age={_MONTHS_S}, immutable"}
-        return Response(asset.body, media_type=asset.media_type, headers=headers)
-
     async def session(self, request: AnyRequest) -> Session:
         """Return the session: the roles that the browser has."""
-        if not self._keyring.needed:
+        if not self.keyring.needed:
             return _session(ANYBODY, keys=False)
         found = _session(await self.signed_in(request), keys=True)
         return found if self._oidc is None else msgspec.structs.replace(found, provider=True)
@@ -194,56 +192,7 @@ class Console:
     async def signed_in(self, request: AnyRequest) -> Caller | None:
         """Return who is signed in; None: nobody."""
         cookie = request.cookies.get(SESSION_COOKIE)
-        return None if cookie is None else await self._keyring.signed_in(cookie)
-
-    async def sign_in(self, request: AnyRequest, key: str) -> Response[Session]:
-        """Return the session of the key, with its cookie.
-
-        Raises:
-            Problem: 401, the key is unknown; 409, there are no keys.
-        """
-        if not self._keyring.needed:
-            raise Problem(409, "this server has no API keys, so nobody needs to sign in")
-        value, caller = await self._keyring.sign_in(key.strip())
-        note_caller(caller)
-        session = _session(caller, keys=True)
-        return Response(session, cookies=[_cookie(request, value, SESSION_S)], headers={"Cache-Control": "no-store"})
-
-    async def begin(self, request: AnyRequest) -> Redirect:
-        """Return the way to the provider. Raises a 404 without one."""
-        address, kept = await self._provider.begin()
-        cookie = _cookie(request, self._signer.sign(kept), HANDSHAKE_S, key=_HANDSHAKE, path=RETURN, samesite="lax")
-        return Redirect(address, status_code=303, cookies=[cookie], headers={"Cache-Control": "no-store"})
-
-    async def returned(self, request: AnyRequest) -> Redirect:
-        """Return the way to the console, with the session of the provider's user. Raises a Problem as `Oidc.end`."""
-        answer = {name: request.query_params[name] for name in request.query_params}
-        who = await self._provider.end(self._kept(request), answer)
-        caller = Caller(who.tenant, who.roles, key=who.user)
-        note_caller(caller)
-        cookies = [
-            _cookie(request, await self._keyring.admit(caller, who.seconds), who.seconds),
-            _cookie(request, "", 0, key=_HANDSHAKE, path=RETURN, samesite="lax"),
-        ]
-        return Redirect("/", status_code=303, cookies=cookies, headers={"Cache-Control": "no-store"})
-
-    def _kept(self, request: AnyRequest) -> Handshake | None:
-        try:  # what this server didn't sign never makes it call the provider
-            return self._signer.opened(request.cookies.get(_HANDSHAKE, ""), Handshake, field=_HANDSHAKE)
-        except Problem:
-            return None
-
-    @property
-    def _provider(self) -> Oidc:
-        if self._oidc is None:
-            raise Problem(404, "no OpenID provider signs in here")
-        return self._oidc
-
-    async def sign_out(self, request: AnyRequest) -> None:
-        """End the browser's session, if it has one: its cookie is worth nothing any more."""
-        if (caller := await self.signed_in(request)) is not None:
-            note_caller(caller)
-            await self._keyring.sign_out(request.cookies[SESSION_COOKIE])
+        return None if cookie is None else await self.keyring.signed_in(cookie)
 
 
 def _session(caller: Caller | None, *, keys: bool) -> Session:
@@ -277,19 +226,23 @@ def _cookie(
     )
 
 
+def _handshake(request: AnyRequest, value: str, max_age_s: int = HANDSHAKE_S) -> Cookie:
+    return _cookie(request, value, max_age_s, key=_HANDSHAKE, path=RETURN, samesite="lax")
+
+
 async def _from_own_page(connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
     """Raise a 403 if anything but a page of this server sent the request, before its body is read."""
     if sending_site(connection.headers) != "own":
         raise Problem(403, "sign in on this server's own page")
 
 
-@route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={OPEN: True, PAGE: True}, status_code=200)
+@route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={"open": True, "page": True}, status_code=200)
 async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[Any]:
     """Return the console to a browser, and the index of routes to other clients, as JSON or text."""
     if shows_pages(request):
         return await console.page(request)
     wanted = request.accept.best_match(["application/json", "text/plain"])
-    return console.plain() if wanted == "text/plain" else console.index()
+    return console.index(as_text=wanted == "text/plain")
 
 
 def shows_pages(request: AnyRequest) -> bool:
@@ -302,7 +255,7 @@ def shows_pages(request: AnyRequest) -> bool:
     [*(each.path for each in VIEWS[1:]), "/documents/{document_id:str}", "/settings", "/help", "/help/{page:str}"],
     http_method=["GET", "HEAD"],
     include_in_schema=False,
-    opt={OPEN: True, PAGE: True},
+    opt={"open": True, "page": True},
     status_code=200,
 )
 async def console_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[str]:
@@ -310,52 +263,70 @@ async def console_page(request: AnyRequest, console: NamedDependency[Console]) -
     return await console.page(request)
 
 
-@get(ASSETS + "/{stamp:str}/{name:str}", include_in_schema=False, opt={OPEN: True})
+@get(ASSETS + "/{stamp:str}/{name:str}", include_in_schema=False, opt={"open": True})
 async def console_asset(
     stamp: FromPath[str], name: FromPath[str], console: NamedDependency[Console]
 ) -> Response[bytes]:
     """Return a script, style sheet or image of the console."""
-    return console.asset(stamp, name)
+    asset = console.assets.get(name)
+    if asset is None or stamp != console.stamp:
+        raise Problem(404, "the console has no such file")
+    headers = {**_GUARDED, "Cache-Control": f"public, max-age={_MONTHS_S}, immutable"}
+    return Response(asset.body, media_type=asset.media_type, headers=headers)
 
 
-@get("/console/session", include_in_schema=False, opt={OPEN: True})
+@get("/console/session", include_in_schema=False, opt={"open": True})
 async def console_session(request: AnyRequest, console: NamedDependency[Console]) -> Response[Session]:
     """Return the browser's session."""
-    return Response(await console.session(request), headers={"Cache-Control": "no-store"})
+    return Response(await console.session(request), headers=_FRESH)
 
 
 @post(
     "/console/session",
     include_in_schema=False,
     guards=[_from_own_page],
-    opt={OPEN: True, AUDITED: True, TAKES: BodyLimit(4096, 100)},
+    opt={"open": True, "audited": True, "takes": BodyLimit(4096, 100)},
     status_code=200,
 )
 async def console_sign_in(
     data: JSONBody[Key], request: ApiRequest, console: NamedDependency[Console]
 ) -> Response[Session]:
     """Sign a browser in."""
-    return await slowed(console.sign_in(request, data.key))
+    if not console.keyring.needed:
+        raise Problem(409, "this server has no API keys, so nobody needs to sign in")
+    value, caller = await slowed(console.keyring.sign_in(data.key.strip()))
+    note_caller(caller)
+    return Response(_session(caller, keys=True), cookies=[_cookie(request, value, SESSION_S)], headers=_FRESH)
 
 
-@delete("/console/session", include_in_schema=False, opt={OPEN: True, AUDITED: True}, status_code=204)
+@delete("/console/session", include_in_schema=False, opt={"open": True, "audited": True}, status_code=204)
 async def console_sign_out(request: AnyRequest, console: NamedDependency[Console]) -> Response[None]:
-    """Sign a browser out."""
-    await console.sign_out(request)
+    """Sign a browser out: its cookie is worth nothing any more."""
+    if (caller := await console.signed_in(request)) is not None:
+        note_caller(caller)
+        await console.keyring.sign_out(request.cookies[SESSION_COOKIE])
     return Response(None, status_code=204, cookies=[_cookie(request, "", 0)])
 
 
-@get("/console/oidc", include_in_schema=False, opt={OPEN: True})
+@get("/console/oidc", include_in_schema=False, opt={"open": True})
 async def console_oidc(request: AnyRequest, console: NamedDependency[Console]) -> Redirect:
     """Send a browser to the OpenID provider."""
-    return await console.begin(request)
+    address, kept = await console.provider.begin()
+    return Redirect(address, status_code=303, cookies=[_handshake(request, console.signer.sign(kept))], headers=_FRESH)
 
 
 # Strict cookies aren't sent with what another site leads to: the page that follows asks for its session by script.
-@get(RETURN, include_in_schema=False, opt={OPEN: True, AUDITED: True, PAGE: True})
+@get(RETURN, include_in_schema=False, opt={"open": True, "audited": True, "page": True})
 async def console_oidc_sign_in(request: AnyRequest, console: NamedDependency[Console]) -> Redirect:
     """Sign a browser in that comes from the OpenID provider."""
-    return await console.returned(request)
+    kept: Handshake | None = None
+    with suppress(Problem):  # what this server didn't sign never makes it call the provider
+        kept = console.signer.opened(request.cookies.get(_HANDSHAKE, ""), Handshake, field=_HANDSHAKE)
+    who = await console.provider.end(kept, {name: request.query_params[name] for name in request.query_params})
+    caller = Caller(who.tenant, who.roles, key=who.user)
+    note_caller(caller)
+    session = _cookie(request, await console.keyring.admit(caller, who.seconds), who.seconds)
+    return Redirect("/", status_code=303, cookies=[session, _handshake(request, "", 0)], headers=_FRESH)
 
 
 VIEW_HANDLERS: Final = [

@@ -17,34 +17,39 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scop
 
 from services.query_api.http.linger import has_body
 from services.query_api.http.problems import Problem, of_pipeline
-from services.query_api.http.routes import HOLDS, LANE, SMALL, TAKES, BodyLimit, Lane
+from services.query_api.http.routes import SMALL, BodyLimit, Lane, options_of
 from services.query_api.http.stopping import Stopping
 from shared.errors import Unavailable
-from shared.runtime.probes import OPEN
 from shared.settings import Settings
 
 _BUCKETS: Final = 10_000  # buckets kept; the one that was unused for longest is dropped first
 
 
 class TokenBuckets:
-    """A token bucket per name: `per_minute` tokens at once, refilled evenly. A bucket can go into debt."""
+    """A token bucket per name: `most` tokens at once, refilled evenly. A bucket can go into debt."""
 
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the rate; 0 means no limit."""
-        self.per_minute = per_minute
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic, *, within_s: int = 60) -> None:
+        """Take the tokens of a minute, or of another time; 0 means no limit."""
+        self.most = most
+        self._within_s = within_s
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens left, and the time of that count
 
     def wait_s(self, name: str) -> float:
         """Return the seconds until the name has a token again; 0.0 if it has one now."""
-        if not self.per_minute:
+        if not self.most:
             return 0.0
         left = self._left(name)
-        return 0.0 if left >= 1 else (1 - left) * 60 / self.per_minute
+        return 0.0 if left >= 1 else (1 - left) * self._within_s / self.most
+
+    def check(self, name: str, sentence: str, code: str | None = None) -> None:
+        """Raise a 429 if the name has no token, with when it has one again: after the sentence, and as Retry-After."""
+        if wait_s := math.ceil(self.wait_s(name)):
+            raise Problem(429, f"{sentence} in {wait_s} s", code=code, headers={"Retry-After": str(wait_s)})
 
     def spend(self, name: str, amount: int = 1) -> None:
         """Take so many tokens, even if the bucket has fewer."""
-        if not self.per_minute:
+        if not self.most:
             return
         self._buckets[name] = (self._left(name) - amount, self._clock())
         self._buckets.move_to_end(name)
@@ -53,29 +58,21 @@ class TokenBuckets:
 
     def _left(self, name: str) -> float:
         now = self._clock()
-        left, since = self._buckets.get(name, (float(self.per_minute), now))
-        return min(self.per_minute, left + (now - since) * self.per_minute / 60)
+        left, since = self._buckets.get(name, (float(self.most), now))
+        return min(self.most, left + (now - since) * self.most / self._within_s)
 
 
 class AnswerRate(TokenBuckets):
-    """A token bucket per key: `per_minute` answers at once, then one every 60 / `per_minute` seconds."""
+    """The answers of each API key."""
 
     def take(self, key: str) -> None:
-        """Count one answer, or the related questions of one search.
-
-        Raises:
-            Problem: 429, the key has used up its answers; Retry-After says when to ask again.
-        """
-        if not (wait_s := math.ceil(self.wait_s(key))):
-            self.spend(key)
-            return
-        raise Problem(
-            429,
-            f"this API key has asked for {self.per_minute} answers within a minute, the most that "
-            f"SLUICE_CHAT_RATE allows; ask again in {wait_s} s",
-            code="TOO_MANY_ANSWERS",
-            headers={"Retry-After": str(wait_s)},
+        """Count one answer, or the related questions of one search. Raises a 429 if the key has used up its answers."""
+        sentence = (
+            f"this API key has asked for {self.most} answers within a minute, the most that SLUICE_CHAT_RATE allows; "
+            "ask again"
         )
+        self.check(key, sentence, "TOO_MANY_ANSWERS")
+        self.spend(key)
 
 
 MOMENT_S: Final = 5.0  # a body that takes longer counts as slow
@@ -149,20 +146,12 @@ class AdmissionLimits:
         self._batch = settings.max_batch
 
     def check_rates(self, tenant: str) -> None:
-        """Check that the tenant may send more.
-
-        Raises:
-            Problem: 429, it has sent too many documents or bytes; Retry-After says when it may send again.
-        """
+        """Raise a 429 if the tenant has sent too many documents or bytes."""
         rates = ((self.documents, "documents", "DOCUMENTS"), (self.bytes, "bytes", "BYTES"))
         for buckets, what, setting in rates:
-            if wait_s := math.ceil(buckets.wait_s(tenant)):
-                raise Problem(
-                    429,
-                    f"this tenant has sent more than the {buckets.per_minute} {what} a minute that "
-                    f"SLUICE_TENANT_{setting} allows; this request was not accepted, send it again in {wait_s} s",
-                    headers={"Retry-After": str(wait_s)},
-                )
+            allowed = f"{buckets.most} {what} a minute that SLUICE_TENANT_{setting} allows"
+            refused = "this request was not accepted, send it again"
+            buckets.check(tenant, f"this tenant has sent more than the {allowed}; {refused}")
 
     def most(self, declared: BodyLimit) -> int:
         """Return the most bytes of a body, by the route's limit and the settings."""
@@ -197,12 +186,12 @@ class _Visit:
 
     def __init__(self, scope: HTTPScope, receive: Receive, limits: AdmissionLimits) -> None:
         self._receive, self._limits = receive, limits
-        user, opt = scope.get("user"), scope["route_handler"].opt
+        user, opt = scope.get("user"), options_of(scope["route_handler"])
         self._tenant: str = user.tenant if user is not None else ""
-        self._brings = opt.get(LANE) == "bring"
-        self._lane = None if opt.get(OPEN) else limits.lanes[opt.get(LANE, "ask")]
-        self._holds: int | None = opt.get(HOLDS)
-        self._most = limits.most(opt.get(TAKES, SMALL))
+        self._brings = opt.get("lane") == "bring"
+        self._lane = None if opt.get("open") else limits.lanes[opt.get("lane", "ask")]
+        self._holds = opt.get("holds")
+        self._most = limits.most(opt.get("takes", SMALL))
         self._announced = Headers.from_scope(scope).get("content-length", "")
         self._whole = not has_body(scope)
         self._given_back = ExitStack()  # at the end of the request

@@ -4,27 +4,25 @@ A reply that confirms a change is sent only after the log has its entry (docs/ad
 """
 
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import structlog
 from litestar import Request
-from litestar.handlers import BaseRouteHandler
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.query_api.http.auth import Caller, RoleGuard
+from services.query_api.http.auth import Caller
+from services.query_api.http.browsers import SAFE
 from services.query_api.http.problems import Problem, request_id, send_problem, unavailable
-from services.query_api.http.routes import AUDITED, READS
+from services.query_api.http.routes import role_of
 from shared.contracts import AuditEntry, AuditResult
 from shared.errors import Unavailable
 from shared.log.audit_trail import AuditedCall, AuditTrail
 
 log = structlog.get_logger(__name__)
 
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REFUSALS: Final = frozenset({401, 403, 429})
 ADMINS: Final = frozenset({"admin", "operator"})
-_FACTS: Final = "facts"  # in a route's opt
 _current: ContextVar["_Visit | None"] = ContextVar("audited", default=None)
 
 
@@ -95,30 +93,6 @@ class Audit:
             _current.reset(token)
 
 
-class RouteFacts(NamedTuple):
-    """What the middlewares know of a route."""
-
-    action: str
-    role: str | None
-    signs: bool  # it signs in or out, whatever its method: its calls are recorded, though it asks for no role
-    reads: bool  # it changes nothing, whatever its method
-    only_reads: bool  # it changes nothing: its caller may leave
-
-
-def facts_of(handler: BaseRouteHandler) -> RouteFacts:
-    """Return the facts of the route. They are found once."""
-    opt = handler.opt
-    known: RouteFacts | None = opt.get(_FACTS)
-    if known is None:
-        role, reads = role_of(handler), bool(opt.get(READS))
-        methods = frozenset[str](getattr(handler, "http_methods", ()))
-        signs = AUDITED in opt
-        only_reads = opt.get(READS, role == "query" or (bool(methods) and methods <= SAFE and not signs))
-        known = RouteFacts(getattr(handler.fn, "__name__", ""), role, signs, reads, only_reads)
-        opt[_FACTS] = known
-    return known
-
-
 class _Visit(AuditedCall):
     """One request."""
 
@@ -127,9 +101,11 @@ class _Visit(AuditedCall):
         self.trail = trail
         self.caller: Caller | None = None
         self._scope = scope
-        self._action, self._role, self._signs, reads, _ = facts_of(scope["route_handler"])
+        handler = scope["route_handler"]
+        self._action, self._role = getattr(handler.fn, "__name__", ""), role_of(handler)
+        self._signs = bool(handler.opt.get("audited"))
         self.by_admin = self._role in ADMINS
-        self.writes = (scope.get("method", "GET") not in SAFE or self._signs) and not reads
+        self.writes = (scope.get("method", "GET") not in SAFE or self._signs) and not handler.opt.get("reads")
 
     def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
         """Return an entry about this request."""
@@ -174,9 +150,3 @@ class _Visit(AuditedCall):
                     code="OUTCOME_UNKNOWN",
                 )
         return None
-
-
-def role_of(handler: BaseRouteHandler) -> str | None:
-    """Return the role that the route needs; None if it needs none."""
-    guards = [guard for layer in handler.ownership_layers for guard in layer.guards or ()]
-    return next((guard.role for guard in guards if isinstance(guard, RoleGuard)), None)

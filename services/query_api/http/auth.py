@@ -15,7 +15,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
 from litestar.types import ASGIApp
 
-from services.query_api.http.browsers import sending_site
+from services.query_api.http.browsers import SAFE, sending_site
 from services.query_api.http.problems import Problem
 from shared.contracts import DEFAULT_TENANT
 from shared.runtime.key_file import KeyFile, digest_of, key_id
@@ -27,7 +27,6 @@ SESSION_COOKIE: Final = "sluice_session"
 WRONG_KEY_S: Final = 0.5
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 T = TypeVar("T")
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OF_ADMIN: Final = frozenset({"ingest", "query"})
 
 
@@ -111,7 +110,7 @@ class Keyring:
         caller = await self.signed_in(session)
         if caller is None:
             raise _unauthenticated("the session has ended: sign in again")
-        if connection.scope["method"] not in _SAFE_METHODS and sending_site(connection.headers) != "own":  # type: ignore[typeddict-item]  # there are no sockets here
+        if connection.scope["method"] not in SAFE and sending_site(connection.headers) != "own":  # type: ignore[typeddict-item]  # there are no sockets here
             raise Problem(403, "a browser session can change data only from this server's own pages")
         return caller
 

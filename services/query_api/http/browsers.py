@@ -43,8 +43,7 @@ def _host_of(origin: str) -> str | None:
         return None
 
 
-JSON_ONLY: Final = "json_only"  # a route's opt: no body that browsers send without a preflight request, such as forms
-PAGE: Final = "page"  # a route's opt: other sites may link to it: it changes nothing, or checks who began it
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
 LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker
 _HOSTS: Final = 256  # names whose kind is remembered, because clients repeat a few
 _SAFE_HEADERS: Final = {
@@ -108,7 +107,7 @@ class BrowserGuard:
                 "a page of another site sent this request; add its origin to SLUICE_CORS_ORIGINS to allow it",
                 code="ORIGIN_NOT_ALLOWED",
             )
-        if scope["route_handler"].opt.get(JSON_ONLY) and not _json_or_empty(headers):
+        if scope["route_handler"].opt.get("json_only") and not _json_or_empty(headers):
             raise Problem(415, "this route takes application/json")
 
 
@@ -125,7 +124,7 @@ def _visit(scope: HTTPScope, headers: Headers) -> bool:
     """Return whether a person follows a link to a page; the other site can't see the reply."""
     return (
         scope["method"] in ("GET", "HEAD")
-        and bool(scope["route_handler"].opt.get(PAGE))
+        and bool(scope["route_handler"].opt.get("page"))
         and headers.get("origin") is None
         and headers.get("sec-fetch-dest", "document") == "document"
     )

@@ -8,8 +8,9 @@ from typing import Any, Final, cast
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
-from services.query_api.http.audit import ADMINS, facts_of
+from services.query_api.http.audit import ADMINS
 from services.query_api.http.problems import Problem, send_problem
+from services.query_api.http.routes import only_reads, role_of
 from shared.runtime.connections import ON_CLOSE
 from shared.times import PATIENCE
 
@@ -43,9 +44,8 @@ class Linger:
             nonlocal left
             left = task is not None and task.cancel()
 
-        facts = facts_of(scope["route_handler"])
-        patience_s = math.inf if facts.role in ADMINS else WRITING_S
-        if facts.only_reads:
+        patience_s = math.inf if role_of(scope["route_handler"]) in ADMINS else WRITING_S
+        if only_reads(scope["route_handler"]):
             cast("dict[str, Any]", scope).get(ON_CLOSE, []).append(leave)
             patience_s = PATIENCE_S
         outer = PATIENCE.set(patience_s)

@@ -15,12 +15,9 @@ from litestar import Litestar, Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
-from services.query_api.http.auth import RoleGuard
-from services.query_api.http.browsers import JSON_ONLY
 from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, AnyRequest, is_openai
 from services.query_api.http.request import beside
-from services.query_api.http.routes import JSON, SMALL, TAKES, Content, Replies, get, replies_of
-from shared.runtime.probes import OPEN
+from services.query_api.http.routes import JSON, SMALL, Content, RouteOptions, get, options_of, role_of
 
 ROLE: Final = "x-role"  # of an operation: the role that its key needs; `any` takes every key
 _DESCRIBED: Final = "openapi"  # in the app's state
@@ -106,23 +103,24 @@ def _described(app: Litestar) -> dict[str, Any]:
         for method, (handler, _) in route.route_handler_map.items()
         if handler.resolve_include_in_schema() and method.lower() in spec["paths"].get(route.path_format, {})
     ]
-    types = _Types(replies_of(handler.opt) for _, _, handler in routes)
+    types = _Types(options_of(handler) for _, _, handler in routes)
     for path, method, handler in routes:
         operation = spec["paths"][path][method]
-        role, declared = _role(handler), replies_of(handler.opt)
-        if declared.body is not None:
-            operation["requestBody"] = {"content": types.content(declared.body), "required": not declared.parameters}
+        declared = options_of(handler)
+        if (body := declared.get("body")) is not None:
+            parameters = declared.get("parameters", {})
+            operation["requestBody"] = {"content": types.content(body), "required": not parameters}
             operation.setdefault("parameters", []).extend(
-                {"name": name, "in": "query", "schema": schema} for name, schema in declared.parameters.items()
+                {"name": name, "in": "query", "schema": schema} for name, schema in parameters.items()
             )
         operation |= {
             "summary": (operation.get("description") or operation["summary"]).partition("\n")[0],
             "responses": _responses(path, handler, operation, types),
         }
-        if role:
-            operation[ROLE] = role
-        else:
+        if declared.get("open"):
             operation["security"] = [{}]  # none is needed
+        else:
+            operation[ROLE] = role_of(handler) or "any"
         if (example := examples().get(operation["operationId"])) is not None:
             _show(operation, example)
     components = spec["components"]
@@ -138,12 +136,11 @@ def _described(app: Litestar) -> dict[str, Any]:
 class _Types:
     """The schemas of all types that routes declare."""
 
-    def __init__(self, declared: Iterable[Replies]) -> None:
+    def __init__(self, declared: Iterable[RouteOptions]) -> None:
         contents = [
             content
             for each in declared
-            for content in (each.ok, each.body, *each.instead.values())
-            if content is not None
+            for content in (each.get("ok", {}), each.get("body", {}), *each.get("instead", {}).values())
         ]
         kinds = [kind for content in contents for given in content.values() for kind in _several(given)]
         named = [kind for kind in kinds if kind is not bytes and not isinstance(kind, dict)]
@@ -167,47 +164,38 @@ def _several(given: Any) -> tuple[Any, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
-def _role(handler: HTTPRouteHandler) -> str | None:
-    """Return the role that the route needs; None if it needs no key."""
-    for guard in handler.guards or ():
-        if isinstance(guard, RoleGuard):
-            return guard.role or "any"
-    return None
-
-
 def _responses(
     path: str, handler: HTTPRouteHandler, operation: Mapping[str, Any], types: _Types
 ) -> dict[str, dict[str, Any]]:
-    declared = replies_of(handler.opt)
-    content = operation["responses"]["200"]["content"] if declared.ok is None else types.content(declared.ok)
+    declared = options_of(handler)
+    ok, accepted, headers = declared.get("ok"), declared.get("accepted"), declared.get("headers", ())
+    content = operation["responses"]["200"]["content"] if ok is None else types.content(ok)
     found: dict[str, dict[str, Any]] = {
         "200": {
             "description": "The request succeeded.",
             "content": content,
-            "headers": _headers(("Preference-Applied", *declared.headers) if declared.accepted else declared.headers),
+            "headers": _headers(("Preference-Applied", *headers) if accepted else headers),
         }
     }
-    if declared.accepted:
+    if accepted:
         sentence = "The log has the submission; processing has not finished yet."
         found["202"] = {"description": sentence, "content": content, "headers": _headers(_ACCEPTED)}
-    if declared.nothing:
+    if declared.get("nothing"):
         found["204"] = {"description": "Success; the reply has no body.", "headers": _headers(())}
-    for status in sorted(_refusals(handler, operation, declared)):
+    for status in sorted(_refusals(operation, declared)):
         found[str(status)] = {"$ref": f"#/components/responses/{_refusal_name(status, _error_of(path))}"}
     if "413" in found:
-        found["413"] = {**_refusal(413, _error_of(path)), "description": _too_large(handler)}
-    for status, instead in declared.instead.items():
+        found["413"] = {**_refusal(413, _error_of(path)), "description": _too_large(declared)}
+    for status, instead in declared.get("instead", {}).items():
         found[str(status)] = {**_refusal(status, "Problem"), "content": types.content(instead)}
     return found
 
 
-def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared: Replies) -> set[int]:
+def _refusals(operation: Mapping[str, Any], declared: RouteOptions) -> set[int]:
     """Return the statuses of all problems: those that the route declares, and those that follow from its properties."""
-    found = {403, *declared.refusals}  # 403: every route refuses pages of other sites
-    if _role(handler) is not None:
-        found.add(401)
-    if not handler.opt.get(OPEN):
-        found |= {429, *((503,) if declared.needs_parts else ())}
+    found = {403, *declared.get("refuses", ())}  # 403: every route refuses pages of other sites
+    if not declared.get("open"):
+        found |= {401, 429, *((503,) if declared.get("needs_parts", True) else ())}
     if any(parameter["in"] == "path" for parameter in operation.get("parameters", ())):
         found.add(404)
     if _takes_query(operation):
@@ -217,13 +205,13 @@ def _refusals(handler: HTTPRouteHandler, operation: Mapping[str, Any], declared:
         found |= {400, 408, 413}
         if "application/octet-stream" not in body["content"]:  # the route takes only certain types
             found.add(415)
-    if handler.opt.get(JSON_ONLY):
+    if declared.get("json_only"):
         found.add(415)
     return found
 
 
-def _too_large(handler: HTTPRouteHandler) -> str:
-    most, values = handler.opt.get(TAKES, SMALL)
+def _too_large(declared: RouteOptions) -> str:
+    most, values = declared.get("takes", SMALL)
     return f"{HTTPStatus(413).phrase}. The body has more than {most} bytes, or more than {values} values of JSON."
 
 

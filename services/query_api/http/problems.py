@@ -159,7 +159,6 @@ ERRORS: dict[str, dict[str, Any]] = {  # the JSON schemas of the errors' bodies,
 
 _REQUEST_ID = "request_id"  # key in a scope's state
 _TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-CONFLICTS = "conflicts"  # a route's opt: what is `Rejected` conflicts with the present state
 MOST_NAMED = 20  # mistakes of one request that its reply names
 _LONGEST = 1000  # bytes of a sentence in a reply
 
@@ -350,14 +349,13 @@ def _unfit(field: str, what: str) -> Problem:
 
 
 def _on_pipeline_error(request: AnyRequest, error: PipelineError) -> Response[bytes]:
-    conflicts = request.scope["route_handler"].opt.get(CONFLICTS)
-    problem = of_pipeline(error, 409 if conflicts else 422)
+    problem = of_pipeline(error, 409 if request.scope["route_handler"].opt.get("conflicts") else 422)
     log.warning("request_refused", status=problem.status, code=problem.code, reason=problem.sentence)
     return answer(request, problem)
 
 
 def _on_wrong_setting(request: AnyRequest, error: ConfigurationError) -> Response[bytes]:
-    if not request.scope["route_handler"].opt.get(CONFLICTS):  # its sentence may have paths of the server
+    if not request.scope["route_handler"].opt.get("conflicts"):  # its sentence may have paths of the server
         return _on_bug(request, error)
     return answer(request, Problem(409, str(error), code="SETTINGS"))
 

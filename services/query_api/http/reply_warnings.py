@@ -20,7 +20,6 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, HTTPResponseStartEvent, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api.http.problems import MOST_NAMED, Problem, invalid, prefers
-from services.query_api.http.routes import replies_of
 
 # Routes of our own contract; other products' clients send many fields that are ignored.
 OURS: Final = ("/rag/", "/ops/", "/knowledge-base", "/chat")
@@ -143,7 +142,7 @@ class KnownQuery:
         path = scope["path_template"]
         if not connection.query_params or not path.removeprefix("/api").startswith(("/rag/", "/ops/")):
             return
-        if not isinstance(handler, HTTPRouteHandler) or replies_of(handler.opt).body is not None:
+        if not isinstance(handler, HTTPRouteHandler) or "body" in handler.opt:
             return
         self._declared = self._declared or _declared(connection.app)
         known = self._declared[path, scope["method"]]

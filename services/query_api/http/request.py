@@ -18,7 +18,7 @@ from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import OURS, fields_of, lenient, texts_of, unknown_fields, warn
-from services.query_api.http.routes import SMALL, TAKES
+from services.query_api.http.routes import SMALL, options_of
 from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
 from shared.ids import composed
@@ -83,7 +83,7 @@ class ApiRequest(Request[Caller, None, State]):
         if kind == FORM and not data.lstrip().startswith(b"{"):
             value = form_object(data, texts_of(declared.annotation) if declared is not None else frozenset())
         else:
-            value = parse_json(data, values=self.route_handler.opt.get(TAKES, SMALL).values)
+            value = parse_json(data, values=options_of(self.route_handler).get("takes", SMALL).values)
             value = value if self.method == "PATCH" else given(value)  # its null removes the field (RFC 7396)
         if declared is None:
             return value, doubts

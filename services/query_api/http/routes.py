@@ -1,7 +1,7 @@
 """Declares routes: who may call one, what it takes, and what it replies, all in its decorator.
 
-Its `opt` holds that for the middleware and for `/openapi.json`. `openapi.py` adds the replies that follow from role,
-lane, parameters and body. The handler's name is its operation id.
+That is the handler's `opt`, for the middleware and for `/openapi.json`. `openapi.py` adds the replies that follow from
+role, lane, parameters and body. The handler's name is its operation id.
 """
 
 import importlib
@@ -12,27 +12,18 @@ from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack, cast
 
 import litestar
-import msgspec
 from litestar import Litestar
 from litestar.datastructures import MutableScopeHeaders
 from litestar.di import Provide
-from litestar.handlers import HTTPRouteHandler
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.routes import HTTPRoute
-from litestar.types import HTTPScope, Message, Scope
+from litestar.types import Empty, HTTPScope, Message, Scope
 
 from services.query_api.http.auth import RoleGuard
-from services.query_api.http.browsers import JSON_ONLY
-from services.query_api.http.problems import CONFLICTS
-from shared.runtime.probes import OPEN
+from services.query_api.http.browsers import SAFE
 from shared.settings import Role
 
 Lane = Literal["bring", "ask", "watch"]  # submit documents; request and reply; long-lived streams
-LANE: Final = "lane"
-LINE: Final = "line"
-READS: Final = "reads"  # whether it changes nothing, whatever its method and role
-AUDITED: Final = "audited"  # is entered in the audit trail, though it asks for no role
-TAKES: Final = "takes"  # its BodyLimit
-HOLDS: Final = "holds"  # most bytes of a body that it holds in memory; without it, the whole body
 
 
 class BodyLimit(NamedTuple):
@@ -55,13 +46,12 @@ def index_of(handlers: Iterable[object]) -> dict[str, str]:
     """Return the lines of the index page by method and path, in the order of the handlers."""
     lines: dict[str, str] = {}
     for handler in handlers:
-        if isinstance(handler, HTTPRouteHandler) and LINE in handler.opt:
+        if isinstance(handler, HTTPRouteHandler) and "line" in handler.opt:
             path = min(handler.paths).replace("{document_id:str}", "{id}")
-            lines[f"{min(handler.http_methods)} {path}"] = handler.opt[LINE]
+            lines[f"{min(handler.http_methods)} {path}"] = handler.opt["line"]
     return lines
 
 
-REPLIES: Final = "replies"
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 EVENT_STREAM: Final = "text/event-stream"
@@ -77,40 +67,28 @@ class StreamEvent(TypedDict, total=False):
     id: str
 
 
-class Replies(msgspec.Struct, frozen=True):
-    """What one route replies, and what it takes beside its annotations."""
-
-    refusals: frozenset[int] = frozenset()  # statuses of problems that are specific to this route
-    ok: Content | None = None  # content of the 200; None: what the handler returns
-    accepted: bool = False  # whether the reply may be a 202 with the same content, while processing continues
-    nothing: bool = False  # whether the reply may be a 204
-    headers: tuple[str, ...] = ()  # of the 200, besides those of all replies
-    instead: Mapping[int, Content] = {}  # the content of a refusal that isn't a problem
-    needs_parts: bool = True  # whether it needs the log, the store or a model, and so may answer 503
-    body: Content | None = None  # what it takes, if no annotation says so
-    parameters: Mapping[str, Any] = {}  # of its query, likewise
-
-
 class RouteOptions(TypedDict, total=False):
-    """What a route declares beside its method and path. Fields that aren't here are those of `Replies`."""
+    """What a route declares beside its method and path; its handler's `opt`."""
 
     role: Role | tuple[Role, ...] | None  # that callers need: one of them; None: any key
     open: bool  # to everybody, without a key
+    audited: bool  # it is entered in the audit trail, though it asks for no role
+    page: bool  # other sites may link to it: it changes nothing, or checks who began it
     lane: Lane  # whose limit its requests share; default: ask
     line: str  # on the index page; without it, the page leaves the route out
     takes: BodyLimit  # default: SMALL
     holds: int  # most bytes of a body that it holds in memory; default: the whole body
     reads: bool  # whether it changes nothing; default: by method, and for the role `query`, it does not
-    json_only: bool  # for routes that change something for a whole tenant or for all tenants
-    refuses: tuple[int, ...]  # `Replies.refusals`
+    json_only: bool  # no body that browsers send without a preflight: it changes something for a tenant, or for all
     conflicts: bool  # a `Rejected` is a 409 instead of a 422
     query: type[Any]  # a dataclass of query parameters, which the handler gets as `wanted`
-    ok: Content
-    accepted: bool
-    nothing: bool
-    headers: tuple[str, ...]
-    instead: Mapping[int, Content]
-    needs_parts: bool
+    refuses: tuple[int, ...]  # statuses of problems that are specific to this route
+    ok: Content  # of the 200; default: what the handler returns
+    accepted: bool  # whether the reply may be a 202 with the same content, while processing continues
+    nothing: bool  # whether the reply may be a 204
+    headers: tuple[str, ...]  # of the 200, besides those of all replies
+    instead: Mapping[int, Content]  # the content of a refusal that isn't a problem
+    needs_parts: bool  # whether it needs the log, the store or a model, and so may answer 503; default: true
     media_type: str
     description: str  # instead of the docstring
     in_schema: bool  # default: true
@@ -118,53 +96,45 @@ class RouteOptions(TypedDict, total=False):
     parameters: Mapping[str, Any]  # of that query: JSON Schemas by name
 
 
-def replies_of(opt: Mapping[str, Any]) -> Replies:
-    """Return what a route declares by its `opt`."""
-    declared: Replies = opt.get(REPLIES, Replies())
-    return declared
+def options_of(handler: BaseRouteHandler) -> RouteOptions:
+    """Return what the handler's route declares."""
+    return cast("RouteOptions", handler.opt)
 
 
-def _route(
-    method: type[HTTPRouteHandler], path: str, **declared: Unpack[RouteOptions]
-) -> Callable[[Callable[..., Awaitable[Any]]], HTTPRouteHandler]:
+def role_of(handler: BaseRouteHandler) -> Role | None:
+    """Return the first role that the route asks for; None if any key, or none, will do."""
+    role = options_of(handler).get("role")
+    return role[0] if isinstance(role, tuple) else role
+
+
+def only_reads(handler: BaseRouteHandler) -> bool:
+    """Return whether the route changes nothing, so that its caller may leave."""
+    opt, methods = options_of(handler), frozenset[str](getattr(handler, "http_methods", ()))
+    safe = bool(methods) and methods <= SAFE and not opt.get("audited")
+    return opt.get("reads", safe or role_of(handler) == "query")
+
+
+_Decorator = Callable[[Callable[..., Awaitable[Any]]], HTTPRouteHandler]
+
+
+def _route(method: Callable[..., _Decorator], path: str, **declared: Unpack[RouteOptions]) -> _Decorator:
     """Return the decorator that makes a handler a route of this method; its status is 200."""
 
     def decorate(handler: Callable[..., Awaitable[Any]]) -> HTTPRouteHandler:
-        role = declared.get("role")
-        roles = role if isinstance(role, tuple) else (role,)
-        query = declared.get("query")
+        role, query = declared.get("role"), declared.get("query")
         return method(
             path,
             operation_id=handler.__name__,
             dependencies=None if query is None else {"wanted": Provide(query, sync_to_thread=False)},
-            guards=[] if declared.get("open") else [RoleGuard(*roles)],
-            opt=_opt(declared),
+            guards=[] if declared.get("open") else [RoleGuard(*(role if isinstance(role, tuple) else (role,)))],
+            opt={"lane": "ask", **declared},
             status_code=200,
-            **_named(declared, _LITESTARS),
+            media_type=declared.get("media_type"),
+            description=declared.get("description"),
+            include_in_schema=declared.get("in_schema", Empty),
         )(handler)
 
     return decorate
-
-
-_LITESTARS = {name: name for name in ("media_type", "description")} | {"in_schema": "include_in_schema"}
-_LANES = {"line": LINE, "holds": HOLDS, "reads": READS, "json_only": JSON_ONLY, "conflicts": CONFLICTS}
-_REPLIES = {name: name for name in Replies.__struct_fields__}
-
-
-def _opt(declared: Mapping[str, Any]) -> dict[str, Any]:
-    opt = {REPLIES: Replies(refusals=frozenset(declared.get("refuses", ())), **_named(declared, _REPLIES))}
-    if declared.get("open"):
-        return {OPEN: True, **opt}
-    return {
-        LANE: declared.get("lane", "ask"),
-        TAKES: declared.get("takes", SMALL),
-        **opt,
-        **_named(declared, _LANES),
-    }
-
-
-def _named(declared: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {name: declared[given] for given, name in names.items() if given in declared}
 
 
 get = partial(_route, litestar.get)

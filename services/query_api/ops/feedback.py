@@ -4,7 +4,6 @@ The topic answers.feedback has one record an answer, for 90 days; a later thumb 
 """
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing, suppress
@@ -17,7 +16,7 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from services.query_api.http.admission import TokenBuckets
 from services.query_api.http.auth import Caller
-from services.query_api.http.problems import Problem, time_of
+from services.query_api.http.problems import time_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get, post
 from shared.contracts import AnswerSource, Feedback, decode, encode
@@ -30,7 +29,6 @@ from shared.topics import FEEDBACK
 
 MOST: Final = 1000  # thumbs of a reply
 PER_HOUR: Final = 60  # thumbs of an API key, so that it adds at most 130,000 in 90 days
-_MINUTES: Final = 60  # of an hour
 _PIECE: Final = 1000  # records read at once, from the end
 _FEED: Final = TopicPartition(FEEDBACK, 0)
 Words = Annotated[str, msgspec.Meta(max_length=1000)]
@@ -80,15 +78,12 @@ class Thumbs:
         """Take the parts, and the tenants whose questions are kept: names with commas between, or *."""
         self._log, self._publish, self._ledger = log_, publish, ledger
         self._questions_of = frozenset(each.strip() for each in questions_of.split(",") if each.strip())
-        self._rate = TokenBuckets(PER_HOUR, lambda: time.monotonic() / _MINUTES)
+        self._rate = TokenBuckets(PER_HOUR, within_s=3600)
 
     def check_rate(self, caller: Caller) -> None:
         """Count a thumb of the caller. Raises a 429 above `PER_HOUR`: nobody can fill the log with them."""
-        whose = caller.key or caller.tenant
-        if wait_s := math.ceil(self._rate.wait_s(whose) * _MINUTES):
-            whom = "an API key" if caller.key else "all callers without an API key"
-            headers = {"Retry-After": str(wait_s)}
-            raise Problem(429, f"at most {PER_HOUR} thumbs an hour are kept of {whom}", headers=headers)
+        whose, whom = caller.key or caller.tenant, "an API key" if caller.key else "all callers without an API key"
+        self._rate.check(whose, f"at most {PER_HOUR} thumbs an hour are kept of {whom}; send it again")
         self._rate.spend(whose)
 
     async def keep(self, tenant: str, given: FeedbackBody) -> bool:

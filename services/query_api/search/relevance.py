@@ -5,7 +5,7 @@ on the rest of the index (BM25's term rarity). So a threshold means the same eve
 (docs/adr/0020-scores.md).
 
 A set of coefficients turns features into a probability, one for each model, with its provenance. `calibrations.json` is
-written by `python -m tests.bench.calibrate`; nobody edits it by hand.
+written by `python -m tests.bench.calibrate`, but for the words' entry, which that wouldn't improve.
 """
 
 import functools

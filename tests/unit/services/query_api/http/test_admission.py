@@ -14,7 +14,7 @@ from services.query_api.http.admission import Admission, AdmissionLimits, Answer
 from services.query_api.http.auth import Caller
 from services.query_api.http.linger import Linger
 from services.query_api.http.problems import HANDLERS, Problem
-from services.query_api.http.routes import TAKES, WHOLE, BodyLimit, get, post
+from services.query_api.http.routes import WHOLE, BodyLimit, get, post
 from services.query_api.http.stopping import Stopping
 from shared.runtime.connections import ON_CLOSE
 from shared.runtime.probes import OPEN
@@ -59,7 +59,7 @@ class Api:
         async def livez() -> str:
             return "alive"
 
-        @plain_post("/console/session", status_code=200, opt={OPEN: True, TAKES: BodyLimit(100)})
+        @plain_post("/console/session", status_code=200, opt={OPEN: True, "takes": BodyLimit(100)})
         async def session(request: Request[Any, Any, Any]) -> int:
             return len(await request.body())
 

@@ -7,12 +7,12 @@ import pytest
 from litestar import Litestar, get, post
 from litestar.middleware import DefineMiddleware
 
-from services.query_api.http.browsers import JSON_ONLY, PAGE, BrowserGuard
+from services.query_api.http.browsers import BrowserGuard
 
 CALLED: list[str] = []
 
 
-@get("/", opt={PAGE: True})
+@get("/", opt={"page": True})
 async def page() -> str:
     return "the page"
 
@@ -23,7 +23,7 @@ async def change() -> str:
     return "changed"
 
 
-@post("/ops/erase", status_code=200, opt={JSON_ONLY: True})
+@post("/ops/erase", status_code=200, opt={"json_only": True})
 async def erase() -> str:
     CALLED.append("erased")
     return "erased"

@@ -9,7 +9,7 @@ import pytest
 from litestar import Litestar
 
 from services.query_api.app import ROUTES
-from services.query_api.http.routes import LANE, AllowedMethods, delete, get, index_of, post, routes_in
+from services.query_api.http.routes import AllowedMethods, delete, get, index_of, post, routes_in
 
 
 @get("/rag/documents/{document_id:str}", role="query", line="show a document")
@@ -22,7 +22,7 @@ async def hidden() -> None: ...
 
 def test_a_route_without_a_line_is_not_on_the_index_page() -> None:
     assert index_of([shown, hidden]) == {"GET /rag/documents/{id}": "show a document"}
-    assert hidden.opt[LANE] == "bring"
+    assert hidden.opt["lane"] == "bring"
 
 
 HEADER = "from litestar import delete, get\n"
