@@ -1,26 +1,9 @@
 """The form that a question asks for: whoever asks how many is not answered without a figure."""
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
-from shared.answers.sentences import is_german, words
-
-# Forms that are also words of their own (left, found, saw, rose) are not here.
-_IRREGULAR: Final = """
-begin began begun; break broke broken; bring brought; build built; buy bought; catch caught; choose chose chosen;
-draw drew drawn; drive drove driven; eat ate eaten; fall fell fallen; fly flew flown; forget forgot forgotten;
-give gave given; grow grew grown; hide hid hidden; hold held; keep kept; know knew known; lend lent; lose lost;
-make made; meet met; pay paid; run ran; say said; seek sought; sell sold; send sent; sing sang sung; sink sank sunk;
-speak spoke spoken; spend spent; stand stood; steal stole stolen; strike struck; swim swam swum; take took taken;
-teach taught; tell told; think thought; throw threw thrown; understand understood; wear wore worn; win won;
-write wrote written
-"""
-
-OTHER_FORMS: Final[Mapping[str, frozenset[str]]] = {
-    form: group - {form} for group in (frozenset(words(forms)) for forms in _IRREGULAR.split(";")) for form in group
-}
-
+from shared.answers.sentences import is_german
 
 _AGE: Final = re.compile(
     r"\bage[ds]?\b\W{0,3}\d|[ -]old\b|\b(?:at least|over|under|is|are|was|turned) \d{1,3}(?![\w%]|[.,]\d)"

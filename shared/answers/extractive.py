@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from shared.answers import Conversation, Event, Finished, Passage, Prompted
-from shared.answers.asked_form import OTHER_FORMS, has_asked_form
+from shared.answers.asked_form import has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
 from shared.answers.outline import outline
@@ -181,8 +181,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def other_forms(asked: AbstractSet[str], there: AbstractSet[str]) -> dict[str, frozenset[str]]:
     """Return, for each of the question's words, those of the others that are another form of it.
 
-    `inspection` continues `inspect`, `paid` is a form of `pay`, and an age or a length answers how old or how long
-    something is.
+    `inspection` continues `inspect`, and an age or a length answers how old or how long something is.
     """
     beginnings: dict[str, list[str]] = {}
     for word in there:
@@ -191,8 +190,7 @@ def other_forms(asked: AbstractSet[str], there: AbstractSet[str]) -> dict[str, f
     for word in asked:
         alike = beginnings.get(word[:_STEM], ()) if len(word) >= _STEM else ()
         longer = {each for each in alike if each != word and len(each) >= _STEM and _continues(each, word)}
-        named = _NOUNS_OF.get(word, frozenset()) | OTHER_FORMS.get(word, frozenset())
-        if forms := longer | (named & there):
+        if forms := longer | (_NOUNS_OF.get(word, frozenset()) & there):
             found[word] = frozenset(forms)
     return found
 
@@ -459,8 +457,6 @@ class _Matching:
     ) -> None:
         self._asks = asks
         self._weights = weights
-        # A name that few units have says more about them than one that all have.
-        self._names = {name: 1 / (1 + sum(name in each.terms for each in found)) for name in sorted(asks.names)}
         # fsum, because a set's order differs between processes, and a plain sum would differ in its last bit.
         self._total = math.fsum(weights.values()) or 1.0
         self._passages = passages
@@ -477,11 +473,6 @@ class _Matching:
     def covered(self, terms: AbstractSet[str]) -> float:
         """Return the share of the question's weight that the words have, 0..1."""
         return math.fsum(weight for word, weight in self._weights.items() if word in terms) / self._total
-
-    def _named(self, terms: AbstractSet[str]) -> float:
-        """Return the share of the names' weight that the words have, 0..1."""
-        had = math.fsum(weight for name, weight in self._names.items() if name in terms)
-        return had / math.fsum(self._names.values())
 
     def scores(self, near: Sequence[float]) -> list[_Score]:
         """Return the score of each unit, alone and beside its neighbours."""
@@ -502,11 +493,11 @@ class _Matching:
         meaning = _BY_MEANING_KEYED if unit.kind in _KEYED else _BY_MEANING
         score = meaning * near[at] + (1 - meaning) * covered + _BY_PASSAGE * self._whole[each.rank]
         score += _BY_NEIGHBOUR * max((near[beside] for beside in self._beside[at]), default=near[at])
-        score += _BY_KIND * _has_form(each, asks) - _BY_RANK * each.rank
+        score += _BY_KIND * any(pattern.search(unit.text) for pattern in asks.kinds) - _BY_RANK * each.rank
         score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.terms) < _SHORT)
         row = unit.kind == "row"
         if unit.kind not in _KEYED and asks.names:
-            score += _BY_NAME * self._named(each.terms)
+            score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
         return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.terms)))
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
@@ -566,8 +557,6 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
             break
         if at in taken or any(_same(words(found[at].unit.text), other) for other in seen):
             continue  # versions of one text are quoted once
-        if chosen and _adds_nothing(found[at], found[order[0]], asks):
-            continue
         around = _around(at, found, scores, taken, _AROUND_OTHERS if chosen else _AROUND)
         text = _joined([_quoted(found[each].unit, asks) for each in around])
         if chosen and len(text) > room:
@@ -578,19 +567,6 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
         chosen.append(_Place(at, frozenset().union(*(found[each].terms for each in around)), text))
     best, *others = chosen
     return [best, *sorted(others, key=lambda place: (found[place.best].rank, found[place.best].position))]
-
-
-def _has_form(each: Quotable, asks: Wanted) -> bool:
-    """Return whether the unit has what the question asks for by its form: a date, a number, a name, a code."""
-    return any(pattern.search(each.unit.text) for pattern in asks.kinds)
-
-
-def _adds_nothing(other: Quotable, best: Quotable, asks: Wanted) -> bool:
-    """Return whether the best unit alone has the form of an answer, and all of the question's words that the other has.
-
-    After a date, a place without one doesn't say when; it may still answer a question's second half.
-    """
-    return _has_form(best, asks) and not _has_form(other, asks) and not asks.words & other.terms - best.terms
 
 
 def _around(

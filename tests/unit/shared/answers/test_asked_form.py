@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.answers.asked_form import OTHER_FORMS, has_asked_form
-from shared.answers.sentences import words
+from shared.answers.asked_form import has_asked_form
 
 
 @pytest.mark.parametrize(
@@ -72,15 +71,3 @@ def test_words_of_another_language_cannot_be_judged() -> None:
 @given(question=st.text(max_size=80), text=st.text(max_size=200))
 def test_every_question_and_text_can_be_judged(question: str, text: str) -> None:
     assert has_asked_form(question, text) in {True, False}
-
-
-def test_every_form_of_a_verb_names_the_others_and_not_itself() -> None:
-    assert OTHER_FORMS["flown"] == {"fly", "flew"}
-    assert all(form in OTHER_FORMS[other] for form, others in OTHER_FORMS.items() for other in others)
-    assert all(form not in others for form, others in OTHER_FORMS.items())
-
-
-def test_forms_are_compared_as_the_words_of_a_text_are() -> None:
-    (written,) = words("written")
-
-    assert written in OTHER_FORMS[words("write")[0]]

@@ -408,23 +408,6 @@ def test_without_the_questions_main_word_it_answers_only_if_the_rest_is_close() 
     assert replied(2.0) == NO_ANSWER
 
 
-def test_a_name_that_few_places_have_decides_between_them() -> None:
-    texts = (
-        "Kafka has a security class for tokens.",
-        "Kafka has a security class for passwords.",
-        "A class of Kafka is used with Kerberos.",
-    )
-    passages = tuple(
-        Passage(number=number, text=text, title="", score=0.8, metadata={"documentId": "one"})
-        for number, text in enumerate(texts, start=1)
-    )
-    question = "Which security class does Kafka need for Kerberos?"
-
-    reply = "".join(answer(question, passages, quotable(question, passages), [0.7, 0.7, 0.77])[1])
-
-    assert reply.startswith("A class of Kafka is used with Kerberos. [1]")
-
-
 def test_without_the_form_that_is_asked_for_there_is_no_answer() -> None:
     passages = (a_passage(1, "The keeper of the tower died in a storm. The tower has a lamp."),)
     question = "How old was the keeper of the tower who died?"
@@ -458,22 +441,7 @@ def test_of_much_to_choose_from_a_place_must_be_in_a_good_passage_or_hold_all_wo
     assert replied("At which lock is the barge moored?", crowd, 0.4) != NO_ANSWER
 
 
-@pytest.mark.parametrize(
-    ("question", "reply"),
-    [
-        ("How cold was it?", "Temperature: -13 degrees [1]"),
-        ("What did the club pay?", "The club paid three coins. [2]"),
-        ("Who flew the kite?", "The kite was flown by Ann Lee. [3]"),
-    ],
-)
-def test_irregular_forms_of_a_verb_count_and_a_temperature_answers_how_cold(question: str, reply: str) -> None:
-    passages = (
-        a_passage(1, "Temperature: -13 degrees"),
-        a_passage(2, "The club paid three coins."),
-        a_passage(3, "The kite was flown by Ann Lee."),
+def test_a_temperature_answers_how_cold() -> None:
+    assert answered("How cold was it?", a_passage(1, "Temperature: -13 degrees")).startswith(
+        "Temperature: -13 degrees [1]"
     )
-
-    read, pieces = answer(question, passages)
-
-    assert "".join(pieces).startswith(reply.rpartition(" ")[0])
-    assert read
