@@ -123,6 +123,7 @@ def _place(body: "_Element") -> str:
 
 
 def _paragraphs(body: "_Element") -> Iterator[str]:
+    counts: dict[int, int] = {}  # of numbered paragraphs, by level
     for paragraph in body.iter("{*}p"):
         text = ""
         for piece in paragraph.iter("{*}t", "{*}br", "{*}tab", "{*}oMath"):
@@ -131,7 +132,13 @@ def _paragraphs(body: "_Element") -> Iterator[str]:
         if line:
             says = next(iter(paragraph.iterfind("{*}pPr")), None)
             depth = 0 if says is None else whole(says.get("lvl"))
-            yield f"{'  ' * min(depth, 8)}- {line}" if depth else line
+            numbers = None if says is None else says.find("{*}buAutoNum")
+            counts = {level: count for level, count in counts.items() if level < depth + (numbers is not None)}
+            if numbers is not None and numbers.get("type", "").startswith("arabic"):
+                counts[depth] = counts[depth] + 1 if depth in counts else whole(numbers.get("startAt"), 1)
+                yield f"{'  ' * min(depth, 8)}{counts[depth]}. {line}"
+            else:
+                yield f"{'  ' * min(depth, 8)}- {line}" if depth else line
 
 
 def _shown(piece: "_Element", before: str) -> str:

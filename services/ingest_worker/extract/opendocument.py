@@ -48,6 +48,7 @@ TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAWN = ("{*}frame", "{*}custom-shape")
 HREF = "{http://www.w3.org/1999/xlink}href"
 _BOLD = "bold"  # ours: text in bold letters
+_NUMBER = "number"  # ours: of an item
 _NAMING = "Table_20_Heading"  # the style of columns' names
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; a larger count is an attack
@@ -105,6 +106,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     assert root is not None
     hidden = _restyled(root)
     _mark_bold(root)
+    _number_items(root)
     slides = list(body.iter("{*}page"))
     unseen = [number for number, slide in enumerate(slides, 1) if attribute(slide, "style-name") in hidden]
     shown = [() if number in unseen else _blocks(each) for number, each in enumerate(slides or [body], 1)]
@@ -213,6 +215,27 @@ def _mark_bold(root: "_Element") -> None:
             each.set(_BOLD, "1")
 
 
+def _number_items(root: "_Element") -> None:
+    """Mark the items of numbered lists with their numbers."""
+    numbered = {
+        (attribute(style, "name"), attribute(level, "level"))
+        for style in root.iter("{*}list-style")
+        for level in style.iterfind("{*}list-level-style-number")
+        if attribute(level, "num-format") == "1"
+    }
+    last: dict[tuple[str, str], int] = {}
+    for listed in root.iter("{*}list") if numbered else ():
+        above = [listed, *listed.iterancestors("{*}list")]
+        at = next(filter(None, (attribute(each, "style-name") for each in above)), ""), str(len(above))
+        if at in numbered:
+            goes_on = attribute(listed, "continue-numbering") == "true" or attribute(listed, "continue-list")
+            number = last.get(at, 0) if goes_on else 0
+            for item in listed.iterfind("{*}list-item"):
+                number = whole(attribute(item, "start-value"), number + 1)
+                item.set(_NUMBER, f"{number}. ")
+            last[at] = number
+
+
 def _blocks(element: "_Element") -> Iterator[str]:
     for child in in_reading_order(list(element), _box) if tag(element) == "page" else element:
         match tag(child):
@@ -232,6 +255,8 @@ def _blocks(element: "_Element") -> Iterator[str]:
             case "notes":
                 spoken = list(filter(None, _blocks(child)))
                 yield "\n\n".join(["Notes:", *spoken] if spoken else [])
+            case "section" if attribute(child, "display") == "none":
+                continue
             case "tracked-changes" | "forms" | "annotation" | "page-thumbnail" | "note-citation" | "":
                 continue  # deleted text, form fields, comments, note numbers
             case _:
@@ -265,7 +290,7 @@ def _items(element: "_Element", indent: str) -> Iterator[str]:
             if tag(child) == "list":
                 yield from _items(child, indent + "  ")
             elif line := _line(child):
-                yield f"{indent}{'- ' if first else '  '}{line}"
+                yield f"{indent}{item.get(_NUMBER, '- ') if first else '  '}{line}"
                 first = False
 
 

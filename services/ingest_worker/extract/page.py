@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.page_shape import is_hidden, reshape
+from services.ingest_worker.extract.page_shape import is_hidden, reshape, write_addresses
 from services.ingest_worker.extract.rows import table
 
 if TYPE_CHECKING:
@@ -21,11 +20,13 @@ _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGN
 _MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
-_UNSEEN = frozenset(
-    {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
-)
+_SCRIPTS = frozenset({"script", "style", "head", "svg", "select", "button"})
+_UNSEEN = _SCRIPTS | {"noscript", "template", "iframe", "object", "form"}
 _NUMBERED = re.compile(r"^([ \t]*+)(?:-|\d++\.) (\d++)\\?\. ", re.MULTILINE)
-_ESCAPED = re.compile(r"\\\[(\d{1,4})\\\]")
+# Code, and escapes of what is no Markdown where it stands
+_ESCAPED = re.compile(
+    r"```.*?```|`[^`\n]*+`|\\\[([^\[\]\n\\]{1,200}+)\\\](?![(\[:])|(?<=\w)\\(?=_\w)|\\(?=<[\s\d=])", re.DOTALL
+)
 # Of UTF-8; lxml parses pages with them, and then refuses to write what it has read.
 _NO_XML = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]"
@@ -65,25 +66,22 @@ def tree_of(source: bytes, *, links: bool = False) -> "tuple[HtmlElement | None,
         tree = html.document_fromstring(_NO_XML.sub(b" ", source), parser=parser)
     except (etree.LxmlError, ValueError):
         return None, False
-    for link in tree.iter("a") if links else ():
-        address, words = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
-        if ADDRESS.fullmatch(address) and words.strip() and address not in words:
-            last = link if not len(link) else link[-1]
-            if last is link:
-                link.text = f"{words} ({address})"
-            else:
-                last.tail = f"{last.tail or ''} ({address})"
+    if links:
+        write_addresses(tree)
     reshape(tree)
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
 def page_text(source: str | bytes, *, whole: bool = False) -> str:
-    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else.
+    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else, then
+    what is for browsers without scripts.
 
     With `whole`, return '' for a page of which only a part can be parsed.
     """
     tree, cut = tree_of(source if isinstance(source, bytes) else source.encode("utf-8", "replace"), links=True)
-    return "" if tree is None or (cut and whole) else _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN)
+    if tree is None or (cut and whole):
+        return ""
+    return next(filter(None, (_blocks(tree, skipped) for skipped in (_UNSEEN | _AROUND, _UNSEEN, _SCRIPTS))), "")
 
 
 def with_tables(markdown: str) -> str:
@@ -122,8 +120,15 @@ def _as_table(source: str) -> str:
 
 
 def numbered(markdown: str) -> str:
-    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them."""
-    return _ESCAPED.sub(r"[\1]", _NUMBERED.sub(r"\1\2. ", markdown))
+    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them.
+
+    Escapes that change nothing go, so that names with underscores are found.
+    """
+
+    def meant(found: re.Match[str]) -> str:
+        return f"[{found[1]}]" if found[1] else found[0].removeprefix("\\")
+
+    return _ESCAPED.sub(meant, _NUMBERED.sub(r"\1\2. ", markdown))
 
 
 def flat_text(source: bytes) -> str:

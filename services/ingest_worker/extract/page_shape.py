@@ -4,15 +4,18 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.blocks import RAISED
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.markup import whole, words
 from services.ingest_worker.extract.rows import Cell, spread
+from services.ingest_worker.extract.table_header import Covered
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
 _MOST: Final = 5_000  # list items, cells or forms of one page that are rewritten
+_FEW: Final = 20
 _NOTE: Final = re.compile(
     r"\b(?:note|warning|tip|caution|danger|important|admonition|callout|info|hint)\b", re.IGNORECASE
 )
@@ -32,8 +35,7 @@ def reshape(tree: "HtmlElement") -> None:
     _write_equations(tree)
     _unwrap_forms(tree)
     _keep_asides(tree)
-    for group in list(islice(tree.iter("thead", "tbody", "tfoot"), _MOST)):
-        group.drop_tag()  # trafilatura would drop a header with its text
+    _drop_groups(tree)
     for table in list(islice(tree.iter("table"), _MOST)):
         if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
             _flatten_lists(table)
@@ -48,6 +50,14 @@ def reshape(tree: "HtmlElement") -> None:
             span.drop_tree()
     _number_items(tree)
     _mark_raised(tree)
+
+
+def _drop_groups(tree: "HtmlElement") -> None:
+    """Take the groups of rows away, with which trafilatura drops a header's text."""
+    for cell in list(islice(tree.iterfind(".//tr/*[@rowspan='0']"), _FEW)):  # down to the end of its group
+        cell.set("rowspan", str(1 + sum(1 for _ in islice(next(cell.iterancestors()).itersiblings("tr"), _MOST))))
+    for group in list(islice(tree.iter("thead", "tbody", "tfoot"), _MOST)):
+        group.drop_tag()
 
 
 def _is_bold(row: "HtmlElement") -> bool:
@@ -65,7 +75,7 @@ def _drop_empty(tree: "HtmlElement") -> None:
             element.tail = f" {element.tail}"
         if empty:
             element.tag = "u"
-    etree.strip_tags(tree, "u")  # all at once: `drop_tag` writes all of the text before each anew
+    etree.strip_tags(tree, "u", "q")  # all at once: `drop_tag` writes all of the text before each anew
 
 
 def _write_equations(tree: "HtmlElement") -> None:
@@ -93,7 +103,7 @@ def is_hidden(element: "HtmlElement") -> bool:
 
 def _unwrap_forms(tree: "HtmlElement") -> None:
     """Make a form that holds most of the page a plain block: some systems put each page into one."""
-    forms = list(islice(tree.iter("form"), 20))
+    forms = list(islice(tree.iter("form"), _FEW))
     whole = len(words(tree)) if forms else 0
     for form in forms:
         if 2 * len(words(form)) > whole:
@@ -156,17 +166,31 @@ def _spread(table: "HtmlElement") -> None:
         for row in cells
     ]
     texts = spread(merged)
-    if len(texts) < len(rows):  # the header's second row is part of its first
+    joined = len(texts) < len(rows)  # the header's second row is part of its first
+    if joined:
         rows.pop(1).drop_tree()
         cells.pop(1)
+    write_addresses(table)  # as text: trafilatura would drop a table of links
     for row, own, shown in zip(rows, cells, texts, strict=True):
+        told = iter([] if joined and row is rows[0] else list(map(words, own)))
         kind = "th" if own and all(cell.tag == "th" for cell in own) else "td"
         for cell in own:
             cell.tag = "gone"
         etree.strip_elements(row, "gone", with_tail=False)
-        for text in shown:  # without its links, for which trafilatura would drop the table
+        for text in shown:
             row.append(row.makeelement(kind))
-            row[-1].text = text
+            row[-1].text = text if isinstance(text, Covered) else next(told, text)
+
+
+def write_addresses(root: "HtmlElement") -> None:
+    """Write the addresses of links in brackets behind their words."""
+    for link in root.iter("a"):
+        address, said = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
+        if ADDRESS.fullmatch(address) and said.strip() and address not in said:
+            if len(link):
+                link[-1].tail = f"{link[-1].tail or ''} ({address})"
+            else:
+                link.text = f"{said} ({address})"
 
 
 def _number_items(tree: "HtmlElement") -> None:

@@ -4,7 +4,8 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format import Extraction, Format, Hints
@@ -26,10 +27,15 @@ def read(data: bytes, hints: Hints) -> Extraction:
     said = _SAID.match(text)
     text = text[said.end() :] if said else text
     try:
-        rows = labelled(_parsed(text, said[1] if said else _separator(text.lstrip()[:_SAMPLE])))
+        sample = text.lstrip()[:_SAMPLE]
+        separator = said[1] if said else _separator(sample)
+        rows: Iterable[list[str]] = _parsed(text, separator)
+        if not any(map(any, islice(_parsed(sample, separator), 1, None, 2))):  # each second row is blank: a line end
+            rows = filter(any, rows)
+        found = labelled(rows)
     except csv.Error:
-        rows = text
-    return Extraction(text=cleaned(rows), document_type="csv")
+        found = text
+    return Extraction(text=cleaned(found), document_type="csv")
 
 
 def _separator(sample: str) -> str:
@@ -39,7 +45,7 @@ def _separator(sample: str) -> str:
     """
     alike: dict[str, int] = {}
     for separator in _SEPARATORS:
-        counts = Counter(len(row) for row in _parsed(sample, separator) if len(row) > 1)
+        counts = Counter(len(row) for row in _parsed(sample, separator) if len(row) > 1 and not row[0].startswith("#"))
         alike[separator] = max(counts.values(), default=0)
     best = max(alike, key=alike.__getitem__)
     return best if alike[best] else ","

@@ -38,6 +38,7 @@ _DRAWN = frozenset({"chart", "relIds"})  # references to a chart or a diagram
 _FIELD = frozenset({"instrText", "fldChar", "fldSimple"})
 _UNSEEN = frozenset({"del", "moveFrom", "rPr", "delText", "Fallback", "rt", "pPr", "sectPr", "tblPr"})
 _OFF = frozenset({"0", "false", "off", "none"})
+_ASKED = 4_000  # characters of what a field is
 _OFTEN = 1_000  # paragraphs between two looks at the clock
 _ROMAN = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL", 10: "X"}
 _ROMAN |= {9: "IX", 5: "V", 4: "IV", 1: "I"}
@@ -123,6 +124,7 @@ class _Document:
         self._in_table = False
         self._in_frame = False
         self._address = ""  # of the link that is a field, until its end
+        self._asks = ""  # what the current field is
         self._in_number = False  # inside a field that shows a page number
         self._notes = {
             kind: {} if notes is None else {attribute(note, "id"): note for note in notes}
@@ -225,7 +227,10 @@ class _Document:
     def _field(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         """Gather a field's result; in page headers and footers, `NUMBER` replaces values that change with the page."""
         name = tag(element)
-        asks = (element.text or "") if name == "instrText" else attribute(element, "instr")
+        if name == "instrText":  # Word writes it in pieces, too
+            self._asks = asks = (self._asks + (element.text or ""))[:_ASKED]
+        else:
+            self._asks, asks = "", attribute(element, "instr")
         if self._in_frame and CHANGES.match(asks):
             words.append(NUMBER)
             self._in_number = name == "instrText"

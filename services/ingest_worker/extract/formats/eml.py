@@ -1,5 +1,6 @@
 """Reads emails: the message, then its attachments, as sections."""
 
+import binascii
 import re
 from collections.abc import Callable, Iterator
 from email.message import EmailMessage, MIMEPart
@@ -42,6 +43,7 @@ _REPORTS = frozenset(
 )
 _MAILS = frozenset({"message/rfc822", "message/global", "text/rfc822-headers"})
 _PAGE_FILES = re.compile(r"image/|font/|text/css$|text/javascript$|application/(?:x-)?javascript$")
+_UU = re.compile(r"^begin [0-7]{3} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)++)end[ \t]*+$", re.MULTILINE)
 _WORD = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u9fff\uac00-\ud7af]+")
 _SAME = 0.5  # share of the HTML part's words that a plain part has, unless it only says that there is HTML
 
@@ -131,13 +133,22 @@ class _Mail:
             for each in inner if kind != "multipart/related" else filter(_is_read, inner):
                 yield from self.texts(each)
         elif (kind in _BODIES and not _is_file(part)) or kind.startswith("multipart/"):  # an empty or broken container
-            yield _body(part, self._hints)
+            yield _UU.sub(self._unpacked, _body(part, self._hints), _MOST_PARTS)
         elif kind in _SEALED and (inside := _signed(_bytes(part))):
             yield from self.texts(message_of(inside, self._hints)[0])
         elif kind not in _SIGNATURES | _FORMS:
             number, suffix = len(self.attached) + 1, ".eml" if kind in _MAILS else ""
             name = one_line(part.get_filename(), 200) or f"attachment {number}{suffix}"
             self.attached.append((name, partial(_bytes, part)))
+
+    def _unpacked(self, file: re.Match[str]) -> str:
+        """Take a file that older programs wrote into the text (uuencode)."""
+        try:
+            data = b"".join(map(binascii.a2b_uu, file[2].splitlines()))
+        except binascii.Error:
+            return file[0]
+        self.attached.append((file[1].strip(), lambda: data))
+        return ""
 
     def _best(self, parts: list[MIMEPart]) -> Iterator[str]:
         """Yield the text of the simplest alternative that says what the richest one does; then those beside them."""

@@ -10,6 +10,7 @@ from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.markup import words
 from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -182,6 +183,12 @@ def _is_value(cell: "HtmlElement") -> bool:
     return any(each.find(".//a") is None and (each.text or "").strip() for each in beside)
 
 
+def _is_announced(item: "HtmlElement") -> bool:
+    """Return whether it is an item of a list that the text before it announces."""
+    before = None if item.tag != "li" else next(item.getparent().itersiblings(preceding=True), None)
+    return before is not None and before.tag in ("p", "div") and words(before).endswith((":", "："))
+
+
 def _mark_links(tree: "HtmlElement") -> list[str]:
     """Put marks around each link within a text, and return the addresses by the numbers in the marks."""
     found: list[str] = []
@@ -195,9 +202,14 @@ def _mark_links(tree: "HtmlElement") -> list[str]:
         if block not in texts:
             near = islice(block, _NEAR)
             texts[block] = (
-                _is_value(block) or bool((block.text or "").strip()) or any((each.tail or "").strip() for each in near)
+                _is_value(block)
+                or _is_announced(block)
+                or bool((block.text or "").strip())
+                or any((each.tail or "").strip() for each in near)
             )
         if texts[block] and ADDRESS.fullmatch(address) and address not in (link.text or ""):
+            if block.tag == "li":  # trafilatura drops lists of links
+                link.tag = "span"
             link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"
             found.append(address)
     return found

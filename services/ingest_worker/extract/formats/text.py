@@ -1,5 +1,6 @@
 """Reads plain text in any usual encoding, including source code and logs; reStructuredText, AsciiDoc and Org."""
 
+import quopri
 import re
 from collections.abc import Callable
 from functools import partial
@@ -38,6 +39,11 @@ _ENTRY = re.compile(
     r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
     r"|[\w.:-]{3,45} \S{1,50} \S{1,50} \[\d\d/\w{3}/\d{4})",
     re.MULTILINE,
+)
+# A line of a card in quoted-printable
+_CODED = re.compile(
+    r"^([\w.;=-]{1,100}?);ENCODING=QUOTED-PRINTABLE([\w.;=-]{0,100}):((?:[^\n]*=\n)*+[^\n]*+)",
+    re.MULTILINE | re.IGNORECASE,
 )
 _LEAST_ENTRIES = 4
 
@@ -81,8 +87,14 @@ def _apart(text: str) -> str:
 
 
 def unfolded(text: str) -> str:
-    """Return a calendar or card with each long line, which goes on after a line end and a blank, as one."""
-    return re.sub(r"\r?\n[ \t]", "", text)
+    """Return the entries of calendars and cards apart, each long line as one, and their signs as they are meant."""
+    text = _CODED.sub(_uncoded, re.sub(r"\r?\n[ \t]", "", text).replace("\r\n", "\n"))
+    text = re.sub(r"\\([,;nN\\])", lambda sign: " " if sign[1] in "nN" else sign[1], text)
+    return re.sub(r"\n(?=BEGIN:V(?:CARD|EVENT|TODO|JOURNAL)\b)", "\n\n", text)
+
+
+def _uncoded(line: re.Match[str]) -> str:
+    return f"{line[1]}{line[2]}:{quopri.decodestring(line[3].encode()).decode('utf-8', 'replace')}"
 
 
 def _logged(text: str) -> str:
@@ -91,7 +103,7 @@ def _logged(text: str) -> str:
         return text
     lines = text.split("\n")
     begins = [_ENTRY.match(line) is not None for line in lines]
-    if sum(begins) * 3 < len(lines):
+    if sum(begins) * 3 < sum(not line[:1].isspace() for line in lines):  # traces are indented
         return text
     return "\n".join(
         f"\n{line}" if entry and at else line for at, (line, entry) in enumerate(zip(lines, begins, strict=True))

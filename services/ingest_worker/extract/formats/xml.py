@@ -13,7 +13,7 @@ from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, on
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.markup import parsed, tag, whole, words
-from services.ingest_worker.extract.page import declared_charset
+from services.ingest_worker.extract.page import declared_charset, page_text
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
 from services.ingest_worker.extract.sheets import LeftOut, shown
 from shared.contracts import Note
@@ -27,6 +27,11 @@ _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _PROSE = frozenset({*_TITLES, "p", "para", "body", "section"})
+# In text that is a page, as feeds and exports have it; in some elements that is an example.
+_PAGE = re.compile(
+    r"<(?:/(?:p|div|span|a|b|i|em|strong|ul|ol|li|table|h[1-6]|en-note)|br ?/?|img [^<>]*+)>", re.IGNORECASE
+)
+_EXAMPLES = frozenset({"code", "codeblock", "example", "literal", "literallayout", "pre", "programlisting", "screen"})
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
 _COLUMNS = 256  # of such a sheet
@@ -174,12 +179,18 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             headed = next(element.iter("{*}thead", "{*}th"), None) is not None
             yield table(spread([_cell(cell, places) for cell in row if tag(cell)] for row in rows), headed=headed)
         elif not records and ((element.text or "").strip() or any((child.tail or "").strip() for child in element)):
-            line = "" if is_base64(element.text or "") else words(element)
+            line = _page(element) or ("" if is_base64(element.text or "") else words(element))
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
         else:
             if records or (element.get("href") and not len(element)):
                 yield "; ".join(_attributes(element))
             ahead.extend((child, depth + 1) for child in reversed(element) if tag(child))
+
+
+def _page(element: "_Element") -> str:
+    """Return the text of a page that is written as text within the element; '' if there is none."""
+    text = element.text or ""
+    return page_text(text).strip() if not len(element) and tag(element) not in _EXAMPLES and _PAGE.search(text) else ""
 
 
 def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
@@ -191,7 +202,7 @@ def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
 
 def _is_prose(root: "_Element") -> bool:
     """Return whether the file has titles, paragraphs, or text beside elements: it is to be read, not looked up."""
-    return any(
+    return tag(root) != "opml" and any(
         tag(element) in _PROSE
         or (len(element) > 0 and (element.text or "").strip())
         or (element.tail or "").strip()
@@ -218,7 +229,7 @@ def _fields(element: "_Element") -> Iterator[str]:
         yield f"{tag(element)}: {text}"
     name = ""  # of a property list, in which a key stands before its value
     for child in element:
-        text = _value(child.text) if tag(child) else ""
+        text = _value(_page(child) or child.text) if tag(child) else ""
         if about := ", ".join(_attributes(child)) if tag(child) else "":
             text = f"{text} ({about})"
         if tag(child) == "key" and not name:

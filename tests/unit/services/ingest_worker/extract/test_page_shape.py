@@ -45,6 +45,8 @@ def test_merged_cells_and_lists_in_cells_are_in_each_row() -> None:
 
     assert text.split("\n")[0::2] == ["| Deck | Price | Price |", "| Low | 1 | a; b |"]
     assert text.split("\n")[3] == "| Low | 2 | 3 |"
+    rest = rows.replace('rowspan="2"', 'rowspan="0"')  # down to the end of its group
+    assert _page(f"<table>{rest}</table>") == text
 
 
 def test_a_first_row_in_bold_letters_is_the_header_also_above_rows_with_names() -> None:
@@ -62,6 +64,33 @@ def test_a_link_in_the_first_cell_of_a_row_keeps_its_address() -> None:
     page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p><table>{rows}</table><p>{_PROSE}</p></main></body></html>"
 
     assert "| [Low](https://x.org/low) | 1 |" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_links_in_a_table_of_merged_cells_keep_their_addresses_as_text() -> None:
+    link = '<a href="https://x.org/{}">PDF</a>'.format
+    rows = (
+        "<tr><th>Part</th><th>New</th><th>Old</th></tr>"
+        f"<tr><td rowspan=2>Wheel</td><td>{link(1)}</td><td>{link(2)}</td></tr><tr><td>{link(3)}</td><td>none</td></tr>"
+    )
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p><table>{rows}</table><p>{_PROSE}</p></main></body></html>"
+
+    text = extract(page.encode(), Hints(filename="a.html")).text
+
+    assert "| Wheel | PDF (https://x.org/1) | PDF (https://x.org/2) |" in text
+    assert "| Wheel | PDF (https://x.org/3) | none |" in text
+
+
+def test_a_list_of_links_that_the_text_announces_stays_with_their_addresses() -> None:
+    items = "".join(f'<li><a href="https://x.org/{name}">All about {name}</a></li>' for name in ("ropes", "hooks"))
+    prose = f"<p>{_PROSE}</p>" * 6
+    page = f"<html><body><main><h1>Harbour</h1>{prose}<p>See also:</p><ul>{items}</ul>{prose}</main></body></html>"
+
+    assert "[All about hooks](https://x.org/hooks)" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_a_page_for_browsers_without_scripts_is_read_where_there_is_no_other() -> None:
+    assert page_text("<body><div></div><noscript><p>Keep off.</p></noscript></body>") == "\n\nKeep off."
+    assert page_text("<body><p>Text.</p><noscript><p>Keep off.</p></noscript></body>") == "\n\nText."
 
 
 @pytest.mark.parametrize(
@@ -142,3 +171,12 @@ def test_signs_that_xml_has_not_end_no_reader(sign: str) -> None:
 
 def test_code_within_code_has_its_line_numbers_taken_away_once() -> None:
     assert "1" not in page_text('<pre><pre><span class="ln">1</span>stop</pre></pre>')
+
+
+def test_names_and_signs_in_a_page_are_as_it_shows_them() -> None:
+    shown = "Set max_depth_of_tree if x < y [sic], said <q>she</q> of <code>a\\_b</code>."
+    body = f"<main><h1>Harbour</h1><p>{_PROSE * 6}</p><p>{shown.replace(' < ', ' &lt; ')}</p></main>"
+
+    text = extract(f"<html><body>{body}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert "Set max_depth_of_tree if x < y [sic], said she of `a\\_b`." in text

@@ -86,6 +86,8 @@ def test_a_row_that_names_no_groups_is_a_header_alone() -> None:
         ("Stock, north, March\n\nItem;Pieces\nRope;41\nMast;7\n", "Item: Rope; Pieces: 41"),
         ("Size S|M|L,Price\n4|5|6,12\n7|8|9,20\n", "Size S|M|L: 4|5|6; Price: 12"),
         ("Item;Price;Width\nRope;1,50;2,5\nMast;9,90;3,5\n", "Item: Rope; Price: 1,50; Width: 2,5"),
+        ("# by host, pier\n# in kN, m\nRope;Load;Span\nred;30,5;9\nblue;45,0;7\n", "Rope: red; Load: 30,5; Span: 9"),
+        ("Ship,Port\r\r\nSkua,Oslo\r\r\nTern,Kiel\r\r\nGull,Hull\r\r\n", "Ship: Tern; Port: Kiel"),
         ("Item\tNote\nRope\tred, thick; worn\nMast\tnew, tall; straight\n", "Item: Rope; Note: red, thick; worn"),
     ],
 )

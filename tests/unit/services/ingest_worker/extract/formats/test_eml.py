@@ -77,6 +77,10 @@ def _parts(kind: str, *parts: str) -> str:
 @pytest.mark.parametrize(
     ("tree", "texts"),
     [
+        (  # a file within the text
+            _PLAIN.format("Voici.\nbegin 644 quais.txt\n3<75A:3H@;F]R9#L@9W)U93H@.0\n`\nend\nFin."),
+            ["Voici.\n\nFin.", "quais.txt", "quai: nord; grue: 9"],
+        ),
         (  # S/MIME, clear-signed
             _parts(
                 "signed; protocol=x",
@@ -129,7 +133,7 @@ def _parts(kind: str, *parts: str) -> str:
             ["Non remis.", "Final-Recipient: rfc822; e@a.org", "Subject: Devis"],
         ),
     ],
-    ids=["signed", "list", "apple", "pictures", "calendar", "report"],
+    ids=["uuencode", "signed", "list", "apple", "pictures", "calendar", "report"],
 )
 def test_every_part_of_the_tree_is_read_once_in_order(tree: str, texts: list[str]) -> None:
     read = extract(f"From: a@example.org\nMIME-Version: 1.0\n{tree}".encode(), Hints(filename="m.eml"))

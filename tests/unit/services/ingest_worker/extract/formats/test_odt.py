@@ -119,6 +119,21 @@ def test_hidden_text_is_left_out_and_struck_text_is_marked() -> None:
     assert read.text == "It rises ~~once~~ twice."
 
 
+def test_a_hidden_section_is_left_out_and_numbered_lists_keep_their_numbers() -> None:
+    def listed(more: str, *items: str) -> str:
+        within = "".join(f"<text:list-item><text:p>{item}</text:p></text:list-item>" for item in items)
+        return f'<text:list text:style-name="L" {more}>{within}</text:list>'
+
+    level = '<text:list-level-style-number text:level="1" style:num-format="1"/>'
+    styles = f'<office:automatic-styles xmlns:style="s"><text:list-style style:name="L">{level}</text:list-style>'
+    body = listed("", "Stop", "Wait") + '<text:section text:display="none"><text:p>Gone.</text:p></text:section>'
+    body += listed('text:continue-numbering="true"', "Go") + listed("", "Anew")
+
+    data = an_opendocument("text", body, styles=f"{styles}</office:automatic-styles>")
+
+    assert extract(data, Hints(filename="a.odt")).text == "1. Stop\n2. Wait\n\n3. Go\n\n1. Anew"
+
+
 def test_a_hidden_slide_is_left_out_with_a_note() -> None:
     slide = (
         "<draw:page {}><draw:frame><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame></draw:page>".format

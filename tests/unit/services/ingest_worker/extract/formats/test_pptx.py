@@ -34,6 +34,20 @@ def test_tables_are_tables_and_points_are_points() -> None:
     assert _read(a_pptx(table + points)).text == "| Port | Tide |\n| --- | --- |\n\nOne\n  - Inner"
 
 
+def test_numbered_points_keep_their_numbers() -> None:
+    def point(level: int, kind: str) -> str:
+        return f'<a:p><a:pPr lvl="{level}"><a:buAutoNum type="{kind}"/></a:pPr><a:t>Do</a:t></a:p>'
+
+    points = "".join(
+        point(level, kind) for level, kind in ((0, "arabicPeriod"), (1, "arabicParenR"), (0, "arabicPeriod"))
+    )
+    plain = "<a:p><a:t>Note</a:t></a:p>" + point(0, "arabicPeriod") + point(1, "alphaLcPeriod")
+
+    assert _read(a_pptx(f"<p:sp><p:txBody>{points}{plain}</p:txBody></p:sp>")).text == (
+        "1. Do\n  1. Do\n2. Do\nNote\n1. Do\n  - Do"
+    )
+
+
 def test_a_merged_cell_counts_for_all_that_it_covers() -> None:
     def row(*cells: tuple[str, str]) -> str:
         tag = "<a:tc {}><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>".format

@@ -135,6 +135,7 @@ def test_markup_that_names_its_title_has_one(filename: str, text: str) -> None:
         ],
         [f'10.0.0.{number} - - [03/May/2024:10:00:00 +0200] "GET / HTTP/1.1" 200' for number in range(4)],
         ["INFO a", "WARN b", "ERROR c", "DEBUG d"],
+        [f"2024-05-03 10:00:0{second} ERROR a\nDry: {second}\n\tat a\n\tat b\n\tat c" for second in range(5)],
         ["I0503 10:00:00.1 1 a.go:1] a", "E0503 10:00:01.2 1 a.go:2] b", "W0503 10:00:02.3 c", "I0503 10:00:03.4 d"],
         [f'ts=2024-05-03T10:00:0{second}Z level=info msg="a"' for second in range(4)],
         ["<34>1 2024-05-03 a", "<34>1 2024-05-03 b", "<165>1 2024-05-03 c", "<34>1 2024-05-03 d"],
@@ -148,6 +149,18 @@ def test_a_text_with_a_few_dates_is_no_log() -> None:
     text = "2024-05-03 arrived\n" * 3 + "The end."
 
     assert _text(text.encode()) == text
+
+
+def test_cards_and_events_are_apart_and_their_signs_mean_what_they_say() -> None:
+    cards = (
+        "BEGIN:VCARD\r\nNOTE:Ropes\\, boats\\nand\r\n  oars\r\nEND:VCARD\r\n"
+        "BEGIN:VCARD\r\nFN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=C3=98la =\r\nHolm\r\nEND:VCARD\r\n"
+    )
+
+    assert _text(cards.encode()).split("\n\n") == [
+        "BEGIN:VCARD\nNOTE:Ropes, boats and oars\nEND:VCARD",
+        "BEGIN:VCARD\nFN;CHARSET=UTF-8:Øla Holm\nEND:VCARD",
+    ]
 
 
 def test_a_log_of_objects_has_their_fields() -> None:

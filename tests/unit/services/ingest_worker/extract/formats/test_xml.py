@@ -148,3 +148,23 @@ def test_fields_with_attributes_stay_in_their_record_under_their_names() -> None
     text = extract(f"<fleet>{ships}</fleet>".encode(), Hints(filename="fleet.xml")).text
 
     assert text == "id: s1; name: Skua; draught: 4.2 (unit: m)\n\nid: s2; name: Tern"
+
+
+def test_a_page_within_a_text_is_read_as_its_text_unless_it_is_an_example() -> None:
+    item = (
+        "<item><title>Roof</title><description>&lt;p&gt;It costs &lt;b&gt;900&lt;/b&gt;.&lt;/p&gt;</description></item>"
+    )
+    feed = f"<?xml version='1.0'?><rss>{item}<code>&lt;p&gt;a&lt;/p&gt;</code></rss>"
+    notes = (
+        "<?xml version='1.0'?><a><note><made>9</made><text><![CDATA[<div>Red<br/>rope</div>]]></text></note><b/></a>"
+    )
+
+    assert _read(feed).text == "## Roof\n\nIt costs 900.\n\n<p>a</p>"
+    assert _read(notes).text == "made: 9; text: Red rope"
+
+
+def test_an_outline_has_what_its_attributes_say() -> None:
+    lines = "<outline text='Pier'><outline text='Crane' xmlUrl='https://a.test/c'/></outline>"
+    data = f"<?xml version='1.0'?><opml><head><title>Feeds</title></head><body>{lines}</body></opml>"
+
+    assert _read(data).text == "title: Feeds\n\ntext: Pier\n\ntext: Crane; xmlUrl: https://a.test/c"
