@@ -448,7 +448,8 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
     width, height = len(xs) - 1, len(ys) - 1
     if width < 2 or height < 2 or width * height > _MOST_CELLS:
         return None, pieces
-    cuts = _cuts([word for piece in pieces for word in piece.words if xs[0] < word.left < xs[-1]], xs, ys)
+    words = [word for piece in pieces for word in piece.words if xs[0] < word.left < xs[-1]]
+    cuts = [*_cuts(words, xs, ys), *_lengthened(words, box, xs, ys)]
     box = _Box([*box.across, *(Edge(cut, xs[0], xs[-1]) for cut in cuts)], box.upright)
     ys = _places(box.across)
     cells = _cells(box, xs, ys)
@@ -513,6 +514,21 @@ def _cuts(words: Sequence[Word], xs: Sequence[float], ys: Sequence[float]) -> li
             if min(len(above[2]), len(below[2])) > max(1, len(xs) // 3)
         ]
     return found
+
+
+def _lengthened(words: Iterable[Word], box: _Box, xs: Sequence[float], ys: Sequence[float]) -> Iterator[float]:
+    """Yield where a line that only some columns have divides others: above and below, several of these have words."""
+    filled: list[set[int]] = [set() for _ in range(len(ys) + 1)]  # columns with words, by row
+    crossed: set[int] = set()
+    for word in words:
+        first, last = bisect_right(ys, word.top + _NEAR / 2), bisect_right(ys, word.bottom - _NEAR / 2)
+        crossed.update(range(first, last))
+        filled[first].add(bisect_right(xs, word.left))
+    for at, edges in enumerate(_by_place(box.across, ys)):
+        both = filled[at] & filled[at + 1]
+        without = sum(not _covers(edges, xs[column - 1], xs[column]) for column in both)
+        if at not in crossed and without > max(1, len(xs) // 3):
+            yield ys[at]
 
 
 def _sorted(

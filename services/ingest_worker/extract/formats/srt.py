@@ -78,6 +78,9 @@ def _cues(source: str) -> Iterator[_Cue]:
                 3600 * until_hours + 60 * until_minutes + until_seconds,
                 [_plain(said.replace("\\N", " "))] if said else [],
             )
+            if said:  # what follows is another line of the table
+                yield cue
+                cue = None
         elif cue is not None and not line.strip():
             yield cue
             cue = None

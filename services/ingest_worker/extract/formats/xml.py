@@ -32,6 +32,11 @@ _PAGE = re.compile(
     r"<(?:/(?:p|div|span|a|b|i|em|strong|ul|ol|li|table|h[1-6]|en-note)|br ?/?|img [^<>]*+)>", re.IGNORECASE
 )
 _EXAMPLES = frozenset({"code", "codeblock", "example", "literal", "literallayout", "pre", "programlisting", "screen"})
+# Elements whose words don't touch those beside them
+_APART = tuple(
+    f"{{*}}{name}"
+    for name in ("br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "title", "td", "entry")
+)
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
 _COLUMNS = 256  # of such a sheet
@@ -54,6 +59,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     if root.tag == f"{_SHEETS}Workbook":
         return _workbook(root)
+    for each in root.iter(*_APART):
+        if each.get("break") != "no":
+            each.text, each.tail = f" {each.text or ''}", f" {each.tail or ''}"
     title = next((words(element) for element in root.iter("{*}article-title", "{*}title")), None)
     return Extraction(
         text=_text(root, records=len(root) > 0 and not _is_prose(root)) or _text(root, records=True),

@@ -220,6 +220,28 @@ Debts                                      40
 """
 
 
+def test_a_line_that_one_column_alone_has_divides_the_others_whose_words_it_does_not_cross() -> None:
+    across, upright = _grid((0, 8, 18, 26, 34), (0, 1, 3, 5))
+    across[2] = Edge(across[2].place, upright[0].place, upright[1].place)  # a coloured cell
+    page = _page(
+        """
+Quay    Cargo     2022    2023
+        timber
+K1      and coal  11      12
+        iron
+K2      and salt  21      22
+""",
+        across,
+        upright,
+        bold=(0,),
+    )
+
+    assert _rows(text_of(page)[0])[1:] == [
+        "Quay: K1; Cargo: timber and coal; 2022: 11; 2023: 12",
+        "Quay: K2; Cargo: iron and salt; 2022: 21; 2023: 22",
+    ]
+
+
 def test_a_table_without_lines_has_its_headers_and_wrapped_labels() -> None:
     text, _ = text_of(_page(ACCOUNTS))
 

@@ -163,6 +163,12 @@ def test_a_page_within_a_text_is_read_as_its_text_unless_it_is_an_example() -> N
     assert _read(notes).text == "made: 9; text: Red rope"
 
 
+def test_lines_and_items_within_a_text_stay_apart() -> None:
+    body = "<p>It can<br/>lift</p><p>Do:<list><item>stop</item><item>wait</item></list> or har<lb break='no'/>bour</p>"
+
+    assert _read(f"<?xml version='1.0'?><tt>{body}</tt>").text == "It can lift\n\nDo: stop wait or harbour"
+
+
 def test_an_outline_has_what_its_attributes_say() -> None:
     lines = "<outline text='Pier'><outline text='Crane' xmlUrl='https://a.test/c'/></outline>"
     data = f"<?xml version='1.0'?><opml><head><title>Feeds</title></head><body>{lines}</body></opml>"
