@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,6 +17,7 @@ import typer
 from services.operator_cli.bulk_load import (
     Done,
     LoadOutcome,
+    MissingFiles,
     check_share,
     load,
     missing,
@@ -317,16 +318,20 @@ def _load(client: "Client", options: IngestOptions, files: Sequence[FoundFile], 
         load(changed, client, source=options.files_source, tags=options.tags, done=done)
 
 
+def _missing(client: "Client", options: IngestOptions, names: Iterable[str]) -> MissingFiles:
+    """Return the source's documents that have no file, except those that the globs exclude."""
+    return missing(
+        names, client, source=options.files_source, chosen=lambda path: wanted(path, options.include, options.exclude)
+    )
+
+
 def _remove(client: "Client", options: IngestOptions, files: Sequence[FoundFile], report: IngestReport) -> None:
-    """Remove the source's documents that have no file, except those that the globs exclude.
+    """Remove the source's documents that have no file.
 
     Raises:
         Misuse: a folder looks like an unmounted one, or so many are gone that their number has to be confirmed.
     """
-    names = (each.name for each in files)
-    found = missing(
-        names, client, source=options.files_source, chosen=lambda path: wanted(path, options.include, options.exclude)
-    )
+    found = _missing(client, options, (each.name for each in files))
     gone = found.gone
     if options.dry_run:
         for path, id_ in gone.items():
@@ -373,12 +378,7 @@ def _watch(
                     watched.done(name)  # even if it failed: it is loaded again when it changes
                 if options.delete_missing and gone:
                     _check_folders(options, list(files.values()))
-                    found = missing(
-                        files,
-                        client,
-                        source=options.files_source,
-                        chosen=lambda path: wanted(path, options.include, options.exclude),
-                    )
+                    found = _missing(client, options, files)
                     there = {path: id_ for path, id_ in found.gone.items() if path in gone}
                     renamed = renames(there, {name: files[name].file for name in changed}, client)
                     check_share(len(there) - len(renamed), found.total, None)

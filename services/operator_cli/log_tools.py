@@ -1,7 +1,8 @@
 """`sluice lag`, `groups` and `replay`. `groups` has the options and columns of Kafka's kafka-consumer-groups.sh."""
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -32,26 +33,19 @@ def lag(context: typer.Context, *, as_json: Json = False) -> None:
         found = [{"group": each["stage"], "topic": each["topic"], "lag": each["unread"]} for each in pipeline["stages"]]
     else:
         found = msgspec.to_builtins(on_log(lags))
-    names = {"group": "GROUP", "topic": "TOPIC", "lag": "LAG", "members": "MEMBERS", "oldestUnread": "OLDEST-UNREAD"}
+    names = _titles("group", "topic", "lag", "members", "oldestUnread")
     rows = [{names[name]: value for name, value in each.items()} for each in found]
-    print_found(found, rows, tuple(names.values()), right=("LAG", "MEMBERS"), as_json=as_json)
+    print_found(found, rows, tuple(names.values()), right=_NUMBERS, as_json=as_json)
 
 
 groups = typer.Typer(name="groups", help="Describe and reset consumer groups.", no_args_is_help=True)
 
-_DESCRIBED: Final = {
-    "group": "GROUP",
-    "topic": "TOPIC",
-    "partition": "PARTITION",
-    "currentOffset": "CURRENT-OFFSET",
-    "logEndOffset": "LOG-END-OFFSET",
-    "lag": "LAG",
-    "consumerId": "CONSUMER-ID",
-    "host": "HOST",
-    "clientId": "CLIENT-ID",
-}
-_RESET: Final = {"group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "newOffset": "NEW-OFFSET"}
-_NUMBERS: Final = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "NEW-OFFSET")
+_NUMBERS: Final = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "NEW-OFFSET", "MEMBERS")
+
+
+def _titles(*names: str) -> dict[str, str]:
+    """Return the columns as Kafka's tool names them."""
+    return {name: re.sub(r"([A-Z])", r"-\1", name).upper() for name in names}
 
 
 @groups.command("list", epilog="Example: sluice groups list")
@@ -78,7 +72,8 @@ def describe(
     from services.operator_cli.log_access import on_log
     from shared.log.groups import descriptions
 
-    _print(on_log(lambda log: descriptions(log, group)), _DESCRIBED, as_json=as_json)
+    offsets = ("currentOffset", "logEndOffset", "lag", "consumerId", "host", "clientId")
+    _print(on_log(lambda log: descriptions(log, group)), *offsets, as_json=as_json)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +125,14 @@ def reset_offsets(
         otherwise = f"add --yes to reset {group} without being asked, or --dry-run to see where it would go"
         manner.confirm(f"Reset {group} in {len(plan)} partitions?", otherwise=otherwise)
         on_log(lambda log: reset(log, plan))
-    _print(plan, _RESET, as_json=manner.as_json)
+    _print(plan, "newOffset", as_json=manner.as_json)
 
 
-def _print(found: Sequence[Any], columns: Mapping[str, str], *, as_json: bool) -> None:
+def _print(found: Sequence[Any], *more: str, as_json: bool) -> None:
+    """Print a row of each partition: which it is, and `more`."""
     import msgspec
 
+    columns = _titles("group", "topic", "partition", *more)
     rows = [msgspec.to_builtins(each) for each in found]
     shown = [{title: "-" if row[name] is None else row[name] for name, title in columns.items()} for row in rows]
     print_found(found, shown, tuple(columns.values()), right=_NUMBERS, as_json=as_json)

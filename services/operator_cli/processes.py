@@ -1,5 +1,7 @@
 """`sluice serve`, and each part as a process of its own: `ingest-worker`, `embed-worker`, `query-api` and `store`."""
 
+import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +13,7 @@ from services.operator_cli.terminal import console
 
 if TYPE_CHECKING:
     from shared.runtime.process import Start
+    from shared.settings import Settings
 
 
 def serve(
@@ -19,10 +22,19 @@ def serve(
     data: Annotated[Path | None, typer.Option(help="Data folder. Default: SLUICE_DATA, else ./data.")] = None,
 ) -> None:
     """Run all of Sluice in this process until Ctrl-C."""
-    from services.operator_cli.serve import serve_here
+    raise typer.Exit(serve_here(host=host, port=port, data=data))
 
-    given = {"host": host, "port": port, "data": data}
-    raise typer.Exit(serve_here({name: value for name, value in given.items() if value is not None}))
+
+def serve_here(**overrides: object) -> int:
+    """Return the exit code once the server has stopped; 0 after SIGINT or SIGTERM.
+
+    Raises:
+        ConfigurationError: a setting can't work, the port is taken, or the folder is in use.
+    """
+    from services.standalone.serve import serve
+
+    # At a terminal, only the welcome and warnings are shown; events of every document only on request.
+    return serve(_settings("standalone", overrides, quiet=sys.stderr.isatty()), _announce)
 
 
 def ingest_worker(side_port: SidePort = None) -> None:
@@ -61,23 +73,30 @@ def _run(name: str, start: "Start", *, door: bool = False, **overrides: object) 
     Raises:
         ConfigurationError: a setting can't work, or a port is taken.
     """
+    from shared.runtime.process import run
+
+    return run(name, _settings(name, overrides), start, _announce, door=door)
+
+
+def _settings(name: str, overrides: Mapping[str, object], *, quiet: bool = False) -> "Settings":
+    """Return the settings of a process, which logs, traces, and keeps private what it writes from now on."""
     from shared.runtime.logging_setup import configure_logging
     from shared.runtime.privacy import keep_private
-    from shared.runtime.process import run
     from shared.runtime.settings_report import warn_of_unknown
     from shared.settings import load_settings, read_given
     from shared.tracing import start_tracing
 
     settings = load_settings(**{name: value for name, value in overrides.items() if value is not None})
-    configure_logging(settings.log_format, settings.log_level, secrets=[key.key for key in settings.keys], service=name)
+    level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
+    configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys], service=name)
     start_tracing(name)
     warn_of_unknown(read_given())
     keep_private(settings)
-    return run(name, settings, start, _announce, door=door)
+    return settings
 
 
 def _announce(line: str) -> None:
     out = console()
-    # soft_wrap: the address must not be broken into two lines for a program that reads it from a pipe
+    # soft_wrap: a line that is pasted, or read from a pipe, must not be broken into two
     out.print(line, markup=False, soft_wrap=True)
     out.file.flush()

@@ -1,6 +1,7 @@
 """Gives the API a file reader made of the ingest worker's parsers, since services don't import each other."""
 
 from contextlib import AsyncExitStack
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from services.query_api.ingest.upload import FileText
@@ -17,16 +18,15 @@ _WAIT_S: Final = 60.0
 
 
 class FileReader:
-    """Reads files with parsers; a file waits for one for at most `wait_s` seconds."""
+    """Reads files with parsers; a file waits for one for at most `_WAIT_S` seconds."""
 
-    def __init__(self, parsers: "Callable[[], ParserPool]", wait_s: float = _WAIT_S) -> None:
+    def __init__(self, parsers: "Callable[[], ParserPool]") -> None:
         self._parsers = parsers
-        self._wait_s = wait_s
 
     async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
         """Return the text. Raises as `ReadFile`."""
         extraction = await self._parsers().extract(
-            body, tenant=tenant, filename=name, media_type=media_type, wait_s=self._wait_s
+            body, tenant=tenant, filename=name, media_type=media_type, wait_s=_WAIT_S
         )
         known = {
             "source": name,
@@ -42,30 +42,22 @@ class FileReader:
 
     async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
         """Return the file without its lock. Raises as `ReadFile`."""
-        return await self._parsers().unlocked(
-            body, tenant=tenant, filename=name, password=password, wait_s=self._wait_s
-        )
+        return await self._parsers().unlocked(body, tenant=tenant, filename=name, password=password, wait_s=_WAIT_S)
 
     async def picture(self, body: bytes, page: int, *, tenant: str, name: str | None) -> bytes:
         """Return a page of a PDF as PNG. Raises as `ReadFile`."""
-        return await self._parsers().picture(body, page, tenant=tenant, filename=name, wait_s=self._wait_s)
-
-
-def file_reader(parsers: "ParserPool", wait_s: float = _WAIT_S) -> FileReader:
-    """Return a reader of files with these parsers."""
-    return FileReader(lambda: parsers, wait_s)
+        return await self._parsers().picture(body, page, tenant=tenant, filename=name, wait_s=_WAIT_S)
 
 
 def api_reader(base: Resources, stack: AsyncExitStack) -> FileReader:
     """Return the file reader of an API that runs as its own process; its parsers start with the first file."""
-    made: list[ParserPool] = []
 
+    @cache
     def parsers() -> "ParserPool":
-        if not made:
-            from services.ingest_worker.parsers import parser_pool  # noqa: PLC0415 - most APIs never read a file
+        from services.ingest_worker.parsers import parser_pool  # noqa: PLC0415 - most APIs never read a file
 
-            made.append(parser_pool(base.settings))
-            stack.push_async_callback(made[0].close)
-        return made[0]
+        made = parser_pool(base.settings)
+        stack.push_async_callback(made.close)
+        return made
 
     return FileReader(parsers)

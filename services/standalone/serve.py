@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Protocol
 
 import httpx
 import structlog
@@ -17,36 +16,30 @@ from services.ingest_worker.chunk import CHUNKER
 from services.query_api.app import ApiParts
 from services.query_api.generation_apps import GenerationApps
 from services.query_api.process import opened
-from services.standalone.file_reader import file_reader
+from services.standalone.file_reader import FileReader
 from services.standalone.samples import load_samples
 from shared.log.consume import Consumption
 from shared.runtime import loop_lag
 from shared.runtime.data_lock import lock_data_folder, made_folder
 from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.listening import answered, bound, connections_of, url_of
-from shared.runtime.process import done_before, drained, result_before, settle_memory, stop_signal, tune_interpreter
+from shared.runtime.process import (
+    Announce,
+    done_before,
+    drained,
+    result_before,
+    settle_memory,
+    stop_signal,
+    tune_interpreter,
+)
 from shared.runtime.resources import open_resources
 from shared.settings import Settings
+from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
 
+QUESTION = "When is the tower open in October?"
 STATE_FILE = "serve.json"  # {"pid", "url"}: where the running server is
-
-
-class Announce(Protocol):
-    """Reports the server's progress to the program that started it."""
-
-    def ready(self, url: str) -> None:
-        """Report the address at which the server listens."""
-
-    def notice(self, sentence: str) -> None:
-        """Report something that the operator should know."""
-
-    def progress(self, done: int, of: int, name: str) -> None:
-        """Report that a sample document was loaded."""
-
-    def loaded(self, count: int) -> None:
-        """Report that all samples were loaded."""
 
 
 def serve(settings: Settings, announce: Announce) -> int:
@@ -76,9 +69,9 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
             url = url_of(listener)
             state = settings.data / STATE_FILE
             state.write_text(json.dumps({"pid": os.getpid(), "url": url}))
-            announce.ready(url)
+            announce(_welcome(url, needs_key=settings.needs_key))
             for sentence in parts.not_in_force:
-                announce.notice(sentence)
+                announce(f"Note: {sentence}")
             sampling = asyncio.create_task(_sample(settings, url, announce))
             await done_before(stop, answering)
             sampling.cancel()
@@ -108,7 +101,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
         *ingest_worker.join_forwarders(broker, ingesting, settings.topics_of_tenants),
     ]
     call_back = await ingest_worker.callbacks_of(base, broker, ingesting, stack)
-    reader = file_reader(ingesting.parsers)
+    reader = FileReader(lambda: ingesting.parsers)
     parts = await opened(base, broker, ingest, stack, reader, join=join, embeds=True)
     call_back()
     embed_worker.keep_collected(base, stack)
@@ -117,10 +110,24 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
 
 
 async def _sample(settings: Settings, url: str, announce: Announce) -> None:
+    def progress(done: int, of: int, name: str) -> None:
+        announce(f"  sample {done:2} of {of}  {name}")
+
     try:
-        loaded = await load_samples(settings, url, progress=announce.progress)
+        loaded = await load_samples(settings, url, progress=progress)
     except httpx.HTTPError as error:
         log.warning("samples_not_loaded", reason=str(error))
         return
     if loaded:
-        announce.loaded(loaded)
+        announce(f"The sample library is loaded: {loaded} documents. Remove it: sluice documents rm --source samples")
+
+
+def _welcome(url: str, *, needs_key: bool) -> str:
+    """Return the address, with a search and a question as shell commands to paste."""
+    key = ' -H "Authorization: Bearer $SLUICE_API_KEY"' if needs_key else ""
+    headers = f"{key} -H 'Content-Type: application/json'"
+    return (
+        f"Sluice {VERSION} listens on {url}  (Ctrl-C stops it)\n\nAsk it something:\n\n"
+        f'  curl -s {url}/rag/search{headers} -d \'{{"query": "tickets for the boat", "topK": 2}}\'\n'
+        f'  curl -s {url}/chat{headers} -d \'{{"message": "{QUESTION}", "useRag": true}}\'\n'
+    )

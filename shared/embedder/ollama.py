@@ -40,7 +40,6 @@ class OllamaModel:
 
     @property
     def server(self) -> str:
-        """Return the server's name for error messages."""
         return self._address.server
 
     @property
@@ -102,11 +101,9 @@ class OllamaModel:
         return embeddings
 
     async def ping(self) -> None:
-        """Return when the server lists its models. Raises Unavailable if it can't be reached."""
         await self._digest_now()
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._client is not None:
             await self._client.close()  # type: ignore[no-untyped-call]  # the package left it bare
             self._client = None

@@ -61,12 +61,10 @@ class OpenAiModel:
 
     @property
     def server(self) -> str:
-        """Return the server's name for error messages."""
         return self._http.address.server
 
     @property
     def name(self) -> str:
-        """Return the model's name."""
         return self._http.address.model
 
     async def describe(self) -> Served:
@@ -91,11 +89,6 @@ class OpenAiModel:
         )
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the embedding of each text.
-
-        Raises:
-            TooLong: the server refuses the texts as too long. Unavailable: it fails.
-        """
         body = {"model": self.name, "input": texts, "encoding_format": "float"}
         answer = await self._http.post("/embeddings", body, _Embeddings)
         ordered = sorted(answer.data, key=lambda each: each.index)
@@ -110,7 +103,6 @@ class OpenAiModel:
             await self._http.listed()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.close()
 
     async def _longest(self) -> int:

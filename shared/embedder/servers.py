@@ -46,7 +46,6 @@ class Servers:
 
     @property
     def name(self) -> str:
-        """Return the model's name."""
         return self._servers[0].model.name
 
     async def describe(self) -> Served:
@@ -117,7 +116,6 @@ class Servers:
             raise errors[0]
 
     async def close(self) -> None:
-        """Close the connections to all servers."""
         for each in self._servers:
             await each.model.close()
 

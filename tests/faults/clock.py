@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from services.operator_cli.serve import serve_here
+from services.operator_cli.processes import serve_here
 from tests.e2e.harness import Server
 
 
@@ -47,4 +47,4 @@ class MistimedServer(Server):
 
 if __name__ == "__main__":
     Clock(Path(sys.argv[1])).install()
-    sys.exit(serve_here({}))
+    sys.exit(serve_here())

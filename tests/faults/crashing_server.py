@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from services.operator_cli.serve import serve_here
+from services.operator_cli.processes import serve_here
 from shared.embedder import open as embedders
 from shared.runtime import resources
 from tests.faults.crash_points import guard_blobs, guard_embedder, guard_log, guard_store
@@ -26,7 +26,7 @@ def main(folder: Path) -> int:
     ):
         setattr(module, opener, _then(getattr(module, opener), guard, trap))
     resources.CHECKPOINT_S = 0.2  # a story is over before the product writes one
-    return serve_here({})
+    return serve_here()
 
 
 def _then(open_: Callable[..., Any], guard: Callable[[Any, Trap], Any], trap: Trap) -> Callable[..., Any]:

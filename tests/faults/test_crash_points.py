@@ -74,7 +74,7 @@ READS = {
 }  # fmt: skip
 # Protocols that write nothing, or only through one of the ports above.
 HARMLESS = {
-    "Announce", "Answers", "Embedder", "EmbeddingServer",
+    "Answers", "Embedder", "EmbeddingServer",
     "Publish", "ReadFile", "Reranker",
     "TokenCounter", "Tracer",
 }  # fmt: skip

@@ -197,7 +197,7 @@ async def test_what_is_no_backup_is_refused_before_it_does_harm(tmp_path: Path) 
 
     for source, why in (
         (pipe, "neither a folder nor a file"),
-        (folder, "damaged"),
+        (folder, r"no manifest\.json"),
         (tmp_path / "nul.tar", "can.t be read"),
     ):
         with pytest.raises(ConfigurationError, match=why):

@@ -507,8 +507,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a moved log is compared only by the number of its records",
         "services/operator_cli/moving/move_log.py",
-        "(self.count, self.sum) == (other.count, other.sum)",
-        "self.count == other.count",
+        "(wanted, wanted_sum) != (found, found_sum)",
+        "wanted != found",
         "tests/integration/test_migrate_log.py::test_a_copy_that_differs_is_refused",
     ),
     _mutant(

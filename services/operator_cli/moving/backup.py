@@ -25,6 +25,7 @@ from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef, Message
 from shared.errors import Rejected, Unavailable
+from shared.ids import file_hash
 from shared.log import Log
 from shared.log.sqlite import SqliteLog
 from shared.settings import ConfigurationError, Settings
@@ -282,7 +283,7 @@ def _copy_private(source: Path, target: Path) -> None:
 
 
 def _hashed(folder: Path, path: str) -> BackedUpFile:
-    return BackedUpFile(path=path, size=(folder / path).stat().st_size, xxh3=manifest.file_hash(folder / path))
+    return BackedUpFile(path=path, size=(folder / path).stat().st_size, xxh3=file_hash(folder / path))
 
 
 def backup_lines(done: BackedUp) -> Iterator[str]:

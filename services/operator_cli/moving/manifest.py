@@ -4,13 +4,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from stat import S_ISREG
+from typing import Final
 
 import msgspec
-import xxhash
 
 from services.operator_cli.errors import CommandError
 from shared.contracts import Message
+from shared.ids import file_hash
 from shared.settings import ConfigurationError
 
 FORMAT: Final = 1
@@ -19,7 +20,6 @@ LOG: Final = "log.sqlite"
 STORE: Final = "store"  # folder with a file for each collection
 BLOBS: Final = "blobs"  # folder of tenant/document/sha256
 KEYS: Final = "keys.json"
-_CHUNK: Final = 1 << 20
 
 
 class BackedUpFile(Message, frozen=True):
@@ -74,9 +74,10 @@ def read(folder: Path) -> Manifest:
     Raises:
         ConfigurationError: the backup isn't complete, or has another format.
     """
+    if not (folder / NAME).is_file():  # reading a pipe would wait for ever
+        raise ConfigurationError(f"{folder} is not a complete backup: it has no {NAME}")
     try:
-        with opened(folder / NAME) as file:
-            raw = file.read()
+        raw = (folder / NAME).read_bytes()
         known = msgspec.json.decode(raw, type=_Format).format
         if known != FORMAT:
             raise ConfigurationError(
@@ -84,8 +85,6 @@ def read(folder: Path) -> Manifest:
                 "with the release that made it"
             )
         return msgspec.json.decode(raw, type=Manifest)
-    except FileNotFoundError:
-        raise ConfigurationError(f"{folder} is not a complete backup: it has no {NAME}") from None
     except OSError as error:
         raise ConfigurationError(f"the backup {folder} can't be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
@@ -101,7 +100,7 @@ def check(folder: Path, manifest: Manifest) -> Iterator[BackedUpFile]:
     for each in manifest.files:
         path = place(folder, each.path)
         try:
-            if file_hash(path) != each.xxh3:
+            if not S_ISREG(path.stat().st_mode) or file_hash(path) != each.xxh3:
                 raise ConfigurationError(f"{path} is damaged: its content isn't what was backed up")
         except OSError as error:
             raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
@@ -118,20 +117,6 @@ def place(folder: Path, path: str) -> Path:
     if not parts or ".." in parts or "\0" in path or PurePosixPath(path).is_absolute():
         raise ConfigurationError(f"{folder / NAME} names the file {path!r}, which isn't in the backup")
     return folder.joinpath(*parts)
-
-
-def file_hash(path: Path) -> str:
-    """Return 32 hex digits, xxh3_128 of the file's bytes. Raises OSError."""
-    digest = xxhash.xxh3_128()
-    with opened(path) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def opened(path: Path) -> BinaryIO:
-    """Return the file, open for reading: of a pipe, it has nothing, and doesn't wait. Raises OSError."""
-    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
 
 
 class _Format(msgspec.Struct, frozen=True):

@@ -5,9 +5,9 @@ pairing, which is written last: until then the old log is in use, afterwards it 
 """
 
 import asyncio
-import heapq
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -65,7 +65,6 @@ _WINDOW: Final = 256  # records being written at once
 _BATCH: Final = 200  # ledger entries per read
 _SPARE: Final = 1024  # bytes that the headers of a copy may add to a record
 _MARK_KEY: Final = b"move"
-_MODULUS: Final = 1 << 128
 _LOST: Final = -1  # stands for partition and offset of a letter's record that isn't on the new log
 
 
@@ -90,21 +89,7 @@ class MoveMark(Message, frozen=True, kw_only=True):
     ends: dict[str, dict[str, int]]  # of the source by topic and partition, when the move began
 
 
-class LogMove(NamedTuple):
-    """The parts of a move; all of them are started."""
-
-    source: Log
-    target: Log
-    store: Store
-    publish: Publish  # on the target
-    topics: Sequence[Topic]  # of the target, with the tenants' own
-    watch: CommandProgress
-    to: str  # address of the target, as shown to operators
-    address: str  # of the store, as the target's pairing will have it
-    step: Callable[[str], None] = lambda _: None  # called before each step; for tests
-
-
-async def move_log(move: LogMove, *, dry_run: bool) -> MovedLog:
+async def move_log(move: "LogMove", *, dry_run: bool) -> MovedLog:
     """Return what was copied. The target is the store's log afterwards. After a crash, call it again.
 
     Nothing else may use either log or the store meanwhile.
@@ -115,10 +100,9 @@ async def move_log(move: LogMove, *, dry_run: bool) -> MovedLog:
     """
     on_source, in_store = await pairing.on_log(move.source), await pairing.in_store(move.store)
     on_target = await pairing.on_log(move.target)
-    moves = move.source.moves + 1
     if on_target is not None and in_store is not None and on_target.log_id == in_store.log_id:
         if not dry_run:
-            await _Move(move, moves).finish()
+            await move.finish()
         return MovedLog(to=move.to, dry_run=dry_run, topics={}, written=0, log_id=in_store.log_id)
     if on_source is None or in_store is None or on_source.log_id != in_store.log_id:
         raise Rejected("log and store of the settings don't belong together yet: start Sluice with them once", CODE)
@@ -129,14 +113,13 @@ async def move_log(move: LogMove, *, dry_run: bool) -> MovedLog:
         raise Rejected(f"generation {building[0]} is being built: let it finish, or cancel it, first", CODE)
     foreign = [topic.name for topic in move.topics if topic.name in await _groups_forwarded(move)]
     await _check_read(move.source, registry, foreign)
-    mark = await _check_target(move.target, moves, on_source)
-    moving = _Move(move, moves)
+    mark = await _check_target(move.target, move.moves, on_source)
     if dry_run:
-        return await moving.planned()
-    return await moving.run(registry, mark, on_source, in_store)
+        return await move.planned()
+    return await move.run(registry, mark, on_source, in_store)
 
 
-async def _groups_forwarded(move: LogMove) -> set[str]:
+async def _groups_forwarded(move: "LogMove") -> set[str]:
     known = await our_groups(move.source)
     return {topic for group, topic in known.items() if group == forwarding_group(topic)}
 
@@ -197,46 +180,6 @@ async def _mark(target: Log, moves: int) -> MoveMark | None:
     return marks[0] if marks else None
 
 
-class _Copied:
-    """The offsets of one source partition that the target has: all below a floor, and some above it.
-
-    Records are sent in windows; a window is sent once all records of the one before are stored.
-    """
-
-    def __init__(self) -> None:
-        self._newest: list[int] = []  # a heap
-
-    def add(self, offset: int) -> None:
-        heapq.heappush(self._newest, offset)
-        if len(self._newest) > 2 * _WINDOW:
-            heapq.heappop(self._newest)
-
-    def seal(self) -> "_Copied":
-        self._above = frozenset(self._newest)
-        self._floor = min(self._newest) if len(self._newest) == 2 * _WINDOW else -1
-        return self
-
-    def __contains__(self, offset: int) -> bool:
-        return offset < self._floor or offset in self._above
-
-
-class _Digest:
-    """A digest of a topic. Equal digests mean the same records, with equal positions, keys and values, in any order."""
-
-    def __init__(self) -> None:
-        self.count = self.sum = 0
-
-    def add(self, origin: tuple[int, int], place: str, key: bytes, value: bytes | None) -> None:
-        head = f"{origin[0]}/{origin[1]} {place} {len(key)} {value is None} ".encode()
-        self.count += 1
-        self.sum = (self.sum + xxhash.xxh3_128_intdigest(head + key + (value or b""))) % _MODULUS
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Digest) and (self.count, self.sum) == (other.count, other.sum)
-
-    __hash__ = None  # type: ignore[assignment]  # it changes
-
-
 class _Copy(NamedTuple):
     """A record as the target gets it."""
 
@@ -247,80 +190,92 @@ class _Copy(NamedTuple):
     origin: tuple[int, int]  # partition and offset on the source
 
 
-class _Move:
-    def __init__(self, move: LogMove, moves: int) -> None:
-        self._move = move
-        self._moves = moves
-        self._ledger = Ledger(move.store)
+@dataclass(kw_only=True)
+class LogMove:
+    """A move between two logs; all parts of it are started."""
+
+    source: Log
+    target: Log
+    store: Store
+    publish: Publish  # on the target
+    topics: Sequence[Topic]  # of the target, with the tenants' own
+    watch: CommandProgress
+    to: str  # address of the target, as shown to operators
+    address: str  # of the store, as the target's pairing will have it
+    step: Callable[[str], None] = lambda _: None  # called before each step; for tests
+
+    def __post_init__(self) -> None:
+        self.moves = self.source.moves + 1  # of the target
+        self._ledger = Ledger(self.store)
         self._letters: dict[tuple[int, int], tuple[int, int]] = {}  # records that letters name: old and new position
-        self._limits = {topic.name: topic.max_record_bytes for topic in move.topics}
+        self._limits = {topic.name: topic.max_record_bytes for topic in self.topics}
         self._newest = 0  # ms since 1970: time of the source's newest record
         self._left_out = set[tuple[int, int]]()
 
     # The steps
 
     async def planned(self) -> MovedLog:
+        """Return what would be copied."""
         topics = {topic: len([None async for _ in self._chosen(topic)]) for topic in COPIED}
-        return MovedLog(to=self._move.to, dry_run=True, topics=topics, written=0, left_out=len(self._left_out))
+        return MovedLog(to=self.to, dry_run=True, topics=topics, written=0, left_out=len(self._left_out))
 
     async def run(
         self, registry: Registry, mark: MoveMark | None, on_source: pairing.Pairing, in_store: pairing.Pairing
     ) -> MovedLog:
-        move = self._move
-        move.step("topics")
-        chunks = [Topic(name=chunks_topic(each.id)) for each in registry.generations]
-        template = next(topic for topic in move.topics if topic.name == SUBMITTED)
-        chunks = [msgspec.structs.replace(template, name=topic.name) for topic in chunks]
-        await move.target.ensure_topics([moved_topic(self._moves)])
+        """Copy, compare, and let the target be the store's log. Raises as `move_log`."""
+        self.step("topics")
+        template = next(topic for topic in self.topics if topic.name == SUBMITTED)
+        chunks = [msgspec.structs.replace(template, name=chunks_topic(each.id)) for each in registry.generations]
+        await self.target.ensure_topics([moved_topic(self.moves)])
         mark = mark or await self._marked(on_source)
-        await move.target.ensure_topics(
-            [*{topic.name: topic for topic in (*chunks, *move.topics, moved_topic(self._moves))}.values()]
+        await self.target.ensure_topics(
+            [*{topic.name: topic for topic in (*chunks, *self.topics, moved_topic(self.moves))}.values()]
         )
         await self._check_unchanged(mark)
         counts, written = dict[str, int](), 0
         for topic in COPIED:
-            move.step(f"copy {topic}")
+            self.step(f"copy {topic}")
             written += await self._copy(topic)
         await self._check_clock()
         for topic in COPIED:
-            move.step(f"compare {topic}")
+            self.step(f"compare {topic}")
             counts[topic] = await self._compare(topic)
-        move.step("offsets")
+        self.step("offsets")
         await self._commit_ends(registry)
         await self._check_unchanged(mark)
-        move.step("pairing")
+        self.step("pairing")
         newer = max(on_source, in_store, key=lambda each: each.checkpoint)
         wanted = msgspec.structs.replace(
             newer,
             log_id=mark.log_id,
             store_id=mark.store_id,
             checkpoint=newer.checkpoint + 1,
-            ends=await pairing.extracted_ends(move.target),
-            address=move.address,
-            moves=self._moves,
+            ends=await pairing.extracted_ends(self.target),
+            address=self.address,
+            moves=self.moves,
         )
-        await pairing.tell_log(move.publish, wanted)
-        await change(move.store, on_another_log)
-        await RegistryCopy().keep(move.store, move.publish)
-        move.step("switch")
-        standing = await pairing.tell_store(move.store, wanted, known=in_store)
+        await pairing.tell_log(self.publish, wanted)
+        await change(self.store, on_another_log)
+        await RegistryCopy().keep(self.store, self.publish)
+        self.step("switch")
+        standing = await pairing.tell_store(self.store, wanted, known=in_store)
         if standing.log_id != mark.log_id:
             raise Unavailable("another process wrote the store's pairing meanwhile: stop everything that uses it", CODE)
         await self.finish()
         return MovedLog(
-            to=move.to, dry_run=False, topics=counts, written=written, left_out=len(self._left_out), log_id=mark.log_id
+            to=self.to, dry_run=False, topics=counts, written=written, left_out=len(self._left_out), log_id=mark.log_id
         )
 
     async def _marked(self, on_source: pairing.Pairing) -> MoveMark:
         mark = MoveMark(source=on_source.log_id, log_id=uuid4().hex, store_id=uuid4().hex, ends=await self._ends())
-        await self._move.publish(moved_topic(self._moves).name, encode(mark), key=_MARK_KEY)
-        found = await _mark(self._move.target, self._moves)
+        await self.publish(moved_topic(self.moves).name, encode(mark), key=_MARK_KEY)
+        found = await _mark(self.target, self.moves)
         assert found is not None
         return found
 
     async def _ends(self) -> dict[str, dict[str, int]]:
         """Return the ends of the source's topics, without the audit trail, to which this command itself writes."""
-        source = self._move.source
+        source = self.source
         return {
             topic: {str(tp.partition): end for tp, end in (await source.end_offsets(topic)).items()}
             for topic in COPIED
@@ -337,7 +292,7 @@ class _Move:
 
     async def _check_clock(self) -> None:
         """Check that the target's clock isn't behind the newest record of the source."""
-        written = await self._move.publish(moved_topic(self._moves).name, b"{}", key=b"clock")
+        written = await self.publish(moved_topic(self.moves).name, b"{}", key=b"clock")
         if written.timestamp <= self._newest:
             raise Rejected(
                 f"the clock of the new log is {self._newest - written.timestamp} ms behind the newest record of the "
@@ -346,28 +301,28 @@ class _Move:
             )
 
     async def _commit_ends(self, registry: Registry) -> None:
-        target = self._move.target
+        target = self.target
         for each in registry.generations:
             for topic, group in readers(each.id).items():
                 await target.reset_offsets(group, await target.end_offsets(topic))
 
     async def finish(self) -> None:
         """Point the ledger at the copies of the submitted bodies. Only originals need this (ADR 0008)."""
-        self._move.step("originals")
+        self.step("originals")
         batch: dict[str, dict[tuple[int, int], LogPosition]] = {}
-        async for record in records_now(self._move.target, SUBMITTED):
+        async for record in records_now(self.target, SUBMITTED):
             name = None if header(record, MOVED_HEADER) is None else document_id_of(record)
             if name is None:
                 continue
             partition, offset = self._origin(record)
-            batch.setdefault(name, {})[partition_number(partition, self._moves - 1), offset] = LogPosition(
-                partition=partition_number(record.partition, self._moves), offset=record.offset, time=record.timestamp
+            batch.setdefault(name, {})[partition_number(partition, self.moves - 1), offset] = LogPosition(
+                partition=partition_number(record.partition, self.moves), offset=record.offset, time=record.timestamp
             )
             if len(batch) == _BATCH:
                 await self._find_bodies(batch)
                 batch = {}
         await self._find_bodies(batch)
-        await self._move.store.flush()
+        await self.store.flush()
 
     async def _find_bodies(self, copies: Mapping[str, Mapping[tuple[int, int], LogPosition]]) -> None:
         for name, entry in (await self._ledger.entries([*copies])).items():
@@ -382,13 +337,14 @@ class _Move:
         if topic == DEAD_LETTERS:
             await self._locate_letters()
         there = await self._there(topic)
-        partitions = len(await self._move.target.end_offsets(topic))
-        self._move.watch.begin(f"copy {topic}", sum((await self._move.source.end_offsets(topic)).values()))
+        partitions = len(await self.target.end_offsets(topic))
+        self.watch.begin(f"copy {topic}", sum((await self.source.end_offsets(topic)).values()))
         written, window = 0, list[_Copy]()
         async with aclosing(self._chosen(topic)) as chosen:
             async for copy in chosen:
-                self._move.watch.step(1)
-                if copy.origin[0] in there and copy.origin[1] in there[copy.origin[0]]:
+                self.watch.step(1)
+                number, offset = copy.origin
+                if offset <= there.get((number, partition_of(copy.route, partitions)), -1):
                     continue
                 window.append(copy)
                 written += 1
@@ -398,18 +354,21 @@ class _Move:
         await self._send(topic, window, partitions)
         return written
 
-    async def _there(self, topic: str) -> dict[int, _Copied]:
-        """Return which records of the topic the target has, by partition of the source."""
-        there: dict[int, _Copied] = {}
-        async for record in records_now(self._move.target, topic):
+    async def _there(self, topic: str) -> dict[tuple[int, int], int]:
+        """Return the offset of the last record that was copied, by partition of the source and of the target.
+
+        From one partition into another, records are sent one after the other.
+        """
+        there: dict[tuple[int, int], int] = {}
+        async for record in records_now(self.target, topic):
             number, offset = self._origin(record)
-            there.setdefault(number, _Copied()).add(offset)
-        return {number: copied.seal() for number, copied in there.items()}
+            there[number, record.partition] = max(offset, there.get((number, record.partition), -1))
+        return there
 
     def _origin(self, record: Record) -> tuple[int, int]:
         """Return partition and offset of the source's record that this one copies. Raises Rejected if it is no copy."""
         origin = position_from(header(record, MOVED_HEADER) or "")  # moves/partition/offset
-        if origin is None or origin.partition != self._moves:
+        if origin is None or origin.partition != self.moves:
             raise Rejected(
                 f"the target has a record that isn't a copy, {record.topic}/{record.partition}@{record.offset}: stop "
                 "what writes there, empty the target, and run the command again",
@@ -425,7 +384,7 @@ class _Move:
 
         async def send(lane: Sequence[_Copy]) -> None:
             for copy in lane:
-                await self._move.publish(topic, copy.value, key=copy.key, route=copy.route, headers=copy.headers)
+                await self.publish(topic, copy.value, key=copy.key, route=copy.route, headers=copy.headers)
 
         async with asyncio.TaskGroup() as tasks:
             for lane in lanes.values():
@@ -433,14 +392,15 @@ class _Move:
 
     async def _compare(self, topic: str) -> int:
         """Check that the target has every record once, with its position, key and value; return how many."""
-        wanted, found = _Digest(), _Digest()
-        self._move.watch.begin(f"compare {topic}", 0)
+        wanted = found = wanted_sum = found_sum = 0
+        self.watch.begin(f"compare {topic}", 0)
         # Records that the source's retention has deleted meanwhile needn't be on the target.
-        starts = await self._move.source.offsets_since(topic, 0)
+        starts = await self.source.offsets_since(topic, 0)
         async for copy in self._chosen(topic):
-            wanted.add(copy.origin, copy.headers.get(PLACE_HEADER, ""), copy.key, copy.value)
+            wanted += 1
+            wanted_sum += _digest(copy.origin, copy.headers.get(PLACE_HEADER, ""), copy.key, copy.value)
         last: dict[tuple[int, int], int] = {}
-        async for record in records_now(self._move.target, topic):
+        async for record in records_now(self.target, topic):
             origin = self._origin(record)
             if origin[1] < starts.get(TopicPartition(topic, origin[0]), 0):
                 continue
@@ -448,19 +408,20 @@ class _Move:
                 raise Rejected(f"{topic}/{record.partition}@{record.offset} of the target is out of order", CODE)
             last[origin[0], record.partition] = origin[1]
             place = header(record, PLACE_HEADER) or "" if topic in _PLACED else ""
-            found.add(origin, place, record.key or b"", record.value)
-        if wanted != found:
+            found += 1
+            found_sum += _digest(origin, place, record.key or b"", record.value)
+        if (wanted, wanted_sum) != (found, found_sum):
             raise Rejected(
-                f"{topic} has {found.count} records on the target, and should have {wanted.count}, or they differ: "
+                f"{topic} has {found} records on the target, and should have {wanted}, or they differ: "
                 "empty the target, and run the command again",
                 CODE,
             )
-        return found.count
+        return found
 
     def _copy_of(self, record: Record) -> _Copy:
         key, value, headers = record.key or b"", record.value, text_headers(record)
         headers.pop(PLACE_HEADER, None)
-        headers[MOVED_HEADER] = f"{self._moves}/{record.partition}/{record.offset}"
+        headers[MOVED_HEADER] = f"{self.moves}/{record.partition}/{record.offset}"
         if record.topic in _PLACED:
             headers[PLACE_HEADER] = position_header(position_of(record))
         if record.topic == DEAD_LETTERS and (moved := self._letter(value)) is not None:
@@ -475,7 +436,7 @@ class _Move:
         Of a compacted topic, that is the newest record of each key, without tombstones. Submissions of erased documents
         are left out, because the new log would keep them longer than the old one.
         """
-        source = self._move.source
+        source = self.source
         for tp, end in sorted((await source.end_offsets(topic)).items()):
             chosen = await self._newest_of_keys(tp, end) if topic in _COMPACTED else None
             batch: list[Record] = []
@@ -495,7 +456,7 @@ class _Move:
     async def _newest_of_keys(self, tp: TopicPartition, end: int) -> frozenset[int]:
         """Return the offsets of the newest record of each key, without tombstones."""
         newest: dict[bytes, int] = {}
-        async for record in records(self._move.source, {tp: (0, end)}):
+        async for record in records(self.source, {tp: (0, end)}):
             if record.value is None:
                 newest.pop(record.key or b"", None)
             else:
@@ -526,13 +487,13 @@ class _Move:
     async def _locate_letters(self) -> None:
         """Find the copies of those records of documents.extracted that open letters name."""
         named = set[tuple[int, int]]()
-        async for record in records_now(self._move.source, DEAD_LETTERS):
+        async for record in records_now(self.source, DEAD_LETTERS):
             letter = _letter_of(record.value)
             if letter is not None and letter.topic == EXTRACTED:
                 named.add((letter.partition, letter.offset))
         if not named:
             return
-        async for record in records_now(self._move.target, EXTRACTED):
+        async for record in records_now(self.target, EXTRACTED):
             if (origin := self._origin(record)) in named:
                 self._letters[origin] = record.partition, record.offset
 
@@ -543,6 +504,12 @@ class _Move:
             return None
         partition, offset = self._letters.get((letter.partition, letter.offset), (_LOST, _LOST))
         return encode(msgspec.structs.replace(letter, partition=partition, offset=offset))
+
+
+def _digest(origin: tuple[int, int], place: str, key: bytes, value: bytes | None) -> int:
+    """Return a number; its sums over two sets of records are equal only if these are, in any order."""
+    head = f"{origin[0]}/{origin[1]} {place} {len(key)} {value is None} ".encode()
+    return xxhash.xxh3_128_intdigest(head + key + (value or b""))
 
 
 def _with_body(seen: Entry | None, copies: Mapping[tuple[int, int], LogPosition]) -> Entry | None:

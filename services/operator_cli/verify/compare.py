@@ -137,7 +137,7 @@ def _judge_head(findings: _Findings, expected: Expected, payload: Payload | None
 
 def _judge_versions(findings: _Findings, version: int, head: Payload | None, points: Sequence[Point]) -> list[str]:
     """Return the ids of the points to delete: those of other versions. Of this one, only the number is compared."""
-    others = [point for point in points if _metadata(point).get("version") != version]
+    others = [point for point in points if metadata_of(point).get("version") != version]
     for point in others:
         findings.add("I2", f"point {point.id} {_surplus(point, version)}")
     if head is not None and head.get("version") == version:
@@ -177,7 +177,7 @@ def _judge_points(findings: _Findings, expected: Expected, points: Sequence[Poin
 
 def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, str]]:
     faults: list[tuple[Invariant, str]] = []
-    metadata = _metadata(point)
+    metadata = metadata_of(point)
     for field, called in (("text", "text"), (EMBEDDED, "embedded text"), (PREFIX, "prefix")):
         found, text = point.payload.get(field), wanted.payload.get(field)
         if found != text:
@@ -185,7 +185,7 @@ def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, s
     if metadata.get("tenant") != tenant:
         faults.append(("I8", f"its tenant is {_short(metadata.get('tenant'))}, its document's {tenant!r}"))
     rest = {key: value for key, value in metadata.items() if key not in ("tenant", "vectorHash")}
-    others = {key: value for key, value in _metadata(wanted).items() if key != "tenant"}
+    others = {key: value for key, value in metadata_of(wanted).items() if key != "tenant"}
     if rest != others:
         faults.append(("I1", f"the metadata: {_unequal(rest, others)}"))
     if not sound(point):
@@ -199,20 +199,20 @@ def _faults(point: Point, wanted: Point, tenant: str) -> list[tuple[Invariant, s
 
 def sound(point: Point) -> bool:
     """Return whether the point has a vector and it is the one that was written."""
-    return point.dense is not None and _metadata(point).get("vectorHash") == vector_hash(point.dense)
+    return point.dense is not None and metadata_of(point).get("vectorHash") == vector_hash(point.dense)
 
 
 def _mended(point: Point, wanted: Point) -> Point | None:
     """Return the correct point with the found point's vector; None if that vector isn't the text's."""
-    metadata = _metadata(wanted)
-    if not sound(point) or _metadata(point).get("embeddedHash") != metadata["embeddedHash"]:
+    metadata = metadata_of(wanted)
+    if not sound(point) or metadata_of(point).get("embeddedHash") != metadata["embeddedHash"]:
         return None
-    payload = {**wanted.payload, "metadata": {**metadata, "vectorHash": _metadata(point)["vectorHash"]}}
+    payload = {**wanted.payload, "metadata": {**metadata, "vectorHash": metadata_of(point)["vectorHash"]}}
     return Point(id=point.id, payload=payload, dense=point.dense, sparse=wanted.sparse)
 
 
 def _surplus(point: Point, version: int) -> str:
-    found = _metadata(point).get("version")
+    found = metadata_of(point).get("version")
     if not isinstance(found, int) or found == version:
         return f"does not belong to version {version}"
     return f"of version {found} is {'stale' if found < version else 'ahead'}: version {version} answers"
@@ -229,7 +229,8 @@ def _weights(vector: Sparse | None) -> dict[int, float]:
     return dict(zip(vector.indices, np.asarray(vector.values, dtype=np.float32).tolist(), strict=True))
 
 
-def _metadata(point: Point) -> dict[str, Any]:
+def metadata_of(point: Point) -> dict[str, Any]:
+    """Return the point's metadata, empty if it has none that can be read."""
     found = point.payload.get("metadata")
     return found if isinstance(found, dict) else {}
 

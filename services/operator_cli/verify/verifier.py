@@ -17,7 +17,7 @@ from services.ingest_worker.chunk import CHUNKER, from_prepared, version_chunks
 from services.ingest_worker.history import FoldedLetter, History
 from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify import compare
-from services.operator_cli.verify.compare import Expected, expected_of, misnamed
+from services.operator_cli.verify.compare import Expected, expected_of, metadata_of, misnamed
 from services.operator_cli.verify.findings import IndexDifference, JudgedDocument, Remedy, Tally, VerifyReport
 from shared.blobs import Blobs
 from shared.claim_check import blob_of_text, prepared_chunks_of, text_of
@@ -443,7 +443,11 @@ class Verifier:
         newest = max(events, default=None)
         failure = None if newest is None else self._failure(name, newest, head, last, lettered=lettered)
         retried = last is not None and last.version == newest and last.status in {"created", "updated", "deleted"}
-        on = head is not None and head.get("version") == newest and any(_version(point) == newest for point in points)
+        on = (
+            head is not None
+            and head.get("version") == newest
+            and newest in (metadata_of(point).get("version") for point in points)
+        )
         if failure is None or retried or on:  # a retry ended well, or it failed after its switch
             answers = newest
         else:
@@ -541,14 +545,8 @@ class Verifier:
 
 
 def _document(point: Point) -> str | None:
-    metadata = point.payload.get("metadata")
-    name = metadata.get("documentId") if isinstance(metadata, dict) else None
+    name = metadata_of(point).get("documentId")
     return name if isinstance(name, str) else None
-
-
-def _version(point: Point) -> int | None:
-    metadata = point.payload.get("metadata")
-    return metadata.get("version") if isinstance(metadata, dict) else None
 
 
 def _dense(point: Point) -> np.ndarray[Any, np.dtype[np.float32]]:

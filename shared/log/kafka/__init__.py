@@ -89,7 +89,7 @@ _BATCH_BYTES = 256 * 1024
 
 @dataclass
 class KafkaLog:
-    """`shared.log.Log` on Kafka.
+    """`shared.log.Log` on Kafka, where its methods are described.
 
     `patience_s` is how long `start` and other requests wait for a broker, `delivery_s` how long a send may take. A
     group's members learn within `heartbeat_ms` that another one joined or left, and all clients learn within
@@ -137,14 +137,12 @@ class KafkaLog:
         self._admin, self._reader = admin, reader
 
     async def stop(self) -> None:
-        """Disconnect; stop all its brokers before."""
         if self._reader is not None and self._admin is not None:
             await self._reader.stop()
             await self._admin.close()
         self._admin = self._reader = None
 
     def broker(self, client_id: str) -> KafkaBroker:
-        """Return a new broker on this log: acks=all, idempotent, policy MANUAL. Its owner starts and stops it."""
         return DriverBroker(
             Driver(partial(self.producer, client_id), partial(self.consumer, patient=True), self.ping), client_id
         )
@@ -203,14 +201,12 @@ class KafkaLog:
             _refuse_unfit(self._inspections(wanted.values(), await self._all_found(wanted)))
 
     async def drop_topic(self, topic: str) -> None:
-        """Delete the topic."""
         answer = await self._ask(lambda admin: admin.delete_topics([topic], timeout_ms=_REQUEST_MS))
         for name, code in answer.topic_error_codes:
             if code not in (0, UnknownTopicOrPartitionError.errno):
                 raise LogUnavailable(f"Kafka didn't delete the topic {name}: {for_code(code).__name__}")
 
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
-        """Return each topic as it is on this log, in the order given; nothing is created or changed."""
         wanted = tuple(topics)
         return self._inspections(wanted, await self._found([topic.name for topic in wanted]))
 
@@ -222,7 +218,6 @@ class KafkaLog:
         )
 
     async def retention_ms(self, topic: str) -> int | None:
-        """Return the age in ms at which the topic's records are deleted; None: never."""
         return retention_ms((await self._settings([topic]))[topic])
 
     async def _create(self, topics: Iterable[Topic]) -> None:
@@ -287,26 +282,18 @@ class KafkaLog:
     # Offsets
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition, None if it has none."""
         tps = await self._partitions(topic)
         found = await self._ask(lambda admin: admin.list_consumer_group_offsets(group_id, partitions=tps))
         return {tp: found[tp].offset if tp in found and found[tp].offset >= 0 else None for tp in tps}
 
     async def groups(self) -> tuple[str, ...]:
-        """Return the names of all consumer groups, sorted."""
         found = await self._ask(lambda admin: admin.list_consumer_groups())
         return tuple(sorted(name for name, _ in found))
 
     async def members(self, group_id: str) -> tuple[GroupMember, ...]:
-        """Return the group's consumers, sorted by id."""
         return await self._ask(lambda admin: _described(admin, group_id))
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit these offsets for the group.
-
-        Raises:
-            Rejected: code `group_busy`, the group has members.
-        """
         await self._check_idle(group_id)
         tool = self.consumer(group_id=group_id)
         tool.assign([*offsets])
@@ -321,11 +308,6 @@ class KafkaLog:
             await tool.stop()
 
     async def drop_group(self, group_id: str) -> None:
-        """Forget what the group has read; idempotent.
-
-        Raises:
-            Rejected: code `group_busy`, the group has members.
-        """
         await self._check_idle(group_id)
         await self._ask(lambda admin: _deleted(admin, group_id))
 
@@ -334,21 +316,18 @@ class KafkaLog:
             raise Rejected(f"group {group_id} has {len(found)} members; stop them first", "group_busy")
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition; it never decreases."""
         tps = await self._partitions(topic)
         reader = self._started(self._reader)
         ends: dict[TopicPartition, int] = await self._persist(lambda: reader.end_offsets(tps))
         return ends
 
     async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
-        """Return each partition's first existing offset not older than `time` (ms since 1970), else its end."""
         ends = await self.end_offsets(topic)
         reader = self._started(self._reader)
         found = await self._persist(lambda: reader.offsets_for_times(dict.fromkeys(ends, time)))
         return {tp: end if found[tp] is None else found[tp].offset for tp, end in ends.items()}
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return for each partition the offset below which records may be gone. See `shared.log.Log`."""
         lag = least_lag_ms((await self._settings([topic]))[topic])
         return await self.offsets_since(topic, now_ms() - lag)
 

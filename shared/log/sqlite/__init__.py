@@ -22,7 +22,6 @@ from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replac
 from shared.log.faststream_driver import Driver, DriverBroker
 from shared.log.sqlite import compaction, copying, erasing, groups, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
-from shared.log.sqlite.copying import Hold
 from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction
@@ -36,7 +35,7 @@ __all__ = ["STEPS", "LogUnavailable", "SqliteLog", "deleting"]
 
 
 class SqliteLog:
-    """`shared.log.Log` in a file.
+    """`shared.log.Log` in a file, where its methods are described.
 
     `connect`, `step` (called with each of STEPS as it is reached), `now` (ms since 1970) and `boot` (seconds since the
     machine started) are for tests.
@@ -55,11 +54,9 @@ class SqliteLog:
         self._upkeep_every_s = upkeep_every_s
         self._upkeep: asyncio.Task[None] | None = None
         self._storage = Storage(path, connect=connect, step=step, now=now, boot=boot)
-        self._hold = Hold(path)
 
     @property
     def moves(self) -> int:
-        """Return how many moves from log to log have brought the records here."""
         return self._storage.moves
 
     async def start(self) -> None:
@@ -83,7 +80,6 @@ class SqliteLog:
         await self._storage.stop()
 
     def broker(self, client_id: str) -> KafkaBroker:
-        """Return a new broker on this log: acks=all, policy MANUAL. Its owner starts and stops it."""
         storage = self._storage
         return DriverBroker(
             Driver(partial(Producer, storage), partial(Consumer, storage, patient=True), self._answers), client_id
@@ -113,22 +109,18 @@ class SqliteLog:
         await upkeep.drop(self._storage, topic)
 
     async def inspect_topics(self, topics: Iterable[Topic]) -> tuple[TopicInspection, ...]:
-        """Return each topic as it is on this log, in the order given; nothing is created or changed."""
         wanted = tuple(topics)
         found = await self._storage.read(_found)
         return tuple(_inspection(topic, found.get(topic.name)) for topic in wanted)
 
     async def retention_ms(self, topic: str) -> int | None:
-        """Return the age in ms at which the topic's records are deleted; None: never."""
         return (await self._known(topic)).spec.retention_ms
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition, None if it has none."""
         ids = (await self._known(topic)).ids
         return _by_partition(topic, await committed(self._storage, group_id, ids))
 
     async def groups(self) -> tuple[str, ...]:
-        """Return the names of all consumer groups, sorted."""
         names = "SELECT DISTINCT consumer_group FROM committed ORDER BY 1"
         rows = await self._storage.read(lambda connection: connection.execute(names).fetchall())
         return tuple(name for (name,) in rows)
@@ -145,12 +137,10 @@ class SqliteLog:
         return (GroupMember(found.id, found.id, "localhost", partitions),)
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit these offsets for the group. Raises Rejected, code `group_busy`, while the group has members."""
         wanted = {await partition_id(self._storage, tp): (offset, "") for tp, offset in offsets.items()}
         await self._of_idle_group(group_id, partial(groups.commit, group=group_id, offsets=wanted))
 
     async def drop_group(self, group_id: str) -> None:
-        """Forget what the group has read; idempotent. Raises Rejected, code `group_busy`, while it has members."""
         await self._of_idle_group(group_id, partial(groups.drop, group=group_id))
 
     async def _of_idle_group(self, group: str, change: Callable[[Transaction], None]) -> None:
@@ -160,12 +150,10 @@ class SqliteLog:
             raise Rejected(f"{error}; stop them first", "group_busy") from error
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition; it never decreases."""
         ids = (await self._known(topic)).ids
         return _by_partition(topic, [end for _, end in await bounds(self._storage, ids)])
 
     async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
-        """Return each partition's first existing offset not older than `time` (ms since 1970), else its end."""
         ids = (await self._known(topic)).ids
 
         def query(connection: sqlite3.Connection) -> list[int]:
@@ -184,7 +172,6 @@ class SqliteLog:
         return await compaction.compact(self._storage, topic)
 
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
-        """Return for each partition the offset below which records may be gone. See `shared.log.Log`."""
         known = await self._known(topic)
         replaced = await self._storage.read(lambda connection: dict(connection.execute(_REPLACED)))
         return {TopicPartition(topic, number): replaced.get(id_, 0) for number, id_ in enumerate(known.ids)}
@@ -227,11 +214,11 @@ class SqliteLog:
 
     def deleting(self) -> AbstractContextManager[None]:
         """Keep copies from starting while the block deletes; during a copy, raise Unavailable, code `held_for_copy`."""
-        return self._hold.deleting()
+        return copying.deleting(self._storage.path)
 
     def copying(self, patience_s: float) -> AbstractAsyncContextManager[None]:
         """Keep everybody from deleting while the block copies; wait `patience_s` for deletions to finish."""
-        return self._hold.copying(patience_s)
+        return copying.copying(self._storage.path, patience_s)
 
     async def commits(self) -> Commits:
         """Return the committed offsets of all groups."""

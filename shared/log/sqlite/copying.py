@@ -22,48 +22,40 @@ HELD: Final = "held_for_copy"  # code of what is refused meanwhile
 _POLL_S: Final = 0.1
 
 
-class Hold:
-    """The hold on one log. Deletions share it; a copy has it alone."""
+def _hold(log: Path) -> FileLock:
+    """Return the hold on a log. Deletions share it; a copy has it alone."""
+    return FileLock(log.with_name(log.name + ".hold"))
 
-    def __init__(self, log: Path) -> None:
-        """Take the path of the log's file."""
-        self._path = log.with_name(log.name + ".hold")
 
-    @contextmanager
-    def deleting(self) -> Iterator[None]:
-        """Keep copies from starting while the block deletes.
+@contextmanager
+def deleting(log: Path) -> Iterator[None]:
+    """Keep copies from starting while the block deletes.
 
-        Raises:
-            Unavailable: code HELD: the log is being copied.
-        """
-        lock = FileLock(self._path)
-        try:
-            if not lock.try_lock(fcntl.LOCK_SH):
-                raise Unavailable(f"a backup of {self._path.parent} is being made; try again when it is finished", HELD)
-            yield
-        finally:
-            lock.close()
+    Raises:
+        Unavailable: code HELD: the log is being copied.
+    """
+    with closing(_hold(log)) as lock:
+        if not lock.try_lock(fcntl.LOCK_SH):
+            raise Unavailable(f"a backup of {log.parent} is being made; try again when it is finished", HELD)
+        yield
 
-    @asynccontextmanager
-    async def copying(self, patience_s: float) -> AsyncIterator[None]:
-        """Keep everybody from deleting while the block copies.
 
-        Raises:
-            Unavailable: code HELD: deletions, or another copy, weren't finished within `patience_s`.
-        """
-        lock = FileLock(self._path)
-        deadline = time.monotonic() + patience_s
-        try:
-            while not lock.try_lock():
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        f"another backup, or the upkeep of {self._path.parent}, has been running for {patience_s:g} s",
-                        HELD,
-                    )
-                await asyncio.sleep(_POLL_S)
-            yield
-        finally:
-            lock.close()
+@asynccontextmanager
+async def copying(log: Path, patience_s: float) -> AsyncIterator[None]:
+    """Keep everybody from deleting while the block copies.
+
+    Raises:
+        Unavailable: code HELD: deletions, or another copy, weren't finished within `patience_s`.
+    """
+    deadline = time.monotonic() + patience_s
+    with closing(_hold(log)) as lock:
+        while not lock.try_lock():
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"another backup, or the upkeep of {log.parent}, has been running for {patience_s:g} s", HELD
+                )
+            await asyncio.sleep(_POLL_S)
+        yield
 
 
 def read_commits(connection: sqlite3.Connection) -> Commits:

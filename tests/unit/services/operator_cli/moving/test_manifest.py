@@ -7,6 +7,7 @@ import pytest
 
 from services.operator_cli.moving import manifest
 from services.operator_cli.moving.manifest import BackedUpFile, Manifest
+from shared.ids import bytes_hash
 from shared.settings import ConfigurationError
 
 CONTENT = b"frames"
@@ -32,7 +33,7 @@ def of(*files: BackedUpFile, format_: int = manifest.FORMAT) -> Manifest:
 def file(tmp_path: Path) -> BackedUpFile:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "ledger").write_bytes(CONTENT)
-    return BackedUpFile(path="store/ledger", size=len(CONTENT), xxh3=manifest.file_hash(tmp_path / "store" / "ledger"))
+    return BackedUpFile(path="store/ledger", size=len(CONTENT), xxh3=bytes_hash(CONTENT))
 
 
 def test_it_is_read_as_it_was_written(tmp_path: Path, file: BackedUpFile) -> None:

@@ -12,7 +12,7 @@ from aiokafka import TopicPartition
 from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
-from shared.log.sqlite.copying import HELD, Hold
+from shared.log.sqlite.copying import HELD, copying, deleting
 from shared.topics import Topic
 
 EVENTS = Topic(name="events", partitions=1)
@@ -89,33 +89,33 @@ async def test_a_copy_that_finds_no_room_says_so(log: SqliteLog, tmp_path: Path)
 
 
 async def test_deletions_share_the_log_and_a_copy_has_it_alone(tmp_path: Path) -> None:
-    one, other = Hold(tmp_path / "log"), Hold(tmp_path / "log")
+    path = tmp_path / "log"
 
-    with one.deleting(), other.deleting():
+    with deleting(path), deleting(path):
         with pytest.raises(Unavailable, match="upkeep") as refused:
-            async with one.copying(0):
+            async with copying(path, 0):
                 pass
         assert refused.value.code == HELD
-    async with one.copying(0):
-        with pytest.raises(Unavailable, match="backup") as refused, other.deleting():
+    async with copying(path, 0):
+        with pytest.raises(Unavailable, match="backup") as refused, deleting(path):
             pass
         assert refused.value.code == HELD
         with pytest.raises(Unavailable, match="another backup"):
-            async with other.copying(0):
+            async with copying(path, 0):
                 pass
-    with other.deleting():
+    with deleting(path):
         pass
 
 
 async def test_a_copy_waits_for_a_deletion_to_end(tmp_path: Path) -> None:
-    hold = Hold(tmp_path / "log")
+    path = tmp_path / "log"
 
     async def copy() -> None:
-        async with hold.copying(30):
+        async with copying(path, 30):
             pass
 
-    with hold.deleting():
-        copying = asyncio.create_task(copy())
+    with deleting(path):
+        copied = asyncio.create_task(copy())
         await asyncio.sleep(0)
-        assert not copying.done()
-    await copying
+        assert not copied.done()
+    await copied
