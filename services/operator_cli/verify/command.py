@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -89,7 +90,8 @@ async def verify(
     if parts.as_of is not None:
         await _comparable(parts, parts.as_of, repair=repair)
     parts = await _whole(parts, patience_s, if_lost=False)
-    verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s)
+    verifying = partial(Verifier, watch=watch, sample=sample, patience_s=patience_s)
+    verifier = verifying(parts)
     report = await verifier.verify()
     outcome = VerifyOutcome(report=report, dry_run=dry_run)
     if repair and report.differences:
@@ -97,11 +99,11 @@ async def verify(
         if not dry_run:
             before, parts = parts, await _whole(parts, patience_s, if_lost=True)
             if parts is not before:  # what was found is of the lost one
-                verifier = Verifier(parts, watch, sample=sample, patience_s=patience_s)
+                verifier = verifying(parts)
                 report = await verifier.verify()
-        repaired = await Repair(parts, verifier, patience_s=patience_s).repair(report, dry_run=dry_run)
+        repaired = await Repair(parts, verifier, patience_s=patience_s, dry_run=dry_run).repair(report)
         if not dry_run:
-            report = await Verifier(parts, watch, sample=sample, patience_s=patience_s).verify()
+            report = await verifying(parts).verify()
         outcome = VerifyOutcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)
     registry = await registry_of(parts.store)
     if registry is None or registry.serving == parts.generation.id:

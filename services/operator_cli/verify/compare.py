@@ -97,9 +97,7 @@ class _Findings:
         self.all: list[IndexDifference] = []
 
     def add(self, invariant: Invariant, sentence: str) -> None:
-        self.all.append(
-            IndexDifference(invariant=invariant, sentence=sentence, document_id=self._name, tenant=self._tenant)
-        )
+        self.all.append(IndexDifference(invariant, sentence, self._name, self._tenant))
 
 
 def _only(name: str, field: str, payload: Payload) -> Filter:

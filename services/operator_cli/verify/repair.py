@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from services.operator_cli.verify.findings import Remedy, VerifyReport
 from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, SeenDocument, Verifier, VerifierParts
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
-from shared.log import Publish, Record
+from shared.log import Record
 from shared.log.headers import PLACE_HEADER, partition_here, position_header, position_of, text_headers
 from shared.log.publish import sending
 from shared.log.read import Span, records
@@ -44,15 +44,20 @@ class Repaired(Message, frozen=True):
 
 
 class Repair:
-    """Repairs the differences that a verification has found."""
+    """Repairs the differences that a verification has found; in a dry run it only counts what it would do."""
 
-    def __init__(self, parts: VerifierParts, verifier: Verifier, *, patience_s: float = 30.0) -> None:
+    def __init__(
+        self, parts: VerifierParts, verifier: Verifier, *, patience_s: float = 30.0, dry_run: bool = False
+    ) -> None:
         self._parts = parts
         self._verifier = verifier
         self._patience_s = patience_s
+        self._dry_run = dry_run
         self._ledger = Ledger(parts.store)
+        self._places: dict[LogPosition, str] = {}  # documents by the submission to send again
+        self._done = Repaired()
 
-    async def repair(self, report: VerifyReport, *, dry_run: bool = False) -> Repaired:
+    async def repair(self, report: VerifyReport) -> Repaired:
         """Return what was done, once the workers have finished or made no progress within the patience.
 
         Raises:
@@ -66,8 +71,7 @@ class Repair:
                 "the log has no version of any document, so it can't say what the store should hold: is SLUICE_LOG the "
                 "right one? Nothing was repaired"
             )
-        async with sending(self._parts.log, "verify") as send:
-            doing = _Doing(self._parts, self._ledger, send, dry_run=dry_run)
+        async with sending(self._parts.log, "verify") as self._publish:
             await self._verifier.read_on()
             busy = self._verifier.busy()
             batch: list[SeenDocument] = []
@@ -76,19 +80,18 @@ class Repair:
                     if not each.judged.differences:
                         continue
                     if each.name in busy:
-                        doing.left += 1
+                        self._count(left=1)
                         continue
                     batch.append(each)
                     if len(batch) == BATCH_DOCUMENTS:
-                        await doing.mend(batch)
+                        await asyncio.gather(*map(self._mend, batch))
                         batch = []
-            await doing.mend(batch)
-            await doing.delete_points(report.strays)
-            await doing.resubmit()
-            if not dry_run:
+            await asyncio.gather(*map(self._mend, batch))
+            await self._delete_points(report.strays)
+            await self._resubmit()
+            if not self._dry_run:
                 await self._parts.store.flush()
-        applied = dry_run or await self._caught_up()
-        return doing.summary(applied=applied)
+        return msgspec.structs.replace(self._done, applied=self._dry_run or await self._caught_up())
 
     async def _caught_up(self) -> bool:
         """Return whether each stage reached the end of its topic; False if a stage makes no progress."""
@@ -105,29 +108,12 @@ class Repair:
                     return False
         return True
 
-
-class _Doing:
-    def __init__(self, parts: VerifierParts, ledger: Ledger, publish: Publish, *, dry_run: bool) -> None:
-        self._parts = parts
-        self._ledger = ledger
-        self._publish = publish
-        self._dry_run = dry_run
-        self._places: dict[LogPosition, str] = {}  # documents by the submission to send again
-        self._done = Repaired()
-        self.left = 0
-
-    def summary(self, *, applied: bool) -> Repaired:
-        return msgspec.structs.replace(self._done, left=self.left, applied=applied)
-
-    async def mend(self, batch: list[SeenDocument]) -> None:
-        await asyncio.gather(*(self._mend(seen) for seen in batch))
-
     async def _mend(self, seen: SeenDocument) -> None:
         remedy = seen.judged.remedy
         if remedy == Remedy():
-            self.left += 1
+            self._count(left=1)
             return
-        await self.delete_points(remedy.delete_points)
+        await self._delete_points(remedy.delete_points)
         await self._index(remedy)
         await self._entry(seen.name, remedy)
         if remedy.text and seen.record is not None:
@@ -137,7 +123,7 @@ class _Doing:
         if remedy.resubmit is not None:
             self._places[remedy.resubmit] = seen.name
 
-    async def delete_points(self, points: tuple[str, ...]) -> None:
+    async def _delete_points(self, points: tuple[str, ...]) -> None:
         self._count(points_deleted=len(points))
         if points and not self._dry_run:
             await self._parts.store.delete(self._parts.generation.chunks, Filter(must=(Ids(points),)))
@@ -185,7 +171,7 @@ class _Doing:
                 EXTRACTED, record.value, key=record.key, route=name.encode(), headers=text_headers(record)
             )
 
-    async def resubmit(self) -> None:
+    async def _resubmit(self) -> None:
         """Publish submissions again, each with the log position where it first entered the log."""
         log = self._parts.log
         spans: dict[TopicPartition, Span] = {}
@@ -207,7 +193,7 @@ class _Doing:
                 if not self._dry_run:
                     headers = {**text_headers(record), PLACE_HEADER: position_header(place)}
                     await self._publish(SUBMITTED, record.value, key=name.encode(), headers=headers)
-        self.left += len(self._places)  # retention has deleted them
+        self._count(left=len(self._places))  # retention has deleted them
 
     def _count(self, **more: int) -> None:
         self._done = msgspec.structs.replace(

@@ -156,7 +156,7 @@ class Verifier:
         on_log = self.truth.documents
         if on_log and await registry_of(self._parts.store) is None:
             sentence = f"the store has no generation, and the log has {len(on_log)} documents"
-            tally.add(IndexDifference(invariant="I1", sentence=sentence))
+            tally.add(IndexDifference("I1", sentence))
         in_store = await self._in_store(tally)
         self._rate = await self._sampling()
         unsettled = await self._compare(on_log | in_store, "comparing", tally)
@@ -228,19 +228,19 @@ class Verifier:
 
     def _judge_log(self, tally: Tally) -> None:
         for sentence in (*self.truth.letters.oddities, *self.truth.versions.oddities):
-            tally.add(IndexDifference(invariant="I4", sentence=sentence))
+            tally.add(IndexDifference("I4", sentence))
         for (partition, offset), place in self.truth.submissions.unreadable.items():
             tp = TopicPartition(SUBMITTED, partition)
             if offset < self.cut.committed.get(tp, 0) and not self._lettered(place, place.time):
                 sentence = f"{SUBMITTED}/{partition}@{offset} can't be read, and is not in the dead letters"
-                tally.add(IndexDifference(invariant="I4", sentence=sentence))
+                tally.add(IndexDifference("I4", sentence))
         for letter in self.truth.letters.open.values():
             if (sentence_ := compare.outage(letter)) is not None:
-                tally.add(IndexDifference(invariant="I4", sentence=sentence_))
+                tally.add(IndexDifference("I4", sentence_))
         for tp, committed in self.cut.committed.items():
             if committed > self.cut.ends[tp]:
                 sentence = f"{tp.topic}/{tp.partition} ends at {self.cut.ends[tp]}, and {committed} is committed"
-                tally.add(IndexDifference(invariant="I5", sentence=sentence))
+                tally.add(IndexDifference("I5", sentence))
 
     def _lettered(self, place: LogPosition, since: int) -> bool:
         """Return whether a stage dead-lettered the submission at `place`, or may have; `since` is the failure's time.
@@ -266,7 +266,7 @@ class Verifier:
             self._watch.step(1)
             name = _document(point)
             if name is None:
-                tally.add(IndexDifference(invariant="I2", sentence=f"point {point.id} names no document"))
+                tally.add(IndexDifference("I2", f"point {point.id} names no document"))
                 tally.strays.append(point.id)
             else:
                 names.add(name)
@@ -391,11 +391,7 @@ class Verifier:
         try:
             wanted = None if answering is None else await self._expected(answering)
         except Rejected as error:
-            fault = IndexDifference(
-                invariant="I1",
-                sentence=f"the content of version {decided.answers} is unknown: {error}",
-                document_id=name,
-            )
+            fault = IndexDifference("I1", f"the content of version {decided.answers} is unknown: {error}", name)
             return SeenDocument(name=name, judged=JudgedDocument((*in_ledger.differences, fault)), record=None)
         in_index = compare.index_judged(name, wanted, head, points)
         record = None if decided.answers is None else subject.records[decided.answers]
@@ -417,13 +413,13 @@ class Verifier:
                 # An unreadable record is dead-lettered, and a dead-lettered version can't answer.
                 if self.truth.versions.failure(name, version, settled=True) is None:
                     sentence = f"version {version}: {error}"
-                    faults.append(IndexDifference(invariant="I4", sentence=sentence, document_id=name))
+                    faults.append(IndexDifference("I4", sentence, name))
                 continue
             if (wrong := misnamed(event.document, name, version)) is not None:
-                faults.append(IndexDifference(invariant="I8", sentence=wrong, document_id=name))
+                faults.append(IndexDifference("I8", wrong, name))
             events[version] = event
         faults += [
-            IndexDifference(invariant="I1", sentence=f"the record of version {version} is missing", document_id=name)
+            IndexDifference("I1", f"the record of version {version} is missing", name)
             for version in subject.wanted
             if version not in subject.records
         ]
@@ -500,10 +496,10 @@ class Verifier:
             await blob_of_text(document, self._parts.blobs)
         except Rejected as error:
             fault = IndexDifference(
-                invariant="I1",
-                sentence=f"the text of version {document.version} can't be shown: {error}",
-                document_id=document.document_id,
-                tenant=document.tenant,
+                "I1",
+                f"the text of version {document.version} can't be shown: {error}",
+                document.document_id,
+                document.tenant,
             )
             return JudgedDocument((fault,), Remedy(text=event.text is not None))
         return JudgedDocument()
@@ -533,10 +529,10 @@ class Verifier:
         return JudgedDocument(
             tuple(
                 IndexDifference(
-                    invariant="I1",
-                    sentence=f"point {point}: the vector differs from the model's for its text (cosine {cosine:.4f})",
-                    document_id=document.document_id,
-                    tenant=document.tenant,
+                    "I1",
+                    f"point {point}: the vector differs from the model's for its text (cosine {cosine:.4f})",
+                    document.document_id,
+                    document.tenant,
                 )
                 for point, cosine in wrong
             ),
