@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
@@ -58,7 +58,8 @@ def to_send(
     """
     changed: list[FoundFile] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for some in _batches(files, COMPARED_AT_ONCE):
+        for start in range(0, len(files), COMPARED_AT_ONCE):
+            some = files[start : start + COMPARED_AT_ONCE]
             hashes = list(pool.map(_hash, some))
             held = [(found, hash_) for found, hash_ in zip(some, hashes, strict=True) if hash_ is not None]
             same = _unchanged(server, held, source, tags)
@@ -207,7 +208,3 @@ def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
         notes=tuple(reply.get("notes", ())),
         note_count=reply.get("noteCount", 0),
     )
-
-
-def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -91,7 +91,7 @@ class Client:
         manners = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         reply = self._once("POST", "/mcp", content=message, headers={**manners, **headers}, timeout=_LONG)
         # The protocol's own errors come with an HTTP error status, too.
-        if reply.is_success or "jsonrpc" in _problem(reply):
+        if reply.is_success or "jsonrpc" in _body(reply):
             return reply.content
         raise RequestRefused(_sentence(reply))
 
@@ -169,11 +169,11 @@ class Client:
 
     def text(self, document_id: str) -> str:
         """Return the document's extracted text."""
-        return self._send("GET", f"/rag/documents/{_segment(document_id)}/text").text
+        return self._send("GET", _route("rag", "documents", document_id, "text")).text
 
     def delete(self, document_id: str) -> dict[str, Any]:
         """Delete a document; return `{status: "deleted", documentId}` when no search finds it any more."""
-        return self._waiting("DELETE", f"/rag/documents/{_segment(document_id)}")
+        return self._waiting("DELETE", _route("rag", "documents", document_id))
 
     def count_doomed(self, chosen: Mapping[str, Any]) -> int:
         """Return how many documents `filters`, or `all`, would delete."""
@@ -194,9 +194,8 @@ class Client:
             yield from self._pages("POST", path, {**each, "dryRun": dry_run})
 
     def get(self, *path: str, **params: str | None) -> dict[str, Any]:
-        """Return the reply of a route; the parts of its path are encoded, so that no id can name another route."""
-        route = "".join(f"/{quote(each, safe='')}" for each in path) or "/"
-        return self._object("GET", route, params=_given(**params), timeout=_LONG)
+        """Return the reply of the route with these parts of its path."""
+        return self._object("GET", _route(*path), params=_given(**params), timeout=_LONG)
 
     def forget(self, proofs: Sequence[str], *, dry_run: bool) -> dict[str, Any]:
         """Rewrite and search the data files; return `{parts[], files, found[]}`; dry: only search."""
@@ -229,7 +228,7 @@ class Client:
 
     def dead_record(self, id_: str) -> bytes:
         """Return the value of a dead letter's record."""
-        return self._send("GET", f"/ops/dead-letters/{_segment(id_)}/record").content
+        return self._send("GET", _route("ops", "dead-letters", id_, "record")).content
 
     def settle_dead_letters(self, how: str, chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Settle the chosen letters by `redrive` or `drop`; yield how each was settled, with one request per page."""
@@ -267,8 +266,7 @@ class Client:
         return self._read(self._send(method, path, **options))
 
     def _read(self, reply: httpx.Response) -> dict[str, Any]:
-        body = _object_of(reply)
-        if body is None:
+        if not (body := _body(reply)):
             raise ServerAway(
                 f"the server at {self.url} is not Sluice: it replied {reply.status_code} without a JSON object"
             )
@@ -312,29 +310,26 @@ def _given(**named: Any) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _segment(name: str) -> str:
-    """Return the id encoded as one path segment, so that no id can name another route."""
-    return quote(name, safe="")
+def _route(*parts: str) -> str:
+    """Return the path; its parts are encoded, so that no id can name another route."""
+    return "".join(f"/{quote(each, safe='')}" for each in parts) or "/"
 
 
-def _object_of(reply: httpx.Response) -> dict[str, Any] | None:
+def _body(reply: httpx.Response) -> dict[str, Any]:
+    """Return the reply's JSON object; an empty one if it has none."""
     try:
         body = reply.json()
     except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
-
-
-def _problem(reply: httpx.Response) -> dict[str, Any]:
-    return _object_of(reply) or {}
+        return {}
+    return body if isinstance(body, dict) else {}
 
 
 def _code(reply: httpx.Response) -> str:
-    return str(_problem(reply).get("code", ""))
+    return str(_body(reply).get("code", ""))
 
 
 def _sentence(reply: httpx.Response) -> str:
-    problem = _problem(reply)
+    problem = _body(reply)
     sentence = problem.get("detail") or problem.get("message")
     if not isinstance(sentence, str):
         return f"{reply.request.method} {reply.request.url.path} was answered {reply.status_code} {reply.reason_phrase}"

@@ -1,6 +1,5 @@
 """Starts Sluice for the demo, as one process or as separate ones, and stops it in any case."""
 
-import json
 import os
 import re
 import subprocess
@@ -15,7 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from services.operator_cli.client import Client
-from services.operator_cli.errors import CommandError, ServerAway
+from services.operator_cli.errors import CommandError
 from shared.settings import load_settings
 
 T = TypeVar("T")
@@ -24,6 +23,7 @@ START_S: Final = 120.0  # seconds; usually 2, but a slow disk may take long to r
 STOP_S: Final = 15.0
 POLL_S: Final = 0.05
 
+_LISTENS: Final = re.compile(r"^Sluice \S+ listens on (\S+)", re.MULTILINE)
 _READY: Final = re.compile(r"^[a-z-]+ is ready: (?:listens on (\S+), )?probes and metrics on (\S+)$", re.MULTILINE)
 # Settings that name servers are passed on; everything else is the demo's own.
 _PARTS: Final = tuple(f"SLUICE_{part}" for part in ("LOG", "STORE", "QDRANT_", "EMBEDDER", "CHAT", "OPENAI_", "BLOBS"))
@@ -49,7 +49,7 @@ class DemoServer(msgspec.Struct, frozen=True):
 def one_process(folder: Path) -> Iterator[DemoServer]:
     """Run a standalone server on a free port for the block; its logs are `*.log` in `folder`. Raises CommandError."""
     with _process("serve", folder, {"SLUICE_CHAT": "extractive:", "SLUICE_CONFIG": ""}) as ended:
-        url = _first(partial(_standalone, folder / "data" / "serve.json"), ended, "the server")
+        url = _first(partial(_printed, _LISTENS, folder / "serve.log"), ended, "the server")[1]
         yield DemoServer(url, (url,), "one process, one folder, one port")
 
 
@@ -62,10 +62,10 @@ def separate_processes(folder: Path) -> Iterator[DemoServer]:
     with ExitStack() as stack:
         ended = [stack.enter_context(_process(role, folder, {"SLUICE_CHAT": "extractive:"} | named)) for role in roles]
         sides = [
-            _first(partial(_announced, folder / f"{role}.log"), code, role)
+            _first(partial(_printed, _READY, folder / f"{role}.log"), code, role)
             for role, code in zip(roles, ended, strict=True)
         ]
-        yield DemoServer(sides[-1][0], tuple(side for _, side in sides), _words(roles))
+        yield DemoServer(sides[-1][1], tuple(side[2] for side in sides), _words(roles))
 
 
 def _words(roles: Sequence[str]) -> str:
@@ -110,17 +110,5 @@ def _first(look: Callable[[], T | None], ended: Callable[[], int | None], name: 
     raise CommandError(f"{name} was not ready in {START_S:.0f} s")
 
 
-def _standalone(state: Path) -> str | None:
-    """Return the address in the server's state file once the server is ready, else None."""
-    try:
-        url = str(json.loads(state.read_text())["url"])
-        with Client(url) as client:
-            return url if client.readiness().get("status") == "ready" else None
-    except (OSError, ValueError, ServerAway):
-        return None  # the file is missing or incomplete, or the server isn't listening yet
-
-
-def _announced(log: Path) -> tuple[str, str] | None:
-    """Return the addresses of API and side port that a process has printed."""
-    ready = _READY.search(log.read_text(errors="replace"))
-    return None if ready is None else (ready[1] or "", ready[2])
+def _printed(line: re.Pattern[str], log: Path) -> re.Match[str] | None:
+    return line.search(log.read_text(errors="replace"))

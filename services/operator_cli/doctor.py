@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Verdict = Literal["ok", "warning", "failed"]
 
-PYTHON_NEEDED: Final = (3, 11)
 SPACE_NEEDED: Final = 500 * 1000**2  # bytes: enough for the log, index and blobs of about ten thousand pages
 ROOM_TO_REWRITE: Final = 1.5  # free space needed to rewrite the store, in sizes of the store
 MANY_POINTS: Final = 500_000  # search is exact, so its time grows with the number of points
@@ -63,7 +62,7 @@ def examine() -> Iterator[Check]:
 
 
 def _checks() -> Iterator[Check]:
-    yield python(sys.version_info[:2])
+    yield Check("python", "ok", f"Python {sys.version_info.major}.{sys.version_info.minor}")
     try:
         settings = load_settings()
     except ConfigurationError as error:
@@ -95,15 +94,6 @@ def names(given: GivenSettings) -> Check:
         return Check("settings", "ok", found)
     fix = "correct the name, or remove it; SLUICE_STRICT=on refuses to start with it"
     return Check("settings", "warning", found, fix)
-
-
-def python(version: tuple[int, int]) -> Check:
-    """Return whether this Python is new enough."""
-    shown = ".".join(map(str, version))
-    if version >= PYTHON_NEEDED:
-        return Check("python", "ok", f"Python {shown}")
-    needed = ".".join(map(str, PYTHON_NEEDED))
-    return Check("python", "failed", f"Python {shown} is older than {needed}", "make PYTHON=python3.11")
 
 
 def folder(data: Path) -> Check:

@@ -64,6 +64,12 @@ async def existing_log(settings: Settings) -> AsyncIterator[Log]:
         ConfigurationError: there is no log yet. Unavailable: it is away.
     """
     check_log_exists(settings)
+    async with _opened_log(settings) as log:
+        yield log
+
+
+@asynccontextmanager
+async def _opened_log(settings: Settings) -> AsyncIterator[Log]:
     log = open_log(settings.log, settings.data, settings.log_password)
     try:
         await log.start()
@@ -137,13 +143,8 @@ def record_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) 
 
     async def run() -> None:
         settings.data.mkdir(parents=True, exist_ok=True)
-        log = open_log(settings.log, settings.data, settings.log_password)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await log.start()
-                await record(log, settings, action, "done", of=of)
-        finally:
-            await log.stop()
+        async with asyncio.timeout(PATIENCE_S), _opened_log(settings) as log:
+            await record(log, settings, action, "done", of=of)
 
     try:
         asyncio.run(run())

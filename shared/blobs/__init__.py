@@ -24,7 +24,7 @@ class Blobs(Protocol):
     """The blob store."""
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        """Return the reference once `data` is stored durably; an existing blob's age starts again.
+        """Return the reference once `data` is stored durably. An existing blob is young again, a damaged one repaired.
 
         Raises:
             Unavailable: the store can't accept it now (full disk, permission, network).

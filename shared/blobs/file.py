@@ -47,18 +47,15 @@ class FileBlobs:
         self._lasting: set[Path] = set()  # tenants' folders whose directory entries have been synced
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        """Return the reference once `data` is on disk; renews the age of an existing blob, repairs a damaged one."""
         document = self._document(tenant, document_id)
         if self._putting is None:
             self._putting = _full_pool()
         return await asyncio.get_running_loop().run_in_executor(self._putting, self._put, document, data)
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        """Return the bytes, verified against the hash in the name; else Rejected, `blob_missing` or `blob_altered`."""
         return await asyncio.to_thread(self._get, self._document(tenant, document_id) / blob_name(ref.sha256), ref)
 
     async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
         limit = time.time() - older_than_s
         return await asyncio.to_thread(
             self._remove,
@@ -73,7 +70,6 @@ class FileBlobs:
                 yield found
 
     async def remove(self, blob: StoredBlob) -> bool:
-        """Delete the blob unless it was put again since it was listed; return whether it was deleted."""
         document = self._document(blob.tenant, blob.document_id)
         name = blob_name(blob.sha256)
         removed = await asyncio.to_thread(

@@ -61,7 +61,6 @@ class S3Blobs:
             raise ConfigurationError(f"SLUICE_BLOBS: {self._shown}: {_reason(str(error))}") from error
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
-        """Return the reference once the store has `data`; renews the age of an existing blob, repairs a damaged one."""
         document = document_name(tenant, document_id)
         ref = BlobRef(sha256=await _digest(data), size=len(data))
         folder = f"{document}/{ref.sha256}"
@@ -71,7 +70,6 @@ class S3Blobs:
         return ref
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
-        """Return the bytes, verified against the hash in the name; else Rejected, `blob_missing` or `blob_altered`."""
         folder = f"{document_name(tenant, document_id)}/{blob_name(ref.sha256)}"
         listed: Sequence[ObjectMeta] = ()
         # Several tries, because a put may replace the object after it was listed or even during the listing.
@@ -113,7 +111,6 @@ class S3Blobs:
         return len({_name(document, each) for each in gone} - left)
 
     async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        """Yield all blobs in batches."""
         listing = obstore.list(self._store, chunk_size=_LISTED).__aiter__()
         while True:
             objects = await self._call(_next_of(listing))

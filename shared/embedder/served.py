@@ -139,7 +139,6 @@ class ServedEmbedder:
 
     @property
     def model(self) -> Model:
-        """Return the identity of the model, known after `start`."""
         if self._model is None:
             raise RuntimeError("ServedEmbedder is used before start()")
         return self._model
@@ -233,11 +232,6 @@ class ServedEmbedder:
         return [float(query @ vector) for vector in vectors]
 
     async def ping(self) -> None:
-        """Return when the server answers; doesn't queue behind the texts being embedded.
-
-        Raises:
-            Unavailable: the server can't be reached.
-        """
         await self._server.ping()
 
     async def close(self) -> None:

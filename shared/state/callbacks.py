@@ -93,12 +93,11 @@ class Callbacks:
     ) -> None:
         """Register the callback of a submission, unless it is registered; `refused` says why it can't be made."""
         now = self._clock()
-        wanted = Callback(document_id=document_id, tenant=tenant, place=place, url=url, writer=_writer())
-        wanted = (
-            msgspec.structs.replace(wanted, next=now + FIRST_LOOK_MS)
-            if refused is None
-            else msgspec.structs.replace(wanted, state="failed", over=now, error=refused)
+        wanted = Callback(
+            document_id=document_id, tenant=tenant, place=place, url=url, writer=_writer(), next=now + FIRST_LOOK_MS
         )
+        if refused is not None:
+            wanted = msgspec.structs.replace(wanted, state="failed", next=None, over=now, error=refused)
         await self._store.insert(COLLECTION, [Point(id=wanted.id, payload=_payload(wanted))])
         if refused is None:
             self.registered(wanted)

@@ -13,33 +13,28 @@ from shared.times import LoopTurns
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
 FOLDED = 0.7  # weight of a folded form beside its exact one, in texts and queries: `schon` is not `schön`
-_UNSPACED = frozenset({"chinese", "japanese"})  # no blanks between words, so a tokenizer would need a dictionary
+_LANGUAGE = "english"
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
 
 
 class Bm25:
-    """Makes vectors of documents and of queries for one language. Deterministic; safe in any thread.
+    """Makes vectors of documents and of queries, with English stems and stop words. Deterministic; safe in any thread.
 
     Of a script without blanks, each pair of characters counts as a word. Words with accents and the like count in their
     folded form, too, which weighs less.
     """
 
-    def __init__(self, language: str = "english") -> None:
-        """Raise ValueError if the engine has no stop words and stemmer for `language`."""
-        tokenizer = qdrant_edge.TokenizerType.Multilingual if language in _UNSPACED else None
-        config = qdrant_edge.Bm25Config(k=K1, b=B, avg_len=AVERAGE_TOKENS, language=language, tokenizer=tokenizer)
-        try:
-            self._model = qdrant_edge.Bm25(config)
-        except ValueError as error:
-            raise ValueError(f"no BM25 for the language {language!r}: {error}") from error
-        self.language = language
+    def __init__(self) -> None:
+        self._model = qdrant_edge.Bm25(
+            qdrant_edge.Bm25Config(k=K1, b=B, avg_len=AVERAGE_TOKENS, language=_LANGUAGE, tokenizer=None)
+        )
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return an identifier of the settings: equal ones give equal vectors with any version of the engine."""
         specimen = self.document(_SPECIMEN)
         digest = xxhash.xxh3_64_hexdigest(msgspec.msgpack.encode(specimen))
-        return f"bm25:{self.language}:{K1}:{B}:{AVERAGE_TOKENS:g}:{digest}"
+        return f"bm25:{_LANGUAGE}:{K1}:{B}:{AVERAGE_TOKENS:g}:{digest}"
 
     def document(self, text: str) -> Sparse:
         """Return the text's term weights; empty for a text of stop words only."""
@@ -52,8 +47,7 @@ class Bm25:
     def _vector(self, embed: Callable[[str], qdrant_edge.SparseVector], text: str) -> Sparse:
         if not text.isascii():
             text = text.encode(errors="replace").decode()  # the engine refuses lone surrogates
-        unspaced = self.language in _UNSPACED
-        prepared, whole = (text, text) if unspaced else (paired(text), with_folded(text))
+        prepared, whole = paired(text), with_folded(text)
         exact = embed(prepared)
         if whole == prepared:
             return Sparse(exact.indices, exact.values)

@@ -156,28 +156,18 @@ async def _check_stopped(log: Log) -> None:
 
 def migrate_lines(done: Moved | MovedLog) -> Iterator[str]:
     """Yield the lines to print without `--json`."""
-    if isinstance(done, MovedLog):
-        yield from _log_lines(done)
-        return
-    for name, count in done.collections.items():
+    counts, what = (done.topics, "records") if isinstance(done, MovedLog) else (done.collections, "points")
+    for name, count in counts.items():
         yield f"{count:9}  {name}"
-    total = sum(done.collections.values())
-    if done.dry_run:
-        yield f"Would copy {total} points to {done.to}, and embed nothing"
-        return
-    yield f"{total} points are at {done.to}, compared one by one; {done.written} were copied now, and none embedded"
-    yield "Start Sluice with the new SLUICE_STORE; the old store is refused from now on, and may be deleted"
-
-
-def _log_lines(done: MovedLog) -> Iterator[str]:
-    for name, count in done.topics.items():
-        yield f"{count:9}  {name}"
-    total = sum(done.topics.values())
-    if done.left_out:
+    total = sum(counts.values())
+    if isinstance(done, MovedLog) and done.left_out:
         yield f"{done.left_out} submissions are too large for the new log, so their originals can't be downloaded there"
     if done.dry_run:
-        yield f"Would copy {total} records to {done.to}, and embed nothing"
+        yield f"Would copy {total} {what} to {done.to}, and embed nothing"
         return
-    yield f"{total} records are at {done.to}, and compared; {done.written} were copied now, and nothing was embedded"
-    yield f"Start Sluice with SLUICE_LOG={done.to}; the old log is refused from now on, and may be deleted"
-    yield "Cursors of GET /rag/changes are invalid now (410): take a new one, list the documents, then follow it"
+    yield f"{total} {what} are at {done.to}, and compared; {done.written} were copied now, and nothing was embedded"
+    if isinstance(done, MovedLog):
+        yield f"Start Sluice with SLUICE_LOG={done.to}; the old log is refused from now on, and may be deleted"
+        yield "Cursors of GET /rag/changes are invalid now (410): take a new one, list the documents, then follow it"
+    else:
+        yield "Start Sluice with the new SLUICE_STORE; the old store is refused from now on, and may be deleted"

@@ -142,11 +142,9 @@ async def _stage(folder: Path, made: Manifest, staging: Path, watch: CommandProg
         await store.flush()
     finally:
         await store.close()
-    blobs = [file.path for file in made.files if file.path.startswith(f"{manifest.BLOBS}/")]
-    watch.begin("blobs", len(blobs))
-    await asyncio.to_thread(_copy, folder, staging, blobs, watch)
-    rest = [file.path for file in made.files if file.path in (manifest.LOG, manifest.KEYS)]
-    await asyncio.to_thread(_copy, folder, staging, rest, watch)
+    files = [file.path for file in made.files if not file.path.startswith(f"{manifest.STORE}/")]
+    watch.begin("blobs", len(files))
+    await asyncio.to_thread(_copy, folder, staging, files, watch)
 
 
 async def _fill(store: Store, folder: Path, made: Manifest, watch: CommandProgress) -> None:

@@ -140,12 +140,7 @@ class Consumer:
                 log.info("group_has_a_reader: %s waits until it stops", self._group_id)
                 self._waiting = asyncio.create_task(self._wait_for_turn(self._turn, self._group_id), name="log-turn")
         elif self._topics:
-            everything = [
-                _Held(TopicPartition(name, number), id_, None)
-                for name in self._topics
-                for number, id_ in enumerate(self._storage.topics[name].ids)
-            ]
-            await self._hold(everything)
+            await self._hold([_Held(tp, id_, None) for id_, tp in self._partitions().items()])
 
     async def stop(self) -> None:
         """Stop reading and leave the group at once; like aiokafka, without telling the listener."""
@@ -174,15 +169,19 @@ class Consumer:
         """Return whether this consumer reads from now on. Its first offsets are stored before."""
         if not turn.take(groups.Member(self._coordinator.member_id, tuple(self._topics))):
             return False
-        ids = {
-            id_: TopicPartition(name, number)
-            for name in self._topics
-            for number, id_ in enumerate(self._storage.topics[name].ids)
-        }
+        ids = self._partitions()
         begin = partial(groups.begin, group=group, partitions=[*ids], at_end=self._reset == "latest")
         offsets = await self._storage.submit(begin)
         await self._hold([_Held(tp, id_, offsets[id_]) for id_, tp in ids.items()])
         return True
+
+    def _partitions(self) -> dict[int, TopicPartition]:
+        """Return all partitions of the topics, by row id."""
+        return {
+            id_: TopicPartition(name, number)
+            for name in self._topics
+            for number, id_ in enumerate(self._storage.topics[name].ids)
+        }
 
     async def _wait_for_turn(self, turn: groups.GroupTurn, group: str) -> None:
         while True:

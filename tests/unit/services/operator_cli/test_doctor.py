@@ -15,13 +15,6 @@ from tests.tiny_models import mean_model
 from tests.unit.services.operator_cli.conftest import Wire, free_port
 
 
-def test_an_old_python_is_told_what_to_run() -> None:
-    check = doctor.python((3, 9))
-
-    assert (check.verdict, check.found) == ("failed", "Python 3.9 is older than 3.11")
-    assert doctor.python((3, 11)).verdict == "ok"
-
-
 def test_a_folder_that_is_not_there_yet_is_fine_and_a_file_in_its_place_is_not(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

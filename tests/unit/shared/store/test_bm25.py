@@ -37,23 +37,6 @@ def test_a_lone_surrogate_does_no_harm() -> None:
     assert ENGLISH.document("apple \ud800") == ENGLISH.document("apple ?")
 
 
-def test_languages_differ_and_have_their_fingerprints() -> None:
-    german = Bm25("german")
-
-    assert german.document("die Häuser") == german.document("Häuser")
-    assert german.fingerprint != ENGLISH.fingerprint
-    assert Bm25().fingerprint == ENGLISH.fingerprint
-
-
-def test_a_language_without_blanks_is_cut_into_words() -> None:
-    assert len(Bm25("japanese").document("私は東京タワーに行きました").indices) > 2
-
-
-def test_an_unknown_language_is_named() -> None:
-    with pytest.raises(ValueError, match="klingon"):
-        Bm25("klingon")
-
-
 async def test_many_documents_leave_the_loop_running() -> None:
     texts = [f"document {n} of apples and pears " * 500 for n in range(100)]
     ticks = 0
