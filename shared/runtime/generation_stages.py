@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 from faststream.kafka import KafkaBroker
@@ -65,7 +65,6 @@ class GenerationStages:
     gate: Gate
     embedders: EmbedderPool
     watch: GenerationWatch
-    name: str
     topics: Callable[[Generation], Iterable[Topic]]
     join: Join | None  # subscribes a generation's stages on its broker; None: no stages
 
@@ -161,7 +160,7 @@ class GenerationStages:
         index = Index(self.store, registered.generation, self.gate)
         await self.log.ensure_topics(self.topics(registered.generation))
         await index.create()
-        broker = self.log.broker(self.name)
+        broker = self.log.broker("generation")
         send = partial(publish, broker)
         return GenerationParts(
             registered=registered,
@@ -200,8 +199,7 @@ class GenerationStages:
             await self.watch.tell(feeds=feeds)
 
 
-@dataclass(frozen=True)
-class _RunningStages:
+class _RunningStages(NamedTuple):
     consumptions: list[Consumption]
     stack: AsyncExitStack
 

@@ -107,7 +107,16 @@ class Resources:
             stack.push_async_callback(self._keep_checkpoints(broker))
         for consumption in consumptions:
             stack.push_async_callback(consumption.stop)
-        stages = self._stages(join)
+        stages = GenerationStages(
+            log=self.log,
+            store=self.store,
+            ledger=self.ledger,
+            gate=self.gate,
+            embedders=self.embedders,
+            watch=self.generations,
+            topics=partial(wanted_topics, self.settings),
+            join=join,
+        )
         stack.push_async_callback(stages.stop)
         await stages.start()
         ConsumptionMetrics(lambda: [*consumptions, *stages.serving()], self.registry)
@@ -137,19 +146,6 @@ class Resources:
         if known is not None:  # another generation may have taken over since the start
             told = not_in_force(self.settings, known, self.chunker)
         return {"settings": Detail("; ".join(told))} if told else {}
-
-    def _stages(self, join: Join | None) -> GenerationStages:
-        return GenerationStages(
-            log=self.log,
-            store=self.store,
-            ledger=self.ledger,
-            gate=self.gate,
-            embedders=self.embedders,
-            watch=self.generations,
-            name="generation",
-            topics=partial(wanted_topics, self.settings),
-            join=join,
-        )
 
     async def _follow(self, registry: Registry) -> None:
         """Make the parts that outlive a switch use the generation that serves now."""

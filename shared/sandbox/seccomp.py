@@ -47,17 +47,6 @@ def prctl(option: int, argument: int) -> int:
 OURSELVES: Final = -1
 
 
-class Numbers(NamedTuple):
-    """A call's number on each architecture, None where it doesn't exist."""
-
-    x86_64: int | None
-    aarch64: int | None
-
-    def on(self, machine: str) -> int | None:
-        """Return the number on the architecture."""
-        return {X86_64: self.x86_64, AARCH64: self.aarch64}[machine]
-
-
 class Only(NamedTuple):
     """A condition on one argument of a call. It must be a number: a filter can't read what a pointer points to."""
 
@@ -69,16 +58,16 @@ class Only(NamedTuple):
 class CallSet(NamedTuple):
     """What a kind of process may call."""
 
-    calls: dict[str, Numbers]
+    calls: dict[str, dict[str, int]]  # name -> number by architecture
     conditions: dict[str, Sequence[Sequence[Only]]]  # a call is allowed if all of one of these hold
 
 
-def _set(wanted: str) -> dict[str, Numbers]:
-    """Return the calls of a set of `system_calls.txt`."""
+def _set(wanted: str) -> dict[str, dict[str, int]]:
+    """Return the calls of a set of `system_calls.txt`, each with its number on the architectures that have it."""
     lines = Path(__file__).with_name("system_calls.txt").read_text("ascii").splitlines()
     rows = (line.split() for line in lines if not line.startswith("#"))
     return {
-        name: Numbers(*(None if number == "-" else int(number) for number in numbers))
+        name: {on: int(number) for on, number in zip((X86_64, AARCH64), numbers, strict=True) if number != "-"}
         for name, *numbers, of in rows
         if of == wanted
     }
@@ -170,12 +159,12 @@ def program(calls: CallSet, on: str, process: int | None = None) -> list[Instruc
     if on == X86_64:
         filtered += [Instruction(_AT_LEAST, _X32, 0, 1), Instruction(_RETURN, KILL)]
     for name, numbers in calls.calls.items():
-        if (number := numbers.on(on)) is not None:
+        if (number := numbers.get(on)) is not None:
             alternatives = calls.conditions.get(name)
             outcome = [_END] if alternatives is None else _judged(alternatives, process)
             filtered += [Instruction(_EQUAL, number, 0, len(outcome)), *outcome]
     for numbers in NOT_THERE.values():
-        filtered += [Instruction(_EQUAL, numbers.on(on) or 0, 0, 1), Instruction(_RETURN, ABSENT)]
+        filtered += [Instruction(_EQUAL, numbers.get(on) or 0, 0, 1), Instruction(_RETURN, ABSENT)]
     newer = [Instruction(_AT_LEAST, _NEWER, 0, 1), Instruction(_RETURN, ABSENT)]
     return [*filtered, *newer, Instruction(_RETURN, REFUSE)]
 

@@ -348,12 +348,11 @@ def shortened(entry: Entry, now: int) -> Entry:
 Transition = Callable[[Entry | None], Entry | None]
 
 
-class _Write:
+class _Write(msgspec.Struct, frozen=True, eq=False):
     """A point to write if the stored revision is still `rev`; 0: if there is no point."""
 
-    def __init__(self, rev: int, point: Point) -> None:
-        self.rev = rev
-        self.point = point
+    rev: int
+    point: Point
 
 
 class Ledger:

@@ -86,7 +86,7 @@ both = pytest.mark.parametrize("on", [X86_64, AARCH64])
 @pytest.mark.parametrize("calls", [PARSER, STORE])
 def test_a_call_of_the_table_is_allowed_unless_its_argument_decides(on: str, calls: CallSet) -> None:
     for name, numbers in calls.calls.items():
-        if (number := numbers.on(on)) is not None and name not in calls.conditions:
+        if (number := numbers.get(on)) is not None and name not in calls.conditions:
             assert _judged(calls, on, number) == ALLOW, name
 
 
@@ -108,7 +108,7 @@ def test_another_architectures_call_ends_the_process(on: str) -> None:
 @both
 def test_calls_behind_pointers_and_newer_ones_are_absent(on: str) -> None:
     for numbers in NOT_THERE.values():
-        assert _judged(PARSER, on, numbers.on(on) or 0) == ABSENT
+        assert _judged(PARSER, on, numbers.get(on) or 0) == ABSENT
     assert _judged(PARSER, on, 470) == ABSENT
 
 
@@ -132,7 +132,7 @@ def test_calls_behind_pointers_and_newer_ones_are_absent(on: str) -> None:
 def test_an_argument_decides(
     on: str, name: str, allowed: list[tuple[int, ...]], refused: list[tuple[int, ...]]
 ) -> None:
-    number = PARSER.calls[name].on(on)
+    number = PARSER.calls[name].get(on)
     assert number is not None
 
     assert {_judged(PARSER, on, number, *arguments) for arguments in allowed} == {ALLOW}
@@ -144,7 +144,7 @@ def test_an_argument_decides(
 
 @both
 def test_the_store_has_unix_sockets_only_and_connects_to_nothing(on: str) -> None:
-    number = STORE.calls["socket"].on(on)
+    number = STORE.calls["socket"].get(on)
     assert number is not None
 
     assert _judged(STORE, on, number, 1, 1) == ALLOW
@@ -164,6 +164,6 @@ def test_the_numbers_are_those_of_the_kernels_headers(on: str) -> None:
         found["newfstatat"] = found["fstatat"]
 
     for name, numbers in (STORE.calls | PARSER.calls | NOT_THERE).items():
-        number = numbers.on(on)
+        number = numbers.get(on)
         assert name not in found or number is not None, name
         assert number is None or int(found[name]) == number, name
