@@ -91,7 +91,7 @@ class Client:
         manners = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         reply = self._once("POST", "/mcp", content=message, headers={**manners, **headers}, timeout=_LONG)
         # The protocol's own errors come with an HTTP error status, too.
-        if reply.is_success or "jsonrpc" in _body(reply):
+        if reply.is_success or "jsonrpc" in _problem(reply):
             return reply.content
         raise RequestRefused(_sentence(reply))
 
@@ -266,7 +266,8 @@ class Client:
         return self._read(self._send(method, path, **options))
 
     def _read(self, reply: httpx.Response) -> dict[str, Any]:
-        if not (body := _body(reply)):
+        body = _object_of(reply)
+        if body is None:
             raise ServerAway(
                 f"the server at {self.url} is not Sluice: it replied {reply.status_code} without a JSON object"
             )
@@ -315,21 +316,24 @@ def _route(*parts: str) -> str:
     return "".join(f"/{quote(each, safe='')}" for each in parts) or "/"
 
 
-def _body(reply: httpx.Response) -> dict[str, Any]:
-    """Return the reply's JSON object; an empty one if it has none."""
+def _object_of(reply: httpx.Response) -> dict[str, Any] | None:
     try:
         body = reply.json()
     except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _problem(reply: httpx.Response) -> dict[str, Any]:
+    return _object_of(reply) or {}
 
 
 def _code(reply: httpx.Response) -> str:
-    return str(_body(reply).get("code", ""))
+    return str(_problem(reply).get("code", ""))
 
 
 def _sentence(reply: httpx.Response) -> str:
-    problem = _body(reply)
+    problem = _problem(reply)
     sentence = problem.get("detail") or problem.get("message")
     if not isinstance(sentence, str):
         return f"{reply.request.method} {reply.request.url.path} was answered {reply.status_code} {reply.reason_phrase}"
