@@ -18,15 +18,16 @@ _WAIT_S: Final = 60.0
 
 
 class FileReader:
-    """Reads files with parsers; a file waits for one for at most `_WAIT_S` seconds."""
+    """Reads files with parsers; a file waits for one for at most `wait_s` seconds."""
 
-    def __init__(self, parsers: "Callable[[], ParserPool]") -> None:
+    def __init__(self, parsers: "Callable[[], ParserPool]", wait_s: float = _WAIT_S) -> None:
         self._parsers = parsers
+        self._wait_s = wait_s
 
     async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
         """Return the text. Raises as `ReadFile`."""
         extraction = await self._parsers().extract(
-            body, tenant=tenant, filename=name, media_type=media_type, wait_s=_WAIT_S
+            body, tenant=tenant, filename=name, media_type=media_type, wait_s=self._wait_s
         )
         known = {
             "source": name,
@@ -42,11 +43,13 @@ class FileReader:
 
     async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
         """Return the file without its lock. Raises as `ReadFile`."""
-        return await self._parsers().unlocked(body, tenant=tenant, filename=name, password=password, wait_s=_WAIT_S)
+        return await self._parsers().unlocked(
+            body, tenant=tenant, filename=name, password=password, wait_s=self._wait_s
+        )
 
     async def picture(self, body: bytes, page: int, *, tenant: str, name: str | None) -> bytes:
         """Return a page of a PDF as PNG. Raises as `ReadFile`."""
-        return await self._parsers().picture(body, page, tenant=tenant, filename=name, wait_s=_WAIT_S)
+        return await self._parsers().picture(body, page, tenant=tenant, filename=name, wait_s=self._wait_s)
 
 
 def api_reader(base: Resources, stack: AsyncExitStack) -> FileReader:

@@ -9,7 +9,7 @@ import pytest
 
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import ApiParts
-from services.standalone.file_reader import file_reader
+from services.standalone.file_reader import FileReader
 from tests.integration.api import a_client, an_app, problem
 from tests.integration.clients.site import Site
 from tests.selection import CI_ONLY
@@ -54,7 +54,7 @@ async def test_the_document_loader_says_what_it_cannot_read(quoting: Site) -> No
 
 async def test_the_document_loader_says_that_all_parsers_are_busy(quoting: Site, parts: ApiParts) -> None:
     pool = ParserPool(1, program="tests.integration.rough_parser", confined=False)
-    reader, long = file_reader(pool, wait_s=0.05), b"." * 65_536
+    reader, long = FileReader(lambda: pool, wait_s=0.05), b"." * 65_536
 
     async with a_client(an_app(parts, file_reader=reader), quoting.key.removeprefix("key-of-")) as client:
         hanging = asyncio.create_task(pool.extract(b"ROUGH hang /dev/null 0 " + long, tenant="other"))
