@@ -8,7 +8,7 @@ from litestar import Litestar
 from litestar.routes import HTTPRoute
 
 from services.query_api.http.openapi import examples
-from services.query_api.http.routes import SMALL, options_of
+from services.query_api.http.routes import SMALL
 from shared.settings import Settings
 
 JSON = "application/json"
@@ -119,7 +119,7 @@ def limit_of(app: Litestar, operation: Mapping[str, Any]) -> int:
     for route in app.routes:
         for handler, _ in route.route_handler_map.values() if isinstance(route, HTTPRoute) else ():
             if handler.operation_id == operation["operationId"]:
-                most = options_of(handler).get("takes", SMALL).bytes
+                most = handler.opt.get("takes", SMALL).bytes
                 return most if isinstance(most, int) else int(Settings.model_fields["max_body"].default)
     raise KeyError(operation["operationId"])
 

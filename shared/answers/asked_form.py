@@ -75,9 +75,5 @@ def has_asked_form(question: str, text: str) -> bool:
     prose = _FENCED.sub(" ", text)
     for number in list(dict.fromkeys(_NUMBERED.findall(question)))[:_MOST_NUMBERED]:
         prose = re.sub(rf"(?<!\w){re.escape(number)}(?!\w)", " ", prose)
-    return all(form.search(prose if form in (_AGE, _TIME) else _YEAR.sub(_unfigured, prose)) for form in asked)
-
-
-def _unfigured(year: re.Match[str]) -> str:
-    """Return the word before the year: "until" and "since" tell how long."""
-    return year[0].split()[0]
+    without_years = _YEAR.sub(lambda year: year[0].split()[0], prose)  # "until" and "since" tell how long
+    return all(form.search(prose if form in (_AGE, _TIME) else without_years) for form in asked)

@@ -587,7 +587,8 @@ def _around(
             and each not in taken
             and scores[each].alone >= _NEARLY * scores[at].alone
             and length + len(found[each].unit.text) <= longest
-            and _belongs(found[each].unit, unit)
+            and found[each].unit.kind not in _KEYED
+            and (found[each].unit.about == unit.about or found[each].unit.kind == "code")
             and not _said(found[each].unit, [found[other].unit for other in chosen])
             and not (each == before and found[each].unit.kind == "code" and not found[each].unit.opening)
         ]
@@ -597,10 +598,6 @@ def _around(
         length += len(found[better].unit.text)
         chosen = [*chosen, better] if better == behind else [better, *chosen]
     return chosen
-
-
-def _belongs(unit: Unit, best: Unit) -> bool:
-    return unit.kind not in _KEYED and (unit.about == best.about or unit.kind == "code")
 
 
 def _joined(texts: Sequence[str]) -> str:

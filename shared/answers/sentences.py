@@ -41,11 +41,7 @@ _MORE_STOP_WORDS: Final = "cannot get like many may me might much must shall tel
 
 def words(text: str) -> list[str]:
     """Return the words of `text` in their compared form, as searches compare them, without underscores and `'s`."""
-    return text_words.stems(text_words.words(_APART.sub(_joint, text)))
-
-
-def _joint(mark: re.Match[str]) -> str:
-    return " " if mark[0] == "_" else ""
+    return text_words.stems(text_words.words(_APART.sub(lambda mark: " " if mark[0] == "_" else "", text)))
 
 
 def content_words(text: str) -> list[str]:

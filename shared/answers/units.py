@@ -45,7 +45,6 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     text: str  # a sentence, row or field on one line; a list or code with its opening, in Markdown
     about: str  # the headings, question or opening above it
-    block: int = 0  # the same for all sentences of a paragraph
     opening: str = ""  # of a list or code: the sentence that ends with a colon right above
     cells: tuple[tuple[str, str], ...] = ()  # of a row: its name, then column and value
 
@@ -69,7 +68,7 @@ def parts(text: str, section: str = "") -> list[list[Unit]]:  # noqa: C901 - a b
             found[-1].extend(_list(items, opening, about))
             items, opening = [], ""
 
-    for number, (kind, block) in enumerate(_blocks(text)):
+    for kind, block in _blocks(text):
         if kind == "item":
             items.append(block)
             continue
@@ -84,7 +83,7 @@ def parts(text: str, section: str = "") -> list[list[Unit]]:  # noqa: C901 - a b
                 opening = ""
             case "row":
                 columns.update(block.partition("\n")[0].split("\x1f"))
-                found[-1].extend(_row(block, about, number))
+                found[-1].extend(_row(block, about))
                 opening = ""
             case "field":
                 found[-1].append(Unit(kind="field", text=plain(block), about=about))
@@ -97,7 +96,7 @@ def parts(text: str, section: str = "") -> list[list[Unit]]:  # noqa: C901 - a b
                         opening = part
                     elif words(part):
                         whole = f"{opening} {part}" if opening else part
-                        found[-1].append(Unit(kind="sentence", text=whole, about=about, block=number))
+                        found[-1].append(Unit(kind="sentence", text=whole, about=about))
                         opening = ""
     listed()
     return [[unit for unit in part if " | " not in unit.text or not _names(unit.text, columns)] for part in found]
@@ -128,7 +127,7 @@ def _code(block: str, opening: str, about: str) -> Iterator[Unit]:
         yield Unit(kind="code", text=f"{opening}\n\n{fenced}" if opening else fenced, about=about, opening=opening)
 
 
-def _row(block: str, about: str, number: int) -> Iterator[Unit]:
+def _row(block: str, about: str) -> Iterator[Unit]:
     """Yield a row, of its header's cells and its own, as `row, column: value`; then the sentences of its long cells."""
     header_line, _, row_line = block.partition("\n")
     header = [plain(cell) for cell in header_line.split("\x1f")] if header_line else []
@@ -145,7 +144,7 @@ def _row(block: str, about: str, number: int) -> Iterator[Unit]:
         if len(value) > LONGEST_CELL:
             of_cell = f"{above} {name}" if short else f"{above} {cells[0]} {name}"
             parts = filter(words, split(value))
-            yield from (Unit(kind="sentence", text=part, about=of_cell, block=number) for part in parts)
+            yield from (Unit(kind="sentence", text=part, about=of_cell) for part in parts)
 
 
 def row_text(row: str, cells: Sequence[tuple[str, str]]) -> str:

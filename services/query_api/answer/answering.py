@@ -22,7 +22,8 @@ from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
 from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
-from services.query_api.search.retrieval import Retriever, Score
+from services.query_api.search.retrieval import Retriever, Score, TopK
+from services.query_api.search.search import filters_of
 from shared import tracing
 from shared.answers import (
     Called,
@@ -85,6 +86,19 @@ class RagOptions(msgspec.Struct, frozen=True, kw_only=True):
     def retrieval(self, where: Filter = NO_FILTER, top_k: int | None = None) -> Retrieval:
         """Return the search for the passages."""
         return Retrieval(top_k=top_k, where=where, min_score=self.min_score, gate=self.gate, language=self.language)
+
+
+class RagBody(RagOptions, frozen=True, kw_only=True):
+    """What bodies of OpenAI's clients say of the search; they send these fields as `extra_body`."""
+
+    use_rag: bool | None = msgspec.field(default=None, name="useRag")
+    rag_top_k: TopK | None = msgspec.field(default=None, name="ragTopK")
+    rag_filters: dict[str, Any] | str | None = msgspec.field(default=None, name="ragFilters")
+
+    @property
+    def searched(self) -> Retrieval:
+        """Return the search for the passages. Raises a 400 or 422 for a filter that can't be."""
+        return self.retrieval(filters_of(self.rag_filters, "ragFilters"), self.rag_top_k)
 
 
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):

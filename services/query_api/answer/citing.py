@@ -31,16 +31,6 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
         """Return the document's id."""
         return str(self.passage.metadata["documentId"])
 
-    @property
-    def excerpt(self) -> str:
-        """Return the beginning of the passage."""
-        return excerpt(self.passage.shown)
-
-    @property
-    def pages(self) -> str | None:
-        """Return the pages cited as a reference shows them, such as `p.5`."""
-        return page_label(self.page_numbers)
-
     def view(self) -> dict[str, Any]:
         """Return the citation as JSON replies show it. `start` and `end` locate the passage in its document's text."""
         metadata = self.passage.metadata
@@ -52,8 +42,8 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
             "title": self.passage.title,
             "chunkId": metadata["chunkId"],
             "pageNumber": next(iter(self.page_numbers), None),
-            "pages": self.pages,
-            "excerpt": self.excerpt,
+            "pages": page_label(self.page_numbers),
+            "excerpt": excerpt(self.passage.shown),
             "start": metadata.get("start"),
             "end": metadata.get("end"),
             "score": self.passage.score,

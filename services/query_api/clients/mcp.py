@@ -31,7 +31,7 @@ def mcp_route(tools: AgentTools, version: str) -> ASGIRouteHandler:
 
         return McpServer(tools, version)
 
-    @asgi("/mcp", guards=[RoleGuard("query")], opt={"role": "query"}, copy_scope=True)
+    @asgi("/mcp", guards=[RoleGuard("query")], opt={"role": "query", "reads": True}, copy_scope=True)
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal loading
         if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here

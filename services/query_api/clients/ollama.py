@@ -217,7 +217,7 @@ async def api_chat(
     """Answer a chat, in AgentX's or in Ollama's format, according to the fields of the body."""
     if not speaks_ollama(data):
         if isinstance(data, Mapping):
-            warn_of_unknown(request, data, fields_of(ChatBody) or ())
+            warn_of_unknown(request, data, fields_of(ChatBody))
         agentx: Response[ChatReply] | ServerSentEvent = await chat.fn(body_of(data, ChatBody), request, answering)
         return agentx
     body = body_of(data, OllamaChatBody)

@@ -1,6 +1,5 @@
 """Routes for Open WebUI: its external web search, its external document loader, and its tools."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
@@ -86,13 +85,10 @@ async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFil
 async def tools(request: ApiRequest) -> dict[str, Any]:
     """Return the OpenAPI description of the read-only routes, which an assistant can use as tools."""
     schema = await beside(True, described, request.app)
-    paths = {
-        path: {method: _tool(operation) for method, operation in item.items() if operation["operationId"] in TOOLS}
-        for path, item in schema["paths"].items()
-    }
-    return {**schema, "paths": {path: item for path, item in paths.items() if item}}
-
-
-def _tool(operation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the operation with its 200 only: a language model reads it, and refusals tell it nothing."""
-    return {**operation, "responses": {"200": operation["responses"]["200"]}}
+    paths: dict[str, dict[str, Any]] = {}
+    for path, item in schema["paths"].items():
+        for method, operation in item.items():
+            if operation["operationId"] in TOOLS:  # its 200 only: a language model reads it, refusals tell it nothing
+                of_path = paths.setdefault(path, {})
+                of_path[method] = {**operation, "responses": {"200": operation["responses"]["200"]}}
+    return {**schema, "paths": paths}

@@ -16,7 +16,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagOptions
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagBody
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
 from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.embedding import Embedding
@@ -26,8 +26,6 @@ from services.query_api.clients.models import Choice, Models
 from services.query_api.http.problems import Problem, invalid, openai_error
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import CHUNKS, EVENT_STREAM, JSON, WHOLE, StreamEvent, get, post
-from services.query_api.search.retrieval import TopK
-from services.query_api.search.search import filters_of
 
 _DONE: Final = b"data: [DONE]\n\n"
 
@@ -38,8 +36,8 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool | None = None
 
 
-class CompletionBody(RagOptions, frozen=True, kw_only=True):
-    """The request of a chat completion. Fields in camel case are Sluice's own; clients send them as `extra_body`."""
+class CompletionBody(RagBody, frozen=True, kw_only=True):
+    """The request of a chat completion."""
 
     model: str
     messages: list[ChatMessage]
@@ -60,9 +58,6 @@ class CompletionBody(RagOptions, frozen=True, kw_only=True):
     tools: Any = None
     tool_choice: str | dict[str, Any] | None = None
     response_format: Any = None
-    use_rag: bool | None = msgspec.field(default=None, name="useRag")
-    rag_top_k: TopK | None = msgspec.field(default=None, name="ragTopK")
-    rag_filters: dict[str, Any] | str | None = msgspec.field(default=None, name="ragFilters")
 
 
 class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +169,7 @@ async def openai_chat_completions(
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns_of(data.messages)),
-        retrieval=data.retrieval(filters_of(data.rag_filters, "ragFilters"), data.rag_top_k),
+        retrieval=data.searched,
         sampling=sampling(data, data.max_completion_tokens or data.max_tokens),
         tools=() if data.tool_choice == "none" else tuple(objects(data.tools, "tools")),
         tool_choice=data.tool_choice,

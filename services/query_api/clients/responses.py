@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagOptions, Retrieval
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagBody, Retrieval
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
 from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.json_formats import openai_format
@@ -31,8 +31,6 @@ from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, body_of
 from services.query_api.http.routes import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
 from services.query_api.search.filters import filter_of
-from services.query_api.search.retrieval import TopK
-from services.query_api.search.search import filters_of
 from shared.answers import Passage, Turn
 from shared.answers.follow_up import spelled_out
 from shared.store import Filter
@@ -117,8 +115,8 @@ class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
     format: Any = None
 
 
-class ResponsesBody(RagOptions, frozen=True, kw_only=True):
-    """The request of a response. Fields in camel case are Sluice's own; clients send them as `extra_body`."""
+class ResponsesBody(RagBody, frozen=True, kw_only=True):
+    """The request of a response."""
 
     model: str
     input: Any
@@ -133,9 +131,6 @@ class ResponsesBody(RagOptions, frozen=True, kw_only=True):
     tools: Any = None
     include: list[Any] | None = None
     tool_choice: str | dict[str, Any] | None = None
-    use_rag: bool | None = msgspec.field(default=None, name="useRag")
-    rag_top_k: TopK | None = msgspec.field(default=None, name="ragTopK")
-    rag_filters: dict[str, Any] | str | None = msgspec.field(default=None, name="ragFilters")
 
 
 class ResponseObject(TypedDict):
@@ -173,7 +168,7 @@ async def openai_responses(
         if getattr(data, field) is not None:
             raise invalid(field, "nothing is kept between requests; send the whole conversation as input")
     tools = [] if data.tool_choice == "none" else objects(data.tools, "tools")
-    own = data.retrieval(filters_of(data.rag_filters, "ragFilters"), data.rag_top_k)
+    own = data.searched
     searched = retrieval_of(tools, own)
     choice = models.choice(data.model)
     rag = choice.rag or searched is not None if data.use_rag is None else data.use_rag

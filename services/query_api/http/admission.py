@@ -17,7 +17,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scop
 
 from services.query_api.http.linger import has_body
 from services.query_api.http.problems import Problem, of_pipeline
-from services.query_api.http.routes import SMALL, BodyLimit, Lane, options_of
+from services.query_api.http.routes import SMALL, BodyLimit, Lane, RouteOptions
 from services.query_api.http.stopping import Stopping
 from shared.errors import Unavailable
 from shared.settings import Settings
@@ -186,7 +186,7 @@ class _Visit:
 
     def __init__(self, scope: HTTPScope, receive: Receive, limits: AdmissionLimits) -> None:
         self._receive, self._limits = receive, limits
-        user, opt = scope.get("user"), options_of(scope["route_handler"])
+        user, opt = scope.get("user"), cast("RouteOptions", scope["route_handler"].opt)
         self._tenant: str = user.tenant if user is not None else ""
         self._brings = opt.get("lane") == "bring"
         self._lane = None if opt.get("open") else limits.lanes[opt.get("lane", "ask")]

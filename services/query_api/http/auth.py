@@ -164,7 +164,7 @@ class Keyring:
         single = len({tenant for _, tenant, _ in found}) == 1 and not self._provider
         self.several_tenants = bool(found or self._provider) and not single  # as last seen
         return {
-            digest: Caller(tenant, _with_operator(roles) if single else roles, key=key_id(digest))
+            digest: Caller(tenant, roles | {"operator"} if single and "admin" in roles else roles, key_id(digest))
             for digest, tenant, roles in found
         }
 
@@ -174,10 +174,6 @@ class Keyring:
         if caller is None:
             raise UnknownKey
         return caller
-
-
-def _with_operator(roles: frozenset[Role]) -> frozenset[Role]:
-    return roles | {"operator"} if "admin" in roles else roles
 
 
 def _presented(headers: Headers) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from litestar import Litestar, Response
@@ -17,7 +17,7 @@ from litestar.routes import HTTPRoute
 
 from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, AnyRequest, is_openai
 from services.query_api.http.request import beside
-from services.query_api.http.routes import JSON, SMALL, Content, RouteOptions, get, options_of, role_of
+from services.query_api.http.routes import JSON, SMALL, Content, RouteOptions, get, role_of
 
 ROLE: Final = "x-role"  # of an operation: the role that its key needs; `any` takes every key
 _DESCRIBED: Final = "openapi"  # in the app's state
@@ -103,10 +103,10 @@ def _described(app: Litestar) -> dict[str, Any]:
         for method, (handler, _) in route.route_handler_map.items()
         if handler.resolve_include_in_schema() and method.lower() in spec["paths"].get(route.path_format, {})
     ]
-    types = _Types(options_of(handler) for _, _, handler in routes)
+    types = _Types(cast("RouteOptions", handler.opt) for _, _, handler in routes)
     for path, method, handler in routes:
         operation = spec["paths"][path][method]
-        declared = options_of(handler)
+        declared = cast("RouteOptions", handler.opt)
         if (body := declared.get("body")) is not None:
             parameters = declared.get("parameters", {})
             operation["requestBody"] = {"content": types.content(body), "required": not parameters}
@@ -167,7 +167,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 def _responses(
     path: str, handler: HTTPRouteHandler, operation: Mapping[str, Any], types: _Types
 ) -> dict[str, dict[str, Any]]:
-    declared = options_of(handler)
+    declared = cast("RouteOptions", handler.opt)
     ok, accepted, headers = declared.get("ok"), declared.get("accepted"), declared.get("headers", ())
     content = operation["responses"]["200"]["content"] if ok is None else types.content(ok)
     found: dict[str, dict[str, Any]] = {

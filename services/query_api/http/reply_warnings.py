@@ -77,11 +77,19 @@ def warn_of_unknown(request: Request[Any, Any, Any], names: Iterable[str], known
 
 
 @functools.cache
-def fields_of(body: Any) -> frozenset[str] | None:
-    """Return the JSON names of the fields of a body's type; None if the type is not a struct."""
+def _fields(body: Any) -> tuple[msgspec.inspect.Field, ...]:
+    """Return the fields of a body's type; none if the type is not a struct."""
     if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
-        return None
-    return frozenset(field.encode_name for field in msgspec.structs.fields(body))
+        return ()
+    info = msgspec.inspect.type_info(body)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return info.fields
+
+
+@functools.cache
+def fields_of(body: Any) -> frozenset[str]:
+    """Return the JSON names of the fields of a body's type; none if the type is not a struct."""
+    return frozenset(field.encode_name for field in _fields(body))
 
 
 class ReplyWarnings:
@@ -274,18 +282,12 @@ def texts_of(body: Any) -> frozenset[str]:
 
 @functools.cache
 def _required(body: Any) -> tuple[str, ...]:
-    if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
-        return ()
-    return tuple(field.encode_name for field in msgspec.structs.fields(body) if field.required)
+    return tuple(field.encode_name for field in _fields(body) if field.required)
 
 
 @functools.cache
 def _kinds(body: Any) -> dict[str, frozenset[str]]:
-    if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
-        return {}
-    info = msgspec.inspect.type_info(body)
-    assert isinstance(info, msgspec.inspect.StructType)
-    return {field.encode_name: frozenset(_kinds_of(field.type)) for field in info.fields}
+    return {field.encode_name: frozenset(_kinds_of(field.type)) for field in _fields(body)}
 
 
 def _kinds_of(type_: msgspec.inspect.Type) -> set[str]:

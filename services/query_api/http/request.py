@@ -18,7 +18,7 @@ from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import OURS, fields_of, lenient, texts_of, unknown_fields, warn
-from services.query_api.http.routes import SMALL, options_of
+from services.query_api.http.routes import SMALL, BodyLimit
 from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
 from shared.ids import composed
@@ -83,13 +83,14 @@ class ApiRequest(Request[Caller, None, State]):
         if kind == FORM and not data.lstrip().startswith(b"{"):
             value = form_object(data, texts_of(declared.annotation) if declared is not None else frozenset())
         else:
-            value = parse_json(data, values=options_of(self.route_handler).get("takes", SMALL).values)
+            takes: BodyLimit = self.route_handler.opt.get("takes", SMALL)
+            value = parse_json(data, values=takes.values)
             value = value if self.method == "PATCH" else given(value)  # its null removes the field (RFC 7396)
         if declared is None:
             return value, doubts
         if isinstance(value, dict):
             path = self.scope["path"].removeprefix("/api")
-            if (known := fields_of(declared.annotation)) is not None and path.startswith(OURS):
+            if (known := fields_of(declared.annotation)) and path.startswith(OURS):
                 doubts = unknown_fields(value, known)
             # What deletes must say what it means.
             if self.method != "DELETE" and not path.startswith("/ops/"):

@@ -20,7 +20,6 @@ from litestar.routes import HTTPRoute
 from litestar.types import Empty, HTTPScope, Message, Scope
 
 from services.query_api.http.auth import RoleGuard
-from services.query_api.http.browsers import SAFE
 from shared.settings import Role
 
 Lane = Literal["bring", "ask", "watch"]  # submit documents; request and reply; long-lived streams
@@ -96,22 +95,10 @@ class RouteOptions(TypedDict, total=False):
     parameters: Mapping[str, Any]  # of that query: JSON Schemas by name
 
 
-def options_of(handler: BaseRouteHandler) -> RouteOptions:
-    """Return what the handler's route declares."""
-    return cast("RouteOptions", handler.opt)
-
-
 def role_of(handler: BaseRouteHandler) -> Role | None:
     """Return the first role that the route asks for; None if any key, or none, will do."""
-    role = options_of(handler).get("role")
+    role: Role | tuple[Role, ...] | None = handler.opt.get("role")
     return role[0] if isinstance(role, tuple) else role
-
-
-def only_reads(handler: BaseRouteHandler) -> bool:
-    """Return whether the route changes nothing, so that its caller may leave."""
-    opt, methods = options_of(handler), frozenset[str](getattr(handler, "http_methods", ()))
-    safe = bool(methods) and methods <= SAFE and not opt.get("audited")
-    return opt.get("reads", safe or role_of(handler) == "query")
 
 
 _Decorator = Callable[[Callable[..., Awaitable[Any]]], HTTPRouteHandler]
@@ -122,11 +109,14 @@ def _route(method: Callable[..., _Decorator], path: str, **declared: Unpack[Rout
 
     def decorate(handler: Callable[..., Awaitable[Any]]) -> HTTPRouteHandler:
         role, query = declared.get("role"), declared.get("query")
+        roles = role if isinstance(role, tuple) else (role,)
+        if roles[0] == "query":
+            declared.setdefault("reads", True)
         return method(
             path,
             operation_id=handler.__name__,
             dependencies=None if query is None else {"wanted": Provide(query, sync_to_thread=False)},
-            guards=[] if declared.get("open") else [RoleGuard(*(role if isinstance(role, tuple) else (role,)))],
+            guards=[] if declared.get("open") else [RoleGuard(*roles)],
             opt={"lane": "ask", **declared},
             status_code=200,
             media_type=declared.get("media_type"),

@@ -45,7 +45,7 @@ WINDOW: Final = 64  # items that are appended to the log at once
 WINDOW_BYTES: Final = 4 << 20  # bytes of bodies that are appended at once
 PATIENCE_S: Final = 0.25  # wait until the first stage has read a window's changed items, before the next is compared
 T = TypeVar("T")
-_FIELDS: Final = fields_of(IngestBody) or frozenset()
+_FIELDS: Final = fields_of(IngestBody)
 _PIECE: Final = 64 << 10  # bytes that are split into items at once
 _BOM: Final = b"\xef\xbb\xbf"
 

@@ -24,8 +24,8 @@ from services.query_api.ops.purge import (
     can_rewrite,
     canaries,
     kept_by_producers,
+    kept_parts,
     seen,
-    waiting_parts,
 )
 from shared.log import Log
 from shared.state.index import Index
@@ -217,7 +217,7 @@ async def ops_erase_forgotten(
     since = signer.opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
     ours = can_rewrite(place.log, place.index)
     rewritten = ours and place.rewrites.covers(since)
-    parts = await waiting_parts(place.log, place.index, rewritten=rewritten)
+    parts = await kept_parts(place.log, place.index, rewritten=rewritten)
     producers = [topic for topic, tenant in place.producers.items() if tenant == request.user.tenant]
     return ErasureForgotten(done=rewritten or not ours, parts=[*parts, *kept_by_producers(producers)])
 

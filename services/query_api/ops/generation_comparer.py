@@ -1,10 +1,10 @@
 """Asks two generations the same questions, and compares what each finds, its size, and its cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from statistics import median
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry
 from services.query_api.http.monitoring import Metrics
 from services.query_api.ops.generation_plan import chunk_topic_bytes, index_bytes
 from services.query_api.ops.generation_service import GenerationService, GenerationStatus
-from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
 from shared.answers.ndcg import DEPTH, ndcg
 from shared.errors import Rejected
@@ -93,7 +92,16 @@ class Side(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 _OF_STATUS: Final = ("model", "chunk_size", "chunk_unit", "documents", "chunks", "failed", "embedded", "copied")
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class Agreement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """In how far two generations find the same: means over the questions."""
+
+    overlap: float
+    passages: float
+    same_first: float  # share of the questions whose best document is the same
+    moved: float
+
+
+class Comparison(Agreement, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The serving generation and another one."""
 
     serving: Side
@@ -102,30 +110,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     questions: int
     judged: int  # questions whose right documents are known
     drawn: bool  # whether the questions are titles and headings; the right document is then the one that has it
-    overlap: float
-    passages: float
-    same_first: float  # share of the questions whose best document is the same
-    moved: float
     drop: float | None  # serving nDCG minus the other one's; None: nothing is judged
     changed: list[QuestionComparison]  # those that changed most, worst first
     notes: list[str]
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(Agreement, frozen=True, kw_only=True):
     """Means over the questions; None if no question has the value."""
 
-    overlap: float
-    passages: float
-    same_first: float
-    moved: float
     ndcg: float | None
     ndcg_other: float | None
-
-
-def span_of(hit: Found) -> PassageSpan:
-    """Return the hit's document and offsets."""
-    known: Mapping[str, Any] = hit.metadata
-    return PassageSpan(document=known["documentId"], path=known["path"], start=known["start"], end=known["end"])
 
 
 def compared(
@@ -245,7 +239,7 @@ class GenerationComparer:
             questions=len(found),
             judged=sum(each.ndcg is not None for each in found),
             drawn=not wanted.questions,
-            **{name: getattr(means, name) for name in ("overlap", "passages", "same_first", "moved")},
+            **{name: getattr(means, name) for name in Agreement.__struct_fields__},
             drop=None if drop is None else round(drop, 4),
             changed=most_changed(found),
             notes=_notes(known[other.id]),
@@ -295,7 +289,11 @@ def _other(registry: Registry, id_: str | None) -> Registered:
 async def _searched(retriever: Retriever, tenant: str, judged: Judged, top_k: int) -> tuple[list[PassageSpan], float]:
     """Return what a generation finds, and the milliseconds that it took."""
     results = await retriever.search(tenant, judged.question, top_k=top_k)
-    return [span_of(hit) for hit in results.hits], 1e3 * (results.embed_s + results.store_s + results.fuse_s)
+    spans = [
+        PassageSpan(document=known["documentId"], path=known["path"], start=known["start"], end=known["end"])
+        for known in (hit.metadata for hit in results.hits)
+    ]
+    return spans, 1e3 * (results.embed_s + results.store_s + results.fuse_s)
 
 
 def _notes(other: GenerationStatus) -> list[str]:

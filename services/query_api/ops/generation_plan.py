@@ -3,6 +3,7 @@
 import shutil
 import time
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Literal
 
 import msgspec
@@ -110,15 +111,12 @@ def generation_of(
     return generation
 
 
+_splitting: Final = attrgetter("chunker", "chunk_size", "chunk_overlap", "chunk_unit", "model.max_tokens")
+
+
 def same_chunks(one: Generation, other: Generation) -> bool:
     """Return whether both generations split texts in the same way."""
-    return (one.chunker, one.chunk_size, one.chunk_overlap, one.chunk_unit, one.model.max_tokens) == (
-        other.chunker,
-        other.chunk_size,
-        other.chunk_overlap,
-        other.chunk_unit,
-        other.model.max_tokens,
-    )
+    return bool(_splitting(one) == _splitting(other))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,24 +82,17 @@ def can_rewrite(log: Log, index: Index) -> bool:
     return isinstance(log, SqliteLog) or index.rewritable
 
 
-async def waiting_parts(log: Log, index: Index, *, rewritten: bool) -> list[KeptPart]:
-    """Return what each part keeps of an erasure's text, before or after the upkeep has rewritten our files.
+async def kept_parts(log: Log, index: Index, *, rewritten: bool) -> list[KeptPart]:
+    """Return what each part keeps of an erasure's text, before or after our files are rewritten.
 
     Raises:
         Unavailable: the log is away.
     """
-    kept = [] if isinstance(log, SqliteLog) else [await _kept_by_cluster(log)]
-    for name, ours in (("log", isinstance(log, SqliteLog)), ("store", index.rewritable)):
-        if ours:
-            sentence = (
-                "was rewritten after the erasure"
-                if rewritten
-                else "will be rewritten by the next upkeep, within an hour"
-            )
-            kept.append(KeptPart(name, forgotten=rewritten, sentence=sentence))
-        elif name == "store":
-            kept.append(_KEPT_BY_SERVER)
-    return kept
+    when = "was rewritten after the erasure" if rewritten else "will be rewritten by the next upkeep, within an hour"
+    return [
+        KeptPart("log", rewritten, when) if isinstance(log, SqliteLog) else await _kept_by_cluster(log),
+        KeptPart("store", rewritten, when) if index.rewritable else _KEPT_BY_SERVER,
+    ]
 
 
 def kept_by_producers(topics: Iterable[str]) -> list[KeptPart]:
@@ -116,14 +109,8 @@ async def forgotten(log: Log, index: Index) -> list[KeptPart]:
     """
     if isinstance(log, SqliteLog):
         await log.forget()
-        parts = [KeptPart("log", forgotten=True, sentence="the log's file was rewritten")]
-    else:
-        parts = [await _kept_by_cluster(log)]
-    if await index.rewrite():
-        parts.append(KeptPart("store", forgotten=True, sentence="the store's files were rewritten"))
-    else:
-        parts.append(_KEPT_BY_SERVER)
-    return parts
+    await index.rewrite()
+    return await kept_parts(log, index, rewritten=True)
 
 
 async def _kept_by_cluster(log: Log) -> KeptPart:

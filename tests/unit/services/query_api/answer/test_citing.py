@@ -15,8 +15,8 @@ def test_a_citation_has_its_passage_and_its_places_in_the_answer() -> None:
 
     first, second = citations("So it is [2], and so [1, 2].", passages)
 
-    assert (first.number, first.spans, first.pages) == (2, ((9, 12), (21, 27)), None)
-    assert (second.number, second.spans, second.pages) == (1, ((21, 27),), "p.5")
+    assert (first.number, first.spans, first.page_numbers) == (2, ((9, 12), (21, 27)), ())
+    assert (second.number, second.spans, second.page_numbers) == (1, ((21, 27),), (5,))
     view = second.view()
     assert (view["document"], view["excerpt"], view["start"], view["end"], view["score"]) == (
         "Notes",
