@@ -17,7 +17,7 @@ from services.query_api.app import make_api
 from services.query_api.ingest import unchanged_check
 from services.query_api.ingest.submissions import UNKNOWN
 from services.query_api.ingest.unchanged_check import MOST_ITEMS, CheckedDocument, UnchangedChecker
-from shared.contracts import DocumentSubmitted
+from shared.contracts import Crawl, DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import bytes_hash
 from shared.log import Log
@@ -369,6 +369,35 @@ async def test_nothing_is_spared_while_any_record_is_unread(pipeline: Pipeline) 
             (held.document_id, "unchanged", 1)
         ]
     assert (unread.ends, unread.busy, waited.ends, waited.busy) == ({}, False, {}, True)
+
+
+class LastUnread(Behind):
+    """A log whose first stage hasn't read the last record of the partition `read`."""
+
+    async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
+        seen = await self._log.committed(group_id, topic)
+        return {tp: at - 1 if at and tp.partition == self._read else at for tp, at in seen.items()}
+
+
+async def test_a_record_that_this_process_sent_leaves_only_its_own_document_undecided(pipeline: Pipeline) -> None:
+    held, other = a_document("beside it"), a_document("sent last")
+    await pipeline.send(held)
+    await pipeline.send(other)
+    await caught_up(pipeline)
+    ends = await pipeline.parts.log.end_offsets(SUBMITTED)
+    partition = partition_of(other.document_id.encode(), len(ends))
+    last = next(end for tp, end in ends.items() if tp.partition == partition) - 1
+    leads_on = msgspec.structs.replace(other, text=None, url="https://a.example", crawl=Crawl(depth=1))
+
+    found = []
+    for sent in (other, None, msgspec.structs.replace(other, on_conflict="new"), leads_on):
+        log = cast("Log", LastUnread(pipeline.parts.log, 0, read=partition))
+        checker = UnchangedChecker(log, pipeline.parts.ledger, pipeline.parts.index)
+        if sent is not None:
+            checker.sent(sent, partition, last)
+        found.append({*(await checker.held([held, other])).ends})
+
+    assert found == [{held.document_id}, set(), set(), set()]
 
 
 async def test_a_body_that_the_log_has_half_forgotten_is_submitted_and_kept_anew(pipeline: Pipeline) -> None:

@@ -9,21 +9,22 @@ evaluate as its own text.
 import functools
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
-from litestar import Litestar, Request
+from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers, MutableScopeHeaders
-from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
-from litestar.types import ASGIApp, HTTPResponseStartEvent, HTTPScope, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
 from services.query_api.http.problems import MOST_NAMED, Problem, invalid, prefers
 
 # Routes of our own contract; other products' clients send many fields that are ignored.
 OURS: Final = ("/rag/", "/ops/", "/knowledge-base", "/chat")
 _KEY: Final = "warnings"
+_QUERY: Final = "query_parameters"  # in a route's opt, by its paths
 _LONGEST: Final = 60  # characters of a name that is compared with the known ones
 
 
@@ -93,13 +94,15 @@ def fields_of(body: Any) -> frozenset[str]:
 
 
 class ReplyWarnings:
-    """Middleware that adds the warnings to the reply if that is a JSON object."""
+    """Middleware that refuses unknown query parameters, and adds the warnings to the reply if that is a JSON object."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request."""
+        """Serve the request. Raises a 400 for a query parameter that is unknown, unfilled or sent twice."""
+        if scope["query_string"]:  # as a guard it would cost each request a copy of the route's handler
+            _check_query(scope)
         start: HTTPResponseStartEvent | None = None
 
         async def warned(message: Message) -> None:
@@ -135,41 +138,35 @@ def _with(body: bytes, sentences: list[str]) -> bytes:
 # Unknown query parameters are refused, because a misspelt filter would widen a list.
 
 
-class KnownQuery:
-    """A guard for all routes. It looks up each route's parameters once."""
+def _check_query(scope: Scope) -> None:
+    """Raise a 400 for a parameter that is unknown, unfilled, or sent twice with different values.
 
-    def __init__(self) -> None:
-        self._declared: dict[tuple[str, str], dict[str, bool]] = {}  # by route, then name: whether it is a list
-
-    async def __call__(self, connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-        """Raise a 400 for a parameter that is unknown, unfilled, or sent twice with different values.
-
-        Handlers that declare their own body read the query themselves, and are left out.
-        """
-        scope = cast("HTTPScope", connection.scope)  # there are no sockets here
-        path = scope["path_template"]
-        if not connection.query_params or not path.removeprefix("/api").startswith(("/rag/", "/ops/")):
-            return
-        if not isinstance(handler, HTTPRouteHandler) or "body" in handler.opt:
-            return
-        self._declared = self._declared or _declared(connection.app)
-        known = self._declared[path, scope["method"]]
-        for name in connection.query_params:
-            if (plain := name.removesuffix("[]")) not in known:
-                raise _unknown(name, sorted(known))
-            values = connection.query_params.getall(name)
-            check_filled(plain, values[0] if len(values) == 1 else values)
-            if not known[plain] and len({*values}) > 1:
-                raise invalid(plain, f"was sent more than once: {values[0][:100]!r}, {values[1][:100]!r}")
+    Handlers that declare their own body read the query themselves, and are left out.
+    """
+    connection, handler = ASGIConnection[Any, Any, Any, Any](scope), scope["route_handler"]
+    ours = scope["path_template"].removeprefix("/api").startswith(("/rag/", "/ops/"))
+    if not ours or not isinstance(handler, HTTPRouteHandler) or "body" in handler.opt:
+        return
+    known = _declared(scope)
+    for name in connection.query_params:
+        if (plain := name.removesuffix("[]")) not in known:
+            raise _unknown(name, sorted(known))
+        values = connection.query_params.getall(name)
+        check_filled(plain, values[0] if len(values) == 1 else values)
+        if not known[plain] and len({*values}) > 1:
+            raise invalid(plain, f"was sent more than once: {values[0][:100]!r}, {values[1][:100]!r}")
 
 
-def _declared(app: Litestar) -> dict[tuple[str, str], dict[str, bool]]:
-    return {
-        (route.path_format, method): {each.field_alias: each.is_sequence for each in model.expected_query_params}
-        for route in app.routes
-        if isinstance(route, HTTPRoute)
-        for method, (_, model) in route.route_handler_map.items()
-    }
+def _declared(scope: Scope) -> dict[str, bool]:
+    """Return the route's parameters by name, and whether each is a list. They are found once."""
+    handler, path = scope["route_handler"], scope["path_template"]
+    found: dict[str, dict[str, bool]] = handler.opt.setdefault(_QUERY, {})
+    if path not in found:
+        routes = (each for each in scope["litestar_app"].routes if isinstance(each, HTTPRoute))
+        [route] = (each for each in routes if each.path_format == path)
+        model = next(model for each, model in route.route_handler_map.values() if each is handler)
+        found[path] = {each.field_alias: each.is_sequence for each in model.expected_query_params}
+    return found[path]
 
 
 def _unknown(name: str, known: list[str]) -> Problem:

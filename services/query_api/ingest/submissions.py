@@ -160,6 +160,7 @@ class Submissions:
     moves: int = 0  # of the log
     count: Callable[[str], None] = lambda _: None
     unchanged: Callable[[DocumentSubmitted], Awaitable[SubmissionEnd | None]] = _not_compared
+    sent: Callable[[DocumentSubmitted, int, int], None] = lambda *_: None  # called with each record's partition, offset
 
     def __post_init__(self) -> None:
         self.room = MemoryBudget()  # for bodies in memory
@@ -203,6 +204,7 @@ class Submissions:
                 value = await submission_value(document, self.blobs)
                 with self._sending(id_):
                     written = await self.publish(SUBMITTED, value, key=id_.encode())
+                    self.sent(document, written.partition, written.offset)
         except Unavailable as error:
             log.warning("submission_not_confirmed", document_id=id_, reason=error.sentence)
             if error.code == UNKNOWN:

@@ -8,8 +8,8 @@ submission would have ended with. All doors ask the same of the documents they a
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
@@ -40,7 +40,7 @@ from shared.state.batching import Batcher
 from shared.state.index import Index
 from shared.state.ledger import Accepted, Entry, Last, Ledger
 from shared.submission import description_hash
-from shared.times import LoopTurns, now_ms
+from shared.times import PATIENCE, LoopTurns, now_ms
 from shared.topics import SUBMITTED, readers
 
 log = structlog.get_logger(__name__)
@@ -51,6 +51,7 @@ _SHA256_DIGITS = 64
 _LOOK_AGAIN_S = 0.02  # offsets are committed less often than this
 ANSWER_S = 2.0  # longest comparison of a batch's documents; after that, they count as changed
 _LONGEST = 1 << 20  # characters of a text, whose encoding takes 3 ms of the loop; hashing takes 0.03 ms a MB
+_MOST_SENT = 1000  # records of this process that are told from others'; each comparison looks at them
 DOOR_S = 0.5  # likewise of a request's; what hangs is waited for once more when the document is submitted
 
 
@@ -126,6 +127,15 @@ class UnchangedChecker:
         self._patience_s = patience_s
         self._group = readers(index.generation.id)[SUBMITTED]
         self._together = Batcher(self._compared)
+        self._sent: dict[tuple[int, int], str] = {}  # document by partition and offset, of records that may be unread
+
+    def sent(self, document: DocumentSubmitted, partition: int, offset: int) -> None:
+        """Note that this process has sent the document's record: until it is read, only this document is undecided."""
+        if document.on_conflict == "new" or document.leads_on:  # it may become another document, or lead to others
+            return
+        self._sent[partition, offset] = document.document_id
+        if len(self._sent) > _MOST_SENT:
+            del self._sent[next(iter(self._sent))]
 
     async def unchanged(self, document: DocumentSubmitted) -> SubmissionEnd | None:
         """Return how a submission of the document ended that would change nothing; None: it is to be submitted.
@@ -134,10 +144,13 @@ class UnchangedChecker:
         """
         if not _comparable(document):
             return None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(DOOR_S):
-                return await self._together.get(_Asked(document))
-        return None
+        outer = PATIENCE.set(min(DOOR_S, PATIENCE.get()))
+        try:
+            return await self._together.get(_Asked(document))
+        except Unavailable:
+            return None
+        finally:
+            PATIENCE.reset(outer)
 
     async def _compared(self, asked: Sequence[_Asked]) -> dict[_Asked, SubmissionEnd]:
         first: dict[str, DocumentSubmitted] = {}  # what else is sent as the same document is submitted
@@ -174,10 +187,10 @@ class UnchangedChecker:
     async def held(self, documents: Sequence[DocumentSubmitted], *, patience_s: float = 0.0) -> HeldDocuments:
         """Return those of the documents, each named once, whose submission would change nothing.
 
-        There are none as long as any record is unread, because a record may belong under another key; where most
-        documents look unchanged, that is waited for. There are none, either, if a part is away or slow. Then the
-        documents are submitted, and the first stage decides. So are those whose body the log has half forgotten: it
-        is kept anew.
+        There are none as long as a record is unread that this process didn't send, because it may belong under another
+        key; where most documents look unchanged, that is waited for. There are none, either, if a part is away or slow.
+        Then the documents are submitted, and the first stage decides. So are those of which a record is unread, and
+        those whose body the log has half forgotten: it is kept anew.
         """
         known, turns = list[tuple[DocumentSubmitted, str]](), LoopTurns()
         for document in documents:
@@ -187,21 +200,22 @@ class UnchangedChecker:
         ids = [document.document_id for document, _ in known]
         try:
             async with asyncio.timeout(patience_s + ANSWER_S):
+                undecided = await self._undecided()  # before the entries, which then hold all that was read
                 entries = await self._ledger.entries(ids)
                 alike = sum(_alike(document, hash_, entries) for document, hash_ in known)
-                if not alike:  # a new document costs no question to the log
+                if not alike or (undecided is None and (not patience_s or 2 * alike < len(documents))):
                     return HeldDocuments()
-                if not await self._all_read():
-                    if not patience_s or 2 * alike < len(documents):
-                        return HeldDocuments()
-                    if not await self._quiet_within(patience_s):
+                if undecided is None:
+                    if (undecided := await self._decided_within(patience_s)) is None:
                         return HeldDocuments(busy=True)
-                entries = await self._ledger.entries(ids)
+                    entries = await self._ledger.entries(ids)
                 oldest = await self._half_forgotten()
                 same = [
-                    document.document_id
+                    id_
                     for document, hash_ in known
-                    if _alike(document, hash_, entries) and _has_body_since(entries[document.document_id], oldest)
+                    if (id_ := document.document_id) not in undecided
+                    and _alike(document, hash_, entries)
+                    and _has_body_since(entries[id_], oldest)
                 ]
                 counts = await self._whole(same, entries)
                 return HeldDocuments({id_: _unchanged(entries[id_], count) for id_, count in counts.items()})
@@ -216,25 +230,29 @@ class UnchangedChecker:
             self._kept_ms = math.inf if kept_ms is None else kept_ms
         return now_ms() - self._kept_ms / 2
 
-    async def _quiet_within(self, seconds: float) -> bool:
-        """Return True as soon as the first stage has read everything, or False after the wait."""
+    async def _decided_within(self, seconds: float) -> set[str] | None:
+        """Return what `_undecided` does as soon as that isn't None, or None after the wait."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while loop.time() < deadline:
             await asyncio.sleep(_LOOK_AGAIN_S)
-            if await self._all_read():
-                return True
-        return False
+            if (undecided := await self._undecided()) is not None:
+                return undecided
+        return None
 
-    async def _all_read(self) -> bool:
-        """Return whether the first stage has read every record of the log, at a moment during this call.
+    async def _undecided(self) -> set[str] | None:
+        """Return the documents of the records that the first stage hasn't read, at a moment during this call.
 
-        The offsets are read before the ends: a record that the stage writes again, under its right key, is on the log
-        before the first one counts as read.
+        None: others than this process sent some of them. The offsets are read before the ends: a record that the stage
+        writes again, under its right key, is on the log before the first one counts as read.
         """
         done = await self._log.committed(self._group, SUBMITTED)
         ends = await self._log.end_offsets(SUBMITTED)
-        return all((done.get(tp) or 0) >= end for tp, end in ends.items())
+        read = {tp.partition: done.get(tp) or 0 for tp in ends}
+        self._sent = {at: id_ for at, id_ in self._sent.items() if at[1] >= read.get(at[0], 0)}
+        left = ((tp.partition, offset) for tp, end in ends.items() for offset in range(read[tp.partition], end))
+        unread = set(islice(left, _MOST_SENT + 1))
+        return {self._sent[at] for at in unread} if unread <= self._sent.keys() else None
 
     async def _whole(self, ids: Sequence[str], entries: Mapping[str, Entry]) -> dict[str, int]:
         """Return the number of chunks of those documents whose accepted version answers with all of its points."""
