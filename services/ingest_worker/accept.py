@@ -235,13 +235,9 @@ def _same(entry: Entry, submission: Submission) -> bool:
         return False
     if accepted.extractor == submission.extractor or READERS.has(accepted.extractor):
         return True
-    return submission.text is not None and submission.text == accepted.text and _read_alike(submission, accepted)
-
-
-def _read_alike(submission: Submission, accepted: Accepted) -> bool:
     # As JSON, because a store gives lists back for tuples.
-    readings = (msgspec.json.encode(each.reading, order="sorted") for each in (submission, accepted))
-    return len(set(readings)) == 1
+    readings = {msgspec.json.encode(each.reading, order="sorted") for each in (submission, accepted)}
+    return submission.text is not None and submission.text == accepted.text and len(readings) == 1
 
 
 def late(entry: Entry | None, place: LogPosition) -> bool:

@@ -100,12 +100,12 @@ class ContentReader:
         if page is not None and submitted.leads_on and (site := sitemap.read(page.body)) is not None:
             text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
             return Extraction(text=text, document_type="xml", text_format="markdown", title=page.url)
-        sent_as = page.media_type if page is not None else "text/markdown" if submitted.text is not None else None
+        hints = _hints(submitted, page)
         return await self.parsers.extract(
             content.body,
             tenant=submitted.tenant,
-            filename=submitted.filename or (submitted.path if page is None else page.url.partition("?")[0]),
-            media_type=submitted.media_type or sent_as,
+            filename=hints.filename,
+            media_type=hints.media_type,
             title_hint=submitted.title,
             links=submitted.leads_on,
         )
@@ -201,7 +201,7 @@ async def alike(entry: Entry, submitted: DocumentSubmitted, submission: Submissi
         != (submitted.url, submitted.chunk_size, submitted.chunk_overlap)
     ):
         return False
-    hints, held = _hints(submitted), Hints(filename=reading.filename or entry.path, media_type=reading.media_type)
+    hints, held = _hints(submitted, None), Hints(filename=reading.filename or entry.path, media_type=reading.media_type)
     if (hints.charset, _file_name(hints)) != (held.charset, _file_name(held)):
         return False
     # Sniffing may decode the body. It is safe here: a parser has read these bytes before.
@@ -209,10 +209,11 @@ async def alike(entry: Entry, submitted: DocumentSubmitted, submission: Submissi
     return found.document_type == reading.extracted.get("document_type")
 
 
-def _hints(submitted: DocumentSubmitted) -> Hints:
-    """Return the declarations about a body that was sent, not fetched."""
-    sent_as = "text/markdown" if submitted.text is not None else None
-    return Hints(filename=submitted.filename or submitted.path, media_type=submitted.media_type or sent_as)
+def _hints(submitted: DocumentSubmitted, page: FetchedPage | None) -> Hints:
+    """Return the declarations about a body that was sent, or fetched as `page`."""
+    sent_as = page.media_type if page is not None else "text/markdown" if submitted.text is not None else None
+    name = submitted.path if page is None else page.url.partition("?")[0]
+    return Hints(filename=submitted.filename or name, media_type=submitted.media_type or sent_as)
 
 
 def _file_name(hints: Hints) -> str:

@@ -209,11 +209,6 @@ def with_kept_fields(submitted: DocumentSubmitted, entry: Entry | None) -> Docum
     return msgspec.structs.replace(submitted, **fields)
 
 
-def patchable(entry: Entry | None, submitted: DocumentSubmitted, place: LogPosition) -> bool:
-    """Return whether the metadata of the accepted version can be changed as requested."""
-    return entry is not None and accept.unpatchable(entry, place, submitted.if_version) is None
-
-
 def _renamed(path: str, raw_hash: str) -> str:
     """Return the path with a part of the content's hash before its suffix."""
     folder, slash, name = path.rpartition("/")

@@ -12,10 +12,10 @@ import msgspec
 import structlog
 
 from services.ingest_worker import accept, crawl
-from services.ingest_worker.accept import Conflict, IndexedVersion, Joined, Published, Submission, Superseded, Unchanged
+from services.ingest_worker.accept import Conflict, IndexedVersion, Joined, Published, Superseded, Unchanged
 from services.ingest_worker.content import Content, ContentReader, alike, body_as_sent
 from services.ingest_worker.crawler import Crawler
-from services.ingest_worker.decisions import Decisions, patchable, submission_at, with_kept_fields
+from services.ingest_worker.decisions import Decisions, submission_at, with_kept_fields
 from services.ingest_worker.extract import READERS, Extraction
 from services.ingest_worker.fetch import Busy, Fetcher
 from services.ingest_worker.parsers import ParserPool
@@ -134,7 +134,7 @@ class Ingest:
             return True
         await self._register_callback(record, submitted)
         _check_described(submitted)
-        if submitted.patch and not patchable(entry, submitted, place):
+        if submitted.patch and (entry is None or accept.unpatchable(entry, place, submitted.if_version)):
             return await self._decisions.refuse_patch(submitted, place, source_record)
         submitted = with_kept_fields(submitted, entry)
         answering = await self._decisions.answering(name)
@@ -182,9 +182,8 @@ class Ingest:
             extraction = await self._extract(submitted, content, extraction)
             text = await self._versions.store_text(submission, extraction)
             reading = await self._reader.store_reading(submitted, extraction)
-            submission = msgspec.structs.replace(
-                submission, text=text, reading=reading, extractor=_reader(submission, extraction)
-            )
+            reader = submission.extractor or (READERS.name(extraction.document_type) if extraction else "")
+            submission = msgspec.structs.replace(submission, text=text, reading=reading, extractor=reader)
         keeps = bool(submitted.keep) or submitted.patch
         unread = content.unread or not isinstance(decision, Published)
         written = await self._decisions.write(entry, submission, answering, unread=unread, keeps=keeps)
@@ -293,8 +292,3 @@ def _check_described(submitted: DocumentSubmitted) -> None:
 def _source_record(record: Record) -> Forwarded | None:
     """Return which record of a tenant's own topic the record was made from; a redrive is judged by its place alone."""
     return None if redrives_of(record) else forwarded_from(record)
-
-
-def _reader(submission: Submission, extraction: Extraction | None) -> str:
-    """Return the fingerprint of the reader of the submission's body; empty where there is none."""
-    return submission.extractor or ("" if extraction is None else READERS.name(extraction.document_type))

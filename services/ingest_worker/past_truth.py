@@ -29,14 +29,8 @@ class PastTruth:
         self._replaced: set[bytes] = set()  # keys of versions that were replaced at that moment, or when it was read
         self._ends: dict[int, int] = {}  # by partition, the first offset that wasn't read
 
-    async def _read_once(self) -> None:
-        """Read the whole topic: which versions had been replaced by then, and what was erased since."""
-        async with self._reading:
-            if not self._read:
-                await self._read_all()
-                self._read = True
-
     async def _read_all(self) -> None:
+        """Read the whole topic: which versions had been replaced by then, and what was erased since."""
         async with aclosing(records_now(self._log, EXTRACTED)) as records:
             async for record in records:
                 self._ends[record.partition] = record.offset + 1
@@ -49,7 +43,10 @@ class PastTruth:
 
     async def shows(self, record: Record) -> bool:
         """Return whether the document may have this version at that moment; documents erased since have none."""
-        await self._read_once()
+        async with self._reading:
+            if not self._read:
+                await self._read_all()
+                self._read = True
         if self._as_of is None:
             new = record.offset >= self._ends.get(record.partition, 0)
             return new or record.key not in self._replaced

@@ -33,41 +33,23 @@ def checked_metadata(metadata: Mapping[str, Any], field: str) -> dict[str, Any]:
         size = 0  # the check says how deep it may be
     if size > MOST_BYTES:  # first, because the check costs more
         raise InvalidMetadata(field, f"is larger than {MOST_BYTES} bytes")
-    try:
-        _check(metadata, field, MOST_DEPTH)
-    except _TooLarge as wrong:
-        path = "".join(reversed(wrong.path))
-        raise InvalidMetadata(field + path, "is an integer beyond 64 bits; send it as a string") from None
+    _check(metadata, field, ())
     return dict(metadata)
 
 
-class _TooLarge(ValueError):  # noqa: N818 - says what the integer is
-    """The path of an integer, from its end.
-
-    It is made on the way up: on the way down, a long name above a list would be copied for each item.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.path: list[str] = []
-
-
-def _check(value: Any, field: str, depth: int) -> None:
-    if depth < 0:
+def _check(value: Any, field: str, path: tuple[int | str, ...]) -> None:
+    if len(path) > MOST_DEPTH:
         raise InvalidMetadata(field, f"is nested deeper than {MOST_DEPTH} levels")
     if isinstance(value, int) and abs(value) > _MOST_INTEGER:
-        raise _TooLarge
+        steps = (f".{step[:_LONGEST_NAME]}" if isinstance(step, str) else f"[{step}]" for step in path)
+        raise InvalidMetadata(field + "".join(steps), "is an integer beyond 64 bits; send it as a string")
     items: Iterable[tuple[int | str, Any]] = ()
     if isinstance(value, list):
         items = enumerate(value)
     elif isinstance(value, Mapping):
         items = value.items()
     for name, each in items:
-        try:
-            _check(each, field, depth - 1)
-        except _TooLarge as wrong:
-            wrong.path.append(f".{name[:_LONGEST_NAME]}" if isinstance(name, str) else f"[{name}]")
-            raise
+        _check(each, field, (*path, name))
 
 
 FIELD: Final = "languageVariants"  # field of a chunk's metadata: by language, a text or an object with a text

@@ -19,49 +19,26 @@ from services.ingest_worker.text_blocks import Kind, TextBlock, blocks
 from shared.contracts import Chunk, ChunkType, embedded_of
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
-from shared.inputs.limits import LARGEST, checked_sizes
+from shared.inputs.limits import checked_sizes
 from shared.inputs.prepared_chunks import semantic_score
 
 _SIGHT = 400  # characters before and after a border whose words are compared
 _SHORTEST_WORD = 4  # letters; shorter words are ignored
 _STEM = 6  # letters
-_PIECE = 16_384  # characters prepared at a time
 _OTHER = re.compile(r"[\W\d_]")
 _ASCII = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
 _FEW = 100  # up to so many different characters are replaced faster one by one
 
 
-class Words:
-    """The words of a text around any offset; it is fast for offsets in reading order."""
+def _cohesion(text: str, at: int) -> float:
+    """Return how similar the words before and after are, 0..1: their cosine squared (Hearst, TextTiling, 1997)."""
+    before, behind = _stems(text[max(0, at - _SIGHT) : at]), _stems(text[at : at + _SIGHT])
+    shared = len(before & behind)
+    return shared * shared / (len(before) * len(behind)) if shared else 0.0
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._begin = self._end = 0  # of the prepared piece
-        self._letters: str | None = None  # the piece with all but letters blanked; None if that changed its length
-        self._found: dict[int, float] = {}  # in the piece
 
-    def cohesion(self, at: int) -> float:
-        """Return how similar the words before and after are, 0..1: their cosine squared (Hearst, TextTiling, 1997)."""
-        start, end = max(0, at - _SIGHT), min(len(self._text), at + _SIGHT)
-        if not self._begin <= start <= end <= self._end:
-            self._begin = max(0, start - LARGEST)  # callers ask for the borders near a chunk's end in any order
-            self._end = min(len(self._text), start + _PIECE)
-            piece = self._text[self._begin : self._end]
-            # The lower-case forms of these depend on the context, or are longer.
-            self._letters = None if "Σ" in piece or "İ" in piece else _letters(piece)
-            self._found.clear()
-        if at not in self._found:
-            before, behind = self._stems(start, at), self._stems(at, end)
-            shared = len(before & behind)
-            self._found[at] = shared * shared / (len(before) * len(behind)) if shared else 0.0
-        return self._found[at]
-
-    def _stems(self, start: int, end: int) -> set[str]:
-        if self._letters is None:
-            letters = _letters(self._text[start:end])
-        else:
-            letters = self._letters[start - self._begin : end - self._begin]
-        return {word[:_STEM] for word in letters.split() if len(word) >= _SHORTEST_WORD}
+def _stems(text: str) -> set[str]:
+    return {word[:_STEM] for word in _letters(text).split() if len(word) >= _SHORTEST_WORD}
 
 
 def _letters(text: str) -> str:
@@ -301,7 +278,7 @@ def _packed(
 
     With `rows`, a row that is longer is a chunk of its own.
     """
-    source, words = _fitting(text, units, size, rows=rows), Words(text)
+    source = _fitting(text, units, size, rows=rows)
     before: list[_Unit] = []  # the last chunk, kept back in case a tiny rest must join it
     ahead: list[_Unit] = []
     while True:
@@ -311,7 +288,7 @@ def _packed(
             break
         start = ahead[0].start
         fits = sum(unit.end - start <= size for unit in ahead)
-        end = _end(text, words, ahead, fits, least, even=even)
+        end = _end(text, ahead, fits, least, even=even)
         if end is None:
             room = start + size - ahead[fits].start
             if ahead[fits].is_row and (fits or rows):
@@ -345,7 +322,7 @@ def _fitting(text: str, units: Iterable[_Unit], size: int, *, rows: bool) -> Ite
             yield unit
 
 
-def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool) -> int | None:
+def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool) -> int | None:
     """Return how many of the units that fit make the next chunk; None if those are too few."""
     start = ahead[0].start
     borders = [
@@ -369,7 +346,7 @@ def _end(text: str, words: Words, ahead: Sequence[_Unit], fits: int, least: int,
         return borders[0]
     hashes = {at: _hash(text, ahead[at].start) for at in borders}
     some = heapq.nsmallest(_WEIGHED, borders, key=hashes.__getitem__) if len(borders) > _WEIGHED else borders
-    return min(some, key=lambda at: (words.cohesion(ahead[at].start), hashes[at]))
+    return min(some, key=lambda at: (_cohesion(text, ahead[at].start), hashes[at]))
 
 
 def _leads(text: str, unit: _Unit, following: _Unit) -> bool:

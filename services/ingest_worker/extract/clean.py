@@ -97,7 +97,7 @@ def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
-    charsets = [name for name in map(_known, (hints.charset, declared)) if name]
+    charsets = [name for name in map(known_encoding, (hints.charset, declared)) if name]
     if charsets and charsets[0] in _STATEFUL and b"\x1b" in data:
         return data.decode(charsets[0], "replace")
     text = _wide(data) if b"\0" in data[:_SAMPLE] else _narrow(data, charsets)
@@ -106,7 +106,8 @@ def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:
     return text
 
 
-def _known(name: str | None) -> str | None:
+def known_encoding(name: str | None) -> str | None:
+    """Return the encoding that programs mean by this name; None if it is unknown, or none of texts."""
     if not name:
         return None
     try:
@@ -166,7 +167,7 @@ def _narrow(data: bytes, charsets: list[str]) -> str | None:
     # Damaged UTF-8 is decoded as UTF-8: few bytes are replaced, compared to the valid sequences.
     if sum(character > "\x7f" for character in sample) > 10 * sample.count("\ufffd"):
         return data.decode("utf-8", "replace")
-    guess = _known(chardet.detect(data[:_SAMPLE])["encoding"])
+    guess = known_encoding(chardet.detect(data[:_SAMPLE])["encoding"])
     if guess in ("mac-roman", "mac-turkish"):  # hardly anybody has them: a guess from few characters
         guess = max("cp1252", guess, key=lambda name: sum(map(str.isalpha, data[:_SAMPLE].decode(name, "ignore"))))
     return None if guess is None else data.decode(guess, "replace")

@@ -271,7 +271,7 @@ def _is_bold(row: "_Element | None") -> bool:
 def _mark(element: "_Element") -> str:
     if tag(element) == "p":
         return ""
-    return "#" * min(whole(element.get(f"{{{element.nsmap.get(element.prefix)}}}outline-level"), 1), 6) + " "
+    return "#" * min(whole(attribute(element, "outline-level"), 1), 6) + " "
 
 
 def _beside(paragraph: "_Element") -> Iterator[str]:
@@ -308,19 +308,14 @@ def _cells(row: "_Element") -> Iterator[Cell]:
         if tag(cell) != "table-cell":  # it is covered by another one
             continue
         text = " ".join(filter(None, map(_line, cell.iter("{*}p", "{*}h"))))
-        repeated, across, down = (
-            _count(cell, f"number-{name}") for name in ("columns-repeated", "columns-spanned", "rows-spanned")
-        )
+        counts = (attribute(cell, f"number-{name}") for name in ("columns-repeated", "columns-spanned", "rows-spanned"))
+        repeated, across, down = (min(whole(count, 1), _COLUMNS) for count in counts)
         if not text and across == down == 1:
             blank = min(blank + repeated, _COLUMNS)
             continue
         yield from [Cell("")] * blank
         yield from [Cell(text, across, down)] * (repeated if len(text) <= REPEATED else 1)
         blank = 0
-
-
-def _count(element: "_Element", name: str) -> int:
-    return min(whole(element.get(f"{{{element.nsmap.get(element.prefix)}}}{name}"), 1), _COLUMNS)
 
 
 def _line(element: "_Element") -> str:
@@ -335,7 +330,7 @@ def _gather(element: "_Element", parts: list[str]) -> None:
     for child in element:
         match tag(child):
             case "s":
-                parts.append(" " * min(whole(child.get(f"{{{child.nsmap.get(child.prefix)}}}c"), 1), _REPEATED))
+                parts.append(" " * min(whole(attribute(child, "c"), 1), _REPEATED))
             case "tab" | "line-break":
                 parts.append(" ")
             case "annotation" | "note" | "frame" | "custom-shape" | "":

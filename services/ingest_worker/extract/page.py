@@ -1,7 +1,6 @@
 """Converts a whole web page to Markdown, for pages whose main text can't be found."""
 
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -133,15 +132,15 @@ def numbered(markdown: str) -> str:
 
 def flat_text(source: bytes) -> str:
     """Return the text between the tags, for a page that can't be parsed into a tree."""
-    flat = _Flat(convert_charrefs=True)
+    flat = _Flat()
     flat.feed(source.decode("utf-8", "replace"))
     flat.close()
     return " ".join(" ".join(flat.words).split())
 
 
 class _Flat(HTMLParser):
-    def __init__(self, *, convert_charrefs: bool) -> None:
-        super().__init__(convert_charrefs=convert_charrefs)
+    def __init__(self) -> None:
+        super().__init__()
         self.words: list[str] = []
         self._unseen: str | None = None
 
@@ -227,7 +226,7 @@ class _Page:
 
 def _rows(element: "HtmlElement") -> list[list[str]]:
     """Return a table's cells; [] for a layout table, which has blocks or tables in its cells, or one cell per row."""
-    if next(element.iterfind(".//table"), None) is not None or any(map(_BLOCKS.__contains__, _tags(element))):
+    if next(element.iterfind(".//table"), None) is not None or any(each.tag in _BLOCKS for each in element.iter()):
         return []
     for each in list(element.iterdescendants()):
         if each.tag in _UNSEEN or is_hidden(each):
@@ -239,7 +238,3 @@ def _rows(element: "HtmlElement") -> list[list[str]]:
         for row in element.iter("tr")
     ]
     return rows if max(map(len, rows), default=0) > 1 else []
-
-
-def _tags(element: "HtmlElement") -> Iterator[str]:
-    return (each.tag for each in element.iter() if isinstance(each.tag, str))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from statistics import median_low
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from services.ingest_worker.extract.clean import one_line
 from services.ingest_worker.extract.rows import REPEATED, named_rows, row_label
@@ -87,6 +87,7 @@ class _Piece(NamedTuple):
 
 
 _Line = list[_Piece]
+_Boxed = TypeVar("_Boxed", Word, _Piece)
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -121,22 +122,14 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     pieces = _pieces(page.words)
     if len(pieces) > _MOST_PIECES:
         return None, None
-    tables: list[tuple[_Table, float]] = []
+    tables: list[_Table] = []
     for box in _boxes(page, pieces):
-        table, rest = _ruled(page, box, pieces)
-        if table is not None:
-            tables.append((table, table.top))
-            pieces = rest
-    return _composed(page, pieces, sorted(tables, key=lambda each: each[1]), before)
-
-
-def _composed(
-    page: Page, pieces: list[_Piece], tables: list[tuple[_Table, float]], before: Columns | None
-) -> tuple[str | None, Columns | None]:
+        table, pieces = _ruled(page, box, pieces)
+        tables += [] if table is None else [table]
     found: list[str | _Table] = []
-    for table, top in tables:
-        above = [piece for piece in pieces if piece.top < top]
-        pieces = [piece for piece in pieces if piece.top >= top]
+    for table in sorted(tables, key=lambda each: each.top):
+        above = [piece for piece in pieces if piece.top < table.top]
+        pieces = [piece for piece in pieces if piece.top >= table.top]
         found += [*_flow(page, above), table]
     changed = bool(found)
     rest = list(_flow(page, pieces))
@@ -170,20 +163,8 @@ def _is_reordered(page: Page, lines: Iterable[str | _Table]) -> bool:
 
 def _pieces(words: Sequence[Word]) -> list[_Piece]:
     """Return the pieces of lines, from top to bottom."""
-    rows: list[list[Word]] = []
-    for word in sorted(words, key=lambda each: (each.top + each.bottom, each.left)):
-        middle = (word.top + word.bottom) / 2
-        for row in reversed(rows[-3:]):
-            first = row[0]
-            height = min(first.bottom - first.top, word.bottom - word.top)
-            if abs(middle - (first.top + first.bottom) / 2) < 0.4 * height:
-                row.append(word)
-                break
-        else:
-            rows.append([word])
     found: list[_Piece] = []
-    for row in rows:
-        row.sort(key=lambda each: each.left)
+    for row in _lines(words):
         run = [row[0]]
         for word in row[1:]:
             size = min(word.bottom - word.top, run[-1].bottom - run[-1].top)
@@ -209,18 +190,18 @@ def _piece(words: list[Word]) -> _Piece:
     return _Piece(words[0].left, words[0].top, words[-1].right, words[0].bottom, words)
 
 
-def _lines(pieces: Iterable[_Piece]) -> list[_Line]:
-    """Return the pieces by lines, from left to right in each."""
-    found: list[_Line] = []
-    for piece in sorted(pieces, key=lambda each: (each.top + each.bottom, each.left)):
-        last = found[-1][0] if found else None
-        middle = (piece.top + piece.bottom) / 2
-        if last and abs(middle - (last.top + last.bottom) / 2) < 0.4 * min(
-            piece.bottom - piece.top, last.bottom - last.top
-        ):
-            found[-1].append(piece)
+def _lines(boxes: Iterable[_Boxed]) -> list[list[_Boxed]]:
+    """Return the words or pieces by lines, from left to right in each."""
+    found: list[list[_Boxed]] = []
+    for each in sorted(boxes, key=lambda each: (each.top + each.bottom, each.left)):
+        middle, height = (each.top + each.bottom) / 2, each.bottom - each.top
+        for line in reversed(found[-3:]):
+            first = line[0]
+            if abs(middle - (first.top + first.bottom) / 2) < 0.4 * min(first.bottom - first.top, height):
+                line.append(each)
+                break
         else:
-            found.append([piece])
+            found.append([each])
     for line in found:
         line.sort(key=lambda each: each.left)
     return found

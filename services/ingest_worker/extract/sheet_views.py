@@ -12,7 +12,7 @@ from services.ingest_worker.extract.archive import ADDRESS, addresses, part, rel
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.markup import parsed
 from services.ingest_worker.extract.number_formats import BUILT_IN, NumberFormat, number_format
-from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, records
+from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, column_number, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"
 _HIDDEN = rb"\s(?:hidden=[\"'](?:1|true)|(?:ht|width)=[\"']0[\"'])"
@@ -175,10 +175,10 @@ def _links(sheet: bytes, targets: Mapping[str, str]) -> dict[int, dict[int, str]
     for each in _LINKED.finditer(sheet) if targets else ():
         of, place = _ID.search(each[0]), _PLACE.match(_attributes(each[0]).get(b"ref", b"").decode("latin-1"))
         if of and place and (address := targets.get(of[1].decode("utf-8", "replace"))):
-            found.setdefault(int(place[2]) - 1, {})[_column(place[1].encode())] = address
+            found.setdefault(int(place[2]) - 1, {})[column_number(place[1]) - 1] = address
     for letters, row, address in _LINKING.findall(sheet) if b"HYPERLINK(" in sheet else ():
         if ADDRESS.fullmatch(text := address.decode("utf-8", "replace")):
-            found.setdefault(int(row) - 1, {})[_column(letters)] = text
+            found.setdefault(int(row) - 1, {})[column_number(letters.decode()) - 1] = text
     return found
 
 
@@ -189,14 +189,7 @@ def _formatted(sheet: bytes, styles: Mapping[int, NumberFormat]) -> Iterator[tup
         _PREFIX + rb"c\s" + place + rb"(?:\s[a-rt-z]\w{0,20}=[\"']\w{0,20}[\"']){0,5}\ss=[\"'](" + some + rb")[\"']"
     )
     for found in cell.finditer(sheet):
-        yield int(found[2]) - 1, _column(found[1]), styles[int(found[3])]
-
-
-def _column(letters: bytes) -> int:
-    number = 0
-    for letter in letters:
-        number = 26 * number + letter - 64
-    return number - 1
+        yield int(found[2]) - 1, column_number(found[1].decode()) - 1, styles[int(found[3])]
 
 
 def _attributes(element: bytes) -> dict[bytes, bytes]:

@@ -192,7 +192,7 @@ def _placed(root: "_Element") -> "Iterable[tuple[_Element, int, int]]":
         row, column = int(stated) if stated.isdecimal() and len(stated) < 8 else row + 1, 0
         for cell in line.iterfind("{*}c"):
             place = _NAME.fullmatch(cell.get("r", ""))
-            column = _number(place[1]) if place else column + 1
+            column = column_number(place[1]) if place else column + 1
             yield cell, int(place[2]) if place else row, column
 
 
@@ -206,7 +206,8 @@ def _ranks(places: set[int]) -> dict[int, int]:
     return ranks
 
 
-def _number(letters: str) -> int:
+def column_number(letters: str) -> int:
+    """Return the number of the column that has these letters, from 1."""
     number = 0
     for letter in letters.upper():
         number = 26 * number + ord(letter) - 64

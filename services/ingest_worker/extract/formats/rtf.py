@@ -1,6 +1,5 @@
 """Reads RTF as Markdown; notes and text boxes follow the paragraph that refers to them."""
 
-import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.blocks import CHANGES, LINK, NUMBER, MarkdownBlock, framed, joined, raised
-from services.ingest_worker.extract.clean import cleaned, decoded
+from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Format, Hints
@@ -228,7 +227,7 @@ class _Rtf:
 
     def __post_init__(self) -> None:
         found = _CODEPAGE.search(self.source, 0, 4096)
-        self.page = _codec(found[1]) if found else None
+        self.page = known_encoding(_PAGES.get(found[1], f"cp{found[1]}")) if found else None
         at = self.source.find("\\fonttbl")
         for font in _FONT.finditer(self.source, at, at + _TABLE_OF_FONTS) if at >= 0 else ():
             charset = int(font[3])
@@ -458,14 +457,6 @@ class _Rtf:
         else:
             before = next(reversed(group.flow.words), "")
             group.flow.words.append(raised(text, before) if group.raised else text)
-
-
-def _codec(page: str) -> str | None:
-    name = _PAGES.get(page, f"cp{page}")
-    try:
-        return codecs.lookup(name).name
-    except LookupError:
-        return None
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
