@@ -19,7 +19,7 @@ import structlog
 from services.ingest_worker.fetch.fetcher import seconds_of
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.fetch.hosts import Busy, Hosts
-from shared.contracts import LogPosition, Status, StatusNotice
+from shared.contracts import LogPosition, StatusNotice
 from shared.errors import Rejected, Unavailable
 from shared.inputs.urls import authority, origin
 from shared.state.callbacks import Callback, CallbackEnd, Callbacks, callback_key, signed_headers
@@ -48,39 +48,22 @@ AGAIN_S: Final = 1.0  # after the store was away
 _GONE: Final = 410  # the receiver wants no more tries (Standard Webhooks)
 
 
-class CallbackBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is sent: how a submission ended."""
-
-    type: str  # always document.ended
-    at: str  # when it ended
-    document_id: str
-    submission: str
-    source: str
-    path: str
-    status: Status
-    version: int = 0
-    chunk_count: int | None = None
-    error: str | None = None
-    code: str | None = None
-
-
 def body_of(callback: Callback, end: CallbackEnd, token: str) -> bytes:
-    """Return the JSON that is sent; `token` is that of the submission."""
-    return msgspec.json.encode(
-        CallbackBody(
-            type="document.ended",
-            at=iso(end.at),
-            document_id=callback.document_id,
-            submission=token,
-            source=end.source,
-            path=end.path,
-            status=end.status,
-            version=end.version,
-            chunk_count=end.chunk_count,
-            error=end.error,
-            code=end.code.upper() if end.code else None,
-        )
-    )
+    """Return the JSON that is sent, how a submission ended, without fields that say nothing; `token` is its own."""
+    told = {
+        "type": "document.ended",
+        "at": iso(end.at),
+        "documentId": callback.document_id,
+        "submission": token,
+        "source": end.source,
+        "path": end.path,
+        "status": end.status,
+        "version": end.version or None,
+        "chunkCount": end.chunk_count,
+        "error": end.error,
+        "code": end.code.upper() if end.code else None,
+    }
+    return msgspec.json.encode({name: value for name, value in told.items() if value is not None})
 
 
 def end_of(entry: Entry, last: Last) -> CallbackEnd:
@@ -179,7 +162,7 @@ class CallbackSender:
     async def run(self) -> None:
         """Make callbacks for ever."""
         try:
-            await self._take_up()
+            await self._again(self._take_up)
             while True:
                 self._woken.clear()
                 await self._again(self._look)
@@ -192,11 +175,7 @@ class CallbackSender:
 
     async def _take_up(self) -> None:
         """Check at once all callbacks whose submissions were under way when the last process ended."""
-
-        async def waiting() -> None:
-            self._hot |= {each.id: each.tenant async for each in self.callbacks.waiting()}
-
-        await self._again(waiting)
+        self._hot |= {each.id: each.tenant async for each in self.callbacks.waiting()}
 
     async def _look(self) -> None:
         """Start the callbacks that are due, of each tenant a few at once: its slow receivers hold up no other's."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from posixpath import splitext
 from typing import Any
 
 import msgspec
@@ -211,7 +212,5 @@ def with_kept_fields(submitted: DocumentSubmitted, entry: Entry | None) -> Docum
 
 def _renamed(path: str, raw_hash: str) -> str:
     """Return the path with a part of the content's hash before its suffix."""
-    folder, slash, name = path.rpartition("/")
-    stem, dot, suffix = name.rpartition(".")
-    stem, dot, suffix = (stem, dot, suffix) if stem else (name, "", "")
-    return f"{folder}{slash}{stem}-{raw_hash[:8]}{dot}{suffix}"
+    stem, suffix = splitext(path)
+    return f"{stem}-{raw_hash[:8]}{suffix}"

@@ -162,20 +162,16 @@ def _replies(job: ParserJob) -> Iterator[Reply]:
 
 def _read(job: ParserJob) -> Extraction:
     if job.chunks:
-        return _chunked(job.data)
+        if len(job.data) > _LARGE_CALL:
+            limits.earn(scans=1)
+        made = map(msgspec.json.encode, pickle.loads(job.data)())  # noqa: S301 - of our parent
+        return Extraction(text=b"\n".join(made).decode(), document_type="chunks")
     if job.password is not None:
         opened = unlocked(job.data, job.password, job.hints)
         return Extraction(text=opened.decode("latin-1"), document_type="unlocked")
     if job.page is not None:
         return Extraction(text=page_picture(job.data, job.page, job.hints).decode("latin-1"), document_type="picture")
     return extract(job.data, job.hints, job.most_text)
-
-
-def _chunked(call: bytes) -> Extraction:
-    if len(call) > _LARGE_CALL:
-        limits.earn(scans=1)
-    chunks = pickle.loads(call)()  # noqa: S301 - of our parent
-    return Extraction(text=b"\n".join(map(msgspec.json.encode, chunks)).decode(), document_type="chunks")
 
 
 def _trace(error: Exception) -> str:

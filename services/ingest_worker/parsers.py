@@ -186,7 +186,11 @@ class ParserPool:
         if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
             if _alone.get():
                 return await self._ask_alone(job, tenant)
-            read = partial(_read_lightly, job)
+
+            def read() -> Extraction:
+                with limits.lightly():
+                    return extract(data, hints, self.most_text)
+
             with contextlib.suppress(limits.Heavy):  # a text with HTML in it, or with a file
                 return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
         return await self._read(job, tenant, wait_s)
@@ -550,11 +554,6 @@ def parser_pool(settings: Settings) -> ParserPool:
         kept=settings.parsers_kept,
         confined=settings.parsers_confined == "on",
     )
-
-
-def _read_lightly(job: ParserJob) -> Extraction:
-    with limits.lightly():
-        return extract(job.data, job.hints, job.most_text)
 
 
 async def _always() -> bool:

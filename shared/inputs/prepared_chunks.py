@@ -42,14 +42,10 @@ class ChunkQuality(NamedTuple):
         return round(0.3 * self.diversity + 0.4 * self.density + 0.3 * self.completeness, 3)
 
 
-def semantic_score(text: str, kind: str) -> float:
-    """Return the quality of a chunk in one number, 0..1, three digits."""
-    return quality(text, kind).score
-
-
 def quality(text: str, kind: str) -> ChunkQuality:
     """Return the measures of a chunk of the given type; all are 0 where it has no word."""
-    words = _words(text.lower())
+    lower = text.lower()
+    words = lower.translate(_BLANKED).split() if lower.isascii() else _WORD.findall(lower)
     if not words:
         return ChunkQuality(0.0, 0.0, 0.0)
     total = len(words)
@@ -66,10 +62,6 @@ def quality(text: str, kind: str) -> ChunkQuality:
         density=len(terms) / total,
         completeness=(begins + ends + (total >= _ENOUGH)) / 3,
     )
-
-
-def _words(text: str) -> list[str]:
-    return text.translate(_BLANKED).split() if text.isascii() else _WORD.findall(text)
 
 
 MOST_CHUNKS: Final = 10_000  # of one document

@@ -20,7 +20,7 @@ from shared.contracts import Chunk, ChunkType, embedded_of
 from shared.embedder import TokenCounter
 from shared.ids import text_hash
 from shared.inputs.limits import checked_sizes
-from shared.inputs.prepared_chunks import semantic_score
+from shared.inputs.prepared_chunks import quality
 
 _SIGHT = 400  # characters before and after a border whose words are compared
 _SHORTEST_WORD = 4  # letters; shorter words are ignored
@@ -213,7 +213,7 @@ def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int],
         page=max(1, bisect_right(pages, span.start)) if pages else None,
         page_starts=tuple(_page_starts(pages, span)),
         type=(kind := _type(span)),
-        semantic_score=semantic_score(piece, kind),
+        semantic_score=quality(piece, kind).score,
         table_header=header,
     )
 

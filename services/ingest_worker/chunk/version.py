@@ -14,7 +14,7 @@ from shared.embedder import TokenCounter
 from shared.errors import Rejected
 from shared.ids import text_hash
 from shared.inputs.limits import TOKEN_CHARACTERS, checked_sizes
-from shared.inputs.prepared_chunks import SEPARATOR, semantic_score
+from shared.inputs.prepared_chunks import SEPARATOR, quality
 from shared.state.index import Generation
 
 PREFIX_TOKENS: Final = 32  # most of a chunk's prefix
@@ -51,7 +51,7 @@ def from_prepared(prepared: Sequence[PreparedChunk], tokens: TokenCounter) -> tu
                 section=chunk.section,
                 page=chunk.page,
                 type=chunk.type,
-                semantic_score=semantic_score(chunk.text, chunk.type),
+                semantic_score=quality(chunk.text, chunk.type).score,
                 embedding=chunk.embedding,
                 tags=chunk.tags,
                 metadata=chunk.metadata,

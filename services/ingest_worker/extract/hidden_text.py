@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Container, Iterator
 from typing import Any, Final, NamedTuple
 
-from services.ingest_worker.extract.pdf_objects import Drawn, bounds, drawn, on_page, quick, remove
+from services.ingest_worker.extract.pdf_objects import Drawn, bounds, drawn, on_page, pdfium, quick, remove
 
 _NO_INK: Final = (3, 7)  # text rendering modes (ISO 32000, table 106): invisible, or only a border for what is drawn
 _FILLED: Final = (0, 4)
@@ -58,8 +58,6 @@ def drop_hidden_text(page: Any, *, some: bool = False) -> bool | None:
 
 def _shows_text(page: Any, hidden: Container[int]) -> bool:
     """Return whether the page has text besides the hidden pieces."""
-    import pypdfium2.raw as pdfium  # native code that only parser processes load
-
     texts = (each for at, each in enumerate(drawn(page)) if each.kind == pdfium.FPDF_PAGEOBJ_TEXT and at not in hidden)
     return any(top > bottom for _, bottom, _, top in map(bounds, texts))
 
@@ -77,8 +75,6 @@ def _doubtful(page: Any, some: int | None = None) -> Iterator[tuple[int, Drawn, 
 
 def _boxes(page: Any) -> list[_Box] | None:
     """Return what text may stand on: pictures, shadings and coloured paths; None if they are too many."""
-    import pypdfium2.raw as pdfium
-
     found: list[_Box] = []
     colour = _Colour()
     for at, each in enumerate(drawn(page)):
@@ -111,8 +107,6 @@ class _Colour:
 
 
 def _is_thick(path: Drawn) -> bool:
-    import pypdfium2.raw as pdfium
-
     width = ctypes.c_float()
     pdfium.FPDFPageObj_GetStrokeWidth(path.handle, width)
     a, b, c, d, *_ = on_page(path)

@@ -131,10 +131,9 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
         above = [piece for piece in pieces if piece.top < table.top]
         pieces = [piece for piece in pieces if piece.top >= table.top]
         found += [*_flow(page, above), table]
-    changed = bool(found)
-    rest = list(_flow(page, pieces))
-    found += rest
-    if not changed and all(isinstance(part, str) for part in rest) and not _is_reordered(page, rest):
+    found += _flow(page, pieces)
+    lines = [part for part in found if isinstance(part, str)]
+    if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
         return None, None
     parts: list[str] = []
     last: Columns | None = None
@@ -151,11 +150,6 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
             parts += ["", *written]
             opening = None
     return "\n".join(parts).strip("\n").replace("\n\n\n", "\n\n"), last
-
-
-def _is_reordered(page: Page, lines: Iterable[str | _Table]) -> bool:
-    drawn = [word.text for word in page.words]
-    return " ".join(filter(None, lines)).split() != drawn  # type: ignore[arg-type]
 
 
 # ---- words to lines

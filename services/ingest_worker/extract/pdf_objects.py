@@ -10,6 +10,20 @@ _SAME: Final[Matrix] = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 _DEPTH: Final = 3  # of forms in forms
 
 
+class _Native:
+    """The names of `pypdfium2.raw`, which is loaded at the first use: native code that only parser processes load."""
+
+    def __getattr__(self, name: str) -> Any:
+        import pypdfium2.raw
+
+        value = getattr(pypdfium2.raw, name)
+        setattr(self, name, value)  # so that a name is looked for once
+        return value
+
+
+pdfium: Final[Any] = _Native()
+
+
 class Drawn(NamedTuple):
     """A text, path, picture or shading; a form that is nested too deeply."""
 
@@ -29,13 +43,12 @@ class Unopened(Exception):  # noqa: N818 - says what pdfium did
 
 def opened(data: bytes, password: str | None = None) -> Any:
     """Return pdfium's document, which the caller closes. Raises Unopened."""
-    import pypdfium2  # native code that only parser processes load
-    import pypdfium2.raw
+    import pypdfium2  # as above
 
     try:
         return pypdfium2.PdfDocument(data, password=password)
     except pypdfium2.PdfiumError as error:
-        raise Unopened(locked=getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD) from error
+        raise Unopened(locked=getattr(error, "err_code", None) == pdfium.FPDF_ERR_PASSWORD) from error
 
 
 class OpenPage:
@@ -100,8 +113,6 @@ def quick(name: str) -> Any:
 
     Handles are passed as pdfium returned them, places for results by `byref`, whole numbers of 32 bits as they are.
     """
-    import pypdfium2.raw as pdfium  # native code that only parser processes load
-
     checked = getattr(pdfium, name)
     return ctypes.CFUNCTYPE(checked.restype)(ctypes.cast(checked, ctypes.c_void_p).value or 0)
 
@@ -113,8 +124,6 @@ def drawn(page: Any, some: int | None = None) -> Iterator[Drawn]:
 
 
 def _drawn(count: int, give: Callable[[int], Any], outer: Drawn, some: int | None, depth: int) -> Iterator[Drawn]:
-    import pypdfium2.raw as pdfium
-
     kind_of, form, matrix = quick("FPDFPageObj_GetType"), outer.handle, outer.matrix
     for at in range(0, count, count // some | 1 if some else 1):  # odd: pieces often alternate
         handle = give(at)
@@ -129,8 +138,6 @@ def _drawn(count: int, give: Callable[[int], Any], outer: Drawn, some: int | Non
 
 def matrix_of(handle: Any) -> Matrix:
     """Return the matrix of an object."""
-    import pypdfium2.raw as pdfium
-
     found = pdfium.FS_MATRIX()
     pdfium.FPDFPageObj_GetMatrix(handle, found)
     return found.a, found.b, found.c, found.d, found.e, found.f
@@ -155,8 +162,6 @@ def bounds(each: Drawn) -> tuple[float, float, float, float]:
 
 def remove(page: Any, each: Drawn) -> None:
     """Take the object off the page."""
-    import pypdfium2.raw as pdfium
-
     if each.form is None:
         removed = pdfium.FPDFPage_RemoveObject(page.raw, each.handle)
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from services.ingest_worker.extract.archive import opened, packed, part
 from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.markup import parsed, serialized
 from services.ingest_worker.extract.ole import stream_places
 from shared.errors import Rejected
 
@@ -49,8 +49,6 @@ def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> tuple[
 
 
 def _moved(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] | None:
-    from lxml import etree  # imported here, because only parser processes should load heavy libraries
-
     root = parsed(sheet)
     if root is None:
         return None
@@ -63,7 +61,7 @@ def _moved(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] | None:
         cell.set("r", f"{_letters(columns[column])}{rows[row]}")
     for other in root.findall("{*}mergeCells"):  # names cells by their former places
         root.remove(other)
-    return etree.tostring(root), ranks
+    return serialized(root), ranks
 
 
 def _moved_binary(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] | None:

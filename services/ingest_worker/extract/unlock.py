@@ -5,7 +5,7 @@ import re
 
 from services.ingest_worker.extract import office
 from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.extract.pdf_objects import Unopened, opened
+from services.ingest_worker.extract.pdf_objects import Unopened, opened, pdfium
 from shared.errors import Rejected
 
 _ID = re.compile(rb"/ID\s{0,3}\[\s{0,3}<([0-9A-Fa-f]{32})>\s{0,3}<[0-9A-Fa-f]{32}>")
@@ -21,8 +21,6 @@ def unlocked(data: bytes, password: str, hints: Hints) -> bytes:
         raise Rejected(f"{hints.name} is locked, and a password opens only PDF files", "password")
     if b"%PDF-" not in data[:1024]:
         return data
-    import pypdfium2.raw  # native code that only parser processes load
-
     try:
         document = opened(data, password)
     except Unopened as unopened:
@@ -30,10 +28,10 @@ def unlocked(data: bytes, password: str, hints: Hints) -> bytes:
             raise Rejected(f"{hints.name} is locked by another password", "password") from None
         return data  # its reader says what is wrong with it
     try:
-        if pypdfium2.raw.FPDF_GetSecurityHandlerRevision(document) < 0:
+        if pdfium.FPDF_GetSecurityHandlerRevision(document) < 0:
             return data
         out = io.BytesIO()
-        document.save(out, flags=pypdfium2.raw.FPDF_REMOVE_SECURITY)
+        document.save(out, flags=pdfium.FPDF_REMOVE_SECURITY)
     finally:
         document.close()
     # A new id each time would make every submission another version.

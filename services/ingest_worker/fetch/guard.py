@@ -120,7 +120,7 @@ class Guard:
 
 
 class _GuardedNetwork(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that the rules permit, and to nothing else."""
+    """Connects to addresses that the rules permit, and to nothing else: the base class refuses Unix sockets."""
 
     def __init__(self, names: Sequence[_AtPort[str]], networks: Sequence[_AtPort[Network]], resolver: Names) -> None:
         self._names = names
@@ -169,19 +169,6 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
             else:
                 return await self._compared(stream, address)
         raise failure
-
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,  # noqa: ARG002, ASYNC109 - httpcore's signature
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002
-    ) -> httpcore.AsyncNetworkStream:
-        """Refuse."""
-        raise AddressRefused(f"{path} is a Unix socket")
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait, between httpcore's retries."""
-        await asyncio.sleep(seconds)
 
     def _is_named(self, host: str, port: int) -> bool:
         name = host.lower().removesuffix(".")

@@ -30,17 +30,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
     )
 
 
-def sniff(data: bytes) -> bool:
-    """Return whether the data is a submission's list of chunks, or a JSON file of objects with the fields of chunks."""
-    return data.startswith(BODY) or chunk_file(data) is not None
-
-
 FORMAT = Format(
     document_type="chunks",
     text_format="plain",
     media_types=frozenset({"application/vnd.sluice.chunks+json"}),
     suffixes=frozenset(),
-    sniff=sniff,
+    sniff=lambda data: data.startswith(BODY) or chunk_file(data) is not None,
     read=read,
     light=True,
 )

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice, pairwise
 from statistics import median_low
@@ -23,7 +24,17 @@ from services.ingest_worker.extract.hidden_text import drop_hidden_text
 from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
 from services.ingest_worker.extract.parts import part_texts
-from services.ingest_worker.extract.pdf_objects import Matrix, OpenPage, Unopened, bounds, drawn, on_page, opened, quick
+from services.ingest_worker.extract.pdf_objects import (
+    Matrix,
+    OpenPage,
+    Unopened,
+    bounds,
+    drawn,
+    on_page,
+    opened,
+    pdfium,
+    quick,
+)
 from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
 
@@ -259,8 +270,6 @@ def _hyphen(known: frozenset[str], match: re.Match[str]) -> str:
 
 
 def _by_pdfium(data: bytes, hints: Hints) -> _Read:
-    import pypdfium2.raw  # native code that only parser processes load
-
     document = opened(data)
     try:
         read: list[_Page] = []
@@ -272,7 +281,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         count = len(document)
         limits.check_pages(hints.name, count)  # before any page costs time
         limits.earn(pages=count)
-        filled = document.get_formtype() != pypdfium2.raw.FORMTYPE_NONE
+        filled = document.get_formtype() != pdfium.FORMTYPE_NONE
         for number in range(count):
             if limits.spent():
                 late = count - number
@@ -305,7 +314,7 @@ def _attached(document: Any) -> list[tuple[str, bytes]]:
     """Return the files embedded in the document, by name, as many as `_ATTACHED` bytes hold."""
     found: list[tuple[str, bytes]] = []
     room = _ATTACHED
-    try:
+    with suppress(Exception):  # as below
         for at in range(min(document.count_attachments(), _FILES)):
             attachment = document.get_attachment(at)
             data = bytes(attachment.get_data())
@@ -313,21 +322,17 @@ def _attached(document: Any) -> list[tuple[str, bytes]]:
             if room < 0:
                 break
             found.append((one_line(attachment.get_name(), 200) or f"attachment {at + 1}", data))
-    except Exception:  # noqa: BLE001 - as below
-        return found
     return found
 
 
 def _outline(document: Any) -> list[_Heading]:
     headings: list[_Heading] = []
-    try:
+    with suppress(Exception):  # a broken outline must not cost the text
         for entry in islice(document.get_toc(), _HEADINGS):
             target = entry.get_dest()
             page = None if target is None else target.get_index()
             if page is not None:
                 headings.append(_Heading(page, entry.level, entry.get_title()))
-    except Exception:  # noqa: BLE001 - a broken outline must not cost the text
-        return headings
     return headings
 
 
@@ -377,7 +382,6 @@ def _page(
     left out: where the page is `doubted`, or may have a table, each piece is looked at, else some.
     """
     import pypdfium2
-    import pypdfium2.raw as pdfium
 
     try:
         page = OpenPage(document, number)
@@ -428,8 +432,6 @@ def _annotations(document: Any, page: OpenPage) -> tuple[list[tuple[str, Any]], 
 
     The texts are the states of check boxes, and notes on the page that no program has drawn yet.
     """
-    import pypdfium2.raw as pdfium
-
     found: list[tuple[str, Any]] = []
     links: list[tuple[str, Any]] = []
     draws = False
@@ -457,8 +459,6 @@ def _annotations(document: Any, page: OpenPage) -> tuple[list[tuple[str, Any]], 
 
 def _links(page: OpenPage, text: str, linked: Iterable[tuple[str, Any]]) -> dict[int, str]:
     """Return the addresses of links that the text doesn't show, by the offset behind the link's words."""
-    import pypdfium2.raw as pdfium
-
     if len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return {}
     ends: dict[str, int] = {}
@@ -477,8 +477,6 @@ def _links(page: OpenPage, text: str, linked: Iterable[tuple[str, Any]]) -> dict
 
 def _marks(page: OpenPage, text: str) -> dict[int, str]:
     """Return a sign for the offsets at which a smaller number follows a word or number: that of a note, or a power."""
-    import pypdfium2.raw as pdfium
-
     found: dict[int, str] = {}
     candidates = list(islice(_NUMBER.finditer(text), _MOST_MARKS))
     if not candidates or len(text) != pdfium.FPDFText_CountChars(page.textpage):
@@ -510,8 +508,6 @@ def _inserted(text: str, start: int, end: int, found: Mapping[int, str]) -> str:
 
 
 def _string(annotation: Any, key: bytes) -> str:
-    import pypdfium2.raw as pdfium
-
     size = min(pdfium.FPDFAnnot_GetStringValue(annotation, key, None, 0), _MOST_CHARACTERS)
     buffer = (pdfium.FPDF_WCHAR * (size // 2 + 1))()
     pdfium.FPDFAnnot_GetStringValue(annotation, key, buffer, size)
@@ -527,8 +523,6 @@ class _Look(NamedTuple):
 
 
 def _look(page: OpenPage, text: str, *, titled: bool) -> _Look:
-    import pypdfium2.raw as pdfium
-
     raw = page.textpage
     count = quick("FPDFText_CountRects")(raw, 0, -1)
     left, top, right, bottom = (ctypes.c_double() for _ in range(4))
@@ -567,8 +561,6 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
 
     `added` are texts with their boxes that are no part of `text`.
     """
-    import pypdfium2.raw as pdfium
-
     raw = page.textpage
     if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(raw) or _RIGHT_TO_LEFT.search(text):
         return None
@@ -615,8 +607,6 @@ def _turned(x: float, y: float, turns: int) -> tuple[float, float]:
 
 
 def _style(textpage: Any, at: int) -> object:
-    import pypdfium2.raw as pdfium
-
     name = ctypes.create_string_buffer(_LANGUAGE_BYTES)
     pdfium.FPDFText_GetFontInfo(textpage, at, name, _LANGUAGE_BYTES, None)
     colour = [ctypes.c_uint() for _ in range(4)]
@@ -626,8 +616,6 @@ def _style(textpage: Any, at: int) -> object:
 
 def _corners(path: Any, matrix: Matrix) -> Iterator[list[tuple[float, float]]]:
     """Yield the corners of each outline of a path; a thin box is one line."""
-    import pypdfium2.raw as pdfium
-
     count = pdfium.FPDFPath_CountSegments(path)
     if count > _CORNERS:
         return
@@ -656,8 +644,6 @@ def _corners(path: Any, matrix: Matrix) -> Iterator[list[tuple[float, float]]]:
 
 def _shows(page: OpenPage, *, blank: bool) -> bool:
     """Return whether the page needs OCR: a page without text shows something, or an image covers a third of it."""
-    import pypdfium2.raw as pdfium
-
     if blank:
         return bool(pdfium.FPDFPage_CountObjects(page.raw) > 0)
     area = pdfium.FPDF_GetPageWidthF(page.raw) * pdfium.FPDF_GetPageHeightF(page.raw)
@@ -666,8 +652,6 @@ def _shows(page: OpenPage, *, blank: bool) -> bool:
 
 
 def _language(document: Any) -> str:
-    import pypdfium2.raw as pdfium
-
     size = pdfium.FPDFCatalog_GetLanguage(document, None, 0)
     if not 0 < size <= _LANGUAGE_BYTES:
         return ""

@@ -9,7 +9,7 @@ from services.ingest_worker.chunk import from_prepared, version_chunks
 from shared.contracts import Chunk, PreparedChunk
 from shared.errors import Rejected
 from shared.ids import text_hash
-from shared.inputs.prepared_chunks import prepared_text, semantic_score
+from shared.inputs.prepared_chunks import prepared_text, quality
 from shared.state.index import Generation
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Characters, Words
@@ -104,7 +104,7 @@ def test_a_ready_made_chunk_that_the_model_cannot_take_is_named() -> None:
     ],
 )
 def test_the_semantic_score_weighs_diversity_density_and_completeness(text: str, kind: str, score: float) -> None:
-    assert semantic_score(text, kind) == pytest.approx(score, abs=0.0006)
+    assert quality(text, kind).score == pytest.approx(score, abs=0.0006)
 
 
 PAGES = "# Tea\n\nIt grows on hills.\n\n## Green\n\nIt is steamed at once."
