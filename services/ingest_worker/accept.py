@@ -133,7 +133,7 @@ def decide(entry: Entry | None, submission: Submission, answering: IndexedVersio
     if late(entry, place):
         return Superseded()
     own = entry.submitted(place)
-    if own is not None and _in_conflict(own):
+    if own is not None and (own.code in REFUSED or own.moved_to is not None):  # it was in conflict
         return Unchanged(entry)
     same = _same(entry, submission)
     stands = entry.standing(accepted.version)
@@ -209,10 +209,6 @@ def repeated(entry: Entry, submission: Submission) -> Entry:
     """Return the entry with a copy of a submission, which leaves the document unchanged."""
     place = entry.accepted.place if entry.accepted.version else entry.last.place
     return in_conflict(entry, submission, MovedTo(document_id=entry.document_id, place=place))
-
-
-def _in_conflict(own: Last) -> bool:
-    return own.code in REFUSED or own.moved_to is not None
 
 
 def standing(entry: Entry | None, submission: Submission, answering: IndexedVersion | None) -> Accepted | None:

@@ -76,8 +76,9 @@ class ContentReader:
                 submitted.url, known.validators if known else None, tenant=submitted.tenant
             ) as page:
                 if page is not None:
-                    # The hash covers the type, because the type affects how the body is parsed.
-                    raw_hash = bytes_hash(f"{_typed(page)}\n".encode() + page.body)
+                    # The hash covers type and charset, because these affect how the body is parsed.
+                    hints = Hints(media_type=page.media_type)
+                    raw_hash = bytes_hash(f"{hints.essence};{(hints.charset or '').lower()}\n".encode() + page.body)
                     yield Content(body=page.body, raw_hash=raw_hash, validators=page.validators, page=page)
                     return
                 assert known is not None
@@ -162,12 +163,6 @@ class ContentReader:
             notes=before.reading.notes,
             note_count=before.reading.note_count,
         )
-
-
-def _typed(page: FetchedPage) -> str:
-    """Return the part of the page's media type that affects parsing: the type and its charset."""
-    hints = Hints(media_type=page.media_type)
-    return f"{hints.essence};{(hints.charset or '').lower()}"
 
 
 async def body_as_sent(content: Content, place: LogPosition) -> SubmittedBody | None:

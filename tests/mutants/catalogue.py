@@ -226,7 +226,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a conflict is decided anew each time",
         "services/ingest_worker/accept.py",
-        "    if own is not None and _in_conflict(own):\n",
+        "    if own is not None and (own.code in REFUSED or own.moved_to is not None):  # it was in conflict\n",
         "    if False:\n",
         "tests/unit/services/ingest_worker/test_accept.py",
     ),

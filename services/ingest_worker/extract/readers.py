@@ -36,12 +36,11 @@ class Readers:
 
     def _name(self, form: Format) -> str:
         readers = sorted(self._formats.values(), key=lambda each: each.document_type) if form.nests else [form]
-        parts = [part for each in readers for part in (each.document_type, str(each.revision), *_versions(each))]
-        return f"{form.document_type}:{_digest([COMMON, _UNICODE, *parts])}"
-
-
-def _versions(form: Format) -> list[str]:
-    return [f"{library}={_version(library)}" for library in sorted(form.libraries)]
+        parts = [COMMON, _UNICODE]
+        for each in readers:
+            parts += [each.document_type, str(each.revision)]
+            parts += [f"{library}={_version(library)}" for library in sorted(each.libraries)]
+        return f"{form.document_type}:{_digest(parts)}"
 
 
 # Several formats share a library, and importlib.metadata parses a file at each call. An installation stays the same

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
@@ -155,8 +156,10 @@ class _Document:
                     yield from self._paragraph(element)
                 case "tbl":
                     yield from self._table(element)
-                case "altChunk":
-                    yield from self._other(element)
+                case "altChunk":  # a document of another format
+                    source = self._part(attribute(element, "id"))
+                    texts, _ = part_texts([("", partial(bytes, source))] if source else [], self._hints)
+                    yield from map(MarkdownBlock, texts)
                 case name if name not in _UNSEEN:
                     yield from self.blocks(element)
 
@@ -183,12 +186,6 @@ class _Document:
                 yield from [MarkdownBlock(text)] if text else []
             else:
                 yield from self.blocks(element)
-
-    def _other(self, element: "_Element") -> Iterator[MarkdownBlock]:
-        """Yield the text of an embedded document of another format."""
-        source = self._part(attribute(element, "id"))
-        texts, _ = part_texts([("", lambda: source)] if source else [], self._hints)
-        yield from map(MarkdownBlock, texts)
 
     def _gather(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         for child in element:

@@ -47,7 +47,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
             if chapter in locked:
                 raise Rejected(f"{hints.name} is encrypted by its publisher (DRM)", "password")
             try:
-                chapters.append(_chapter(part(archive, chapter, hints)))
+                source = part(archive, chapter, hints)
+                text = decoded(source, Hints(), declared=declared_charset(source))
+                chapters.append(page_text(text).strip())
             except Rejected as error:
                 notes.append(refused(error, chapter))
     about: dict[str, list[str]] = {}
@@ -68,10 +70,6 @@ def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:
     root = parsed(part(archive, _ENCRYPTION, hints)) if _ENCRYPTION in archive.namelist() else None
     found = () if root is None else root.iter("{*}CipherReference")
     return frozenset(unquote(reference.get("URI", "")) for reference in found)
-
-
-def _chapter(source: bytes) -> str:
-    return page_text(decoded(source, Hints(), declared=declared_charset(source))).strip()
 
 
 FORMAT = Format(

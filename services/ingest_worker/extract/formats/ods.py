@@ -90,7 +90,9 @@ def _view(table: "_Element") -> SheetView:
         if shapes:
             shown.append((range(at, at + min(count, _MOST_ROWS)), shapes))
         at += count
-    formats = Formats(_formats(shown))
+    formats = Formats(
+        (row, column, shape) for rows, shapes in shown for row in rows for places, shape in shapes for column in places
+    )
     return SheetView(formats, frozenset(hidden_rows), frozenset(hidden_columns), formulas, links, merged)
 
 
@@ -98,12 +100,6 @@ def _merged(cell: "_Element", row: int, column: int) -> Iterator[tuple[tuple[int
     down, across = (whole(cell.get(f"{TABLE}number-{what}-spanned"), 1) for what in ("rows", "columns"))
     if max(across, down) > 1:
         yield (row, column), (row + down - 1, column + across - 1)
-
-
-def _formats(shown: list[tuple[range, list[tuple[range, NumberFormat]]]]) -> Iterator[tuple[int, int, NumberFormat]]:
-    for rows, shapes in shown:
-        for row in rows:
-            yield from ((row, column, shape) for places, shape in shapes for column in places)
 
 
 def _cells(row: "_Element") -> Iterator[tuple[range, "_Element"]]:

@@ -240,8 +240,9 @@ def _number_items(root: "_Element") -> None:
 def _blocks(element: "_Element") -> Iterator[str]:
     for child in in_reading_order(list(element), _box) if tag(element) == "page" else element:
         match tag(child):
-            case "h" | "p":
-                yield _mark(child) + _line(child)
+            case "h" | "p" as kind:
+                level = min(whole(attribute(child, "outline-level"), 1), 6)
+                yield f"{'#' * level} {_line(child)}" if kind == "h" else _line(child)
                 yield from _beside(child)
             case "list":
                 yield "\n".join(_items(child, ""))
@@ -267,12 +268,6 @@ def _blocks(element: "_Element") -> Iterator[str]:
 def _is_bold(row: "_Element | None") -> bool:
     lines = [] if row is None else [each for each in row.iter("{*}p", "{*}h") if words(each)]
     return bool(lines) and all(any(each.get(_BOLD) for each in (line, *line)) for line in lines)
-
-
-def _mark(element: "_Element") -> str:
-    if tag(element) == "p":
-        return ""
-    return "#" * min(whole(attribute(element, "outline-level"), 1), 6) + " "
 
 
 def _beside(paragraph: "_Element") -> Iterator[str]:
