@@ -9,19 +9,18 @@ from typing import Literal
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.installation import record
+from services.operator_cli.installation import opened_store, record
 from shared.embedder.open import EmbedderPool
 from shared.log import Log
 from shared.log.open import open_log
-from shared.runtime.data_lock import lock_data_folder, made_folder
+from shared.runtime.data_lock import made_folder
 from shared.runtime.resources import make_missing, pair_by_hand, wanted_generation, wanted_topics
-from shared.settings import ConfigurationError, Settings
+from shared.settings import Settings
 from shared.state.generations import first_registry, registry_of
 from shared.state.index import Generation
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.registry_copy import registered
 from shared.store import Store
-from shared.store.open import open_store
 from shared.topics import TopicDifference, TopicInspection
 
 State = Literal["there", "missing", "created", "unfit"]
@@ -54,12 +53,11 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
         if settings.keeps_data:
             stack.enter_context(made_folder(settings.data, with_store=settings.embeds_store))
         log = open_log(settings.log, settings.data, settings.log_password)
-        store = open_store(settings, attach=_served(settings, stack))
         embedders = EmbedderPool(settings.openai_api_key)
-        for close in (log.stop, store.close, embedders.close):
+        for close in (log.stop, embedders.close):
             stack.push_async_callback(close)
-        for start in (log.start, store.start):
-            await start()
+        await log.start()
+        store = await opened_store(settings, stack)
 
         registry = await registered(store, log)
         if registry is None:
@@ -119,14 +117,3 @@ def lines(parts: Sequence[InitStep], *, dry_run: bool) -> Iterator[str]:
         yield f"{missing} missing: they will be created once the unfit ones are fixed"
     elif missing and dry_run:
         yield f"{missing} missing; `sluice init` makes them"
-
-
-def _served(settings: Settings, stack: AsyncExitStack) -> bool:
-    """Return whether another process runs the embedded store; if not, lock its folder until `stack` is closed."""
-    if not settings.embeds_store:
-        return False
-    try:
-        stack.enter_context(lock_data_folder(settings.data))
-    except ConfigurationError:
-        return True
-    return False
