@@ -165,7 +165,7 @@ class Client:
 
     def reread(self, document_id: str) -> dict[str, Any]:
         """Let the document be read again from its original if its reader has changed; returns what `upload` does."""
-        return self._waiting("POST", f"/rag/documents/{document_id}/reread")
+        return self._waiting("POST", _route("rag", "documents", document_id, "reread"))
 
     def text(self, document_id: str) -> str:
         """Return the document's extracted text."""

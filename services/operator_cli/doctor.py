@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
@@ -207,19 +206,15 @@ def _owned(blobs: Mapping[str, float]) -> str:
 def _port(settings: Settings, answer: str) -> Check:
     if os.environ.get("SLUICE_URL"):
         return Check("server", "failed", answer, "start it, or set SLUICE_URL to where it is")
+    from shared.runtime.listening import bound  # uvicorn is slow to import
+
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
-        with closing(socket.socket(family, kind, protocol)) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
+        with bound(settings.host, settings.port):
+            return Check("server", "ok", f"not running; port {settings.port} is free for `sluice serve`")
+    except ConfigurationError as error:
+        if os.strerror(errno.EADDRINUSE) in str(error):
             return _taken(settings, f"port {settings.port} is taken: {answer}")
-        shown = (
-            f"SLUICE_HOST={settings.host} SLUICE_PORT={settings.port} can't be listened on: {error.strerror or error}"
-        )
-        return Check("server", "failed", shown, "set them to an address of this machine")
-    return Check("server", "ok", f"not running; port {settings.port} is free for `sluice serve`")
+        return Check("server", "failed", str(error), "set them to an address of this machine")
 
 
 def _taken(settings: Settings, found: str) -> Check:

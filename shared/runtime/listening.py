@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import cast
 
@@ -32,18 +32,16 @@ def bound(
     Raises:
         ConfigurationError: the port is taken, or the address isn't this machine's; the sentence names both settings.
     """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
-        raise ConfigurationError(f"{host_from}={host} {port_from}={port} can't be listened on: {reason}") from None
-    try:
+    with ExitStack() as stack:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else error
+            raise ConfigurationError(f"{host_from}={host} {port_from}={port} can't be listened on: {reason}") from None
         yield listener
-    finally:
-        listener.close()
 
 
 def connections_of(settings: Settings) -> Connections:
