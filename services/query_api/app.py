@@ -77,6 +77,7 @@ from shared.runtime.probes import OPEN, Probed, Troubles, livez
 from shared.runtime.settings_report import settings_report
 from shared.settings import Settings, read_given
 from shared.state.callbacks import Callbacks
+from shared.state.generations import scale_of
 from shared.state.index import Index
 from shared.state.ledger import Ledger
 from shared.state.sessions import Sessions
@@ -145,7 +146,7 @@ def make_api(parts: ApiParts) -> Litestar:
         parts.embedder,
         parts.bm25,
         parts.metrics,
-        scale=partial(parts.generations.cosines, parts.index.generation.id),
+        scale=lambda: scale_of(parts.generations.watch.registry, parts.index.generation.id),
         cache=results,
         reranker=parts.reranker,
     )

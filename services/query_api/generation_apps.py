@@ -6,7 +6,6 @@ target is made, and its model loaded, before the switch. The switch itself then 
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 
 import structlog
 from litestar import Litestar
@@ -17,7 +16,7 @@ from services.query_api.search.retrieval import Retriever
 from shared.errors import Unavailable
 from shared.runtime.generation_stages import model_of
 from shared.settings import ConfigurationError
-from shared.state.generations import Registered, Registry
+from shared.state.generations import Registered, Registry, scale_of
 from shared.state.index import Index
 
 log = structlog.get_logger(__name__)
@@ -67,8 +66,13 @@ class GenerationApps:
             await index.warm()
             await embedder.embed_query("warm")
             if registered.as_of is not None:
-                scale = partial(generations.cosines, registered.id)
-                retriever = Retriever(index, embedder, self._parts.bm25, self._parts.metrics, scale=scale)
+                retriever = Retriever(
+                    index,
+                    embedder,
+                    self._parts.bm25,
+                    self._parts.metrics,
+                    scale=lambda: scale_of(generations.watch.registry, registered.id),
+                )
                 self._parts.past.load(registered.id, retriever)
                 return
             parts = replace(self._parts, index=index, embedder=embedder)

@@ -205,6 +205,12 @@ def scaled(registry: Registry, id_: str, cosines: CosineScale) -> Registry:
     return registry if found is None or found.cosines is not None else _replaced(registry, id_, cosines=cosines)
 
 
+def scale_of(registry: Registry | None, id_: str) -> CosineScale | None:
+    """Return the scale of the generation's cosines; None: it isn't known yet."""
+    there = registry.generations if registry is not None else ()
+    return next((each.cosines for each in there if each.generation.id == id_), None)
+
+
 def switch_begun(registry: Registry, target: str) -> Registry:
     """Return the registry with a switch to `target` under way.
 

@@ -1,7 +1,6 @@
 """Asks two generations the same questions, and compares what each finds, its size, and its cost."""
 
 from collections.abc import Sequence
-from functools import partial
 from random import Random
 from statistics import median
 from typing import Annotated, Final
@@ -18,7 +17,7 @@ from shared.answers.ndcg import DEPTH, ndcg
 from shared.errors import Rejected
 from shared.log import Log
 from shared.runtime.generation_stages import model_of
-from shared.state.generations import CODE, Registered, Registry
+from shared.state.generations import CODE, Registered, Registry, scale_of
 from shared.state.index import Index
 from shared.store.bm25 import current_bm25
 
@@ -252,8 +251,14 @@ class GenerationComparer:
         embedder = await model_of(registered, self._generations.embedders)
         # Its searches don't count as users' searches, so they have metrics that nobody reads.
         metrics = Metrics(CollectorRegistry())
-        scale = partial(self._generations.cosines, registered.id)
-        return Retriever(self._index(registered), embedder, current_bm25(), metrics, scale=scale)
+        watch = self._generations.watch
+        return Retriever(
+            self._index(registered),
+            embedder,
+            current_bm25(),
+            metrics,
+            scale=lambda: scale_of(watch.registry, registered.id),
+        )
 
     async def _side(
         self, registered: Registered, status: GenerationStatus, times: Sequence[float], ndcg: float | None

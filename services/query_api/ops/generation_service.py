@@ -38,7 +38,6 @@ from shared.state.filling import Barrier, unread
 from shared.state.generation_watch import GenerationWatch, Heartbeat
 from shared.state.generations import (
     CODE,
-    CosineScale,
     Registered,
     Registry,
     Switching,
@@ -121,11 +120,6 @@ class GenerationService:
         # Of the switch in progress.
         self._barrier: tuple[Switching, Barrier] | None = None
         self._waits_for = ""
-
-    def cosines(self, id_: str) -> CosineScale | None:
-        """Return the scale of the generation's cosines, as last seen."""
-        found = self.watch.registry and self.watch.registry.find(id_)
-        return found.cosines if found else None
 
     def groups(self) -> dict[str, str]:
         """Return the topic that each consumer group reads, for the generations last seen."""
