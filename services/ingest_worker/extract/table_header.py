@@ -126,7 +126,8 @@ def _vote(name: str, values: list[str], *, counted: bool) -> float:
 
 def _is_name(cell: str) -> bool:
     words = _WORDS.findall(cell.casefold())
-    return len(words) <= 6 and any(map(_NAMES.__contains__, words))
+    telling = sum(len(word) > 2 for word in words)
+    return len(words) <= 6 and telling <= 3 and 2 * sum(map(_NAMES.__contains__, words)) >= max(telling, 1)
 
 
 def begins_with_data(rows: Sequence[Sequence[str]]) -> bool:

@@ -77,7 +77,7 @@ _SMALLER = 0.8
 _PATHS = 4_000  # of a page; more are a drawing
 _MOST_CHARACTERS = 100_000  # of a page
 _SHORT = 3  # pages of a document each piece of which is looked at
-_CORNERS = 64  # of a path; more are a curve
+_CORNERS = 64  # of an outline; more are a curve
 
 
 class _Heading(NamedTuple):
@@ -616,19 +616,16 @@ def _style(textpage: Any, at: int) -> object:
 
 def _corners(path: Any, matrix: Matrix) -> Iterator[list[tuple[float, float]]]:
     """Yield the corners of each outline of a path; a thin box is one line."""
-    count = pdfium.FPDFPath_CountSegments(path)
-    if count > _CORNERS:
-        return
     a, b, c, d, e, f = matrix
     give, kind_of = quick("FPDFPath_GetPathSegment"), quick("FPDFPathSegment_GetType")
     point, closes = quick("FPDFPathSegment_GetPoint"), quick("FPDFPathSegment_GetClose")
     x, y = ctypes.c_float(), ctypes.c_float()
     into = ctypes.byref(x), ctypes.byref(y)
     outline: list[tuple[float, float]] = []
-    for at in range(count):
+    for at in range(pdfium.FPDFPath_CountSegments(path)):
         segment = give(path, at)
         kind = kind_of(segment)
-        if kind == pdfium.FPDF_SEGMENT_BEZIERTO:
+        if kind == pdfium.FPDF_SEGMENT_BEZIERTO or len(outline) > _CORNERS:
             return
         if kind == pdfium.FPDF_SEGMENT_MOVETO and outline:
             yield outline

@@ -42,6 +42,8 @@ def test_a_first_row_that_differs_from_the_others_is_the_header(text: str) -> No
         "1,2,3\n4,5,6",
         "2024-01-01,INFO,started\n2024-01-02,WARN,slow",
         "Author,Ines\nVersion,2",  # a list of properties
+        "CAP,Cross-Agency Priority\nCFO,Chief Financial Officer\nCHCO,Chief Human Capital Officer",
+        "ACSI,American Customer Satisfaction Index\nALJ,Administrative Law Judge\nAPG,Agency Priority Goal",
         "Schiff,Skua\nHeimathafen,Oslo\nBaujahr,1998\nTonnage,412",
         "Author,Ines\nVersion,2\nRigging,Gaff",
         "Ada,1,2,3\nBo,1,2,3",  # each row counts
