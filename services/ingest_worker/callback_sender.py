@@ -226,10 +226,7 @@ class CallbackSender:
 
     async def _one(self, seen: Callback) -> None:
         claimed = await self.callbacks.change(seen, next=self.clock() + LEASE_MS)
-        if claimed is None:
-            return
-        ended = await self._ended(claimed)
-        if ended is not None:
+        if claimed is not None and (ended := await self._ended(claimed)) is not None:
             await self._try(ended)
 
     async def _ended(self, callback: Callback) -> Callback | None:

@@ -50,7 +50,6 @@ TESTED_BY: Final = {
     "services/ingest_worker/extract/drawings.py": f"{_EXTRACT}formats/test_docx.py",
     "services/ingest_worker/extract/formats/xls.py": f"{_EXTRACT}formats/test_xlsx.py",
     "services/ingest_worker/extract/ocr.py": f"{_EXTRACT}formats/test_image.py",
-    "services/ingest_worker/extract/office.py": f"{_EXTRACT}formats/test_doc.py",
     "services/ingest_worker/extract/page.py": f"{_EXTRACT}formats/test_html.py",
     "services/ingest_worker/extract/sheets.py": f"{_EXTRACT}formats/test_xlsx.py",
     "services/ingest_worker/fetch/hosts.py": "tests/unit/services/ingest_worker/fetch/test_fetcher.py",

@@ -344,7 +344,8 @@ def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool
     borders = [at for at in reversed(borders) if ahead[at].grain == grain]
     if len(borders) == 1:
         return borders[0]
-    hashes = {at: _hash(text, ahead[at].start) for at in borders}
+    behind = {at: text[ahead[at].start : ahead[at].start + _AHEAD] for at in borders}
+    hashes = {at: xxhash.xxh3_64_intdigest(some.encode("utf-8", "surrogatepass")) for at, some in behind.items()}
     some = heapq.nsmallest(_WEIGHED, borders, key=hashes.__getitem__) if len(borders) > _WEIGHED else borders
     return min(some, key=lambda at: (_cohesion(text, ahead[at].start), hashes[at]))
 
@@ -371,10 +372,6 @@ def _before_the_next(ahead: Sequence[_Unit], least: int) -> set[int]:
         if ahead[at].opens:
             end = ahead[at - 1].end
     return roomy
-
-
-def _hash(text: str, at: int) -> int:
-    return xxhash.xxh3_64_intdigest(text[at : at + _AHEAD].encode("utf-8", "surrogatepass"))
 
 
 def _parts(text: str, unit: _Unit, room: int, size: int) -> Iterator[_Unit]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from services.ingest_worker.extract import formats, limits, office
+from services.ingest_worker.extract import formats, limits, ole
 from services.ingest_worker.extract.clean import decoded, one_line
 from services.ingest_worker.extract.declared import file_properties
 from services.ingest_worker.extract.flat_office import contained
@@ -72,7 +72,7 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
         Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`;
             the sentence names the file.
     """
-    if office.is_locked(data):
+    if ole.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     try:
         data = contained(data)

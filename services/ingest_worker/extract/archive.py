@@ -11,7 +11,7 @@ from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.markup import parsed, tag
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -183,12 +183,11 @@ def properties(archive: zipfile.ZipFile, hints: Hints) -> Properties:
     return found
 
 
-def named(root: Iterable[object], wanted: Iterable[str]) -> Properties:
+def named(root: "Iterable[_Element]", wanted: Iterable[str]) -> Properties:
     """Return the first non-blank text of the children with each of the wanted local names."""
     found: Properties = {}
     for child in root:
-        tag, text = getattr(child, "tag", None), getattr(child, "text", None)
-        name = tag.rpartition("}")[2] if isinstance(tag, str) else ""
+        name, text = tag(child), child.text
         if name in wanted and name not in found and text and text.strip():
             found[name] = text.strip()
     return found

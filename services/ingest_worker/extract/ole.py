@@ -1,5 +1,6 @@
-"""Finds what an OLE file (Office 97–2003) holds at its top, where an embedded document's streams don't stand."""
+"""Tells what an OLE file (Office 97–2003) holds at its top, not in embedded documents, and whether it is locked."""
 
+import re
 import struct
 from collections.abc import Iterator
 from itertools import islice
@@ -9,7 +10,33 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENTRY = struct.Struct("<64sHBxIII36xII4x")
 _SMALLEST = 4096  # bytes of a stream with sectors of its own
 _SECTORS = 10_000  # of a directory
+_SECTOR = 512  # bytes, at least
 _NONE = 0xFFFF_FFFA  # from here on, a sector's number means an end
+_ENCRYPTED = "EncryptedPackage"  # stream name in an encrypted file of Office 2007 or later
+_ENCRYPTED_WORD = re.compile(rb"\xec\xa5.{9}(.)", re.DOTALL)  # Word: the first block (FIB) and its flags
+_ENCRYPTED_SHOW = re.compile(rb"\xf6\x0f.{4}\x14\0{3}\xdf\xc4\xd1\xf3", re.DOTALL)  # PowerPoint: CurrentUserAtom
+# Excel: the FilePass record; since 97, and before
+_ENCRYPTED_BOOK = re.compile(rb"\x09\x08(?:\x10\0.{16}|\x08\0.{8})(?:\x86\0\0\0)?\x2f\0", re.DOTALL)
+
+
+def is_ole(data: bytes, stream: str) -> bool:
+    """Return whether it is an OLE file (Office 97–2003) with a stream of that name.
+
+    Of a file with a broken directory: whether the name stands anywhere.
+    """
+    if not data.startswith(OLE):
+        return False
+    names = {name.upper() for name in top(data)}  # upper and lower case are the same there
+    return stream.upper() in names if names else stream.encode("utf-16-le") in data
+
+
+def is_locked(data: bytes) -> bool:
+    """Return whether it is an Office file, legacy or current, that is protected by a password."""
+    if is_ole(data, _ENCRYPTED) or (is_ole(data, "PowerPoint Document") and _ENCRYPTED_SHOW.search(data)):
+        return True
+    if is_ole(data, "WordDocument"):
+        return any(found.start() % _SECTOR == 0 and found[1][0] & 1 for found in _ENCRYPTED_WORD.finditer(data))
+    return data.startswith(OLE) and any(found.start() % _SECTOR == 0 for found in _ENCRYPTED_BOOK.finditer(data))
 
 
 def stream_places(data: bytes, name: str) -> list[slice]:

@@ -146,11 +146,8 @@ def _flatten_lists(table: "HtmlElement") -> None:
         items = [words(item) for item in cell.iter("li")]
         if items and len(words(cell)) <= 1_000:
             before = " ".join((cell.text or "").split())
-            tail = cell.tail
-            says = dict(cell.attrib)
-            cell.clear()
-            cell.attrib.update(says)
-            cell.text, cell.tail = " ".join(filter(None, [before, "; ".join(filter(None, items))])), tail
+            cell[:] = []
+            cell.text = " ".join(filter(None, [before, "; ".join(filter(None, items))]))
 
 
 def _spread(table: "HtmlElement") -> None:

@@ -3,7 +3,7 @@
 import io
 import re
 
-from services.ingest_worker.extract import office
+from services.ingest_worker.extract import ole
 from services.ingest_worker.extract.format import Hints
 from services.ingest_worker.extract.pdf_objects import Unopened, opened, pdfium
 from shared.errors import Rejected
@@ -17,7 +17,7 @@ def unlocked(data: bytes, password: str, hints: Hints) -> bytes:
     Raises:
         Rejected: code `password`: it is another, or the format can't be opened with one.
     """
-    if office.is_locked(data):
+    if ole.is_locked(data):
         raise Rejected(f"{hints.name} is locked, and a password opens only PDF files", "password")
     if b"%PDF-" not in data[:1024]:
         return data

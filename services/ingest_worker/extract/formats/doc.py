@@ -1,16 +1,92 @@
-"""Reads Word, PowerPoint and Outlook files of the versions 97 to 2003."""
+"""Reads Word, PowerPoint and Outlook files of the versions 97 to 2003 with kreuzberg (the `office` extra)."""
 
+import importlib.util
+import re
 from functools import partial
+from html import unescape
 
-from services.ingest_worker.extract import office
-from services.ingest_worker.extract.format import Format
-from services.ingest_worker.extract.ole import OLE
+from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.declared import declared
+from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
+from services.ingest_worker.extract.ole import OLE, is_ole
+from shared.contracts import Note
+from shared.errors import Rejected
+from shared.version import how_to_add
 
 _MESSAGE = "__properties_version1.0"  # a message may have another file's streams, too
+_SMALL = 64  # bytes: streams below 4,096 begin at multiples
+_OLD_WORD = re.compile(rb"\xdc\xa5[\x63-\x6c]\0|[\xdb\x9b]\xa5[\x21-\x2f]\0")  # first block of Word 2, 6 and 95
+_SLIDE = re.compile(r"^-{5}\n", re.MULTILINE)  # kreuzberg writes it before each slide
+_PICTURE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
+_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~$&'\":;,=?@^/%])")
+_BODY_TEXT = re.compile(r"^#{6} ?", re.MULTILINE)  # kreuzberg renders Word's outline level 10, "body text", like this
+_ENTITY = re.compile(r"&(?:#\d{1,6}|amp|lt|gt|quot|nbsp);")  # for example, a tab is &#9;
+_LOCKED = re.compile(r"(?i)encrypt|password|protected")
 
 
 def _holds(stream: str, data: bytes) -> bool:
-    return office.is_ole(data, stream) and (stream == _MESSAGE or not office.is_ole(data, _MESSAGE))
+    return is_ole(data, stream) and (stream == _MESSAGE or not is_ole(data, _MESSAGE))
+
+
+def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Extraction:
+    """Return the text as Markdown.
+
+    Raises:
+        Rejected: code `unsupported` without the extra, `password` or `damaged`.
+    """
+    if document_type == "doc" and any(found.start() % _SMALL == 0 for found in _OLD_WORD.finditer(data)):
+        raise Rejected(
+            f"{hints.name} was written by Word 95 or before, which is too old to be read; save it as .docx",
+            "unsupported",
+        )
+    if importlib.util.find_spec("kreuzberg") is None:
+        raise Rejected(
+            f"{hints.name} can't be read without the office extra; install it with: {how_to_add('office')}",
+            "unsupported",
+        )
+    import kreuzberg  # native code that only parser processes load
+
+    # No cache: it would store users' texts in its own folder. No OCR: Sluice has an extra of its own for that.
+    config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False, disable_ocr=True)  # type: ignore[call-arg]  # its stubs lag
+    try:
+        result = kreuzberg.extract_bytes_sync(data, media_type, config)
+    except kreuzberg.KreuzbergError as error:
+        if _LOCKED.search(str(error)):
+            raise Rejected(f"{hints.name} is locked by a password", "password") from None
+        raise Rejected(f"{hints.name} is damaged: not a readable {document_type.upper()} file", "damaged") from error
+    about = result.metadata
+    says = {
+        "title": _string(about.get("title")) or _string(about.get("subject")),
+        "created": _string(about.get("created_at")),
+        "modified": _string(about.get("modified_at")),
+        "author": about.get("authors") or about.get("created_by"),
+        "modifiedBy": about.get("modified_by"),
+        "keywords": about.get("keywords"),
+    }
+    slides = [_text(slide) for slide in _SLIDE.split(result.content)[1:]] if document_type == "ppt" else []
+    read = {child["path"]: _text(child["result"].content) for child in result.children or ()}
+    attached = [f"# {' '.join(name.split())}\n\n{words}" for name, words in read.items() if words]
+    text, pages = laid_out(slides or ["\n\n".join([_text(result.content), *attached])])
+    names = about.get("attachments")
+    unread = [name for name in names if not read.get(name)] if isinstance(names, list) else []
+    return Extraction(
+        text=text,
+        document_type=document_type,
+        pages=pages if slides else (),
+        notes=tuple(Note(code="unsupported", place=name, message=f"{name} could not be read") for name in unread),
+        **declared(says, text),
+    )
+
+
+def _text(markdown: str) -> str:
+    """Return the Markdown without links to embedded pictures and without escapes, like the other formats' Markdown."""
+    text = _PICTURE.sub(lambda picture: picture[1] if picture[1] != "image" else "", markdown)
+    text = _ENTITY.sub(lambda entity: unescape(entity[0]), _ESCAPED.sub(r"\1", text))
+    return cleaned(_BODY_TEXT.sub("", text))
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 FORMATS = tuple(
@@ -21,7 +97,7 @@ FORMATS = tuple(
         begins=OLE,
         suffixes=frozenset(suffixes),
         sniff=partial(_holds, stream),
-        read=partial(office.read_as, kind, media_type),
+        read=partial(_read, kind, media_type),
         libraries=("kreuzberg",),
         extra="office",
     )

@@ -110,13 +110,9 @@ def _all(tree: "HtmlElement", path: str) -> tuple[str, ...]:
 def _links(tree: "HtmlElement") -> tuple[str, ...]:
     """Return the targets of the page's links, resolved by its `base` element; `nofollow` links are left out."""
     base = _first(tree, "//base/@href") or ""
-    found: dict[str, None] = {}
-    for element in tree.iterfind(".//a[@href]"):
-        if "nofollow" not in (element.get("rel") or "").lower():
-            found[element.get("href") or ""] = None
-            if len(found) == limits.MOST_LINKS:
-                break
-    joined = (_joined(base, link) for link in found)
+    followed = (each for each in tree.iterfind(".//a[@href]") if "nofollow" not in (each.get("rel") or "").lower())
+    found = dict.fromkeys(each.get("href") or "" for each in followed)
+    joined = (_joined(base, link) for link in islice(found, limits.MOST_LINKS))
     return tuple(link for link in joined if len(link) <= MOST_CHARACTERS)
 
 

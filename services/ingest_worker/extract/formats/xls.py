@@ -2,10 +2,10 @@
 
 import struct
 
-from services.ingest_worker.extract import limits, office, sheets
+from services.ingest_worker.extract import limits, sheets
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.ole import OLE, stream_places
+from services.ingest_worker.extract.ole import OLE, is_ole, stream_places
 from services.ingest_worker.extract.sheet_views import SheetView, hidden_parts
 from services.ingest_worker.extract.sparse_sheets import book_moved_together, old_records
 
@@ -61,8 +61,7 @@ FORMAT = Format(
     begins=OLE,
     suffixes=frozenset({".xls", ".xlt"}),
     sniff=lambda data: (
-        any(office.is_ole(data, stream) for stream in ("Workbook", "Book"))
-        and not office.is_ole(data, "__properties_version1.0")
+        any(is_ole(data, stream) for stream in ("Workbook", "Book")) and not is_ole(data, "__properties_version1.0")
     ),
     read=read,
     warm=("python_calamine",),

@@ -1,7 +1,7 @@
 import struct
 
-from services.ingest_worker.extract import Hints, detect, office
-from services.ingest_worker.extract.ole import OLE, stream_places, top
+from services.ingest_worker.extract import Hints, detect
+from services.ingest_worker.extract.ole import OLE, is_ole, stream_places, top
 from tests.unit.services.ingest_worker.files import an_ole
 
 _FREE, _LAST = 0xFFFF_FFFF, 0xFFFF_FFFE
@@ -34,7 +34,7 @@ def test_what_an_embedded_document_holds_is_not_at_the_top() -> None:
     book = _an_ole(*_BOOK)
 
     assert top(book).keys() == {"Workbook", "MBD01"}
-    assert not office.is_ole(book, "WordDocument")
+    assert not is_ole(book, "WordDocument")
     assert detect(book, Hints(filename="a.bin")).document_type == "xls"
 
 
