@@ -8,11 +8,11 @@ import qdrant_edge
 import xxhash
 
 from shared.store import Sparse
-from shared.text.words import paired, with_folded
+from shared.text.words import paired, with_beginnings
 from shared.times import LoopTurns
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
-FOLDED = 0.7  # weight of a folded form beside its exact one, in texts and queries: `schon` is not `schön`
+FOLDED = 0.5  # weight of a folded form or a beginning beside the exact word: `schon` is not `schön`
 _LANGUAGE = "english"
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
 
@@ -21,7 +21,7 @@ class Bm25:
     """Makes vectors of documents and of queries, with English stems and stop words. Deterministic; safe in any thread.
 
     Of a script without blanks, each pair of characters counts as a word. Words with accents and the like count in their
-    folded form, too, which weighs less.
+    folded form, too, and words of other languages than English by their beginnings, both of which weigh less.
     """
 
     def __init__(self) -> None:
@@ -38,16 +38,16 @@ class Bm25:
 
     def document(self, text: str) -> Sparse:
         """Return the text's term weights; empty for a text of stop words only."""
-        return self._vector(self._model.embed_document, text)
+        return self._vector(self._model.embed_document, text, of_query=False)
 
     def query(self, text: str) -> Sparse:
-        """Return weight 1 for each of the query's terms, and less for folded forms."""
-        return self._vector(self._model.embed_query, text)
+        """Return weight 1 for each of the query's terms, and less for folded forms and beginnings."""
+        return self._vector(self._model.embed_query, text, of_query=True)
 
-    def _vector(self, embed: Callable[[str], qdrant_edge.SparseVector], text: str) -> Sparse:
+    def _vector(self, embed: Callable[[str], qdrant_edge.SparseVector], text: str, *, of_query: bool) -> Sparse:
         if not text.isascii():
             text = text.encode(errors="replace").decode()  # the engine refuses lone surrogates
-        prepared, whole = paired(text), with_folded(text)
+        prepared, whole = paired(text), with_beginnings(text, of_query=of_query)
         exact = embed(prepared)
         if whole == prepared:
             return Sparse(exact.indices, exact.values)

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
-from shared.text.words import BETWEEN_WORDS, RUN, STEMS, WORD, distinct_stems, folded, stems, words
+from shared.text.words import BETWEEN_WORDS, RUN, STEMS, WORD, Forms, distinct_stems, folded, stems, words
 
 _NEXT_WORD: Final = re.compile("[a-z0-9_]+")  # in lower-case ASCII, the same as `WORD`
 _IN_WORDS: Final = frozenset(string.ascii_letters + string.digits + "_")
 _ENDS_WORDS: Final = frozenset(map(chr, BETWEEN_WORDS))
 
 
-def occurring(wanted: Sequence[str], texts: Sequence[str]) -> list[int]:
+def occurring(wanted: Sequence[str], texts: Sequence[str], forms: Forms = STEMS) -> list[int]:
     """Return, for each text, which of the stems are among its own: bit n stands for `wanted[n]`.
 
     It looks for the stems instead of splitting the texts, because few of a text's words are the query's, and it looks
@@ -33,23 +33,23 @@ def occurring(wanted: Sequence[str], texts: Sequence[str]) -> list[int]:
         for bit, each in enumerate(wanted):
             if each.isascii():
                 for beginning in _beginnings(each):
-                    for at in _places(each, beginning, joined, starts):
+                    for at in _places(each, beginning, joined, starts, forms):
                         found[numbers[at]] |= 1 << bit
     foreign = [(1 << bit, each) for bit, each in enumerate(wanted) if not each.isascii()]
     for number in wide if foreign else ():
-        own = distinct_stems(words(texts[number]))
+        own = distinct_stems(words(texts[number]), forms)
         found[number] |= sum(bit for bit, each in foreign if each in own)
     return found
 
 
-def _places(wanted: str, beginning: str, joined: str, starts: Sequence[int]) -> list[int]:
+def _places(wanted: str, beginning: str, joined: str, starts: Sequence[int], forms: Forms) -> list[int]:
     """Return the numbers of the texts that have a word of this stem with this beginning.
 
     The texts are joined in lower case, with a line feed around each.
     """
     places = []
     find, match, length, number = joined.find, WORD.match, len(beginning), 0
-    is_word = STEMS[beginning] == wanted  # the beginning alone
+    is_word = forms[beginning] == wanted  # the beginning alone
     at = find(beginning)
     while at >= 0:
         before = joined[at - 1]
@@ -58,7 +58,7 @@ def _places(wanted: str, beginning: str, joined: str, starts: Sequence[int]) -> 
                 found = is_word
             else:
                 word = match(joined, at)[0]  # type: ignore[index]  # a stem is letters of a word
-                found = STEMS[word if word.isascii() else RUN.split(word, 1)[0]] == wanted
+                found = forms[word if word.isascii() else RUN.split(word, 1)[0]] == wanted
             if found:
                 number = bisect_right(starts, at, number)
                 places.append(number - 1)
@@ -68,22 +68,22 @@ def _places(wanted: str, beginning: str, joined: str, starts: Sequence[int]) -> 
     return places
 
 
-def adjacent(wanted: Iterable[tuple[str, str]], text: str) -> set[tuple[str, str]]:
+def adjacent(wanted: Iterable[tuple[str, str]], text: str, forms: Forms = STEMS) -> set[tuple[str, str]]:
     """Return the given pairs of stems that belong to two adjacent words of the text."""
     if not text.isascii():
-        return {*wanted}.intersection(pairwise(stems(words(text))))
+        return {*wanted}.intersection(pairwise(stems(words(text), forms)))
     lowered = text.lower()
     found = set()
     for pair in wanted:
-        for end in _ends(pair[0], lowered):
+        for end in _ends(pair[0], lowered, forms):
             following = _NEXT_WORD.search(lowered, end)
-            if following is not None and STEMS[following[0]] == pair[1]:
+            if following is not None and forms[following[0]] == pair[1]:
                 found.add(pair)
                 break
     return found
 
 
-def _ends(wanted: str, lowered: str) -> Iterator[int]:
+def _ends(wanted: str, lowered: str, forms: Forms) -> Iterator[int]:
     """Yield the ends of all words of the lower-case ASCII text with this stem."""
     for beginning in _beginnings(wanted):
         at = lowered.find(beginning)
@@ -91,7 +91,7 @@ def _ends(wanted: str, lowered: str) -> Iterator[int]:
             if at == 0 or lowered[at - 1] not in _IN_WORDS:
                 found = _NEXT_WORD.match(lowered, at)
                 assert found is not None  # a stem is letters of a word
-                if STEMS[found[0]] == wanted:
+                if forms[found[0]] == wanted:
                     yield found.end()
             at = lowered.find(beginning, at + 1)
 

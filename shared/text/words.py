@@ -9,7 +9,7 @@ dictionary, and rank better than the engine's own segmentation did (docs/adr/002
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 WORD: Final = re.compile("(?:\\w|[\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff])+")  # with vowel signs
@@ -43,7 +43,9 @@ _VOWELS: Final = (("\u0e4d\u0e32", "\u0e33"), ("\u0ecd\u0eb2", "\u0eb3"))  # of 
 _MARKED: Final = re.compile("[\\w\u0300-\u036f]+")  # words with their accents
 _WHOLE: Final = re.compile(f"[{''.join(_LETTERS)}]")
 _LONGEST: Final = 100_000  # characters; the order of very many marks takes quadratic time
-_KEPT: Final = 50_000  # words whose stems are cached, about 10 MB
+_KEPT: Final = 50_000  # words whose forms are cached, about 10 MB
+_BEGINNING: Final = 5  # letters; what follows is what forms of a word differ in (docs/adr/0021-languages.md)
+_MARK: Final = "7"  # in front of a beginning, so that it equals no word
 
 STOP_WORDS: Final = frozenset(
     """
@@ -54,6 +56,11 @@ STOP_WORDS: Final = frozenset(
     under until up very was we were what when where which while who whom why will with would you your
     """.split()  # noqa: SIM905 - a list has a line for each
 )
+_FOREIGN_TOO: Final = frozenset(  # words of other languages, too
+    ["a", "all", "am", "an", "as", "by", "do", "has", "he", "her", "i", "in", "me", "no", "on", "so", "to", "was"]
+)
+FUNCTION_WORDS: Final = STOP_WORDS - _FOREIGN_TOO - {"we", "will"}  # of English alone
+_FUNCTION_SHARE: Final = 10  # at least every tenth word of an English text is one of these
 
 
 def stem(word: str) -> str:
@@ -75,17 +82,26 @@ def stem(word: str) -> str:
     return word
 
 
-class _Stems(dict[str, str]):
-    """Caches stems: a look-up costs a tenth of `stem`."""
+def beginning(word: str) -> str:
+    """Return the first five letters of the word; one with digits or vowel signs is unchanged."""
+    return word[:_BEGINNING] if word.isalpha() else word
+
+
+class Forms(dict[str, str]):
+    """Caches a form of words: a look-up costs a tenth of `stem`."""
+
+    def __init__(self, form: Callable[[str], str]) -> None:
+        self._form = form
 
     def __missing__(self, word: str) -> str:
         if len(self) >= _KEPT:
             self.clear()
-        self[word] = found = stem(word)
+        self[word] = found = self._form(word)
         return found
 
 
-STEMS: Final = _Stems()
+STEMS: Final = Forms(stem)
+BEGINNINGS: Final = Forms(beginning)  # compare words of languages other than English
 
 
 def words(text: str) -> list[str]:
@@ -107,14 +123,19 @@ def folded(text: str) -> str:
     return _WHOLE.sub(lambda letter: _LETTERS[letter[0]], unicodedata.normalize("NFC", apart))
 
 
-def stems(found: Iterable[str]) -> list[str]:
+def exact_words(text: str) -> list[str]:
+    """Return the text's words as `words`, but with their accents."""
+    return words(text) if text.isascii() else WORD.findall(paired(text.lower()))
+
+
+def stems(found: Iterable[str], forms: Forms = STEMS) -> list[str]:
     """Return the stem of each of a text's words, in order."""
-    return list(map(STEMS.__getitem__, found))
+    return list(map(forms.__getitem__, found))
 
 
-def distinct_stems(found: Iterable[str]) -> frozenset[str]:
+def distinct_stems(found: Iterable[str], forms: Forms = STEMS) -> frozenset[str]:
     """Return the stems of a text's words."""
-    return frozenset(map(STEMS.__getitem__, set(found)))
+    return frozenset(map(forms.__getitem__, set(found)))
 
 
 def paired(text: str) -> str:
@@ -132,6 +153,23 @@ def with_folded(text: str) -> str:
         return exact
     known = set(WORD.findall(exact.lower()))
     return " ".join([exact, *(word for word in words(text) if word not in known)])
+
+
+def with_beginnings(text: str, *, of_query: bool) -> str:
+    """Return the text as `with_folded`, and behind it the beginnings of its longer words, unless it is English.
+
+    A digit stands before each, so that none equals a word. A document without letters that could be folded is hardly of
+    another language, and its code gets no more words.
+    """
+    if not of_query and not _FOLDED.search(text):
+        return paired(text)
+    exact = exact_words(text)
+    if _FUNCTION_SHARE * sum(map(FUNCTION_WORDS.__contains__, exact)) >= len(exact):
+        return with_folded(text)
+    starts = stems(words(text), BEGINNINGS)
+    return " ".join(
+        [with_folded(text), *(_MARK + each for each in starts if len(each) == _BEGINNING and each.isalpha())]
+    )
 
 
 def exact_forms(text: str) -> dict[str, str]:

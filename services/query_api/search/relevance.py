@@ -19,26 +19,31 @@ from typing import Final
 import msgspec
 
 from services.query_api.search.candidates import Candidate, Features, WordFeatures
-from services.query_api.search.word_table import weight
+from services.query_api.search.word_table import reads, weight, weight_by_length
 from shared.embedder import BUILT_IN_MODEL
 from shared.state.generations import CosineScale
 from shared.text.occurrences import adjacent, occurring
-from shared.text.words import distinct_stems, exact_forms, stem, stems, words
+from shared.text.words import BEGINNINGS, STEMS, Forms, distinct_stems, exact_forms, stems, words
 
 FILE: Final = Path(__file__).with_name("calibrations.json")
 _STEP: Final = 1.25  # step to which the log odds are rounded
+_STEP_OF_WORDS: Final = 2.5  # without vectors: words alone tell less apart than how rare each is in this index
 WORDS: Final = "words"  # name of the calibration for searches without vectors
 
 
 class _Probabilities(dict[int, float]):
-    """The probability by the number of steps of its log odds, a few dozen."""
+    """The probability by its log odds in steps, a few dozen."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step
 
     def __missing__(self, steps: int) -> float:
-        self[steps] = found = round(1 / (1 + math.exp(-_STEP * steps)), 4)
+        self[steps] = found = round(1 / (1 + math.exp(-self.step * steps)), 4)
         return found
 
 
-_PROBABILITIES: Final = _Probabilities()
+_PROBABILITIES: Final = _Probabilities(_STEP)
+_OF_WORDS: Final = _Probabilities(_STEP_OF_WORDS)
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,11 +61,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     def score(self, cosine: float, coverage: float, phrases: float) -> float:
         """Return the probability that the passage answers the query, 0..1.
 
-        The log odds are rounded to steps of 1.25, because finer differences mean nothing. Equal scores are then ordered
-        by the fused ranking, which knows how rare the words are in this index.
+        The log odds are rounded to steps of 1.25, and without vectors of 2.5, because finer differences mean nothing.
+        Equal scores are then ordered by the fused ranking, which knows how rare the words are in this index.
         """
         odds = self.intercept + self.cosine * cosine + self.coverage * coverage + self.phrases * phrases
-        return _PROBABILITIES[round(odds / _STEP)]
+        known = _PROBABILITIES if self.cosine else _OF_WORDS
+        return known[round(odds / known.step)]
 
 
 @functools.cache
@@ -83,24 +89,26 @@ def scorer_of(model: str, scale: CosineScale | None = None) -> Calibration:
     return msgspec.structs.replace(own, intercept=shifted, cosine=own.cosine * factor)
 
 
-_HEADINGS: Final = 4_096  # titles and sections whose stems are cached
-
-
 class Question(msgspec.Struct, frozen=True):
     """A query, prepared for many passages."""
 
     weights: Mapping[str, float]  # by stem, without stop words
     pairs: frozenset[tuple[str, str]]  # pairs of adjacent stems
     total: float  # sum of the weights
+    forms: Forms  # how its words are compared
 
 
 def question(text: str) -> Question:
-    """Return the query's stems with their weights."""
+    """Return the query's stems with their weights.
+
+    If it isn't English, the words' beginnings are their stems, and their lengths tell the weights.
+    """
+    forms, weigh = (STEMS, weight) if reads(BUILT_IN_MODEL, text) else (BEGINNINGS, weight_by_length)
     exact = exact_forms(text)
-    weighted = [(stem(word), weight(exact.get(word, word))) for word in words(text)]
+    weighted = [(forms[word], weigh(exact.get(word, word))) for word in words(text)]
     weights = {found: value for found, value in weighted if value}
     pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(weighted) if x and y)
-    return Question(weights, pairs, math.fsum(weights.values()))
+    return Question(weights, pairs, math.fsum(weights.values()), forms)
 
 
 class Comparer:
@@ -114,7 +122,9 @@ class Comparer:
     def compare_words(self, candidates: Sequence[Candidate]) -> list[WordFeatures]:
         """Return the features of each candidate's words."""
         texts = [each.text for each in candidates]
-        occurs = occurring(tuple(self._bits), texts + ["\n".join(each.headings) for each in candidates])
+        occurs = occurring(
+            tuple(self._bits), texts + ["\n".join(each.headings) for each in candidates], self._asked.forms
+        )
         return [
             self._known.get(both) or self._words_of(*both) for both in zip(occurs, occurs[len(texts) :], strict=False)
         ]
@@ -122,7 +132,7 @@ class Comparer:
     def compare(self, candidate: Candidate, of: WordFeatures) -> Features:
         """Return all features of the candidate; `of` are those of its words."""
         asked = self._asked
-        together = adjacent(asked.pairs, candidate.text) if of.phrases else ()
+        together = adjacent(asked.pairs, candidate.text, asked.forms) if of.phrases else ()
         return Features(
             candidate.cosine,
             of.coverage,
@@ -142,8 +152,9 @@ class Comparer:
 def features(asked: Question, candidate: Candidate) -> Features:
     """Return the features of one candidate, by their definition."""
     own = words(candidate.text)
-    there = distinct_stems(own).union(*map(_heading_stems, candidate.headings))
-    together = asked.pairs.intersection(pairwise(stems(own)))
+    headings = (distinct_stems(words(each), asked.forms) for each in candidate.headings)
+    there = distinct_stems(own, asked.forms).union(*headings)
+    together = asked.pairs.intersection(pairwise(stems(own, asked.forms)))
     return Features(
         cosine=candidate.cosine,
         coverage=_share(asked, asked.weights.keys() & there),
@@ -187,8 +198,3 @@ def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], 
 def _share(asked: Question, covered: Iterable[str]) -> float:
     """Return the share of the query's weight that these stems cover."""
     return math.fsum(asked.weights[own] for own in covered) / (asked.total or 1.0)
-
-
-@functools.lru_cache(_HEADINGS)
-def _heading_stems(heading: str) -> frozenset[str]:
-    return distinct_stems(words(heading))

@@ -16,7 +16,7 @@ import msgspec
 from shared.embedder import BUILT_IN_MODEL
 from shared.embedder.minilm import package_folder
 from shared.settings import ConfigurationError
-from shared.text.words import STOP_WORDS, words
+from shared.text.words import FUNCTION_WORDS, STOP_WORDS, exact_forms, exact_words
 
 _FIRST_WORD: Final = 1996  # the vocabulary's number of "the"; special tokens and single characters precede it
 _COMMON: Final = 3.0  # subtracted from each logarithm, because the commonest words mean little
@@ -31,7 +31,8 @@ _READ: Final = {BUILT_IN_MODEL: ("LATIN",)}
 _FEWEST: Final = 3  # words needed to tell the language; fewer may be names
 _LETTERS: Final = 5  # of an English word; shorter ones are often words of other languages, too
 _SHARE: Final = 5  # at least every fifth word of an English query is such a word
-_FOREIGN_TOO: Final = frozenset({"a", "all", "am", "an", "do", "he", "in", "me", "no", "on", "so", "to", "was", "will"})
+_LONGEST_WEIGHT: Final = 8.0  # of a word of another language
+_CODE: Final = 5.0  # weight of one with digits
 
 
 @functools.cache
@@ -71,6 +72,17 @@ def weight(word: str) -> float:
     return min(_MOST, _IN_PIECES + _REST * math.fsum(map(_log, further)))
 
 
+def weight_by_length(word: str) -> float:
+    """Return the weight of a lower-case word of another language: the longer, the rarer.
+
+    In a script without blanks, pairs of characters weigh the same. Chosen on documentation in five languages, and
+    checked on others (docs/adr/0021-languages.md).
+    """
+    if word in STOP_WORDS:
+        return 0.0
+    return _CODE if any(map(str.isdigit, word)) else _LEAST if len(word) < 4 else min(_LONGEST_WEIGHT, len(word) - 1.0)
+
+
 def is_common(word: str) -> bool:
     """Return whether the lower-case word is one of the table's 23,000 whole English words; true without the table."""
     ranks = _ranks()
@@ -97,7 +109,8 @@ def _pieces(word: str, ranks: Mapping[str, int]) -> list[str]:
 def reads(model: str, query: str) -> bool:
     """Return whether the model was trained on the script, and for Latin script on the language, of the query.
 
-    A query is English if it has an English function word or enough English words, or is too short to tell.
+    A query is English if it has an English function word, or enough English words and no accents, or is too short to
+    tell.
     """
     scripts = _READ.get(model)
     if scripts is None:
@@ -107,7 +120,9 @@ def reads(model: str, query: str) -> bool:
         known = sum(unicodedata.name(letter, "").startswith(scripts) for letter in letters)
         if 2 * known < len(letters):
             return False
-    found = [word for word in words(query) if not word.isdigit()]
-    if len(found) < _FEWEST or any(word in STOP_WORDS - _FOREIGN_TOO for word in found):
+    found = [word for word in exact_words(query) if not word.isdigit()]
+    if len(found) < _FEWEST or not FUNCTION_WORDS.isdisjoint(found):
         return True
-    return _SHARE * sum(len(word) >= _LETTERS and is_common(word) for word in found) >= len(found)
+    return not exact_forms(query) and _SHARE * sum(len(word) >= _LETTERS and is_common(word) for word in found) >= len(
+        found
+    )

@@ -19,7 +19,24 @@ def test_every_text_has_a_vector_the_store_takes(text: str) -> None:
 
 
 def test_a_query_meets_the_document_by_its_stem() -> None:
-    assert set(ENGLISH.query("running").indices) <= set(ENGLISH.document("She runs a mile").indices)
+    assert set(ENGLISH.query("the running").indices) <= set(ENGLISH.document("She runs a mile").indices)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Die Schlüssel werden täglich gewechselt.", "Größe der Schlüsseln"),
+        ("Odkaz vede na stránku s položkami košíku.", "položka v košíky"),
+        ("Документы меняются каждый день.", "замена документами"),
+    ],
+)
+def test_a_query_meets_the_document_by_other_endings_of_its_words(text: str, query: str) -> None:
+    document = ENGLISH.document(text)
+    assert set(ENGLISH.query(query).indices) & set(document.indices)
+
+
+def test_a_text_of_ascii_alone_has_no_terms_but_its_words() -> None:
+    assert len(ENGLISH.document("raise ConfigurationError(message)").indices) == 3
 
 
 def test_a_word_weighs_more_the_oftener_it_is_there_but_ever_less() -> None:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.words import exact_forms, folded, paired, stem, stems, with_folded, words
+from shared.text.words import exact_forms, folded, paired, stem, stems, with_beginnings, with_folded, words
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,19 @@ def test_words_are_compared_without_accents_points_and_width(text: str, query: s
 def test_folded_forms_stand_beside_exact_ones() -> None:
     assert with_folded("schön, Café, tea") == "schön, Café, tea schon cafe"
     assert with_folded("plain “text”") == "plain “text”"
+
+
+def test_beginnings_stand_beside_the_words_of_other_languages() -> None:
+    text = "Größe der Fähren 2024 utf8mb4"
+    assert with_beginnings(text, of_query=False) == f"{text} grosse fahren 7gross 7fahre"
+    assert with_beginnings("ключами 東京タワー", of_query=False) == "ключами  東京 京タ タワ ワー  7ключа"
+    english = "The size of the café’s ferries"
+    assert with_beginnings(english, of_query=False) == with_beginnings(english, of_query=True) == with_folded(english)
+
+
+def test_a_query_has_beginnings_without_accents_too() -> None:
+    assert with_beginnings("Zeiten der Schiffe", of_query=True) == "Zeiten der Schiffe 7zeite 7schif"
+    assert with_beginnings("Zeiten der Schiffe", of_query=False) == "Zeiten der Schiffe"
 
 
 def test_a_folded_word_knows_its_exact_form() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from services.query_api.search.word_table import reads, weight
+from services.query_api.search.word_table import reads, weight, weight_by_length
 
 READ = [
     "high water",
@@ -17,6 +17,9 @@ FOREIGN = [
     "Vapur iskeleden saat kaçta kalkıyor",
     "¿A qué hora sale el barco?",
     "Auf welchem Port läuft die erzeugte Dokumentation?",
+    "Comment créer une route vers la page courante",  # many of its words are English ones, too
+    "Kết quả tìm kiếm có thể được lưu lại",  # without its accents, "thể" were an article
+    "Jak dodać i usunąć wiersz",
 ]
 OTHERS = ["東京タワー", "กรุงเทพ", "القاهرة", "दिल्ली", "Москва", "서울", "Αθήνα", "API 東京タワーの使い方"]
 
@@ -35,6 +38,11 @@ def test_other_languages_and_scripts_are_not_unless_the_model_may(query: str) ->
 def test_a_rarer_word_weighs_more_and_a_stop_word_nothing() -> None:
     assert weight("the") == 0
     assert 0 < weight("house") < weight("heron") < weight("xylotherapy")
+
+
+def test_a_word_of_another_language_weighs_by_its_length() -> None:
+    weights = [weight_by_length(word) for word in ("the", "mit", "Hafen", "Hafenmeister", "utf8", "東京")]
+    assert weights == [0.0, 0.5, 4.0, 8.0, 5.0, 0.5]
 
 
 @pytest.mark.timeout(60)
