@@ -139,25 +139,23 @@ class S3Blobs:
             raise Unavailable(f"{self._shown} doesn't answer like an S3 bucket; is there a proxy in front of it?")
 
     async def _read(self, key: str) -> bytes | None:
-        async def whole() -> bytes:
-            answer = await obstore.get_async(self._store, key)
-            return bytes(await answer.bytes_async())
+        async def whole() -> bytes | None:
+            try:
+                answer = await obstore.get_async(self._store, key)
+                return bytes(await answer.bytes_async())
+            except _ABSENT:
+                return None
 
-        try:
-            return await self._call(whole(), absent=_ABSENT)
-        except _ABSENT:
-            return None
+        return await self._call(whole())
 
     async def _deleted(self, objects: Sequence["ObjectMeta"]) -> None:
         if objects:
             await self._call(obstore.delete_async(self._store, [each["path"] for each in objects]))
 
-    async def _call(self, call: Awaitable[T], absent: tuple[type[Exception], ...] = ()) -> T:
+    async def _call(self, call: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await call
-        except absent:
-            raise
         except TimeoutError as error:
             raise Unavailable(f"{self._shown} gave no answer in {self._timeout_s:g} s") from error
         except (BaseError, OSError) as error:
