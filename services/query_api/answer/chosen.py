@@ -43,6 +43,7 @@ _OF_THE_WHOLE: Final = re.compile(
     r"(?:dokument|datei|text|bericht|vertr|version|fassung|(?:sie|beiden?|diese|alle)\W*+$)|"
     r"compar\w{1,3} (?:(?:ces|les|l?[oa]s|est[aeo]s|questi|i|due|deux|d[oe]s|dois|duas|tous|tod[oa]s) ){1,4}"
     r"(?:documen|fichier|text|archivo|arquivo|ficheiro|file|testi|contrat|version|rapport|inform)|"
+    r"(?:fasse|fassen sie|^fass)\b.{1,60}\bzusammen\b|"
     r"zusammenfass|überblick|hauptthema|worum geht|wovon handelt|kernaussage|"
     r"résum|sujet principal|points principaux|"
     r"resum(?!e[ds]?\b|ing\b|pti)|resumes? (?:el|la|l?os?|las|est\w++|es[aeo]s?|ist?[so]|tod[oa]s?)\b|tema principal|"
@@ -50,13 +51,20 @@ _OF_THE_WHOLE: Final = re.compile(
     r"riassum|riassunt|argomento principale|samenvat|hoofdonderwerp|waar gaat .{0,60} over\b|streść|podsumuj|streszcz|"
     r"o czym (?:jest|są|mówi)|główny temat|souhrn|shrň|o čem (?:je|jsou)\b|hlavní téma|кратк|резюм|"
     r"о ч[её]м (?:эт|документ|текст|файл|ид[её]т|говорит)|главная тема|özet|ana konu|"
-    r"περίληψ|κύριο θέμα|tóm tắt)"
-    r"|总结|摘要|概述|主题|比较这\w{0,5}\W*+$"
+    r"περίληψ|σ[υύ]ν[οό]ψ|κύριο θέμα|tóm tắt|porówn\w+ (?:te |oba |dwa |wszystkie )*(?:dokument|plik|tekst)|"
+    r"porovn\w+ (?:tyto |oba |dva |všechny )*(?:dokument|soubor|text)|so sánh (?:\w+ ){0,2}(?:tài liệu|văn bản)|"
+    r"сравни\w* (?:эти |оба |обе |два |две |все )*(?:документ|файл|текст|отч[её]т|верси|договор)|"
+    r"(?:belge|dosya|metin|metn|rapor)\w* (?:\w+ )?karşılaştır|"
+    r"σ[υύ]γκρ\w+ (?:αυτά |τα |δύο |όλα )*(?:έγγραφ|κείμεν|αρχεί))"
+    r"|总结|摘要|概述|主题|比较(?:这|两|所有)\w{0,5}\W*+$|(?:文書|書類|ファイル|資料|ドキュメント)を?(?:互いに)?比較"
+    r"|(?:문서|파일|자료|보고서)\w{0,2} (?:서로 )?비교|قارن (?:بين )?(?:\w+ )?(?:ال)?(?:وثيق|وثائق|مستند|ملف|نص)"
+    r"|เปรียบเทียบ(?:เอกสาร|ไฟล์|ข้อความ)|(?:दस्तावेज़|दस्तावेज|फ़ाइल|फ़ाइल|पाठ)\S{0,3} की (?:\S+ )?तुलना"
     r"|要約|まとめ|概要|요약|주제|개요|لخص|ملخص|الموضوع|สรุป|หัวข้อหลัก|सारांश|मुख्य विषय",
     re.IGNORECASE,
 )
 _COMPARES: Final = re.compile(
-    r"\b(?:compar\w+|contrast\w*|differ\w*|versus|vs|in common|vergleich\w*|unterschied\w*|différen\w*|diferenci\w*)\b",
+    r"\b(?:compar\w+|contrast\w*|differ\w*|versus|vs|in common|vergleich\w*|unterschied\w*|différen\w*|diferenci\w*|"
+    r"porówn\w+|porovn\w+|so sánh|сравн\w+|karşılaştır\w*|σ[υύ]γκρ\w+)\b|比较|比較|비교|قارن|เปรียบเทียบ|तुलना",
     re.IGNORECASE,
 )
 _GREETINGS: Final = """

@@ -62,6 +62,20 @@ def test_a_filter_chooses_documents_by_id_or_path_but_not_within_one() -> None:
         "इस दस्तावेज़ का सारांश",
         "Κάνε μια περίληψη",
         "この文書を要約して",
+        "Fasse das Dokument bitte zusammen",
+        "Σύνοψε αυτό το έγγραφο",
+        "二つの文書を比較して",
+        "เปรียบเทียบเอกสารสองฉบับ",
+        "قارن بين الوثيقتين",
+        "दोनों दस्तावेज़ों की तुलना करें",
+        "Сравни эти документы",
+        "Bu iki belgeyi karşılaştır",
+        "Σύγκρινε τα δύο έγγραφα",
+        "두 문서를 비교해 줘",
+        "比较两份文件",
+        "Porównaj oba dokumenty",
+        "Porovnej tyto dokumenty",
+        "So sánh hai tài liệu",
     ],
 )
 def test_questions_about_a_whole_document_are_known(question: str) -> None:
@@ -94,6 +108,10 @@ def test_questions_about_a_whole_document_are_known(question: str) -> None:
         "¿De qué color es la puerta?",
         "Custa mais do que cinco?",
         "Waar gaat de boot heen?",
+        "Wie viel fasst das Fass zusammen mit dem Eimer?",
+        "Сравни цены на билеты",
+        "두 배의 속도를 비교해 줘",
+        "二つのランプを比較して",
     ],
 )
 def test_questions_about_a_part_are_searched(question: str) -> None:
