@@ -16,6 +16,7 @@ from litestar import Litestar
 from services.query_api.app import ApiParts
 from services.query_api.http.linger import PATIENCE_S, WRITING_S
 from services.query_api.http.openapi import described
+from services.query_api.ingest.unchanged_check import DOOR_S
 from shared.answers.models import ChatModel, ChatModels
 from shared.errors import Unavailable
 from shared.runtime.connections import Connections, LimitedProtocol
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 HANG_GUARD_S = 60.0
 READS = {"rag_ingest_check", "process_file"}  # beside GET and whatever the role `query` may do
 WRITES = {"rag_feedback"}  # though the role `query` may do it
+DOORS = {"rag_ingest", "rag_ingest_text", "rag_ingest_upload", "knowledge_base"}  # compare what they are sent first
 
 
 class Hung:
@@ -87,7 +89,7 @@ def request(method: str, path: str, name: str) -> bytes:
 def patience_of(method: str, name: str, role: str | None) -> float:
     if method == "get" or (role == "query" and name not in WRITES) or name in READS:
         return PATIENCE_S
-    return math.inf if role in {"admin", "operator"} else WRITING_S
+    return math.inf if role in {"admin", "operator"} else DOOR_S if name in DOORS else WRITING_S
 
 
 def routes_of(app: Litestar) -> list[tuple[str, str, str, float]]:
