@@ -1,7 +1,6 @@
 """Binds a port at the start, and serves an application on it later."""
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -39,7 +38,7 @@ def bound(
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else error
+            reason = error.strerror or error
             raise ConfigurationError(f"{host_from}={host} {port_from}={port} can't be listened on: {reason}") from None
         yield listener
 

@@ -74,9 +74,9 @@ def read(folder: Path) -> Manifest:
     Raises:
         ConfigurationError: the backup isn't complete, or has another format.
     """
-    if not (folder / NAME).is_file():  # reading a pipe would wait for ever
-        raise ConfigurationError(f"{folder} is not a complete backup: it has no {NAME}")
     try:
+        if not (folder / NAME).is_file():  # reading a pipe would wait for ever
+            raise ConfigurationError(f"{folder} is not a complete backup: it has no {NAME}")
         raw = (folder / NAME).read_bytes()
         known = msgspec.json.decode(raw, type=_Format).format
         if known != FORMAT:

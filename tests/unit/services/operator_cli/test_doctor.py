@@ -69,6 +69,14 @@ def test_a_port_taken_by_something_silent_is_told_with_another_one(monkeypatch: 
     assert check.fix == f"set SLUICE_PORT to another, such as {port + 1}"
 
 
+def test_an_address_of_no_machine_is_told_by_the_system_s_reason() -> None:
+    check = doctor.door(Settings(host="fe80::1%nosuch", port=1))
+
+    assert (check.verdict, check.fix) == ("failed", "set them to an address of this machine")
+    assert "can't be listened on" in check.found
+    assert "Unknown error" not in check.found
+
+
 def test_a_running_sluice_is_found_and_its_troubles_with_it(wire: Wire) -> None:
     wire.answers("GET", "/", {"name": "Sluice", "version": "9.9"})
     wire.answers("GET", "/readyz", {"status": "ready", "checks": {"store": None}})

@@ -65,3 +65,8 @@ def test_other_content_and_places_outside_are_refused(tmp_path: Path, file: Back
     for path in ("../elsewhere", "/etc/passwd", "", "a\0b"):
         with pytest.raises(ConfigurationError, match="isn't in the backup"):
             list(manifest.check(tmp_path, of(BackedUpFile(path=path, size=0, xxh3=""))))
+
+
+def test_a_folder_that_cannot_be_looked_into_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="can't be read: File name too long"):
+        manifest.read(tmp_path / ("x" * 300))
