@@ -19,8 +19,10 @@ _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGN
 _MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
-_SCRIPTS = frozenset({"script", "style", "head", "svg", "select", "button"})
-_UNSEEN = _SCRIPTS | {"noscript", "template", "iframe", "object", "form"}
+_UNSEEN = frozenset(
+    {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
+)
+_SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
 _NUMBERED = re.compile(r"^([ \t]*+)(?:-|\d++\.) (\d++)\\?\. ", re.MULTILINE)
 # Code, and escapes of what is no Markdown where it stands
 _ESCAPED = re.compile(
@@ -73,14 +75,17 @@ def tree_of(source: bytes, *, links: bool = False) -> "tuple[HtmlElement | None,
 
 def page_text(source: str | bytes, *, whole: bool = False) -> str:
     """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else, then
-    what is for browsers without scripts.
+    what is for browsers without scripts, if it is more than a remark.
 
     With `whole`, return '' for a page of which only a part can be parsed.
     """
     tree, cut = tree_of(source if isinstance(source, bytes) else source.encode("utf-8", "replace"), links=True)
     if tree is None or (cut and whole):
         return ""
-    return next(filter(None, (_blocks(tree, skipped) for skipped in (_UNSEEN | _AROUND, _UNSEEN, _SCRIPTS))), "")
+    if text := _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN):
+        return text
+    text = _blocks(tree, _UNSEEN - {"noscript"})
+    return text if len(text) > _SAYS_MORE else ""
 
 
 def with_tables(markdown: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
@@ -10,7 +11,6 @@ from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.markup import words
 from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -179,16 +179,28 @@ def _is_value(cell: "HtmlElement") -> bool:
     return any(each.find(".//a") is None and (each.text or "").strip() for each in beside)
 
 
-def _is_announced(item: "HtmlElement") -> bool:
-    """Return whether it is an item of a list that the text before it announces."""
-    before = None if item.tag != "li" else next(item.getparent().itersiblings(preceding=True), None)
-    return before is not None and before.tag in ("p", "div") and words(before).endswith((":", "："))
+def _is_announced(listed: "HtmlElement | None") -> bool:
+    """Return whether the text before a list announces it."""
+    before = None if listed is None else listed.getprevious()
+    if before is None or before.tag not in ("p", "div"):
+        return False
+    last = next((text for text in islice(_texts_back(before), _NEAR) if text and text.strip()), "")
+    return last.rstrip().endswith((":", "："))
+
+
+def _texts_back(element: "HtmlElement") -> Iterator[str | None]:
+    """Yield the texts in the element, the last one first."""
+    for child in reversed(element):
+        yield child.tail
+        yield from _texts_back(child)
+    yield element.text
 
 
 def _mark_links(tree: "HtmlElement") -> list[str]:
     """Put marks around each link within a text, and return the addresses by the numbers in the marks."""
     found: list[str] = []
     texts: dict[HtmlElement, bool] = {}  # whether a block holds more than links; many links may be in a long one
+    announced: dict[HtmlElement | None, bool] = {}  # by lists, of which one may have many items
     base = _first(tree, "//base/@href") or _first(tree, _CANONICAL) or ""
     for link in list(islice(tree.iter("a"), limits.MOST_LINKS)):
         target, block = (link.get("href") or "").strip(), link.getparent()
@@ -198,11 +210,13 @@ def _mark_links(tree: "HtmlElement") -> list[str]:
         if block not in texts:
             near = islice(block, _NEAR)
             texts[block] = (
-                _is_value(block)
-                or _is_announced(block)
-                or bool((block.text or "").strip())
-                or any((each.tail or "").strip() for each in near)
+                bool((block.text or "").strip()) or any((each.tail or "").strip() for each in near) or _is_value(block)
             )
+            listed = block.getparent()
+            if block.tag == "li" and not texts[block]:
+                if listed not in announced:
+                    announced[listed] = _is_announced(listed)
+                texts[block] = announced[listed]
         if texts[block] and ADDRESS.fullmatch(address) and address not in (link.text or ""):
             if block.tag == "li":  # trafilatura drops lists of links
                 link.tag = "span"

@@ -89,8 +89,11 @@ def test_a_list_of_links_that_the_text_announces_stays_with_their_addresses() ->
 
 
 def test_a_page_for_browsers_without_scripts_is_read_where_there_is_no_other() -> None:
-    assert page_text("<body><div></div><noscript><p>Keep off.</p></noscript></body>") == "\n\nKeep off."
-    assert page_text("<body><p>Text.</p><noscript><p>Keep off.</p></noscript></body>") == "\n\nText."
+    assert page_text(f"<body><div></div><noscript><p>{_PROSE}</p></noscript></body>").strip() == _PROSE.strip()
+    assert page_text(f"<body><p>Text.</p><noscript><p>{_PROSE}</p></noscript></body>") == "\n\nText."
+    for unseen in ("template", "iframe", "object"):
+        assert page_text(f"<body><div></div><{unseen}>{_PROSE}</{unseen}></body>") == ""
+    assert page_text("<body><noscript>Please enable JavaScript to run this app.</noscript></body>") == ""
 
 
 @pytest.mark.parametrize(

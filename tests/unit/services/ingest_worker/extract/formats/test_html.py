@@ -122,10 +122,14 @@ def test_broken_pages_do_not_crash(page: str) -> None:
         assert error.code == "empty"  # noqa: PT017 - either end is right, a crash isn't
 
 
-def test_many_links_in_a_long_text_take_time_that_grows_with_the_page() -> None:
+@pytest.mark.parametrize(
+    ("before", "link"),
+    [("{}", "<a href=https://a.example/b>x</a>"), ("<div>{}:</div><ul>", "<li><a href=https://a.example/b>x</a></li>")],
+)
+def test_many_links_in_a_long_text_take_time_that_grows_with_the_page(before: str, link: str) -> None:
     def spent(links: int, limit_s: float) -> float:
         text = "The quay is long. "
-        beside = f"<nav>{text * 100_000}{'<a href=https://a.example/b>x</a>' * links}</nav>"  # trafilatura drops it
+        beside = f"<nav>{before.format(text * 100_000)}{link * links}</nav>"  # trafilatura drops it
         page = f"<html><body>{beside}<main><p>{text * 200}</p></main>"
         return least_cpu_s(lambda: _read(page), limit_s)
 
