@@ -18,6 +18,11 @@ _REFERS: Final = re.compile(
     r"er|sie|es|dies\w*|das|dort|davon|dabei|ihn|ihm|il|elle|cela|ça|là|ello|eso|esto|allí)\b",
     re.IGNORECASE,
 )
+# "And who is the miller?": a whole question by its words, though short.
+_ASKING: Final = frozenset({"who", "what", "where", "when", "why", "how", "which"})
+_VERBS: Final = "is are was were do does did has have had can could will must"
+_STATING: Final = frozenset(_VERBS.split())
+_LONG: Final = 4  # characters of a word that is no stop word of another language
 _SHORT: Final = 2  # content words; a question with fewer needs the earlier ones
 _SHORT_INSTEAD: Final = 4
 _MOST: Final = 12  # words carried over
@@ -41,6 +46,27 @@ def spelled_out(turns: Sequence[Turn]) -> str:
         whole = _with_terms(question, whole, named)
         named |= _named(question)  # what was carried may stand first, where a capital says nothing
     return whole[:LONGEST_QUESTION]
+
+
+def as_asked(turns: Sequence[Turn]) -> str | None:
+    """Return the last question, if `spelled_out` completes it but it may be understood alone, too.
+
+    "And who is the miller?" after "Who is the harbour master?" isn't about the harbour. None if it refers to what was
+    said, says too little, or would be about another name than the one carried: better no answer than a false one.
+    """
+    questions = [turn.content[:LONGEST_QUESTION] for turn in turns if turn.role == "user"][-_EARLIER - 1 :]
+    if not questions or (whole := spelled_out(turns)) == questions[-1] or _REFERS.search(questions[-1]):
+        return None
+    question, said = questions[-1], frozenset(_WORD.findall(questions[-1].casefold()))
+    carried = whole.removesuffix(question)
+    named = set[str]().union(*map(_named, questions[:-1]))
+    own = content_words(question)
+    states = own and not said.isdisjoint(_ASKING) and not said.isdisjoint(_STATING)
+    return (
+        question
+        if (states or sum(len(word) >= _LONG for word in own) > _SHORT) and named.isdisjoint(words(carried))
+        else None
+    )
 
 
 def _with_terms(question: str, before: str, named: set[str]) -> str:

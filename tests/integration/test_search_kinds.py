@@ -138,3 +138,12 @@ async def test_a_follow_up_may_change_the_subject_or_what_is_asked(client: httpx
     ):
         assert holds in answer
         assert lacks not in answer
+
+
+async def test_a_follow_up_about_something_else_is_answered_as_if_asked_alone(client: httpx.AsyncClient) -> None:
+    await ingested(client, "# People\n\nThe harbour master is Ada Brook. She came in 2011.", path="harbour.md")
+    await ingested(client, "# Mill\n\nThe mill grinds rye.\n\nThe miller is Otto Reed.", path="mill.md")
+
+    for question in ("Who is the miller?", "And who is the miller?"):
+        told = await _answer(client, question, "Who is the harbour master?")
+        assert ("Otto Reed" in told, "Ada Brook" in told) == (True, False), told

@@ -42,7 +42,7 @@ from shared.answers import (
 )
 from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
-from shared.answers.follow_up import spelled_out
+from shared.answers.follow_up import as_asked, spelled_out
 from shared.answers.models import ChatModel, ChatModels, UnknownModel
 from shared.answers.prompt import check_length, shown
 from shared.errors import PipelineError, Rejected, Unavailable
@@ -123,6 +123,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     conversation: Conversation
     models: tuple[ChatModel, ...]  # to try, in this order
     refusal: str | None = None  # the whole answer if no model is to be asked
+    otherwise: AnswerRequest | None = None  # answered instead if a model that quotes finds no answer
     only_calls: bool = False  # nothing was found: the model may call tools, but its text is replaced by a refusal
     warnings: tuple[str, ...] = ()
 
@@ -203,8 +204,6 @@ class Answering:
         """
         models = self._chosen(request)
         self.rate.take(request.caller.key)
-        passages: tuple[Passage, ...] = ()
-        warnings: tuple[str, ...] = ()
         answerable = tuple(model for model in models if not model.answers.needs_passages)
         if not answerable and any(turn.images for turn in request.turns):
             raise invalid("messages", f"has an image, and {models[0].name} only quotes documents")
@@ -219,8 +218,25 @@ class Answering:
             return await self._prepared(request, answerable)
         if answerable[:1] == models[:1] and greets(request.turns[-1].content):
             return await self._prepared(request, answerable)
+        return await self._from_documents(request, models, answerable)
+
+    async def _from_documents(
+        self, request: AnswerRequest, models: tuple[ChatModel, ...], answerable: tuple[ChatModel, ...]
+    ) -> Prepared:
+        """Return the request with its passages.
+
+        A follow-up that may be understood alone is searched both ways. Quotations take it alone first: what is carried
+        over would be quoted, too. A model reads the conversation, so there the completed question comes first.
+        """
+        retrieval, quotes, other = request.retrieval or Retrieval(), models[0].answers.needs_passages, None
+        if (alone := as_asked(request.turns)) is not None:
+            other = _asking(request, spelled_out(request.turns) if quotes else alone)
+            request = _asking(request, alone) if quotes else request
         try:
-            passages, warnings = await self._found(request, request.retrieval, models[0])
+            passages, warnings = await self._found(request, retrieval, models[0])
+            if not passages and other is not None:
+                passages, warnings = await self._found(other, retrieval, models[0])
+                request, other = (other if quotes else request), None
         except Unavailable as error:
             if not (self.without_store and answerable):
                 raise
@@ -228,7 +244,8 @@ class Answering:
             warnings = ("the search is unavailable; this answer was made without the documents",)
             return await self._prepared(request, answerable, warnings=warnings)
         if passages:
-            return await self._prepared(request, models, passages=passages, warnings=warnings)
+            prepared = await self._prepared(request, models, passages=passages, warnings=warnings)
+            return msgspec.structs.replace(prepared, otherwise=other if quotes else None)
         if self.general_knowledge and answerable:
             return await self._prepared(request, answerable, general=True)
         if request.tools and answerable:
@@ -244,6 +261,20 @@ class Answering:
             Unavailable: every model failed twice before its first word, one failed after it, or the server is stopping.
             Rejected: the question is longer than the model takes.
         """
+        async with aclosing(self._attempts(prepared)) as progress:
+            async for step in progress:
+                if prepared.otherwise is not None and isinstance(step, Sources) and not step.passages:
+                    break
+                yield step
+            else:
+                return
+        again = await self._from_documents(prepared.otherwise, prepared.models, ())
+        async with aclosing(self.stream(again)) as progress:
+            async for step in progress:
+                yield step
+
+    async def _attempts(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
+        """Yield the refusal, or the steps of the first attempt that begins. Raises as `stream` does."""
         if prepared.refusal is not None:
             name = prepared.models[0].name
             yield Sources(name, ())
@@ -400,6 +431,11 @@ class Answering:
         )
         models = await _that_take(conversation, models)
         return Prepared(conversation=conversation, models=models, warnings=warnings)
+
+
+def _asking(request: AnswerRequest, question: str) -> AnswerRequest:
+    """Return the request with this question and no history."""
+    return msgspec.structs.replace(request, turns=(Turn(role="user", content=question),))
 
 
 def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any], float]]:

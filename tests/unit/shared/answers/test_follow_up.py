@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.answers import Turn
-from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
+from shared.answers.follow_up import LONGEST_QUESTION, as_asked, spelled_out
 
 
 def asked(*questions: str) -> tuple[Turn, ...]:
@@ -56,3 +56,22 @@ def test_only_the_beginning_of_a_long_question_is_read(questions: tuple[str, ...
 
     assert spelled_out(asked(*questions)) == spelled_out(asked(*cut))
     assert len(spelled_out(asked(*questions))) == LONGEST_QUESTION
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "alone"),
+    [
+        ("Who is the harbour master?", "And who is the miller?", True),
+        ("What does mooring cost?", "And for boats longer than twelve metres?", True),
+        ("Wann öffnet der Turm?", "Und wie im Winter?", False),
+        ("When does the Tern sail?", "And what is the fare?", False),
+        ("How does RPC work over RabbitMQ?", "And over NATS?", False),
+        ("Where do the herons nest?", "And when may nobody disturb them?", False),
+        ("Who built the tower?", "Why?", False),
+        ("How tall is the harbour?", "And in winter?", False),
+    ],
+)
+def test_a_question_that_is_whole_may_be_tried_alone_unless_a_name_is_carried(
+    before: str, question: str, alone: bool
+) -> None:
+    assert as_asked(asked(before, question)) == (question if alone else None)
