@@ -24,10 +24,6 @@ _UNSEEN = frozenset(
 )
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
 _NUMBERED = re.compile(r"^([ \t]*+)(?:-|\d++\.) (\d++)\\?\. ", re.MULTILINE)
-# Code, and escapes of what is no Markdown where it stands
-_ESCAPED = re.compile(
-    r"```.*?```|`[^`\n]*+`|\\\[([^\[\]\n\\]{1,200}+)\\\](?![(\[:])|(?<=\w)\\(?=_\w)|\\(?=<[\s\d=])", re.DOTALL
-)
 # Of UTF-8; lxml parses pages with them, and then refuses to write what it has read.
 _NO_XML = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]"
@@ -124,15 +120,8 @@ def _as_table(source: str) -> str:
 
 
 def numbered(markdown: str) -> str:
-    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them.
-
-    Escapes that change nothing go, so that names with underscores are found.
-    """
-
-    def meant(found: re.Match[str]) -> str:
-        return f"[{found[1]}]" if found[1] else found[0].removeprefix("\\")
-
-    return _ESCAPED.sub(meant, _NUMBERED.sub(r"\1\2. ", markdown))
+    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them."""
+    return _NUMBERED.sub(r"\1\2. ", markdown)
 
 
 def flat_text(source: bytes) -> str:

@@ -158,10 +158,6 @@ def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     if any(len(pair) != 2 for pair in pairs):
         return False
     names = sum(_is_name(name) for name, _ in pairs)
-    below = pairs[1:]
-    figures = sum(is_figure(value) for _, value in below)
-    if 3 <= len(below) <= 4 * figures <= 3 * len(below) and not _is_name(pairs[0][1]):  # values of several kinds
-        return True
     return names == len(pairs) or (len(pairs) > 2 and 3 * names >= 2 * len(pairs) and not _is_name(pairs[0][1]))
 
 

@@ -143,8 +143,12 @@ class _Mail:
 
     def _unpacked(self, file: re.Match[str]) -> str:
         """Take a file that older programs wrote into the text (uuencode)."""
+        lines = file[2].splitlines()
+        counts = [(ord(line[0]) - 32) & 63 for line in lines]  # of bytes
+        if any(not 4 * n <= 3 * len(line[1:]) <= 4 * n + 11 for n, line in zip(counts, lines, strict=True)):
+            return file[0]
         try:
-            data = b"".join(map(binascii.a2b_uu, file[2].splitlines()))
+            data = b"".join(map(binascii.a2b_uu, lines))
         except binascii.Error:
             return file[0]
         self.attached.append((file[1].strip(), lambda: data))

@@ -36,6 +36,11 @@ _ABOUT = {
 }
 _MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
+# Code, and trafilatura's escapes of what is no Markdown where it stands; the page's own backslashes it doubles
+_ESCAPED = re.compile(
+    r"```.*?```|`[^`\n]*+`|(?<!\\)\\\[([^\[\]\n\\]{1,200}+)\\\](?![(\[:])|(?<=\w)\\(?=_\w)|(?<!\\)\\(?=<[\s\d=])",
+    re.DOTALL,
+)
 _LINK = re.compile(r"⦗([^⦗⦘\n]{0,500})⦘(\d{1,9})⦘|⦘(?:\d{1,9}⦘)?|⦗")
 _CANONICAL = "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href"
 _NEAR = 50  # elements beside a link that tell whether it is within a text
@@ -169,7 +174,11 @@ def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> _MainTex
         )
     except Exception:  # noqa: BLE001 - RecursionError on deep pages, and others: the whole page is used instead
         text = ""
-    return _MainText(numbered(cleaned(text or "")), targets)
+    return _MainText(_ESCAPED.sub(_meant, numbered(cleaned(text or ""))), targets)
+
+
+def _meant(found: re.Match[str]) -> str:
+    return f"[{found[1]}]" if found[1] else found[0].removeprefix("\\")
 
 
 def _is_value(cell: "HtmlElement") -> bool:

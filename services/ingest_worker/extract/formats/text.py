@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from services.ingest_worker.extract.clean import cleaned, decoded, one_line
+from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import records
 from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst
@@ -42,9 +42,10 @@ _ENTRY = re.compile(
 )
 # A line of a card in quoted-printable
 _CODED = re.compile(
-    r"^([\w.;=-]{1,100}?);ENCODING=QUOTED-PRINTABLE([\w.;=-]{0,100}):((?:[^\n]*=\n)*+[^\n]*+)",
+    r"^([\w.;=-]{1,100}?);ENCODING=QUOTED-PRINTABLE([\w.;=-]{0,100}):((?:[^\n]*+(?:(?<==)\n|\n(?=[ \t])))*+[^\n]*+)",
     re.MULTILINE | re.IGNORECASE,
 )
+_CHARSET = re.compile(r";CHARSET=([\w.:-]{1,40})", re.IGNORECASE)
 _LEAST_ENTRIES = 4
 
 
@@ -88,13 +89,21 @@ def _apart(text: str) -> str:
 
 def unfolded(text: str) -> str:
     """Return the entries of calendars and cards apart, each long line as one, and their signs as they are meant."""
-    text = _CODED.sub(_uncoded, re.sub(r"\r?\n[ \t]", "", text).replace("\r\n", "\n"))
-    text = re.sub(r"\\([,;nN\\])", lambda sign: " " if sign[1] in "nN" else sign[1], text)
-    return re.sub(r"\n(?=BEGIN:V(?:CARD|EVENT|TODO|JOURNAL)\b)", "\n\n", text)
+    text = re.sub(r"\n[ \t]", "", _CODED.sub(_uncoded, text.replace("\r\n", "\n")))
+    return "\n\n".join(map(_meant, re.split(r"\n(?=BEGIN:V(?:CARD|EVENT|TODO|JOURNAL)\b)", text)))
+
+
+def _meant(entry: str) -> str:
+    signs = r"\\(;)" if "\nVERSION:2.1\n" in entry else r"\\([,;nN\\])"  # cards of old have but one
+    return re.sub(signs, lambda sign: " " if sign[1] in "nN" else sign[1], entry)
 
 
 def _uncoded(line: re.Match[str]) -> str:
-    return f"{line[1]}{line[2]}:{quopri.decodestring(line[3].encode()).decode('utf-8', 'replace')}"
+    about = line[1] + line[2]
+    named = _CHARSET.search(about)
+    charset = known_encoding(named[1] if named else None) or "utf-8"
+    value = re.sub(r"=?\n[ \t]?", "", line[3])
+    return f"{about}:{quopri.decodestring(value.encode(charset, 'replace')).decode(charset, 'replace')}"
 
 
 def _logged(text: str) -> str:

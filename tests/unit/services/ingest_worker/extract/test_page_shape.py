@@ -176,6 +176,12 @@ def test_code_within_code_has_its_line_numbers_taken_away_once() -> None:
     assert "1" not in page_text('<pre><pre><span class="ln">1</span>stop</pre></pre>')
 
 
+def test_backslashes_that_a_page_shows_stay() -> None:
+    shown = r"grep '\[error\]' a\_b \[E = m\] \[x\]"
+
+    assert page_text(f"<p>{shown}</p>") == f"\n\n{shown}"
+
+
 def test_names_and_signs_in_a_page_are_as_it_shows_them() -> None:
     shown = "Set max_depth_of_tree if x < y [sic], said <q>she</q> of <code>a\\_b</code>."
     body = f"<main><h1>Harbour</h1><p>{_PROSE * 6}</p><p>{shown.replace(' < ', ' &lt; ')}</p></main>"

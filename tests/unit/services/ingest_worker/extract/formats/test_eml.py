@@ -233,3 +233,9 @@ def test_a_mail_of_too_many_parts_is_read_up_to_a_limit_with_a_note() -> None:
 
     assert "A lantern." in read.text
     assert [each.message for each in read.notes if "1000 of 20000" in each.message]
+
+
+def test_words_in_capitals_between_begin_and_end_are_no_file() -> None:
+    shown = "begin 644 x\nTHIS IS A LINE IN CAPITALS\nAND ANOTHER\nend"
+
+    assert extract(_PLAIN.format(shown).encode(), Hints(filename="m.eml")).text.endswith(shown)

@@ -163,6 +163,19 @@ def test_cards_and_events_are_apart_and_their_signs_mean_what_they_say() -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("N;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:M=FCller", "N;CHARSET=ISO-8859-1:Müller"),
+        ("N;ENCODING=QUOTED-PRINTABLE;CHARSET=ISO-8859-1:M=FCller", "N;CHARSET=ISO-8859-1:Müller"),
+        ("NOTE;ENCODING=QUOTED-PRINTABLE:caf=\n =C3=A9", "NOTE:café"),
+        ("VERSION:2.1\nNOTE:C:\\new\\notes", "VERSION:2.1\nNOTE:C:\\new\\notes"),
+    ],
+)
+def test_an_old_card_is_read_in_its_charset_with_its_signs(line: str, shown: str) -> None:
+    assert _text(f"BEGIN:VCARD\n{line}\nEND:VCARD\n".encode()) == f"BEGIN:VCARD\n{shown}\nEND:VCARD"
+
+
 def test_a_log_of_objects_has_their_fields() -> None:
     assert _text(b'{"ts": "10:00", "msg": "started"}\n{"ts": "10:01", "msg": "stuck"}\n') == (
         "ts: 10:00; msg: started\n\nts: 10:01; msg: stuck"
