@@ -78,6 +78,8 @@ _PATHS = 4_000  # of a page; more are a drawing
 _MOST_CHARACTERS = 100_000  # of a page
 _SHORT = 3  # pages of a document each piece of which is looked at
 _CORNERS = 64  # of an outline; more are a curve
+_SEGMENTS = 2_500  # of a path: 500 boxes; more are a drawing
+_LEAST_SIDE = 3  # points; what is smaller is no line of a table
 
 
 class _Heading(NamedTuple):
@@ -591,8 +593,8 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
     across: list[Edge] = []
     upright: list[Edge] = []
     paths = (each for each in drawn(page) if each.kind == pdfium.FPDF_PAGEOBJ_PATH)
-    outlines = chain.from_iterable(_corners(each.handle, on_page(each)) for each in paths)
-    for corners in islice(outlines, _PATHS):
+    outlines = chain.from_iterable(_corners(each.handle, on_page(each)) for each in islice(paths, _PATHS))
+    for corners in islice(filter(_may_be_a_cell, islice(outlines, 4 * _PATHS)), _PATHS):
         for (x, y), (to_x, to_y) in pairwise([_turned(*corner, turns) for corner in corners]):
             if abs(y - to_y) < 1 < abs(x - to_x):
                 across.append(Edge((y + to_y) / 2, min(x, to_x), max(x, to_x)))
@@ -614,15 +616,22 @@ def _style(textpage: Any, at: int) -> object:
     return name.value, *(each.value for each in colour)
 
 
+def _may_be_a_cell(corners: list[tuple[float, float]]) -> bool:
+    return any(max(along) - min(along) >= _LEAST_SIDE for along in zip(*corners, strict=True))
+
+
 def _corners(path: Any, matrix: Matrix) -> Iterator[list[tuple[float, float]]]:
     """Yield the corners of each outline of a path; a thin box is one line."""
+    count = pdfium.FPDFPath_CountSegments(path)
+    if count > _SEGMENTS:
+        return
     a, b, c, d, e, f = matrix
     give, kind_of = quick("FPDFPath_GetPathSegment"), quick("FPDFPathSegment_GetType")
     point, closes = quick("FPDFPathSegment_GetPoint"), quick("FPDFPathSegment_GetClose")
     x, y = ctypes.c_float(), ctypes.c_float()
     into = ctypes.byref(x), ctypes.byref(y)
     outline: list[tuple[float, float]] = []
-    for at in range(pdfium.FPDFPath_CountSegments(path)):
+    for at in range(count):
         segment = give(path, at)
         kind = kind_of(segment)
         if kind == pdfium.FPDF_SEGMENT_BEZIERTO or len(outline) > _CORNERS:

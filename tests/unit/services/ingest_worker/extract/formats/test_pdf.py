@@ -301,8 +301,9 @@ def test_a_table_is_read_by_rows_with_its_header_also_on_a_rotated_page(turn: in
     ]
 
 
+@pytest.mark.parametrize("dots", ["", "300 300 2 2 re " * 5_000 + "S "], ids=["alone", "after a drawing"])
 @pytest.mark.parametrize("once", [False, True], ids=["boxes", "one path of all boxes"])
-def test_drawn_lines_tell_which_words_are_one_cell(once: bool) -> None:
+def test_drawn_lines_tell_which_words_are_one_cell(once: bool, dots: str) -> None:
     upper = [
         (72, 700, "Pier"),
         (152, 700, "Warden"),
@@ -313,7 +314,9 @@ def test_drawn_lines_tell_which_words_are_one_cell(once: bool) -> None:
     lower = [(152, 668, "Holm in June"), (72, 648, "South"), (152, 648, "Brandt"), (232, 648, "Tern")]
     boxes = [f"{x} {y} 80 {high} re" for x in (70, 150, 230) for y, high in ((694, 18), (664, 30), (644, 20))]
 
-    read = _read(a_drawn_pdf(upper + lower, lines=" ".join(2 * boxes) + " S" if once else " S ".join([*boxes, ""])))
+    read = _read(
+        a_drawn_pdf(upper + lower, lines=dots + (" ".join(2 * boxes) + " S" if once else " S ".join([*boxes, ""])))
+    )
 
     assert read.text.split("\n\n")[1:] == [
         "Pier: North; Warden: Petry in May, Holm in June",
