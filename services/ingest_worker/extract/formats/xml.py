@@ -13,7 +13,7 @@ from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, on
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.markup import parsed, tag, whole, words
-from services.ingest_worker.extract.page import declared_charset, page_text
+from services.ingest_worker.extract.page import declared_charset, part_text
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
 from services.ingest_worker.extract.sheets import LeftOut, shown
 from shared.contracts import Note
@@ -27,16 +27,12 @@ _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _PROSE = frozenset({*_TITLES, "p", "para", "body", "section"})
-# In text that is a page, as feeds and exports have it; in some elements that is an example.
-_PAGE = re.compile(
-    r"<(?:/(?:p|div|span|a|b|i|em|strong|ul|ol|li|table|h[1-6]|en-note)|br ?/?|img [^<>]*+)>", re.IGNORECASE
-)
 _EXAMPLES = frozenset({"code", "codeblock", "example", "literal", "literallayout", "pre", "programlisting", "screen"})
 # Elements whose words don't touch those beside them
 _APART = tuple(
-    f"{{*}}{name}"
-    for name in ("br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "title", "td", "entry")
+    f"{{*}}{name}" for name in ("br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "td", "entry")
 )
+_TOUCH = re.compile(r"(?![\u2e80-\ua4cf]{2})[\w.,;:!?)]\w")  # two characters that belong to different words
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
 _COLUMNS = 256  # of such a sheet
@@ -59,10 +55,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     if root.tag == f"{_SHEETS}Workbook":
         return _workbook(root)
-    for each in root.iter(*_APART):
-        if each.get("break") != "no":
-            each.text, each.tail = f" {each.text or ''}", f" {each.tail or ''}"
-    title = next((words(element) for element in root.iter("{*}article-title", "{*}title")), None)
+    title = next((_words(element) for element in root.iter("{*}article-title", "{*}title")), None)
     return Extraction(
         text=_text(root, records=len(root) > 0 and not _is_prose(root)) or _text(root, records=True),
         document_type="xml",
@@ -187,7 +180,7 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             headed = next(element.iter("{*}thead", "{*}th"), None) is not None
             yield table(spread([_cell(cell, places) for cell in row if tag(cell)] for row in rows), headed=headed)
         elif not records and ((element.text or "").strip() or any((child.tail or "").strip() for child in element)):
-            line = _page(element) or ("" if is_base64(element.text or "") else words(element))
+            line = _page(element) or ("" if is_base64(element.text or "") else _words(element))
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
         else:
             if records or (element.get("href") and not len(element)):
@@ -197,15 +190,33 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
 
 def _page(element: "_Element") -> str:
     """Return the text of a page that is written as text within the element; '' if there is none."""
-    text = element.text or ""
-    return page_text(text).strip() if not len(element) and tag(element) not in _EXAMPLES and _PAGE.search(text) else ""
+    plain = len(element) or tag(element) in _EXAMPLES or tag(element) in _TITLES or tag(element) == "name"
+    return "" if plain else part_text(element.text or "")
+
+
+def _words(element: "_Element") -> str:
+    """Return all text in the element on one line; words beside a line end, or of different items, don't touch."""
+    if next(element.iterdescendants(*_APART), None) is None:
+        return words(element)
+    from lxml import etree  # imported here, because only parser processes should load heavy libraries
+
+    apart, says, last = {name.removeprefix("{*}") for name in _APART}, list[str](), ""
+    between = False
+    for event, each in etree.iterwalk(element, events=("start", "end")):
+        between = between or (tag(each) in apart and each.get("break") != "no")
+        text = each.text if event == "start" else each.tail if each is not element else ""
+        if text:
+            says += [" "] if between and _TOUCH.fullmatch(last + text[0]) else []
+            says.append(text)
+            between, last = False, text[-1]
+    return " ".join("".join(says).split())
 
 
 def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
     """Return a cell as HTML and CALS declare it; `places` are the columns' by name."""
     first, last = (places.get(cell.get(name), 0) for name in ("namest", "nameend"))
     across, down, more = (whole(cell.get(name)) for name in ("colspan", "rowspan", "morerows"))
-    return Cell(words(cell), across or 1 + last - first, down or 1 + more)
+    return Cell(_words(cell), across or 1 + last - first, down or 1 + more)
 
 
 def _is_prose(root: "_Element") -> bool:

@@ -1,6 +1,9 @@
+from html import escape
+
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
+from services.ingest_worker.extract.page import page_text, part_text
 from shared.errors import Rejected
 
 
@@ -163,10 +166,42 @@ def test_a_page_within_a_text_is_read_as_its_text_unless_it_is_an_example() -> N
     assert _read(notes).text == "made: 9; text: Red rope"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use <b> and </b> for bold, and List<string> if a < b",
+        "Close it with </p> or write <br>, never <script>.",
+        "Set <div hidden>secret words</div> to hide.",
+        "Map<String, List<A>> m; // <p>doc</p>",
+        "<p>Map<String, A></p>",
+        "<p> or <br>",
+        "<br>",
+    ],
+)
+def test_a_text_that_names_tags_stays_as_it_is(text: str) -> None:
+    assert _read(f"<?xml version='1.0'?><doc><p>{escape(text)}</p></doc>").text == text
+
+
+def test_plain_parts_of_pages_are_read_as_a_parser_reads_them() -> None:
+    link = (
+        '<p>One <b>&amp;</b> <a href="https://a.test/?x=1&amp;y">two</a><br>x</p><ul><li>a</li><li><p>b</p></li></ul>'
+    )
+    assert part_text(link) == page_text(link).strip() == "One & two (https://a.test/?x=1&y)\nx\n\n- a\n- b"
+    assert _read("<?xml version='1.0'?><doc><title>&lt;p>a&lt;/p></title><p>b</p></doc>").title == "<p>a</p>"
+
+
 def test_lines_and_items_within_a_text_stay_apart() -> None:
     body = "<p>It can<br/>lift</p><p>Do:<list><item>stop</item><item>wait</item></list> or har<lb break='no'/>bour</p>"
 
-    assert _read(f"<?xml version='1.0'?><tt>{body}</tt>").text == "It can lift\n\nDo: stop wait or harbour"
+    body += "<p>He read <title>Hamlet</title>, then (<title>Lear</title>); 港<lb/>口, <item>x</item>-ray.</p>"
+    body += "<p>Items: <list><item>A</item>, <item>B</item></list>.</p>"
+
+    assert _read(f"<?xml version='1.0'?><tt>{body}</tt>").text.split("\n\n") == [
+        "It can lift",
+        "Do: stop wait or harbour",
+        "He read Hamlet, then (Lear); 港口, x-ray.",
+        "Items: A, B.",
+    ]
 
 
 def test_an_outline_has_what_its_attributes_say() -> None:
