@@ -8,9 +8,10 @@ the part of the question's words that they hold. The best ones are quoted with t
 import asyncio
 import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 import msgspec
@@ -295,7 +296,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
             above = _with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
             context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
             found.append(Quotable(rank, position, unit, terms, above, context, fits))
-    found = _of_the_number(question, found)
+    found = _of_the_row(question, _of_the_number(question, found), [_document(passage) for passage in best])
     if len(found) > MOST_COMPARED:
         likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
         found.sort(key=lambda each: (-likely[id(each)], each.rank, each.position))
@@ -318,6 +319,29 @@ def _of_the_number(question: str, found: list[Quotable]) -> list[Quotable]:
         for each, there in zip(found, about, strict=True)
         if asked & there or things.isdisjoint(thing for thing, _ in there)
     ]
+
+
+def _of_the_row(question: str, found: list[Quotable], documents: Sequence[object]) -> list[Quotable]:
+    """Return the units without the other rows of a table of which the question names one row.
+
+    That row goes, too, where its cell is blank: where only others have the column that is asked for.
+    """
+    tables = defaultdict[tuple[object, str], list[Quotable]](list)
+    for each in found:
+        if each.unit.kind == "row" and each.unit.cells:
+            tables[documents[each.rank], each.unit.about].append(each)
+    asked, dropped = set(words(question)), set[int]()
+    for rows in tables.values():
+        labels = [frozenset(words(row.unit.cells[0][0])) for row in rows]
+        common = Counter(chain.from_iterable(set(labels)))
+        own = [frozenset(word for word in label if common[word] == 1) for label in labels]
+        named = [row for row, label in zip(rows, own, strict=True) if label and label <= asked]
+        if len(rows) > 1 and len({row.unit.cells[0][0] for row in named}) == 1:
+            others = [row for row in rows if row not in named]
+            wanted_columns = {name for row in rows for name, _ in row.unit.cells[1:] if asked & set(words(name))}
+            there = {name for row in named for name, _ in row.unit.cells[1:]}
+            dropped.update(map(id, rows if wanted_columns and wanted_columns.isdisjoint(there) else others))
+    return [each for each in found if id(each) not in dropped]
 
 
 def focus(question: str, passages: Sequence[Passage]) -> tuple[str, ...]:

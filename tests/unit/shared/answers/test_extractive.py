@@ -445,3 +445,30 @@ def test_a_temperature_answers_how_cold() -> None:
     assert answered("How cold was it?", a_passage(1, "Temperature: -13 degrees")).startswith(
         "Temperature: -13 degrees [1]"
     )
+
+
+STOCK = (
+    "| Article | Weight | Price |\n| --- | --- | --- |\n| Anchor | 12 kg | 310 EUR |\n| Buoy | | 45 EUR |\n"
+    "| Red lamp | 1 kg | |\n| Blue lamp | 2 kg | 6 EUR |\n| 5003 | | 7 EUR |\n| Total | 15 kg | |"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "rows"),
+    [
+        ("What is the price of the anchor?", ["Anchor"]),
+        ("What is the weight of the blue lamp?", ["Blue lamp"]),
+        ("What is the total weight?", ["Total"]),
+        ("What is the weight of the buoy?", []),  # its cell is blank: no other row answers for it
+        ("What is the price of the red lamp?", []),
+        ("What is the weight of article 5003?", []),
+        ("What is the price of anchor and buoy?", ["Anchor", "Buoy", "Red lamp", "Blue lamp", "5003", "Total"]),
+        ("Which article is the heaviest?", ["Anchor", "Buoy", "Red lamp", "Blue lamp", "5003", "Total"]),
+    ],
+)
+def test_a_question_that_names_one_row_of_a_table_is_answered_by_that_row_or_not_at_all(
+    question: str, rows: list[str]
+) -> None:
+    found = quotable(question, [a_passage(1, STOCK, "stock")])
+
+    assert [each.unit.cells[0][0] for each in found] == rows
