@@ -9,6 +9,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # Of the directory: name, its bytes, kind, left and right sibling, first child, first sector, bytes
 _ENTRY = struct.Struct("<64sHBxIII36xII4x")
 _SMALLEST = 4096  # bytes of a stream with sectors of its own
+_PIECE = 64  # bytes of a smaller one's
 _SECTORS = 10_000  # of a directory
 _SECTOR = 512  # bytes, at least
 _NONE = 0xFFFF_FFFA  # from here on, a sector's number means an end
@@ -51,6 +52,25 @@ def stream_places(data: bytes, name: str) -> list[slice]:
         if left <= 0:
             break
     return places
+
+
+def stream(data: bytes, name: str) -> bytes:
+    """Return the root's stream; b"" if there is none. Small ones share one, in pieces that a table of theirs lists."""
+    first, size = top(data).get(name, (_NONE, 0))
+    if not size or size >= _SMALLEST:
+        return b"".join(data[place] for place in stream_places(data, name))
+    directory, table = (struct.unpack_from("<I", data, at)[0] for at in (48, 60))
+    root = next(_chain(data, directory, 1), slice(0, 0)).start + 116
+    shared = list(_chain(data, struct.unpack_from("<I", data, root)[0], len(data))) if root > _SECTOR else []
+    follow = b"".join(data[place] for place in _chain(data, table, len(data)))
+    pieces: list[bytes] = []
+    while _PIECE * len(pieces) < size and 4 * first + 4 <= len(follow):
+        sector, at = divmod(_PIECE * first, shared[0].stop - shared[0].start if shared else 1)
+        if sector >= len(shared):
+            break
+        pieces.append(data[(start := shared[sector].start + at) : start + _PIECE])
+        first = struct.unpack_from("<I", follow, 4 * first)[0]
+    return b"".join(pieces)[:size]
 
 
 def top(data: bytes) -> dict[str, tuple[int, int]]:

@@ -5,15 +5,20 @@ import re
 from functools import partial
 from html import unescape
 
-from services.ingest_worker.extract.clean import cleaned
+from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
-from services.ingest_worker.extract.ole import OLE, is_ole
+from services.ingest_worker.extract.formats.eml import both
+from services.ingest_worker.extract.ole import OLE, is_ole, stream
+from services.ingest_worker.extract.page import declared_charset, page_text
 from shared.contracts import Note
 from shared.errors import Rejected
 from shared.version import how_to_add
 
 _MESSAGE = "__properties_version1.0"  # a message may have another file's streams, too
+_HTML = ("0102", "001F", "001E")  # types of the property that holds a message's HTML form: bytes, wide text, text
+_HEADS = re.compile(r"\A((?:\*\*\w++\*\*: [^\n]*+\n*+)*+)")  # which kreuzberg writes above a message
+_RICH = "__substg1.0_10090102"  # RTF, compressed, which isn't read
 _SMALL = 64  # bytes: streams below 4,096 begin at multiples
 _OLD_WORD = re.compile(rb"\xdc\xa5[\x63-\x6c]\0|[\xdb\x9b]\xa5[\x21-\x2f]\0")  # first block of Word 2, 6 and 95
 _SLIDE = re.compile(r"^-{5}\n", re.MULTILINE)  # kreuzberg writes it before each slide
@@ -66,9 +71,15 @@ def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Ext
     slides = [_text(slide) for slide in _SLIDE.split(result.content)[1:]] if document_type == "ppt" else []
     read = {child["path"]: _text(child["result"].content) for child in result.children or ()}
     attached = [f"# {' '.join(name.split())}\n\n{words}" for name, words in read.items() if words]
-    text, pages = laid_out(slides or ["\n\n".join([_text(result.content), *attached])])
     names = about.get("attachments")
     unread = [name for name in names if not read.get(name)] if isinstance(names, list) else []
+    body = _text(result.content)
+    if document_type == "msg":
+        heads, message = _HEADS.split(body, 1)[1:]
+        message = both(message, _page(data, hints))
+        unread += ["the message in RTF"] if not message and stream(data, _RICH) else []
+        body = "\n\n".join(filter(None, [heads.strip(), message]))
+    text, pages = laid_out(slides or ["\n\n".join([body, *attached])])
     return Extraction(
         text=text,
         document_type=document_type,
@@ -85,6 +96,12 @@ def _text(markdown: str) -> str:
     return cleaned(_BODY_TEXT.sub("", text))
 
 
+def _page(data: bytes, hints: Hints) -> str:
+    """Return the text of a message's HTML form, which kreuzberg doesn't read; '' if it has none."""
+    source = next(filter(None, (stream(data, f"__substg1.0_1013{kind}") for kind in _HTML)), b"")
+    return page_text(decoded(source, hints, declared=declared_charset(source))) if source else ""
+
+
 def _string(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
@@ -96,14 +113,15 @@ FORMATS = tuple(
         media_types=frozenset({media_type}),
         begins=OLE,
         suffixes=frozenset(suffixes),
-        sniff=partial(_holds, stream),
+        sniff=partial(_holds, name),
         read=partial(_read, kind, media_type),
-        libraries=("kreuzberg",),
+        libraries=("kreuzberg", "lxml"),
+        revision=revision,
         extra="office",
     )
-    for kind, media_type, suffixes, stream in (
-        ("doc", "application/msword", (".doc", ".dot"), "WordDocument"),
-        ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE),
-        ("ppt", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "PowerPoint Document"),
+    for kind, media_type, suffixes, name, revision in (
+        ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 1),
+        ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE, 2),
+        ("ppt", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "PowerPoint Document", 1),
     )
 )

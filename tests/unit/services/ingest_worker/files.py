@@ -105,6 +105,34 @@ def an_ole(name: str, stream: bytes) -> bytes:
     return bytes(head) + (root + leaf).ljust(512, b"\0") + table + listed + stream.ljust(512 * held, b"\0")
 
 
+def an_ole_of_small(streams: Mapping[str, bytes]) -> bytes:
+    """Return an OLE file whose streams share one, of 8 kB at most. Sectors: tables, directory, pieces."""
+    free, end = 0xFFFF_FFFF, 0xFFFF_FFFE
+    names = sorted(streams, key=lambda name: (len(name), name))
+    pieces, starts, follow = b"", list[int](), list[int]()
+    for name in names:
+        starts.append(len(follow))
+        held = max(1, -(-len(streams[name]) // 64))
+        follow += [*range(len(follow) + 1, len(follow) + held), end]
+        pieces += streams[name].ljust(64 * held, b"\0")
+    listed, shared = -(-(len(names) + 1) // 4), -(-len(pieces) // 512)
+    entry = struct.Struct("<64sHBBIII36xIQ").pack
+    rows = [("Root Entry", 5, free, 1, 2 + listed, len(pieces))]
+    for at, (name, start) in enumerate(zip(names, starts, strict=True), 1):
+        rows.append((name, 2, at + 1 if at < len(names) else free, free, start, len(streams[name])))
+    directory = b"".join(
+        entry(name.encode("utf-16-le"), 2 * len(name) + 2, kind, 1, free, right, child, start, size)
+        for name, kind, right, child, start, size in rows
+    )
+    head = bytearray(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(512, b"\0"))
+    struct.pack_into("<HHHHH", head, 24, 0x3E, 3, 0xFFFE, 9, 6)
+    struct.pack_into("<IIIIIIII", head, 44, 1, 2, 0, 4096, 1, 1, end, 0)
+    struct.pack_into("<109I", head, 76, 0, *[free] * 108)
+    table = [0xFFFF_FFFD, end, *range(3, 2 + listed), end, *range(3 + listed, 2 + listed + shared), end]
+    both = b"".join(struct.pack("<128I", *each, *[free] * (128 - len(each))) for each in (table, follow))
+    return bytes(head) + both + directory.ljust(512 * listed, b"\0") + pieces.ljust(512 * shared, b"\0")
+
+
 _OFFICE = "http://schemas.openxmlformats.org"
 _CORE = f"""<cp:coreProperties xmlns:cp="{_OFFICE}/package/2006/metadata/core-properties"
  xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/"><dc:title>The tide</dc:title>

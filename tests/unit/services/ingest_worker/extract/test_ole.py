@@ -1,8 +1,8 @@
 import struct
 
 from services.ingest_worker.extract import Hints, detect
-from services.ingest_worker.extract.ole import OLE, is_ole, stream_places, top
-from tests.unit.services.ingest_worker.files import an_ole
+from services.ingest_worker.extract.ole import OLE, is_ole, stream, stream_places, top
+from tests.unit.services.ingest_worker.files import an_ole, an_ole_of_small
 
 _FREE, _LAST = 0xFFFF_FFFF, 0xFFFF_FFFE
 
@@ -60,3 +60,12 @@ def test_a_stream_is_found_piece_by_piece() -> None:
     assert b"".join(data[place] for place in stream_places(data, "Workbook")) == stream
     assert stream_places(data, "Book") == []
     assert sum(place.stop - place.start for place in stream_places(data[:9_000_000], "Workbook")) < len(stream)
+
+
+def test_small_streams_are_read_from_the_one_that_they_share() -> None:
+    streams = {"A": b"a" * 700, "B": b"", "C": bytes(range(200)), "D": b"d"}
+    data = an_ole_of_small(streams)
+
+    assert {name: stream(data, name) for name in (*streams, "E")} == {**streams, "E": b""}
+    assert stream(an_ole("Long", b"l" * 5000), "Long") == b"l" * 5000
+    assert all(streams["A"].startswith(stream(data[:end], "A")) for end in range(0, len(data), 100)), "cut off"

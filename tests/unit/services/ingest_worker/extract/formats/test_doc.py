@@ -4,7 +4,7 @@ import pytest
 
 from services.ingest_worker.extract import Hints, extract
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import an_ole
+from tests.unit.services.ingest_worker.files import an_ole, an_ole_of_small
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 
@@ -78,3 +78,39 @@ def test_a_text_named_like_an_old_office_file_is_a_text(filename: str) -> None:
 
 def test_a_table_named_like_a_workbook_is_read_by_its_columns() -> None:
     assert extract(b"Name\tAge\nAnna Adams\t31\nBo\t22\n", Hints(filename="a.xls")).text.endswith("Name: Bo; Age: 22")
+
+
+def _a_message(plain: str = "", html: str = "", rich: bytes = b"") -> bytes:
+    texts = {"001A": "IPM.Note", "0037": "Fares", "1000": plain}
+    named = {f"__substg1.0_{tag}001F": text.encode("utf-16-le") for tag, text in texts.items() if text}
+    forms = {"__substg1.0_10130102": html.encode(), "__substg1.0_10090102": rich}
+    held = {name: data for name, data in forms.items() if data}
+    return an_ole_of_small({"__properties_version1.0": bytes(32), **named, **held})
+
+
+_TABLE = "<table><tr><th>Class</th><th>Fare</th></tr><tr><td>Van</td><td>72.10</td></tr></table>"
+
+
+@pytest.mark.parametrize(
+    ("plain", "html", "said"),
+    [
+        ("The fares rise.", "<p>The fares <b>rise</b>.</p>", "The fares rise."),
+        ("", f"<p>Fares:</p>{_TABLE}", "Fares:\n\n| Class | Fare |\n| --- | --- |\n| Van | 72.10 |"),
+        (
+            "The fares rise.",
+            f"The fares rise.{_TABLE}",
+            "The fares rise.\n\n| Class | Fare |\n| --- | --- |\n| Van | 72.10 |",
+        ),
+        ("The fares rise.", "", "The fares rise."),
+    ],
+)
+def test_a_message_of_outlook_is_read_from_the_form_that_says_all(plain: str, html: str, said: str) -> None:
+    read = extract(_a_message(plain, html), Hints(filename="a.msg"))
+
+    assert (read.text, read.notes) == (f"**Subject**: Fares\n\n{said}", ())
+
+
+def test_a_message_of_outlook_in_rich_text_alone_is_noted() -> None:
+    (note,) = extract(_a_message(rich=b"LZFu"), Hints(filename="a.msg")).notes
+
+    assert (note.code, note.message) == ("unsupported", "the message in RTF could not be read")

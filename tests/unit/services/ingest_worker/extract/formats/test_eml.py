@@ -52,6 +52,23 @@ def test_plain_text_is_taken_before_html_and_html_is_read_where_there_is_no_othe
         ("渡轮九点出发。\n\n再见", "<div>渡轮九点<b>出发</b>。</div>", "渡轮九点出发。\n\n再见"),
         ("The mill\ngrinds rye.", "<p>The mill grinds <i>rye</i>.</p>", "The mill\ngrinds rye."),
         ("Only here.", "<p> </p>", "Only here."),
+        # The HTML form says more, or each form says something of its own.
+        (
+            "The fares rise on Monday. Ann",
+            "<p>The fares rise on Monday.</p><table><tr><td>Day<td>Duty<tr><td>Mo<td>Nadia</table>Ann",
+            "The fares rise on Monday.\n\n| Day | Duty |\n| --- | --- |\n| Mo | Nadia |\n\nAnn",
+        ),
+        (
+            "Two ropes, as ordered.",
+            "<p>Two ropes, as ordered.</p><p>Total: 31.50</p>",
+            "Two ropes, as ordered.\n\nTotal: 31.50",
+        ),
+        (
+            "Le conseil a parlé du quai.",
+            "<p>Le conseil a parlé du quai.</p><p>Les yachts paieront davantage.</p>",
+            "Le conseil a parlé du quai.\n\nLes yachts paieront davantage.",
+        ),
+        ("Moved to 15:40, room 7.", "<p>See the invitation.</p>", "See the invitation.\n\nMoved to 15:40, room 7."),
     ],
 )
 def test_of_two_forms_of_a_message_the_one_that_says_something_is_read(plain: str, html: str, said: str) -> None:
@@ -60,6 +77,35 @@ def test_of_two_forms_of_a_message_the_one_that_says_something_is_read(plain: st
     mail.add_alternative(html, subtype="html")
 
     assert _read(mail).text.partition("+0200\n\n")[2].strip() == said
+
+
+@pytest.mark.parametrize(
+    ("plain", "html"),
+    [
+        (
+            "See you at 14:30.\n\n[cid:image001.png@01DA9F]\nTel. 12 34<tel:+1234>\nwww.example.org<http://www.example.org/>",
+            """<p>See you at 14:30.<p><img src="cid:image001.png@01DA9F" alt="Logo 7">Tel. 12 34<br>
+<a href="https://t.example.org/c?u=881">www.example.org</a>""",
+        ),
+        ("Steps:\n\n- Open\n- Close", "Steps:<ol><li>Open<li>Close</ol>"),
+        (
+            "On 6 May 2024 at 10:00, Ann wrote:\n> How many crates do we\n> need for 12 May?",
+            "On 6 May 2024 at 10:00, Ann wrote:<blockquote>How many crates do we need for 12&nbsp;May?</blockquote>",
+        ),
+        (
+            "NEWS\n====\n1. Ferry\nIt starts on 3 May (https://t.example.org/a?1)\n* Unsubscribe https://t.example.org/8",
+            """<style>p{margin:9px}</style><div style="display:none">20% off</div><h1>News</h1><h2>Ferry</h2><p>It
+starts on <a href="https://t.example.org/a?7">3 May</a></p><a href="https://t.example.org/u/82">Unsubscribe</a>""",
+        ),
+        ("Fine, *7 crates*.", "<p>Fine, <b>7</b> crates.</p><hr>"),
+    ],
+)
+def test_a_message_that_both_forms_tell_is_read_once(plain: str, html: str) -> None:
+    mail = a_mail()
+    mail.set_content(plain)
+    mail.add_alternative(html, subtype="html")
+
+    assert _read(mail).text.partition("+0200\n\n")[2].strip() == plain
 
 
 _PLAIN = "Content-Type: text/plain; charset=utf-8\n\n{}\n"
