@@ -10,6 +10,7 @@ from typing import Final
 # [1], [1, 2] and, as some models write, [Source 1]
 _MARK: Final = re.compile(r"\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4}){0,5})\]", re.IGNORECASE)
 _SPACED_MARK: Final = re.compile(r"(?<!\s)\s*+" + _MARK.pattern, re.IGNORECASE)
+_PROCESS: Final = re.compile(r"(?<=\w)\[\d{3,4}\]")
 # The end of a piece that may still become a mark: white space and an open bracket, no longer than the longest mark.
 _UNDECIDED: Final = re.compile(r"(?<!\s)\s*(?:\[[^\[\]]{0,60})?\Z")
 _SUBSCRIPTED: Final = re.compile(r"[\w)]")  # before a bracket: a[0], f(x)[1]
@@ -22,8 +23,11 @@ def marks(answer: str) -> Iterator[tuple[int, int, list[int]]]:
 
 
 def unmarked(text: str) -> str:
-    """Return `text` with round brackets for the square ones of footnotes that would be taken for citations."""
-    return _MARK.sub(lambda mark: f"({mark[0][1:-1]})", text)
+    """Return `text` with round brackets for the square ones of footnotes that would be taken for citations.
+
+    `sshd[812]` stays, because no answer quotes so many passages.
+    """
+    return _MARK.sub(lambda mark: mark[0] if _PROCESS.match(text, mark.start()) else f"({mark[0][1:-1]})", text)
 
 
 class KnownCitations:

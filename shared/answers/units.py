@@ -20,7 +20,8 @@ _FENCE: Final = re.compile(r"(?:```|~~~)\s*([\w+-]*)")
 _HEADING: Final = re.compile(r"#{1,6}\s++((?:[^\s#]++|[\s#]++(?!$))*+)[\s#]*+$")
 _RULE: Final = re.compile(r"(?:=++|-++|(?:[-*_]\s*+){3,}+)$")
 _ROW: Final = re.compile(r"\|(.*?)\|?$")
-_ITEM: Final = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_ITEM: Final = re.compile(r"\A(?:[-*+•]|(\d{1,3}[.)]))\s+(?:\[[ xX]\]\s+)?")
+_NUMBER: Final = re.compile(r"\A\d{1,3}[.)] ")
 _FIELD: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*+(?: [\w/&().#'-]++){0,6}+:(?:\s|$)")
 # Directives of documentation generators: included files, admonitions, tabs.
 _INCLUDED: Final = re.compile(r"\{!(?:(?!\{!|!\}).)*+!\}|\{%(?:(?!\{%|%\}).)*+%\}")
@@ -110,8 +111,10 @@ def _names(line: str, columns: AbstractSet[str]) -> bool:
 
 def _list(items: Sequence[str], opening: str, about: str) -> Iterator[Unit]:
     """Yield a short list whole, or the items of a long one."""
-    quoted = [plain(item) for item in items]
-    whole = "\n".join([*([opening, ""] if opening else []), *(f"- {item}" for item in quoted)])
+    marks = [found[0] if (found := _NUMBER.match(item)) else "" for item in items]
+    quoted = [plain(item.removeprefix(mark)) for item, mark in zip(items, marks, strict=True)]
+    lines = [f"{mark or '- '}{item}" for item, mark in zip(quoted, marks, strict=True)]
+    whole = "\n".join([*([opening, ""] if opening else []), *lines])
     if len(items) > 1 and len(whole) <= LONGEST_LIST:
         yield Unit(kind="list", text=whole, about=about, opening=opening)
         return
@@ -216,7 +219,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:  # noqa: C901, PLR0912, PLR
             elif begun := _ITEM.match(content):
                 yield from flushed()
                 header = []
-                item.append(content[begun.end() :])
+                item.append(f"{begun[1]} " * bool(begun[1]) + content[begun.end() :])
             else:
                 (item or prose).append(content)
     yield from flushed()

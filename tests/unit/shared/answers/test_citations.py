@@ -72,6 +72,7 @@ def test_nothing_is_held_back_longer_than_a_citation() -> None:
 
 def test_a_documents_own_marks_are_no_citations() -> None:
     assert unmarked("as shown [12], [Source 3] but a [link]") == "as shown (12), (Source 3) but a [link]"
+    assert unmarked("gate sshd[812]: a[9] of x[2024] [812]") == "gate sshd[812]: a(9) of x[2024] (812)"
     assert cited(unmarked("[1] [1, 2] [source 1]"), {1, 2}) == ()
 
 

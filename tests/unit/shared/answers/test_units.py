@@ -34,8 +34,8 @@ def quoted(text: str) -> list[tuple[str, str]]:
         ("# Title\n\nText.", [("sentence", "Text.")]),
         ("Title\n=====\nText.", [("sentence", "Text.")]),
         ("> quoted\n> text.", [("sentence", "quoted text.")]),
-        ("- one\n- two\n  goes on\n3. three", [("list", "- one\n- two goes on\n- three")]),
-        ("Do this:\n\n1. Cut.\n2. Paste.", [("list", "Do this:\n\n- Cut.\n- Paste.")]),
+        ("- one\n- two\n  goes on\n3. three", [("list", "- one\n- two goes on\n3. three")]),
+        ("Do this:\n\n1. Cut.\n2. Paste.", [("list", "Do this:\n\n1. Cut.\n2. Paste.")]),
         (
             "Run:\n```sh\nmake run\n  now\n```\nDone.",
             [("code", "Run:\n\n```\nmake run\n  now\n```"), ("sentence", "Done.")],
