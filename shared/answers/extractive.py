@@ -8,10 +8,10 @@ the part of the question's words that they hold. The best ones are quoted with t
 import asyncio
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -22,8 +22,10 @@ from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
 from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
+from shared.answers.rows import Lookup, lookup
 from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
 from shared.answers.units import Unit, row_text, units
+from shared.answers.word_forms import NOUNS_OF, STEM, other_forms, with_forms
 from shared.errors import PipelineError
 
 Compare = Callable[[str, Sequence[str]], Awaitable[Sequence[float]]]  # cosines of a question and texts
@@ -79,8 +81,6 @@ _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _COMPARED_CODE: Final = 120
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
-_STEM: Final = 5  # characters that two forms of a name share at least
-_LONGEST_ENDING: Final = 5  # characters by which two forms of a word may differ
 _SHORT: Final = 3
 _KEYED: Final = ("field", "row")
 _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
@@ -120,27 +120,6 @@ _ANSWER_KINDS: Final = (
     (re.compile(r"^who\b", re.IGNORECASE), re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+")),
 )
 
-# What "how old" and the like ask for; all words as they are compared.
-_NOUNS_OF: Final[Mapping[str, frozenset[str]]] = {
-    adjective: frozenset(word for noun in nouns.split() for word in words(noun))
-    for adjective, nouns in {
-        "old": "age aged",
-        "long": "length duration",
-        "high": "height elevation altitude",
-        "tall": "height",
-        "wide": "width",
-        "deep": "depth",
-        "heavy": "weight",
-        "fast": "speed",
-        "far": "distance",
-        "large": "size",
-        "big": "size",
-        "cold": "temperature",
-        "hot": "temperature",
-        "warm": "temperature",
-    }.items()
-}
-
 # "How long" and "how far" may ask for a time or a way, which are written without the noun.
 _AMBIGUOUS: Final = frozenset({"long", "far"})
 
@@ -160,6 +139,7 @@ class Quotable(msgspec.Struct, frozen=True):
     above: frozenset[str]  # in its headings and its document's title
     context: str  # names of the question that are in its document but not in it
     fits: bool  # whether its document has every code of the question
+    lookup: Lookup | None = None  # of the one row of its table that the question names
 
     @property
     def compared(self) -> str:
@@ -177,34 +157,6 @@ class Wanted(msgspec.Struct, frozen=True):
     codes: frozenset[str]  # that its document should have, and some passage must
     kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
     counts: bool  # whether it asks how many
-
-
-def other_forms(asked: AbstractSet[str], there: AbstractSet[str]) -> dict[str, frozenset[str]]:
-    """Return, for each of the question's words, those of the others that are another form of it.
-
-    `inspection` continues `inspect`, and an age or a length answers how old or how long something is.
-    """
-    beginnings: dict[str, list[str]] = {}
-    for word in there:
-        beginnings.setdefault(word[:_STEM], []).append(word)
-    found = {}
-    for word in asked:
-        alike = beginnings.get(word[:_STEM], ()) if len(word) >= _STEM else ()
-        longer = {each for each in alike if each != word and len(each) >= _STEM and _continues(each, word)}
-        if forms := longer | (_NOUNS_OF.get(word, frozenset()) & there):
-            found[word] = frozenset(forms)
-    return found
-
-
-def _continues(one: str, other: str) -> bool:
-    """Return whether one of the words is the other with an ending."""
-    short, long = sorted((one, other), key=len)
-    return long.startswith(short) and len(long) - len(short) <= _LONGEST_ENDING
-
-
-def _with_forms(terms: frozenset[str], forms: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the words together with those of the question of which they have another form."""
-    return terms | {word for word, others in forms.items() if not others.isdisjoint(terms)}
 
 
 def wanted(question: str) -> Wanted:
@@ -258,7 +210,8 @@ class Extractive:
         alike: Sequence[float] | None = None
         if found and self._compare:
             try:
-                alike = await self._compare(question, [each.compared for each in found])
+                found = [each for row in found if (each := await self._by_meaning(row, self._compare))]
+                alike = await self._compare(question, [each.compared for each in found]) if found else None
             except PipelineError:
                 alike = None
         telling = told_apart if conversation.compare else answer
@@ -267,6 +220,14 @@ class Extractive:
         for piece in pieces:
             yield piece
         yield Finished()
+
+    @staticmethod
+    async def _by_meaning(row: Quotable, compare: Compare) -> Quotable | None:
+        """Return the unit; of a row of which something is asked in other words, the column that means it, if any."""
+        if (looked := row.lookup) is None or not looked.unclear:
+            return row
+        clear = looked.by_meaning(await compare(looked.asks, looked.columns))
+        return _narrowed(row, clear) if clear else None
 
 
 def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
@@ -290,13 +251,13 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
         fits = all(_holds(there, code) for code in asks.codes)
         section = str(passage.metadata.get("sectionTitle") or "")
         for position, unit in enumerate(units(passage.shown, section)):
-            terms = _with_forms(frozenset(words(unit.text)), forms)
+            terms = with_forms(frozenset(words(unit.text)), forms)
             if unit.kind in ("field", "row") and not fits:
                 continue
-            above = _with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
+            above = with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
             context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
             found.append(Quotable(rank, position, unit, terms, above, context, fits))
-    found = _of_the_row(question, _of_the_number(question, found), [_document(passage) for passage in best])
+    found = _of_the_number(question, _of_the_row(question, found, best))
     if len(found) > MOST_COMPARED:
         likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
         found.sort(key=lambda each: (-likely[id(each)], each.rank, each.position))
@@ -321,27 +282,31 @@ def _of_the_number(question: str, found: list[Quotable]) -> list[Quotable]:
     ]
 
 
-def _of_the_row(question: str, found: list[Quotable], documents: Sequence[object]) -> list[Quotable]:
-    """Return the units without the other rows of a table of which the question names one row.
+def _of_the_row(question: str, found: list[Quotable], passages: Sequence[Passage]) -> list[Quotable]:
+    """Return the units, but of a table of which the question names one row only that, with the columns asked for.
 
-    That row goes, too, where its cell is blank: where only others have the column that is asked for.
+    That row goes, too, where its cell is blank. If a number or a code names it, so does all that lacks this code.
     """
-    tables = defaultdict[tuple[object, str], list[Quotable]](list)
+    tables = defaultdict[tuple[str, str], list[Quotable]](list)
     for each in found:
         if each.unit.kind == "row" and each.unit.cells:
-            tables[documents[each.rank], each.unit.about].append(each)
-    asked, dropped = set(words(question)), set[int]()
-    for rows in tables.values():
-        labels = [frozenset(words(row.unit.cells[0][0])) for row in rows]
-        common = Counter(chain.from_iterable(set(labels)))
-        own = [frozenset(word for word in label if common[word] == 1) for label in labels]
-        named = [row for row, label in zip(rows, own, strict=True) if label and label <= asked]
-        if len(rows) > 1 and len({row.unit.cells[0][0] for row in named}) == 1:
-            others = [row for row in rows if row not in named]
-            wanted_columns = {name for row in rows for name, _ in row.unit.cells[1:] if asked & set(words(name))}
-            there = {name for row in named for name, _ in row.unit.cells[1:]}
-            dropped.update(map(id, rows if wanted_columns and wanted_columns.isdisjoint(there) else others))
-    return [each for each in found if id(each) not in dropped]
+            tables[_document(passages[each.rank]), each.unit.about].append(each)
+    for (document, _), rows in tables.items():
+        if (looked := lookup(question, [row.unit for row in rows], passages[rows[0].rank].title)) is None:
+            continue
+        code = frozenset(word for word in looked.naming if not word.isalpha())
+        others = {id(row) for row in rows if row.unit is not looked.row}
+        others |= {id(each) for each in found if not code <= each.terms and _document(passages[each.rank]) == document}
+        found = [
+            kept
+            for each in found
+            if id(each) not in others and (kept := _narrowed(each, looked) if each.unit is looked.row else each)
+        ]
+    return found
+
+
+def _narrowed(row: Quotable, looked: Lookup) -> Quotable | None:
+    return msgspec.structs.replace(row, unit=looked.answer, lookup=looked) if looked.answer else None
 
 
 def focus(question: str, passages: Sequence[Passage]) -> tuple[str, ...]:
@@ -382,6 +347,10 @@ def answer(
         found = quotable(question, passages)
     if not found:
         return (), [NO_ANSWER]
+    looked_up = [each for each in found if each.lookup and each.lookup.certain]
+    if len({each.unit.text for each in looked_up}) == 1:
+        row = looked_up[0]
+        return (msgspec.structs.replace(passages[row.rank], number=1),), [f"{_shortened(row.unit.text)} [1]"]
     asks = wanted(question)
     few = (among or len(found)) < _CROWD
     matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few)
@@ -445,7 +414,7 @@ def _weights(question: str, asks: Wanted, weigh: Weigh) -> dict[str, float]:
         for word in asks.words.intersection(words(token)):
             weights[word] = max(weights.get(word, 0.0), weigh(token.lower()))
     how = {word for token in _HOW.findall(question) for word in words(token)}
-    measured = (how & _NOUNS_OF.keys()) - _AMBIGUOUS
+    measured = (how & NOUNS_OF.keys()) - _AMBIGUOUS
     heaviest = max(weights.values(), default=1.0)
     return {
         word: heaviest if word in measured else weights.get(word, 1.0) or _BY_STOP_WORD for word in sorted(asks.words)
@@ -489,7 +458,7 @@ class _Matching:
         self._beside = _beside(found)
         own = {rank: _all_words(passages[rank]) for rank in {each.rank for each in found}}
         forms = other_forms(asks.words, frozenset().union(*own.values()))
-        self._terms = {rank: _with_forms(terms, forms) for rank, terms in own.items()}
+        self._terms = {rank: with_forms(terms, forms) for rank, terms in own.items()}
         self._whole = {rank: self.covered(terms) for rank, terms in self._terms.items()}
         # The word that the question is about, if one outweighs the others.
         self._main = next((word for word, weight in weights.items() if weight >= _MAIN * self._total), None)
@@ -704,7 +673,7 @@ def _holds(there: set[str], name: str) -> bool:
     return name in there or (
         not name.isdigit()
         and any(
-            min(len(word), len(name)) >= _STEM and (word.startswith(name) or name.startswith(word)) for word in there
+            min(len(word), len(name)) >= STEM and (word.startswith(name) or name.startswith(word)) for word in there
         )
     )
 

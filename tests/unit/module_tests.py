@@ -25,6 +25,7 @@ _OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/serv
 _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
     "services/query_api/search/past.py": "tests/integration/test_as_of.py",
+    "shared/answers/word_forms.py": "tests/unit/shared/answers/test_extractive.py",
     "shared/state/as_of.py": "tests/integration/test_as_of.py",
     "services/query_api/documents/changes.py": "tests/integration/test_changes.py",
     "services/operator_cli/optimize.py": "tests/integration/test_optimize.py",

@@ -1,0 +1,124 @@
+"""Finds the one row of a table that a question names, and the columns that it asks for. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from shared.answers.sentences import content_words, words
+from shared.answers.units import Unit, row_text
+from shared.answers.word_forms import other_forms, with_forms
+from shared.text.words import FUNCTION_WORDS
+
+_LIKE_A_COLUMN: Final = 0.5  # least similarity; it found 16 columns of 25 that were asked for, and none of 15 others
+_LONG: Final = 5  # letters of a word of another language that is hardly a stop word
+_WORD: Final = re.compile(r"\w+")
+_INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")  # of a JSON field: `startDate`
+# Asks by a verb or an adjective. For a noun that is no column, the most similar one is another thing: profit, revenue.
+_BY_VERB: Final = re.compile(
+    r"\W*(?:(?:who|when|where)\b(?! (?:is|are|was|were) (?:the|its|their)\b)|how (?!many\b)|what (?:do|does|did)\b)",
+    re.IGNORECASE,
+)
+_WHO: Final = re.compile(r"who\b", re.IGNORECASE)
+_POLITE: Final = frozenset(words("please show give find know look about information details entry everything"))
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """What a question asks of the one row that it names."""
+
+    row: Unit
+    columns: tuple[str, ...]  # of the table, without the first
+    named: tuple[str, ...]  # those that the question names; the row may lack them
+    naming: frozenset[str]  # the question's words that name the row
+    asks: str  # the question without them, if it is in English
+    rest: frozenset[str]  # its words that stand neither in the row nor in the columns that it names
+
+    @property
+    def certain(self) -> bool:
+        """Return whether the question asks for the columns that it names, and for nothing else."""
+        return bool(self.named) and not self.rest
+
+    @property
+    def unclear(self) -> bool:
+        """Return whether the question asks for something in other words than the columns' names."""
+        return bool(self.asks and self.rest) and not self.named and len(self.columns) > 1
+
+    @property
+    def answer(self) -> Unit | None:
+        """Return the row with the columns that are asked for; None if it has none of them."""
+        (label, _), *cells = self.row.cells
+        kept = [cell for cell in cells if not self.named or cell[0] in self.named]
+        if self.named and not kept:
+            return None
+        return msgspec.structs.replace(self.row, text=row_text(label, kept), cells=((label, ""), *kept))
+
+    def by_meaning(self, near: Sequence[float]) -> "Lookup | None":
+        """Return the same with the column whose name is like `asks`, None if none is; `near` has a cosine of each."""
+        best = max(range(len(near)), key=near.__getitem__)
+        if near[best] < _LIKE_A_COLUMN or not _BY_VERB.match(self.asks):
+            return None
+        return msgspec.structs.replace(self, named=(self.columns[best],), rest=frozenset())
+
+
+def lookup(question: str, rows: Sequence[Unit], title: str = "") -> Lookup | None:
+    """Return what the question asks of the one row of a table that it names; None if it names none or several.
+
+    What names a row is what only that row has in the first column, or a name that only it has in another one: several
+    words, or one with a capital in the question.
+    """
+    asked = frozenset(words(question))
+    capitals = {word for part in _WORD.findall(question)[1:] if part[0].isupper() for word in words(part)}
+    naming: dict[str, frozenset[str]] = {}  # words of the question, by the row's first cell
+    values = {row.cells[0][0]: {"": row.cells[0][0], **dict(row.cells[1:])} for row in rows}
+    columns = tuple(dict.fromkeys(chain.from_iterable(values.values())))
+    for column in columns:
+        held = {label: frozenset(content_words(cells[column])) for label, cells in values.items() if column in cells}
+        common = Counter(chain.from_iterable(held.values()))
+        for label, said in held.items():
+            own = {word for word in said if common[word] == 1}
+            name = said if any(map(str.isalpha, own)) and (len(said) > 1 or said <= capitals) else frozenset[str]()
+            if (needed := name if column else own) and needed <= asked:
+                naming[label] = naming.get(label, frozenset()) | asked & said
+    best = max(naming, key=lambda each: len(naming[each]), default="")
+    if not naming or len(values) < 2 or any(not naming[each] < naming[best] for each in naming if each != best):
+        return None
+    row = next(row for row in rows if row.cells[0][0] == best)
+    return _asked_of(row, columns[1:], question, naming[best], title)
+
+
+def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozenset[str], title: str) -> Lookup:
+    content = frozenset(content_words(question)) - naming
+    of_columns = {column: _with_forms_of(content, column) for column in columns}
+    about = _with_forms_of(content, f"{title} {row.about}")
+    hit = {column: content & there for column, there in of_columns.items()}
+    named = _most({column: there - about for column, there in hit.items()} if content - about else hit)
+    if _WHO.match(question):  # a date is nobody
+        held = dict(row.cells[1:])
+        named = tuple(column for column in named if any(map(str.isalpha, held.get(column, "blank"))))
+    english = not FUNCTION_WORDS.isdisjoint(question.casefold().split())
+    stated = [_with_forms_of(content, row.text), *(of_columns[column] for column in named)]
+    known = about.union(_POLITE, *stated)
+    return Lookup(
+        row=row,
+        columns=columns,
+        named=named,
+        naming=naming,
+        asks=" ".join(word for word in _WORD.findall(question) if english and not naming.issuperset(words(word))),
+        rest=frozenset(word for word in content - known if english or len(word) >= _LONG),
+    )
+
+
+def _with_forms_of(asked: AbstractSet[str], text: str) -> frozenset[str]:
+    """Return the words of the text, and those of the question of which it has another form."""
+    there = frozenset(words(f"{text} {_INNER_CAPITAL.sub(' ', text)}"))
+    return with_forms(there, other_forms(asked, there))
+
+
+def _most(hit: Mapping[str, AbstractSet[str]]) -> tuple[str, ...]:
+    """Return the columns that have most words, if any has one."""
+    most = max(map(len, hit.values()), default=0)
+    return tuple(column for column, found in hit.items() if most and len(found) == most)

@@ -1,0 +1,115 @@
+import pytest
+
+from shared.answers.rows import Lookup, lookup
+from shared.answers.units import units
+
+GOODS = """
+| Article No | Name | Unit price | Ordered | Supplier |
+| --- | --- | --- | --- | --- |
+| P058 | Copper rope | 48.75 | 2025-05-14 | Halvorsen |
+| P059 | Steel rope | | 2025-05-15 | Brandt |
+| P060 | Fender | 9.10 | | Halvorsen |
+| The Who | Poster | 3.00 | 2025-05-17 | open |
+"""
+
+
+def asked(question: str, table: str = GOODS, title: str = "") -> Lookup | None:
+    return lookup(question, [unit for unit in units(table) if unit.cells], title)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Unit price of P058?", "P058, Unit price: 48.75"),
+        ("What is the price of the steel rope?", None),  # a blank cell
+        ("When was article P059 ordered?", "P059, Ordered: 2025-05-15"),
+        ("Who is the supplier of Copper Rope?", "P058, Supplier: Halvorsen"),
+        ("Price and supplier of P060?", "P060, Unit price: 9.10; Supplier: Halvorsen"),
+        ("Wie ist der Unit price von P058?", "P058, Unit price: 48.75"),
+    ],
+)
+def test_a_question_that_names_a_row_and_its_columns_is_certain(question: str, text: str | None) -> None:
+    found = asked(question)
+
+    assert found is not None
+    assert found.certain
+    assert (found.answer and found.answer.text) == text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the price of P061?",  # another row
+        "What is the price of P058 and P059?",  # several
+        "Which rope is cheaper?",  # what several rows have
+        "Who runs the shop?",  # `The Who`
+        "Is the shop open?",  # a common word in a row
+        "How many articles are there?",
+    ],
+)
+def test_a_question_that_names_no_row_or_several_looks_nothing_up(question: str) -> None:
+    assert asked(question) is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the price of P058 in Norway?",  # the row doesn't say where
+        "What is the price per metre of P058?",
+        "How much does P058 weigh?",
+        "What is the warranty of P058?",
+        "Who ordered P058?",  # a date is nobody
+    ],
+)
+def test_a_question_for_something_else_is_not_certain(question: str) -> None:
+    found = asked(question)
+
+    assert found is not None
+    assert not found.certain
+
+
+def test_the_row_alone_is_asked_for() -> None:
+    found = asked("Please tell me about P058")
+
+    assert found is not None
+    assert (found.certain, found.unclear) == (False, False)
+    assert found.answer is not None
+    assert found.answer.text == "P058, Name: Copper rope; Unit price: 48.75; Ordered: 2025-05-14; Supplier: Halvorsen"
+
+
+@pytest.mark.parametrize(
+    ("question", "column"),
+    [
+        ("How much does P058 cost?", "Unit price"),
+        ("How heavy is P058?", None),  # no column is like it
+        ("What is the value of P058?", None),  # a noun that is no column is another thing
+    ],
+)
+def test_a_column_is_found_by_what_it_means(question: str, column: str | None) -> None:
+    found = asked(question)
+
+    assert found is not None
+    assert found.unclear
+    near = {"How much does P058 cost?": 0.53, "How heavy is P058?": 0.4, "What is the value of P058?": 0.6}[question]
+    clear = found.by_meaning([near if name == "Unit price" else 0.1 for name in found.columns])
+    assert (clear and clear.named) == ((column,) if column else None)
+
+
+def test_what_a_table_is_about_needs_no_column_and_names_one_if_nothing_else_does() -> None:
+    table = "# Prices\n\n| Article | Price | Stock |\n| --- | --- | --- |\n| Rope | 4 | 5 |\n| Cleat | 6 | 7 |"
+
+    price, stock = asked("What is the price of the rope?", table), asked("Stock of the article rope?", table, "prices")
+
+    assert price is not None
+    assert (price.named, price.certain) == (("Price",), True)
+    assert stock is not None
+    assert (stock.named, stock.certain) == (("Stock",), True)
+
+
+def test_a_name_in_one_word_of_several_parts_is_read_in_parts_and_whole() -> None:
+    table = "id: A1; lastChecked: 2025-01-02; pH: 7\n\nid: A2; lastChecked: 2025-01-03; pH: 8"
+
+    for question, column in (("When was A2 last checked?", "lastChecked"), ("What is the pH of A2?", "pH")):
+        found = asked(question, table)
+        assert found is not None
+        assert (found.named, found.certain) == ((column,), True)
