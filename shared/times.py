@@ -40,6 +40,18 @@ def parse_iso(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+def offset_or_time(given: int | str) -> dict[str, int]:
+    """Return `offset`, or `time` in ms since 1970, whichever of the two it is; as a text, an offset has digits only.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    text = str(given)
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return {"offset": int(text)}
+    return {"time": parse_iso(text)}
+
+
 def iso(ms: int) -> str:
     """Return `ms` since 1970 as ISO 8601 in UTC with milliseconds, such as 2026-01-31T08:15:30.250Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

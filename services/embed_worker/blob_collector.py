@@ -17,18 +17,13 @@ from aiokafka import ConsumerRecord, TopicPartition
 from prometheus_client import CollectorRegistry, Gauge
 
 from shared.blobs import Blobs, StoredBlob
-from shared.contracts import (
-    TERMINAL,
-    DeadLetter,
-    Message,
-    decode,
-)
+from shared.contracts import TERMINAL, DeadLetter, Message, decode
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Record
 from shared.log.dead_letters import body_owner
 from shared.log.read import reading
 from shared.log.sqlite import SqliteLog, deleting
-from shared.state.ledger import Entry, Ledger
+from shared.state.ledger import Ledger
 from shared.store import Filter, Ids, Point, Store, pages
 from shared.submission import mention
 from shared.times import now_ms
@@ -164,7 +159,7 @@ class BlobCollector:
                 held |= {(point.id, point.payload["textSha256"]) for point in points if point.payload}
             for document, entry in (await self._ledger.entries(some)).items():
                 held |= {(document, ref.sha256) for ref in entry.accepted.blobs}
-                if is_under_way(entry):
+                if any(each.status not in TERMINAL for each in (entry.last, *entry.earlier)):  # one hasn't ended
                     under_way.add(document)
         return {name for name in names if name in held or name[0] in under_way}
 
@@ -271,11 +266,6 @@ def names_in(record: Record) -> set[Name]:
         return set()  # most have none, and decoding a large body is slow
     found = mention(record)
     return set() if found is None else {(found.document_id, sha256) for sha256 in found.blobs}
-
-
-def is_under_way(entry: Entry) -> bool:
-    """Return whether a submission of the document hasn't ended."""
-    return any(each.status not in TERMINAL for each in (entry.last, *entry.earlier))
 
 
 def _name(blob: StoredBlob) -> Name:

@@ -69,14 +69,48 @@ def payloads(document: DocumentVersion, chunks: Sequence[Chunk], slice_: slice) 
     """Yield id and payload of each point of `chunks[slice_]`, without the hash of its vector."""
     description = {"description": document.description[:LONGEST_SHOWN]} if document.description else {}
     occurrences: Counter[str] = Counter(chunk.hash for chunk in chunks[: slice_.start])
-    same, given = _of_document(document, len(chunks)), _matchable(document.metadata)
+    given = _matchable(document.metadata)
+    same = {
+        "tenant": document.tenant,
+        "source": document.source,
+        "path": document.path,
+        "title": document.title,
+        "url": document.url,
+        "originalFilename": document.filename,
+        "documentId": document.document_id,
+        "totalChunks": len(chunks),
+        FILE: document.file or None,  # also if it is None, so that no caller's field of that name is taken for it
+        "documentType": document.document_type,
+        "sourceType": document.source_type,
+        "language": document.language,
+        "createdAt": iso(document.created_at),
+        "updatedAt": iso(document.updated_at),
+        "version": document.version,
+        "textBlob": document.text_sha256,
+        "textSize": document.text_size,
+        "origin": {"topic": SUBMITTED, "partition": document.place.partition, "offset": document.place.offset},
+    }
     for chunk in chunks[slice_]:
         metadata = {
             **given,  # first, so that a caller's keys never override ours
             **description,
             **_matchable(chunk.metadata),
             **same,
-            **_of_chunk(document, chunk),
+            "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in document.tags)],
+            "chunkOrder": chunk.order,
+            "pageNumber": chunk.page,
+            "pageEnd": chunk.page_end,
+            "pageStarts": [list(start) for start in chunk.page_starts] or None,
+            "sectionTitle": chunk.section,
+            TABLE_HEADER: chunk.table_header,  # also None, so that no caller's field of that name is taken for it
+            "tokenCount": chunk.tokens,
+            "charCount": len(chunk.text),
+            "chunkType": chunk.type,
+            "semanticScore": chunk.semantic_score,
+            "chunkHash": chunk.hash,
+            "embeddedHash": chunk.embedded_hash,
+            "start": chunk.start,
+            "end": chunk.end,
             "chunkId": chunk_id(document.document_id, chunk.hash, occurrences[chunk.hash]),
         }
         if chunk.context_before is not None:
@@ -89,50 +123,6 @@ def payloads(document: DocumentVersion, chunks: Sequence[Chunk], slice_: slice) 
         if chunk.embedding is not None:
             payload[EMBEDDED] = chunk.embedding
         yield point, payload
-
-
-def _of_document(document: DocumentVersion, total: int) -> dict[str, Any]:
-    """Return the fields that all points of a version have in common."""
-    return {
-        "tenant": document.tenant,
-        "source": document.source,
-        "path": document.path,
-        "title": document.title,
-        "url": document.url,
-        "originalFilename": document.filename,
-        "documentId": document.document_id,
-        "totalChunks": total,
-        FILE: document.file or None,  # also if it is None, so that no caller's field of that name is taken for it
-        "documentType": document.document_type,
-        "sourceType": document.source_type,
-        "language": document.language,
-        "createdAt": iso(document.created_at),
-        "updatedAt": iso(document.updated_at),
-        "version": document.version,
-        "textBlob": document.text_sha256,
-        "textSize": document.text_size,
-        "origin": {"topic": SUBMITTED, "partition": document.place.partition, "offset": document.place.offset},
-    }
-
-
-def _of_chunk(document: DocumentVersion, chunk: Chunk) -> dict[str, Any]:
-    return {
-        "tags": [*document.tags, *(tag for tag in chunk.tags if tag not in document.tags)],
-        "chunkOrder": chunk.order,
-        "pageNumber": chunk.page,
-        "pageEnd": chunk.page_end,
-        "pageStarts": [list(start) for start in chunk.page_starts] or None,
-        "sectionTitle": chunk.section,
-        TABLE_HEADER: chunk.table_header,  # also None, so that no caller's field of that name is taken for it
-        "tokenCount": chunk.tokens,
-        "charCount": len(chunk.text),
-        "chunkType": chunk.type,
-        "semanticScore": chunk.semantic_score,
-        "chunkHash": chunk.hash,
-        "embeddedHash": chunk.embedded_hash,
-        "start": chunk.start,
-        "end": chunk.end,
-    }
 
 
 def head_of(document: DocumentVersion, chunk_count: int) -> Head:

@@ -29,16 +29,7 @@ from shared.contracts import (
     Validators,
     VersionOutcome,
 )
-from shared.state.ledger import (
-    NOWHERE,
-    Accepted,
-    Entry,
-    Last,
-    MovedTo,
-    Replaced,
-    noted,
-    older,
-)
+from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
 _SENT_AS = {

@@ -23,8 +23,7 @@ from typing import BinaryIO, TextIO
 import msgspec
 
 from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, limits
-from services.ingest_worker.extract.page_picture import page_picture
-from services.ingest_worker.extract.unlock import unlocked
+from services.ingest_worker.extract.pdf_copies import page_picture, unlocked
 from shared import sandbox
 from shared.contracts import PreparedChunk
 from shared.errors import Rejected

@@ -198,7 +198,7 @@ class ParserPool:
     async def unlocked(
         self, data: bytes, *, tenant: str, filename: str | None, password: str, wait_s: float | None = None
     ) -> bytes:
-        """Return the file without its lock; see `extract.unlock`.
+        """Return the file without its lock; see `extract.pdf_copies`.
 
         Raises:
             Rejected, RetryLater, Unavailable: as `extract`.
@@ -210,7 +210,7 @@ class ParserPool:
     async def picture(
         self, data: bytes, page: int, *, tenant: str, filename: str | None, wait_s: float | None = None
     ) -> bytes:
-        """Return the page of the PDF, counted from 1, as PNG; see `extract.page_picture`.
+        """Return the page of the PDF, counted from 1, as PNG; see `extract.pdf_copies`.
 
         Raises:
             Rejected, RetryLater, Unavailable: as `extract`.

@@ -113,7 +113,7 @@ def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: "Clien
     hashes = {hashlib.sha256(file.read_bytes()).hexdigest(): path for path, file in created.items()}
     found: dict[str, str] = {}
     for path, id_ in gone.items():
-        new = hashes.pop(str(server.document(id_).get("sha256")), None)
+        new = hashes.pop(str(server.get("rag", "documents", id_).get("sha256")), None)
         if new is not None:
             found[path] = new
     return found

@@ -77,10 +77,6 @@ class Client:
         body = {"query": query, "topK": top_k, "filters": dict(filters), "explain": explain}
         return self._object("POST", "/rag/search", json=body)
 
-    def chat(self, message: str, *, system: str) -> dict[str, Any]:
-        """Return the reply to a message that is answered without documents."""
-        return self._object("POST", "/chat", json={"message": message, "system": system})
-
     def ask(self, question: str, *, top_k: int, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reply of `POST /chat` with retrieval on: `response`, `ragUsed`, `ragSources[]`, `data.model`."""
         body = {"message": question, "useRag": True, "ragTopK": top_k, "ragFilters": dict(filters)}
@@ -142,10 +138,6 @@ class Client:
         page = self._listed("/rag/documents", chosen, limit, DOCUMENTS_A_PAGE)
         return {"items": page["items"], "nextCursor": page["nextCursor"]}
 
-    def document(self, document_id: str) -> dict[str, Any]:
-        """Return the document's status and fields."""
-        return self.get("rag", "documents", document_id)
-
     def found(self, named: str) -> dict[str, Any]:
         """Return the document with this id, path or URL.
 
@@ -153,11 +145,11 @@ class Client:
             RequestRefused: there is none. Misuse: several documents have the path.
         """
         try:
-            return self.document(named)
+            return self.get("rag", "documents", named)
         except RequestRefused:
             page = self._object("GET", "/rag/documents", params={"path": named, "limit": 10})
         if len(page["items"]) == 1:
-            return self.document(page["items"][0]["documentId"])
+            return self.get("rag", "documents", page["items"][0]["documentId"])
         if page["items"]:
             several = ", ".join(f"{each['documentId']} ({each['source']})" for each in page["items"])
             raise Misuse(f"several documents have the path {named}; give one of their ids: {several}")
@@ -167,22 +159,9 @@ class Client:
         """Let the document be read again from its original if its reader has changed; returns what `upload` does."""
         return self._waiting("POST", _route("rag", "documents", document_id, "reread"))
 
-    def text(self, document_id: str) -> str:
-        """Return the document's extracted text."""
-        return self._send("GET", _route("rag", "documents", document_id, "text")).text
-
     def delete(self, document_id: str) -> dict[str, Any]:
         """Delete a document; return `{status: "deleted", documentId}` when no search finds it any more."""
         return self._waiting("DELETE", _route("rag", "documents", document_id))
-
-    def count_doomed(self, chosen: Mapping[str, Any]) -> int:
-        """Return how many documents `filters`, or `all`, would delete."""
-        return int(self._object("DELETE", "/rag/documents", json=dict(chosen))["matched"])
-
-    def remove_doomed(self, chosen: Mapping[str, Any], confirm: int) -> Iterator[dict[str, Any]]:
-        """Delete the documents that were counted before; yield each one's outcome, with one request per page."""
-        for page in self._pages("DELETE", "/rag/documents", {**chosen, "confirm": confirm}):
-            yield from page["items"]
 
     def erase(self, requests: Iterable[Mapping[str, Any]], *, dry_run: bool) -> Iterator[dict[str, Any]]:
         """Erase documents; yield `{items[], proof}` per page, with each outcome; dry: with words to search for.
@@ -191,7 +170,7 @@ class Client:
         """
         for each in requests:
             path = "/ops/tenants/erase" if "tenant" in each else "/ops/erase"
-            yield from self._pages("POST", path, {**each, "dryRun": dry_run})
+            yield from self.pages("POST", path, {**each, "dryRun": dry_run})
 
     def get(self, *path: str, **params: str | None) -> dict[str, Any]:
         """Return the reply of the route with these parts of its path."""
@@ -202,7 +181,16 @@ class Client:
         body = {"proofs": list(proofs), "dryRun": dry_run}
         return self._object("POST", "/ops/forget", json=body, timeout=httpx.Timeout(FORGET_S, connect=5))
 
-    def _pages(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def content(self, *path: str) -> bytes:
+        """Return the body of the reply of the route with these parts of its path."""
+        return self._send("GET", _route(*path)).content
+
+    def send(self, path: str, body: Mapping[str, Any], method: str = "POST") -> dict[str, Any]:
+        """Return the reply to a JSON body."""
+        return self._object(method, path, json=dict(body), timeout=_LONG)
+
+    def pages(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the reply to the body, and to what follows it page by page, with one request for each."""
         cursor: str | None = None
         while True:
             page = self._waiting(method, path, json=_given(**body, cursor=cursor))
@@ -225,19 +213,6 @@ class Client:
             cursor = page["nextCursor"]
             if cursor is None or len(items) >= limit:
                 return {**page, "items": items}
-
-    def dead_record(self, id_: str) -> bytes:
-        """Return the value of a dead letter's record."""
-        return self._send("GET", _route("ops", "dead-letters", id_, "record")).content
-
-    def settle_dead_letters(self, how: str, chosen: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Settle the chosen letters by `redrive` or `drop`; yield how each was settled, with one request per page."""
-        for page in self._pages("POST", f"/ops/dead-letters/{how}", chosen):
-            yield from page["items"]
-
-    def reindex(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the plan of `start`, the result of `compare`, or the outcome of the others."""
-        return self._object("POST", f"/ops/generations/{what}", json=body, timeout=_LONG)
 
     def readiness(self) -> dict[str, Any]:
         """Return the reply of `/readyz`, ready or not: `{status, checks}`, and `details` if there are any."""

@@ -66,7 +66,7 @@ def show(
     """Show a dead letter: the reason and the record."""
     client = client_of(context)
     if record:
-        sys.stdout.buffer.write(client.dead_record(letter_id))
+        sys.stdout.buffer.write(client.content("ops", "dead-letters", letter_id, "record"))
         return
     letter = client.get("ops", "dead-letters", letter_id)
     own = {name: value for name, value in letter.items() if name != "record" and value not in (None, "")}
@@ -117,8 +117,9 @@ def _chosen(ids: list[str] | None, filters: dict[str, str], *, everything: bool)
 
 
 def _settle(client: "Client", how: str, chosen: list[dict[str, Any]], *, dry_run: bool, as_json: bool) -> None:
-
-    items = [each for choice in chosen for each in client.settle_dead_letters(how, {**choice, "dryRun": dry_run})]
+    bodies = ({**each, "dryRun": dry_run} for each in chosen)
+    pages = (page for body in bodies for page in client.pages("POST", f"/ops/dead-letters/{how}", body))
+    items = [item for page in pages for item in page["items"]]
     counts = dict(sorted(Counter(each["outcome"] for each in items).items()))
     if as_json:
         print_json({"dryRun": dry_run, "counts": counts, "items": items})

@@ -212,7 +212,7 @@ def _port(settings: Settings, answer: str) -> Check:
         with bound(settings.host, settings.port):
             return Check("server", "ok", f"not running; port {settings.port} is free for `sluice serve`")
     except ConfigurationError as error:
-        if os.strerror(errno.EADDRINUSE) in str(error):
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
             return _taken(settings, f"port {settings.port} is taken: {answer}")
         return Check("server", "failed", str(error), "set them to an address of this machine")
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -59,7 +60,7 @@ def documents_show(
     client = client_of(context)
     document = client.found(named)
     if text:
-        shown = client.text(document["documentId"])
+        shown = client.content("rag", "documents", document["documentId"], "text").decode()
         if as_json:
             print_json({"documentId": document["documentId"], "text": shown})
         else:
@@ -138,7 +139,6 @@ def _remove(client: "Client", ids: Sequence[str], manner: Manner) -> int:
 
 
 def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
-
     try:
         return client.delete(document["documentId"])
     except RequestRefused as error:
@@ -215,7 +215,7 @@ def _typed(value: str) -> Any:
 
 def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> int:
     """Delete the matching documents and return the exit code: 1 if one was not deleted."""
-    matched, as_json = client.count_doomed(chosen), manner.as_json
+    as_json, matched = manner.as_json, int(client.send("/rag/documents", chosen, "DELETE")["matched"])
     if manner.dry_run or not matched:
         if as_json:
             print_json({"dryRun": manner.dry_run, "matched": matched, "counts": {}, "failed": []})
@@ -226,7 +226,8 @@ def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> 
     counts, failed = Counter[str](), list[dict[str, Any]]()
     with progress() as watch:
         watch.begin("removing", matched)
-        for item in client.remove_doomed(chosen, matched):
+        pages = client.pages("DELETE", "/rag/documents", {**chosen, "confirm": matched})
+        for item in chain.from_iterable(page["items"] for page in pages):
             counts[item["status"]] += 1
             watch.step(name=item["documentId"])
             if item["status"] in _NOT_DONE:
@@ -346,7 +347,6 @@ def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: i
 
 
 def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
-
     for each in items:
         outcome = each.get("error") or each[what]
         console(stderr=True).print(f"{each['documentId']}: {outcome}", markup=False)

@@ -92,7 +92,7 @@ def _is_one(metadata: Mapping[str, Any], documents: Sequence[str]) -> bool:
 
 def _judged(server: Client, each: EvalQuestion, answer: str) -> dict[str, float]:
     message = f"Question: {each.question}\nExpected answer: {each.answer}\nAnswer: {answer}"
-    return verdict(str(server.chat(message, system=_JUDGE)["response"]))
+    return verdict(str(server.send("/chat", {"message": message, "system": _JUDGE})["response"]))
 
 
 def verdict(reply: str) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """The work of `sluice lag`, `groups` and `replay`. They use the log directly, so no server needs to run."""
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -12,12 +11,7 @@ from services.operator_cli.terminal import CommandProgress
 from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, replay
 from shared.errors import Rejected
 from shared.log import Log
-from shared.log.groups import (
-    NewOffset,
-    ResetTo,
-    new_offsets,
-    our_groups,
-)
+from shared.log.groups import NewOffset, ResetTo, new_offsets, our_groups
 from shared.log.publish import sending
 from shared.settings import Settings, load_settings
 from shared.times import parse_iso
@@ -83,11 +77,10 @@ def bound_of(text: str, option: str) -> ReplayBound:
     Raises:
         Misuse: the text is none of these.
     """
-    if text in ("beginning", "end"):
-        return ReplayBound()
-    if re.fullmatch(r"[0-9]{1,18}", text):
-        return ReplayBound(offset=int(text))
-    return ReplayBound(time=time_of(text, option))
+    try:
+        return ReplayBound.of(text)
+    except ValueError:
+        raise Misuse(f"{option} {text} must be an offset or a time such as 2026-11-20T18:00:00Z") from None
 
 
 def time_of(text: str, option: str) -> int:

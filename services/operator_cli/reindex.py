@@ -55,7 +55,7 @@ def start(context: typer.Context, *, options: BuildOptions, manner: Manner) -> N
     client, dry_run, as_json = client_of(context), manner.dry_run, manner.as_json
     body = given(options)
     asks = not (manner.yes or dry_run or as_json) and sys.stdin.isatty()
-    plan = client.reindex("start", {**body, "dryRun": dry_run or asks})
+    plan = client.send("/ops/generations/start", {**body, "dryRun": dry_run or asks})
     if as_json:
         print_json(plan)
         return
@@ -64,7 +64,7 @@ def start(context: typer.Context, *, options: BuildOptions, manner: Manner) -> N
         out.print(line, markup=False, soft_wrap=True)
     if asks:
         typer.confirm("Build it?", abort=True)
-        plan = client.reindex("start", body)
+        plan = client.send("/ops/generations/start", body)
     if not dry_run:
         out.print(f"Generation {plan['id']} is being built: sluice reindex status", markup=False, soft_wrap=True)
 
@@ -101,7 +101,7 @@ def compare(
     if questions is not None:
         asked = read(questions)
         body["questions"] = [{"question": each.question, "documents": each.documents} for each in asked]
-    found = client_of(context).reindex("compare", body)
+    found = client_of(context).send("/ops/generations/compare", body)
     columns = ("", found["serving"]["id"], found["other"]["id"])
     print_found(found, _compared_rows(found), columns, as_json=as_json)
     if not as_json:
@@ -153,7 +153,11 @@ def collect(context: typer.Context, *, yes: Yes = False, as_json: Json = False) 
 def _do(context: typer.Context, what: str, question: str, body: dict[str, Any], manner: Manner) -> None:
     if not manner.dry_run:
         manner.confirm(question, otherwise="add --yes to do it without being asked")
-    shown(client_of(context).reindex(what, body), lambda done: [done["sentence"]], as_json=manner.as_json)
+    shown(
+        client_of(context).send(f"/ops/generations/{what}", body),
+        lambda done: [done["sentence"]],
+        as_json=manner.as_json,
+    )
 
 
 def _row(each: dict[str, Any]) -> dict[str, Any]:

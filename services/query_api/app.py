@@ -292,7 +292,29 @@ def make_api(parts: ApiParts) -> Litestar:
         cors_config=CORSConfig(allow_origins=list(settings.origins), expose_headers=[*_EXPOSED])
         if settings.origins
         else None,  # only this server's own pages may call the API
-        openapi_config=_openapi(parts.version),
+        # Only the JSON: the framework's pages load scripts from elsewhere.
+        openapi_config=OpenAPIConfig(
+            title="Sluice",
+            version=parts.version,
+            description="Ingests documents into an index, searches it, and answers questions from it.",
+            use_handler_docstrings=True,
+            components=Components(
+                security_schemes={
+                    "bearer": SecurityScheme(type="http", scheme="bearer"),
+                    "key": SecurityScheme(type="apiKey", name="X-API-Key", security_scheme_in="header"),
+                }
+            ),
+            security=[{"bearer": []}, {"key": []}, {}],
+            openapi_router=Router(
+                "/openapi.json",
+                route_handlers=[],
+                include_in_schema=False,
+                guards=[needs_key],
+                opt={"lane": "ask"},
+                before_request=described_instead,
+            ),
+            render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],
+        ),
         logging_config=None,
     )
 
@@ -358,29 +380,3 @@ def _links(public_url: str) -> Callable[[ApiRequest], Links]:
             raise Problem(400, f"Host: {host[:100]!a} is not a name with a port", details={"field": "Host"}) from None
 
     return links
-
-
-def _openapi(version: str) -> OpenAPIConfig:
-    # Only the JSON: the framework's pages load scripts from elsewhere.
-    return OpenAPIConfig(
-        title="Sluice",
-        version=version,
-        description="Ingests documents into an index, searches it, and answers questions from it.",
-        use_handler_docstrings=True,
-        components=Components(
-            security_schemes={
-                "bearer": SecurityScheme(type="http", scheme="bearer"),
-                "key": SecurityScheme(type="apiKey", name="X-API-Key", security_scheme_in="header"),
-            }
-        ),
-        security=[{"bearer": []}, {"key": []}, {}],
-        openapi_router=Router(
-            "/openapi.json",
-            route_handlers=[],
-            include_in_schema=False,
-            guards=[needs_key],
-            opt={"lane": "ask"},
-            before_request=described_instead,
-        ),
-        render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],
-    )

@@ -117,7 +117,7 @@ class Connections:
         """Count the connection as open and idle, and return whether it may stay open."""
         self._idle[connection] = None
         self._of_address[connection.address] += 1
-        if self._too_many_of(connection.address):
+        if self._of_address[connection.address] > self._per_address and not self._exempt(connection.address):
             return self._make_room(connection, connection.address)
         return len(self._idle) + len(self._busy) <= self._most or self._make_room(connection, None)
 
@@ -141,9 +141,6 @@ class Connections:
             self._of_address[connection.address] -= 1
             if not self._of_address[connection.address]:
                 del self._of_address[connection.address]
-
-    def _too_many_of(self, address: str) -> bool:
-        return self._of_address[address] > self._per_address and not self._exempt(address)
 
     def _make_room(self, newest: "LimitedProtocol", address: str | None) -> bool:
         oldest = next((each for each in self._idle if address in (None, each.address)), newest)

@@ -39,7 +39,7 @@ def bound(
             listener.bind(address)
         except OSError as error:
             reason = error.strerror or error
-            raise ConfigurationError(f"{host_from}={host} {port_from}={port} can't be listened on: {reason}") from None
+            raise ConfigurationError(f"{host_from}={host} {port_from}={port} can't be listened on: {reason}") from error
         yield listener
 
 

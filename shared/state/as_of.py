@@ -1,11 +1,9 @@
 """Past moments of documents.extracted, and whether an index of one can still be built."""
 
-import re
-
 from shared.errors import Rejected
 from shared.log import Log
 from shared.state.generations import CODE, AsOf
-from shared.times import iso, now_ms, parse_iso
+from shared.times import iso, now_ms, offset_or_time
 from shared.topics import EXTRACTED
 
 
@@ -15,13 +13,10 @@ def moment_of(given: int | str) -> AsOf:
     Raises:
         Rejected: it is neither; callers put the field's name before the sentence.
     """
-    text = str(given)
-    if re.fullmatch(r"[0-9]{1,15}", text):
-        return AsOf(until={}, offset=int(text))
     try:
-        return AsOf(until={}, time=parse_iso(text))
+        return AsOf(until={}, **offset_or_time(given))
     except (ValueError, OverflowError):
-        sentence = f"{text[:100]!r} is neither an offset nor a time such as 2026-11-20T18:00:00Z"
+        sentence = f"{str(given)[:100]!r} is neither an offset nor a time such as 2026-11-20T18:00:00Z"
         raise Rejected(sentence, CODE) from None
 
 

@@ -75,9 +75,11 @@ def read(folder: Path) -> Manifest:
         ConfigurationError: the backup isn't complete, or has another format.
     """
     try:
-        if not (folder / NAME).is_file():  # reading a pipe would wait for ever
+        # Whoever opened a pipe in the usual way would wait for ever.
+        with open(folder / NAME, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+            raw = file.read() if S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+        if not raw:
             raise ConfigurationError(f"{folder} is not a complete backup: it has no {NAME}")
-        raw = (folder / NAME).read_bytes()
         known = msgspec.json.decode(raw, type=_Format).format
         if known != FORMAT:
             raise ConfigurationError(
@@ -85,6 +87,8 @@ def read(folder: Path) -> Manifest:
                 "with the release that made it"
             )
         return msgspec.json.decode(raw, type=Manifest)
+    except (FileNotFoundError, IsADirectoryError):
+        raise ConfigurationError(f"{folder} is not a complete backup: it has no {NAME}") from None
     except OSError as error:
         raise ConfigurationError(f"the backup {folder} can't be read: {error.strerror}") from None
     except msgspec.DecodeError as error:

@@ -18,14 +18,7 @@ from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink
 from services.query_api.clients.models import Choice, Models
 from services.query_api.clients.openai import annotations
-from services.query_api.clients.vector_stores import (
-    ID,
-    MaxResults,
-    RankingOptions,
-    attributes_of,
-    check_store,
-    file_of,
-)
+from services.query_api.clients.vector_stores import ID, MaxResults, RankingOptions, attributes_of, check_store, file_of
 from services.query_api.clients.vector_stores import filters_of as conditions_of
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, body_of

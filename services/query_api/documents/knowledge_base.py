@@ -6,14 +6,7 @@ from litestar.params import FromPath
 
 from services.query_api.documents.detail import DocumentDetail, DocumentDetails
 from services.query_api.documents.listing import Listing, of_tenant
-from services.query_api.documents.views import (
-    Cursor,
-    DocumentView,
-    DocumentViews,
-    Limit,
-    ListCursor,
-    parsed_cursor,
-)
+from services.query_api.documents.views import Cursor, DocumentView, DocumentViews, Limit, ListCursor, parsed_cursor
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get
 from services.query_api.ingest.upload import KnowledgeReply, Processing

@@ -13,15 +13,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
-from services.query_api.documents.listing import (
-    DELETED,
-    LONGEST_SEARCH,
-    SORTS,
-    STATES,
-    Listing,
-    SortCursor,
-    State,
-)
+from services.query_api.documents.listing import DELETED, LONGEST_SEARCH, SORTS, STATES, Listing, SortCursor, State
 from services.query_api.documents.listing import after as sorted_after
 from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.plain_text import plain

@@ -12,9 +12,8 @@ from litestar import Request
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.query_api.http.auth import Caller
-from services.query_api.http.browsers import SAFE
 from services.query_api.http.problems import Problem, request_id, send_problem, unavailable
-from services.query_api.http.routes import role_of
+from services.query_api.http.routes import only_reads, role_of
 from shared.contracts import AuditEntry, AuditResult
 from shared.errors import Unavailable
 from shared.log.audit_trail import AuditedCall, AuditTrail
@@ -105,7 +104,7 @@ class _Visit(AuditedCall):
         self._action, self._role = getattr(handler.fn, "__name__", ""), role_of(handler)
         self._signs = bool(handler.opt.get("audited"))
         self.by_admin = self._role in ADMINS
-        self.writes = (scope.get("method", "GET") not in SAFE or self._signs) and not handler.opt.get("reads")
+        self.writes = not only_reads(scope)
 
     def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
         """Return an entry about this request."""

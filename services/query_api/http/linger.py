@@ -9,9 +9,8 @@ from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api.http.audit import ADMINS
-from services.query_api.http.browsers import SAFE
 from services.query_api.http.problems import Problem, send_problem
-from services.query_api.http.routes import role_of
+from services.query_api.http.routes import only_reads, role_of
 from shared.runtime.connections import ON_CLOSE
 from shared.times import PATIENCE
 
@@ -46,8 +45,7 @@ class Linger:
             left = task is not None and task.cancel()
 
         patience_s = math.inf if role_of(scope["route_handler"]) in ADMINS else WRITING_S
-        opt, method = scope["route_handler"].opt, scope.get("method")
-        if opt.get("reads", method in SAFE and not opt.get("audited")):
+        if only_reads(scope):
             cast("dict[str, Any]", scope).get(ON_CLOSE, []).append(leave)
             patience_s = PATIENCE_S
         outer = PATIENCE.set(patience_s)

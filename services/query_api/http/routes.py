@@ -20,6 +20,7 @@ from litestar.routes import HTTPRoute
 from litestar.types import Empty, HTTPScope, Message, Scope
 
 from services.query_api.http.auth import RoleGuard
+from services.query_api.http.browsers import SAFE
 from shared.settings import Role
 
 Lane = Literal["bring", "ask", "watch"]  # submit documents; request and reply; long-lived streams
@@ -99,6 +100,12 @@ def role_of(handler: BaseRouteHandler) -> Role | None:
     """Return the first role that the route asks for; None if any key, or none, will do."""
     role: Role | tuple[Role, ...] | None = handler.opt.get("role")
     return role[0] if isinstance(role, tuple) else role
+
+
+def only_reads(scope: Scope) -> bool:
+    """Return whether the route changes nothing: as it declares, else by the method."""
+    opt = scope["route_handler"].opt
+    return bool(opt.get("reads", scope.get("method", "GET") in SAFE and not opt.get("audited")))
 
 
 _Decorator = Callable[[Callable[..., Awaitable[Any]]], HTTPRouteHandler]

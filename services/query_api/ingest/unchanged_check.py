@@ -19,15 +19,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.problems import invalid
-from services.query_api.http.request import (
-    HEAVY,
-    ApiRequest,
-    beside,
-    described,
-    metadata_of,
-    name_of,
-    tags_of,
-)
+from services.query_api.http.request import HEAVY, ApiRequest, beside, described, metadata_of, name_of, tags_of
 from services.query_api.http.routes import CHUNKS, post
 from services.query_api.ingest.submissions import SubmissionEnd
 from shared.contracts import DocumentSubmitted

@@ -16,11 +16,7 @@ from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops import feedback
 from services.query_api.ops.redrive import SETTLED_HEADER
 from shared.blobs import Blobs
-from shared.contracts import (
-    LogPosition,
-    encode,
-    erasure,
-)
+from shared.contracts import LogPosition, encode, erasure
 from shared.errors import Rejected
 from shared.log import Log, Publish, Record, Replacement
 from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, sealed

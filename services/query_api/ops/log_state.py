@@ -10,19 +10,12 @@ from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get, post
 from services.query_api.http.signing import Signer
-from services.query_api.ops.replay import (
-    ReplayBound,
-    ReplayBudget,
-    ReplayedPartition,
-    ReplayOrder,
-    replay,
-)
+from services.query_api.ops.replay import ReplayBound, ReplayBudget, ReplayedPartition, ReplayOrder, replay
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Publish
 from shared.log.groups import GroupLag, PartitionLag, descriptions, lags
 from shared.log.read import Span
-from shared.times import parse_iso
 
 MOST_RECORDS: Final = 10_000  # read by one request
 _LONGEST_S: Final = 10.0  # per request; a slow disk may write fewer records in this time
@@ -138,11 +131,7 @@ async def ops_replay(
 
 
 def _bound(given: int | str, field: str) -> ReplayBound:
-    if isinstance(given, int):
-        return ReplayBound(offset=given)
-    if given in ("beginning", "end"):
-        return ReplayBound()
     try:
-        return ReplayBound(time=parse_iso(given))
+        return ReplayBound.of(given)
     except ValueError:
         raise invalid(field, f"{given!r} is neither an offset nor a time such as 2026-11-20T18:00:00Z") from None

@@ -22,6 +22,7 @@ from shared.log.groups import our_groups
 from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, position_header, position_of, text_headers
 from shared.log.read import Span, records
 from shared.submission import submission_of
+from shared.times import offset_or_time
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
 
 CHUNKS = chunks_topic("")
@@ -33,6 +34,11 @@ class ReplayBound(msgspec.Struct, frozen=True):
 
     offset: int | None = None
     time: int | None = None
+
+    @classmethod
+    def of(cls, given: int | str) -> "ReplayBound":
+        """Return what `beginning`, `end`, an offset or a time stands for. Raises ValueError for anything else."""
+        return cls() if given in ("beginning", "end") else cls(**offset_or_time(given))
 
 
 class ReplayOrder(msgspec.Struct, frozen=True, kw_only=True):

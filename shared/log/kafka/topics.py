@@ -30,7 +30,7 @@ class ExistingTopic(msgspec.Struct, frozen=True, kw_only=True):
 def configs(topic: Topic) -> dict[str, str]:
     """Return the topic's settings, by Kafka's names."""
     return {
-        CLEANUP: _cleanup(topic),
+        CLEANUP: "compact,delete" if topic.cleanup == "compact" and topic.retention_ms is not None else topic.cleanup,
         RETENTION: str(-1 if topic.retention_ms is None else topic.retention_ms),
         # So a client's clock decides nothing, and retention can't delete a record dated 1970.
         TIMESTAMPS: "LogAppendTime",
@@ -41,10 +41,6 @@ def configs(topic: Topic) -> dict[str, str]:
         **({COMPACTION_LAG: str(_longest_lag(topic))} if topic.cleanup == "compact" else {}),
         **({LEAST_LAG: str(topic.compaction_lag_ms)} if topic.compaction_lag_ms else {}),
     }
-
-
-def _cleanup(topic: Topic) -> str:
-    return "compact,delete" if topic.cleanup == "compact" and topic.retention_ms is not None else topic.cleanup
 
 
 def _longest_lag(topic: Topic) -> int:

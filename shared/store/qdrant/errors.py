@@ -64,7 +64,8 @@ def ours(error: Exception, url: str, *, limited: type[PipelineError] = Unavailab
         return Unavailable(f"the store at {url} has no such collection: {text}", NO_COLLECTION)
     if code == _TOO_MANY:
         return Unavailable(f"the store at {url} accepts no more requests for now: {text}", "store_busy")
-    if code in _REFUSED and _by_settings(text):
+    # Strict mode has no status of its own. Its messages end in advice, except those about a full collection.
+    if code in _REFUSED and (" Help: " in text or text.startswith("Max ")):
         if limited is Rejected:  # a caller reads it, not the operator
             return Rejected(f"the store is set to refuse this: {text}", LIMIT)
         return limited(f"the store at {url} is set to refuse this: {text}", LIMIT)
@@ -79,11 +80,6 @@ def too_large(error: BaseException | None) -> bool:
     if code == _TOO_MANY:
         return "please try to split" in text
     return code == _TOO_LARGE or (code in _REFUSED and '"upsert limit"' in text)
-
-
-def _by_settings(text: str) -> bool:
-    # Strict mode has no status of its own. Its messages end in advice, except those about a full collection.
-    return " Help: " in text or text.startswith("Max ")
 
 
 def reason(error: BaseException | None) -> str:

@@ -46,14 +46,7 @@ from shared.store.checks import (
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.connect import check_version, make_client, open_grpc
 from shared.store.qdrant.errors import NO_ACCESS, VENDOR, ours, status, too_large
-from shared.store.qdrant.translate import (
-    SPARSE,
-    payload_selector,
-    query_request,
-    schema,
-    server_filter,
-    server_point,
-)
+from shared.store.qdrant.translate import SPARSE, payload_selector, query_request, schema, server_filter, server_point
 from shared.times import PATIENCE
 
 # Batches of points aren't listed: they are halved until they fit. Our own filters use indexed fields only.

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from shared.times import LoopTurns, iso, parse_iso
+from shared.times import LoopTurns, iso, offset_or_time, parse_iso
 
 HANG_S = 30.0
 
@@ -27,3 +27,17 @@ async def test_a_long_loop_lets_others_run() -> None:
     async with asyncio.timeout(HANG_S):
         while not done.is_set():
             await turns.give()
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [(7, {"offset": 7}), ("012", {"offset": 12}), ("2026-01-31T08:15:30.250Z", {"time": 1769847330250})],
+)
+def test_digits_are_an_offset_and_anything_else_a_time(given: int | str, wanted: dict[str, int]) -> None:
+    assert offset_or_time(given) == wanted
+
+
+@pytest.mark.parametrize("given", [-1, "soon", ""])
+def test_what_is_neither_an_offset_nor_a_time_is_refused(given: int | str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        offset_or_time(given)

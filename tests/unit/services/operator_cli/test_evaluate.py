@@ -28,8 +28,8 @@ class TwoDocuments(Client):
         sources = [{"documentId": name, "metadata": {"path": f"{name}.md"}} for name in ("a", "b")]
         return {"response": "So [1].", "ragUsed": self.used, "ragSources": sources, "citations": [{"documentId": "b"}]}
 
-    def chat(self, message: str, *, system: str) -> dict[str, Any]:
-        assert "Expected answer: So." in message
+    def send(self, path: str, body: Mapping[str, Any], method: str = "POST") -> dict[str, Any]:
+        assert "Expected answer: So." in body["message"]
         return {"response": 'Well: {"relevance": 1, "accuracy": 0.5, "completeness": 7}'}
 
 

@@ -1,15 +1,48 @@
-"""Draws a page of a PDF as a picture. Run it in a process that can be killed."""
+"""Makes other files of a PDF: without its lock, and a picture of a page. Run it in a process that can be killed."""
 
+import io
+import re
 import struct
 import zlib
 from typing import Final
 
+from services.ingest_worker.extract import ole
 from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.extract.pdf_objects import Unopened, opened
+from services.ingest_worker.extract.pdf_objects import Unopened, opened, pdfium
 from shared.errors import Rejected
 
+_ID: Final = re.compile(rb"/ID\s{0,3}\[\s{0,3}<([0-9A-Fa-f]{32})>\s{0,3}<[0-9A-Fa-f]{32}>")
 _SCALE: Final = 110 / 72  # pixels per point: small print can be read on a screen
 _PIXELS: Final = 4_000_000  # of a picture
+
+
+def unlocked(data: bytes, password: str, hints: Hints) -> bytes:
+    """Return the file without its lock; a file that isn't locked as it is. Equal files give equal bytes.
+
+    The password is used once and kept nowhere.
+
+    Raises:
+        Rejected: code `password`: it is another, or the format can't be opened with one.
+    """
+    if ole.is_locked(data):
+        raise Rejected(f"{hints.name} is locked, and a password opens only PDF files", "password")
+    if b"%PDF-" not in data[:1024]:
+        return data
+    try:
+        document = opened(data, password)
+    except Unopened as unopened:
+        if unopened.locked:
+            raise Rejected(f"{hints.name} is locked by another password", "password") from None
+        return data  # its reader says what is wrong with it
+    try:
+        if pdfium.FPDF_GetSecurityHandlerRevision(document) < 0:
+            return data
+        out = io.BytesIO()
+        document.save(out, flags=pdfium.FPDF_REMOVE_SECURITY)
+    finally:
+        document.close()
+    # A new id each time would make every submission another version.
+    return _ID.sub(rb"/ID[<\1><\1>", out.getvalue())
 
 
 def page_picture(data: bytes, number: int, hints: Hints) -> bytes:
