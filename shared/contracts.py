@@ -320,6 +320,7 @@ class DocumentExtracted(Message, frozen=True):
     document: DocumentVersion
     text: str | None = None  # inline up to the claim-check size; else only in the blob
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
+    parts: tuple[tuple[int, int], ...] = ()  # offset and depth of each sheet, message, file within: chunks end there
     chunks: tuple[PreparedChunk, ...] = ()  # prepared by the caller; `text` joins them with blank lines
     chunks_blob: BlobRef | None = None  # the JSON of `chunks`, above the claim-check size
 

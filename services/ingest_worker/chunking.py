@@ -122,9 +122,9 @@ class Chunking:
                     document, await prepared_chunks_of(event, self.blobs), self.tokens
                 )
             else:
-                chunks = await self.parsers.chunk(
-                    document, await text_of(event, self.blobs), event.pages, self._generation, self.tokens
-                )
+                event = msgspec.structs.replace(event, document=document)
+                text = await text_of(event, self.blobs)
+                chunks = await self.parsers.chunk(event, text, self._generation, self.tokens)
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
             # An erasure may have ended meanwhile in another generation: the text must not come into the log again.

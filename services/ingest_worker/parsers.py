@@ -36,7 +36,7 @@ from services.ingest_worker.parser_child import (
     Reply,
 )
 from shared import sandbox
-from shared.contracts import Chunk, DocumentVersion, PreparedChunk
+from shared.contracts import Chunk, DocumentExtracted, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.inputs.prepared_chunks import MOST_CHUNKS
@@ -240,13 +240,14 @@ class ParserPool:
             raise Rejected(f"{hints.name} needs more than {limit} MB of memory to read", "too_large") from None
 
     async def chunk(
-        self, document: DocumentVersion, text: str, pages: Sequence[int], generation: Generation, tokens: TokenCounter
+        self, event: DocumentExtracted, text: str, generation: Generation, tokens: TokenCounter
     ) -> tuple[Chunk, ...]:
         """Return the text's chunks (see `chunk.version_chunks`), made in a thread unless the text is tiny.
 
         A thread is enough: it yields often, and the long step, counting tokens, releases the GIL.
         """
-        make = partial(version_chunks, document, text, pages, generation=generation, tokens=tokens)
+        document = event.document
+        make = partial(version_chunks, document, text, event.pages, event.parts, generation=generation, tokens=tokens)
         if _alone.get():
             return await self._chunk_alone(make, document)
         return make() if len(text) <= _TINY_BYTES else await asyncio.to_thread(make)
@@ -523,6 +524,7 @@ class _Whole:
             "chunks": MOST_CHUNKS,
             "bytes of chunks": 4 * len(job.data) + (1 << 20),  # NFC makes a text three times as long at most
             "pages": limits.MOST_PAGES,
+            "parts": limits.MOST_PAGES,
         }
 
     def add(self, part: ParserPart, size: int) -> None:
@@ -535,7 +537,7 @@ class _Whole:
 
     def of(self, rest: Extraction) -> Extraction:
         """Return the whole. Raises _Died."""
-        self._take(pages=len(rest.pages))
+        self._take(pages=len(rest.pages), parts=len(rest.parts))
         text = "".join(self._text)
         return msgspec.structs.replace(rest, text=text, links=tuple(self._links), chunks=tuple(self._chunks))
 

@@ -56,9 +56,10 @@ class VersionPublisher:
         if extraction is not None and ref is not None:
             document = msgspec.structs.replace(document, text_sha256=ref.sha256, text_size=ref.size)
             text = extraction.text if ref.size <= CLAIM_CHECK_BYTES // 2 else None  # JSON may double it
-        event = DocumentExtracted(document=document, text=text, pages=extraction.pages if extraction else ())
-        if extraction is not None and extraction.chunks:
-            event = await self._with_chunks(event, extraction.chunks)
+        event = DocumentExtracted(document=document, text=text)
+        if extraction is not None:
+            event = msgspec.structs.replace(event, pages=extraction.pages, parts=extraction.parts)
+            event = await self._with_chunks(event, extraction.chunks) if extraction.chunks else event
         await self.send(
             EXTRACTED,
             encode(event),
@@ -85,8 +86,8 @@ class VersionPublisher:
             return extraction, ref
         log.warning("text_read_otherwise", document_id=entry.document_id, version=entry.accepted.version)
         text = (await self.blobs.get(entry.tenant, entry.document_id, first)).decode()
-        # The page offsets belong to our text, not to this one.
-        return msgspec.structs.replace(extraction, text=text, pages=()), first
+        # The offsets belong to our text, not to this one.
+        return msgspec.structs.replace(extraction, text=text, pages=(), parts=()), first
 
     async def _with_chunks(self, event: DocumentExtracted, chunks: tuple[PreparedChunk, ...]) -> DocumentExtracted:
         data = await json_of(chunks)

@@ -91,9 +91,8 @@ async def _inspected(name: str, data: bytes, settings: Settings) -> Inspection:
             chunks = from_prepared(found.chunks, embedder.tokens)
         else:
             generation = wanted_generation(settings, CHUNKER, embedder.model)
-            chunks = version_chunks(
-                _version(name, found), found.text, found.pages, generation=generation, tokens=embedder.tokens
-            )
+            version, tokens = _version(name, found), embedder.tokens
+            chunks = version_chunks(version, found.text, found.pages, found.parts, generation=generation, tokens=tokens)
         steps = {"start": started - began, "read": read - started, "chunk": time.perf_counter() - read}
     finally:
         await embedder.close()

@@ -21,7 +21,7 @@ from services.ingest_worker import parser_child
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.parser_child import MOST_FRAME, ParserPart, ParserRead, Reply
 from services.ingest_worker.parsers import ParserPool, alone
-from shared.contracts import Chunk, PreparedChunk
+from shared.contracts import Chunk, DocumentExtracted, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.embedder.refusals import EstimatedTokens
 from shared.errors import Rejected, RetryLater, Unavailable
@@ -542,10 +542,14 @@ async def test_nothing_is_left_open(tmp_path: Path) -> None:
     assert set(psutil.Process().children()) <= set(children)
 
 
+def _extracted(**fields: object) -> DocumentExtracted:
+    return DocumentExtracted(document=a_version(document_type="txt", **fields))
+
+
 async def test_chunks_are_made_beside_the_loop(pool: ParserPool) -> None:
     text = "\n\n".join(f"Paragraph {number} says little, but says it well." for number in range(100))
 
-    chunks = await pool.chunk(a_version(document_type="txt", chunk_size=400), text, (), GENERATION, Words())
+    chunks = await pool.chunk(_extracted(chunk_size=400), text, GENERATION, Words())
 
     assert [text[chunk.start : chunk.end] for chunk in chunks] == [chunk.text for chunk in chunks]
     assert max(len(chunk.text) for chunk in chunks) <= 400
@@ -567,7 +571,7 @@ class Work:
         self.done.append(await self._pool.extract(self._text.encode(), tenant="default", filename="x.txt"))
 
     async def chunk(self, _: Record) -> None:
-        made = await self._pool.chunk(a_version(document_type="txt"), self._text, (), GENERATION, self._tokens)
+        made = await self._pool.chunk(_extracted(), self._text, GENERATION, self._tokens)
         self.done.append(made)
 
     async def chunk_prepared(self, _: Record) -> None:

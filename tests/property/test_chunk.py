@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.ingest_worker.chunk import chunks, context_before, version_chunks
+from services.ingest_worker.text_blocks import blocks
 from shared.contracts import Chunk
 from shared.errors import Rejected
 from shared.ids import text_hash
@@ -135,6 +136,23 @@ def test_the_same_text_gives_the_same_chunks_in_nfc_with_their_hash_and_page(
         assert unicodedata.is_normalized("NFC", chunk.text)
         assert chunk.hash == text_hash(chunk.hashed)
         assert chunk.page == max(number for number, start in enumerate(case[2], start=1) if start <= chunk.start)
+
+
+@_EXAMPLES
+@given(_cases(), st.lists(st.tuples(st.floats(0, 1), st.integers(1, 4)), max_size=4))
+def test_no_chunk_is_of_two_parts(
+    case: tuple[str, int, tuple[int, ...], bool], shares: list[tuple[float, int]]
+) -> None:
+    text, size, pages, structured = case
+    parts = sorted((int(share * len(text)), depth) for share, depth in shares)
+
+    found = chunks(text, tokens=Bytes(10**6), size=size, pages=pages, parts=parts, structured=structured)
+
+    assert "".join("".join(chunk.text for chunk in found).split()) == "".join(text.split())
+    for chunk in found:
+        within = [at for at, _ in parts if chunk.start < at < chunk.end and text[chunk.start : at].strip()]
+        headings = [block.end for block in blocks(chunk.text, structured=structured) if block.kind == "heading"]
+        assert all(text[chunk.start + max(headings, default=0) : at].strip() == "" for at in within)
 
 
 @pytest.mark.feature(105)

@@ -1,14 +1,16 @@
 """Packs units of text into chunks, so that a small edit changes few chunks.
 
-A chunk ends where it is between a quarter and wholly full, at the best border in that range: before a heading or a
-page, else at the coarsest structure, and among equals where the words change most. These rules depend on the text
-around a border alone. So after an edit, packing soon chooses the same borders as before: docs/adr/0019-chunks.md.
+A chunk ends before each part of the text: a sheet, a message, a file within the file. Else it ends where it is between
+a quarter and wholly full, at the best border in that range: before a heading or a page, else at the coarsest structure,
+and among equals where the words change most. These rules depend on the text around a border alone. So after an edit,
+packing soon chooses the same borders as before: docs/adr/0019-chunks.md.
 """
 
 import heapq
 import re
 import unicodedata
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
@@ -54,8 +56,9 @@ def _letters(text: str) -> str:
     return letters
 
 
-CHUNKER = "6"  # part of a generation's fingerprint: raise it when the same text gives different chunks
+CHUNKER = "7"  # part of a generation's fingerprint: raise it when the same text gives different chunks
 
+_OUTSIDE = 10  # levels of headings around those of a part: what it is in, the outermost first
 _LEAST = 100  # characters; a chunk is shorter only if no more text is left
 _AHEAD = 64  # characters after a border that its hash covers
 _COUNTED = 64  # spans whose tokens are counted at a time; each may have hundreds of units
@@ -112,10 +115,11 @@ class _Unit(NamedTuple):
     end: int
     kind: Kind
     section: str | None
-    opens: bool = False  # starts a heading or a page
+    opens: bool = False  # starts a heading, a page or a part
     grain: int = 0  # of the border before it
     depth: int = 0  # how often it has been split
     header: str | None = None  # the caption of the table that it is of, and the header or row that it continues
+    opens_part: bool = False
 
     @property
     def is_row(self) -> bool:
@@ -142,13 +146,15 @@ def chunks(
     size: int = 800,
     overlap: int = 0,
     pages: Sequence[int] = (),
+    parts: Sequence[tuple[int, int]] = (),
     structured: bool = True,
 ) -> tuple[Chunk, ...]:
     """Return the passages of an extracted (NFC) text in reading order, none for a blank one.
 
     `text[c.start:c.end] == c.text` for each chunk `c`. Chunks don't overlap, and only white space is between them. No
-    chunk is longer than `size` characters or `tokens.max_tokens`. Only the last one is shorter than 100 characters,
-    unless white space, the token limit or a row that fits a chunk forces it. A chunk that begins within a table or row
+    chunk is longer than `size` characters or `tokens.max_tokens`, and none is of two `parts` (`Extraction.parts`). Only
+    the last one is shorter than 100 characters, unless a part, white space, the token limit or a row that fits a chunk
+    forces it. A chunk that begins within a table or row
     has its caption and header, which are counted in tokens. `overlap` changes no chunk: readers add it with
     `context_before`. `structured` says that the text is Markdown with headings, tables, lists and code; otherwise it
     has only paragraphs.
@@ -157,7 +163,7 @@ def chunks(
         ValueError: a size is out of its range, or one character exceeds the model's token limit.
     """
     checked_sizes(size, overlap)
-    spans = _packed(text, _units(text, pages, structured=structured), size, max(_LEAST, size // 4))
+    spans = _packed(text, _units(text, pages, parts, structured=structured), size, max(_LEAST, size // 4))
     headers = _Headers(tokens, size)
     found: list[Chunk] = []
     while some := list(islice(spans, _COUNTED)):
@@ -238,24 +244,30 @@ def _type(span: _Span) -> ChunkType:
             return "paragraph" if kinds else kind
 
 
-def _units(text: str, pages: Sequence[int], *, structured: bool) -> Iterator[_Unit]:
+def _units(text: str, pages: Sequence[int], parts: Sequence[tuple[int, int]], *, structured: bool) -> Iterator[_Unit]:
     path: list[tuple[int, str]] = []
     section: str | None = None
     lines: list[str] = []  # the last ones above the block at hand that may be a table's caption
     caption: str | None = None
-    for block in blocks(text, structured=structured, pages=pages):
+    following = deque(parts)
+    for block in blocks(text, structured=structured, pages=sorted({*pages, *(at for at, _ in parts)})):
+        depth = 0
+        while following and following[0][0] <= block.start:
+            depth = following.popleft()[1]
+        level = depth - _OUTSIDE if depth else block.level
         heading = block.kind == "heading"
         in_table = block.kind in ("record", "table")
         caption = "\n".join(lines) or caption if in_table else None
         above = () if block.opens_page else lines
         lines = _caption(text, block, above) if block.kind == "paragraph" else []
         if heading:
-            while path and path[-1][0] >= block.level:
+            while path and path[-1][0] >= level:
                 path.pop()
             if block.title:
-                path.append((block.level, block.title))
+                path.append((level, block.title))
             section = " > ".join(title for _, title in path) or None
-        yield _Unit(block.start, block.end, block.kind, section, heading or block.opens_page, header=caption)
+        opens = heading or block.opens_page
+        yield _Unit(block.start, block.end, block.kind, section, opens, header=caption, opens_part=depth > 0)
 
 
 def _caption(text: str, block: TextBlock, above: Sequence[str]) -> list[str]:
@@ -299,7 +311,7 @@ def _packed(
             else:
                 end = fits  # nothing but white space can be added
         closed, ahead = ahead[:end], ahead[end:]
-        tail = closed[-1].end - closed[0].start < min(_LEAST, least)
+        tail = closed[-1].end - closed[0].start < min(_LEAST, least) and not closed[0].opens_part
         if before and tail and closed[-1].end - before[0].start <= size:
             before += closed
             continue
@@ -325,14 +337,17 @@ def _fitting(text: str, units: Iterable[_Unit], size: int, *, rows: bool) -> Ite
 def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool) -> int | None:
     """Return how many of the units that fit make the next chunk; None if those are too few."""
     start = ahead[0].start
+    opening = (at for at in range(1, min(fits + 1, len(ahead))) if ahead[at].opens_part)
+    part = next((at for at in opening if ahead[at - 1].kind != "heading"), len(ahead))
+    ahead, fits = ahead[:part], min(fits, part)
     borders = [
         at
         for at in range(1, min(fits + 1, len(ahead)))
         if ahead[at - 1].end - start >= least and not _leads(text, *ahead[at - 1 : at + 1])
     ]
-    opening = next((at for at in borders if ahead[at].opens), None)
-    if opening is not None and not even:
-        return opening
+    heading = next((at for at in borders if ahead[at].opens), None)
+    if heading is not None and not even:
+        return heading
     if fits == len(ahead):
         return fits
     if even or not borders:
@@ -386,19 +401,19 @@ def _parts(text: str, unit: _Unit, room: int, size: int) -> Iterator[_Unit]:
     return iter(
         (
             unit._replace(end=middle, depth=len(cuts)),
-            unit._replace(start=middle, opens=False, grain=_TORN, depth=len(cuts)),
+            unit._replace(start=middle, opens=False, opens_part=False, grain=_TORN, depth=len(cuts)),
         )
     )
 
 
 def _cut(text: str, unit: _Unit, cut: _Cut, depth: int) -> Iterator[_Unit]:
-    start, opens, grain = unit.start, unit.opens, unit.grain
+    start, opens, opens_part, grain = unit.start, unit.opens, unit.opens_part, unit.grain
     found = _borders(cut.border, text, unit.start, unit.end)
     borders = ((m.start() + len(m[0].rstrip()), m.end()) for m in found)
     for end, following in chain(borders, [(unit.end, unit.end)]):
         if start < end and not text[start:end].isspace():
-            yield _Unit(start, end, unit.kind, unit.section, opens, grain, depth, unit.header)
-            opens, grain = False, max(unit.grain, cut.grain)
+            yield _Unit(start, end, unit.kind, unit.section, opens, grain, depth, unit.header, opens_part)
+            opens, opens_part, grain = False, False, max(unit.grain, cut.grain)
         start = following
 
 

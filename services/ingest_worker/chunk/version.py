@@ -62,7 +62,13 @@ def from_prepared(prepared: Sequence[PreparedChunk], tokens: TokenCounter) -> tu
 
 
 def version_chunks(
-    document: DocumentVersion, text: str, pages: Sequence[int], *, generation: Generation, tokens: TokenCounter
+    document: DocumentVersion,
+    text: str,
+    pages: Sequence[int],
+    parts: Sequence[tuple[int, int]] = (),
+    *,
+    generation: Generation,
+    tokens: TokenCounter,
 ) -> tuple[Chunk, ...]:
     """Return the chunks that the generation's chunker makes of the text, in the sizes requested for the document.
 
@@ -73,7 +79,7 @@ def version_chunks(
     """
     size, overlap, limit = sizes(document, generation, tokens)
     structured = document.text_format != "plain"
-    made = chunks(text, tokens=limit, size=size, overlap=overlap, pages=pages, structured=structured)
+    made = chunks(text, tokens=limit, size=size, overlap=overlap, pages=pages, parts=parts, structured=structured)
     prefixes = _Prefixes(document, tokens)
     return tuple(
         msgspec.structs.replace(

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -11,7 +12,7 @@ from services.ingest_worker.extract import formats, limits, ole
 from services.ingest_worker.extract.clean import decoded, one_line
 from services.ingest_worker.extract.declared import file_properties
 from services.ingest_worker.extract.flat_office import contained
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import PART, Extraction, Format, Hints
 from services.ingest_worker.extract.readers import Readers
 from shared.contracts import MOST_NOTES
 from shared.errors import Rejected
@@ -26,6 +27,7 @@ FORMATS: tuple[Format, ...] = tuple(
 )
 _TEXT = next(form for form in FORMATS if form.document_type == "txt")
 _TABLE = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<(?:table|div|meta|style|font)[\s>]", re.IGNORECASE)
+_PART = re.compile(rf"^{PART}++(?=# )", re.MULTILINE)
 _PANIC = "PanicException"  # PyO3 raises it for a Rust library's bug; it is not a subclass of Exception
 _LONGEST_PLACE: Final = 200  # characters
 _LONGEST_MESSAGE: Final = 300
@@ -78,7 +80,8 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
         data = contained(data)
         form = detect(data, hints)
         extraction = _bounded(form.read(data, hints), hints)
-        extraction = msgspec.structs.replace(extraction, text_format=form.text_format)
+        text, parts = (extraction.text, ()) if hints.depth else _parted(extraction.text)
+        extraction = msgspec.structs.replace(extraction, text=text, parts=parts, text_format=form.text_format)
     except RecursionError:  # in our code or in a library
         raise Rejected(f"{hints.name} is damaged: it is nested too deeply", "damaged") from None
     except BaseException as error:
@@ -95,6 +98,14 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
         return extraction
     stem = (hints.filename or "").rpartition("/")[2].removesuffix(hints.suffix)
     return msgspec.structs.replace(extraction, title=one_line(stem) or one_line(hints.title))
+
+
+def _parted(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return the text without the marks of its parts, and the offset and depth of each part."""
+    marks = [*_PART.finditer(text)] if PART in text else []
+    before = accumulate((len(mark[0]) for mark in marks), initial=0)
+    parts = tuple((mark.start() - shift, len(mark[0])) for mark, shift in zip(marks, before, strict=False))
+    return (_PART.sub("", text) if marks else text), parts[: limits.MOST_PAGES]
 
 
 def _bounded(extraction: Extraction, hints: Hints) -> Extraction:

@@ -1,11 +1,15 @@
 """The types `Format` (how to recognise and read a format), `Hints` and `Extraction`."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from shared.contracts import Note, PreparedChunk, TextFormat
+
+# Before the heading of a sheet, a message, a file within the file: what is said there holds up to the next one. Two or
+# four stand before those within such a part. `extract` takes them out: `Extraction.parts`.
+PART: Final = "\U0010fffd"
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +60,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None  # canonical, as the document declares it
     tags: tuple[str, ...] = ()  # as the document declares them
     pages: tuple[int, ...] = ()  # offset in `text` at which each page starts, in characters
+    parts: tuple[tuple[int, int], ...] = ()  # offset and depth of each sheet, message, file within; set by `extract`
     chunks: tuple[PreparedChunk, ...] = ()  # the caller's own chunks, if the file is a list of them
     created: str | None = None  # as the document declares it, ISO 8601
     modified: str | None = None
@@ -82,6 +87,11 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 1  # raise it when the same file gives a different text
     nests: bool = False  # reads files of other formats inside the file
     extra: str | None = None  # the optional dependency group that it needs
+
+
+def as_part(name: str, text: str) -> str:
+    """Return the text of a part under its name, with all parts in it one level deeper."""
+    return f"{PART}# {' '.join(name.split())}\n\n{text.replace(PART, PART + PART)}"
 
 
 def laid_out(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:

@@ -9,7 +9,7 @@ import msgspec
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import part
-from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.format import Hints, as_part
 from shared.contracts import LeftOutCode, Note, NoteCode, UnreadCode
 from shared.errors import Rejected
 
@@ -48,7 +48,7 @@ def part_texts(parts: Iterable[tuple[str, Callable[[], bytes]]], hints: Hints) -
             message = f"{Hints(filename=name).name} could not be read: its reader failed"
             unread.append(Note(code="failed", place=name, message=message))
             continue
-        texts.append(f"# {' '.join(name.split())}\n\n{inner.text}" if name else inner.text)
+        texts.append(as_part(name, inner.text) if name else inner.text)
         unread += within(name, inner.notes)
     return texts, unread
 

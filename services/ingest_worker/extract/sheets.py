@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Hints
+from services.ingest_worker.extract.format import Extraction, Hints, as_part
 from services.ingest_worker.extract.rows import REPEATED, labelled, number, row_label
 from services.ingest_worker.extract.sheet_views import SheetView
 from services.ingest_worker.extract.table_header import Covered, Figure
@@ -65,13 +65,13 @@ def read_as(
                 notes += [] if beside else [unread]
             notes += left_out.notes(name, view.formulas)
             if rows or beside:
-                texts.append("\n\n".join(filter(None, [f"# {' '.join(name.split())}", rows, beside])))
+                texts.append(as_part(name, cleaned("\n\n".join(filter(None, [rows, beside])))))
     except calamine.PasswordError:
         raise Rejected(f"{hints.name} is locked by a password", "password") from None
     except (calamine.CalamineError, OSError, ValueError) as error:
         raise Rejected(f"{hints.name} is damaged: not a readable {document_type.upper()} file", "damaged") from error
     return Extraction(
-        text=cleaned("\n\n".join(texts)),
+        text="\n\n".join(texts),
         document_type=document_type,
         **declared(says),
         notes=tuple(notes),

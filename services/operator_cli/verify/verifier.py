@@ -505,9 +505,8 @@ class Verifier:
         return JudgedDocument()
 
     def _chunks(self, text: str, event: DocumentExtracted) -> tuple[Chunk, ...]:
-        return version_chunks(
-            event.document, text, event.pages, generation=self._parts.generation, tokens=self._parts.embedder.tokens
-        )
+        generation, tokens = self._parts.generation, self._parts.embedder.tokens
+        return version_chunks(event.document, text, event.pages, event.parts, generation=generation, tokens=tokens)
 
     async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> JudgedDocument:
         """Return the chosen points whose vector isn't the model's for their text."""

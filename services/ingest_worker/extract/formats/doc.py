@@ -7,7 +7,7 @@ from html import unescape
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
+from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part, laid_out
 from services.ingest_worker.extract.formats.eml import both
 from services.ingest_worker.extract.ole import OLE, is_ole, stream
 from services.ingest_worker.extract.page import declared_charset, page_text
@@ -70,7 +70,7 @@ def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Ext
     }
     slides = [_text(slide) for slide in _SLIDE.split(result.content)[1:]] if document_type == "ppt" else []
     read = {child["path"]: _text(child["result"].content) for child in result.children or ()}
-    attached = [f"# {' '.join(name.split())}\n\n{words}" for name, words in read.items() if words]
+    attached = [as_part(name, words) for name, words in read.items() if words]
     names = about.get("attachments")
     unread = [name for name in names if not read.get(name)] if isinstance(names, list) else []
     body = _text(result.content)

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
 
 _LINE = 500  # characters; a longer line was written by a program, and is indented
 _GROWTH = 8  # times as long at most; deeply nested values would grow with the square of their length
@@ -72,9 +72,8 @@ def _paragraphs(value: Any) -> Iterator[str]:
         inner: list[tuple[str, list[Any]]] = []
         yield "; ".join(_fields(value, (), inner))
         for name, records in inner:
-            yield f"# {name}"
-            for each in records:
-                yield from _record(each)
+            yield as_part(name, next(texts := chain.from_iterable(map(_record, records)), ""))
+            yield from texts
 
 
 def _size(value: Any) -> int:
@@ -150,5 +149,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=2,
+    revision=3,
 )

@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
 from services.ingest_worker.extract.formats import eml
 from services.ingest_worker.extract.parts import refused, within
 from shared.contracts import Note
@@ -77,7 +77,7 @@ def _letter(message: EmailMessage, found: Extraction, before: float) -> _Letter:
     reply = _REPLY.match(subject)
     bare = subject[reply.end() :] if reply else subject
     return _Letter(
-        text=f"# {subject}\n\n{found.text}",
+        text=as_part(subject, found.text),
         ids=[*_ID.findall(own)[:1], *_ID.findall(" ".join(answered))],
         subject=bare.casefold(),
         reply=bare != subject,
@@ -132,4 +132,5 @@ FORMAT = Format(
     sniff=lambda data: _FROM.match(data, 0, 1024) is not None,
     read=read,
     libraries=("lxml",),
+    revision=2,
 )

@@ -145,5 +145,5 @@ FORMAT = Format(
     read=read,
     warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
-    revision=3,
+    revision=4,
 )

@@ -68,4 +68,5 @@ FORMAT = Format(
     suffixes=frozenset(),
     sniff=lambda data: data.startswith(_SIGNATURE),
     read=read,
+    revision=2,
 )

@@ -66,4 +66,5 @@ FORMAT = Format(
     read=read,
     warm=("python_calamine",),
     libraries=("python-calamine",),
+    revision=2,
 )

@@ -108,5 +108,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
-    revision=3,
+    revision=4,
 )

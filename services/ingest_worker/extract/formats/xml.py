@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
 from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
 from services.ingest_worker.extract.markup import parsed, tag, whole, words
 from services.ingest_worker.extract.page import declared_charset, part_text
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
@@ -76,7 +76,7 @@ def _workbook(root: "_Element") -> Extraction:
         left_out = LeftOut()
         rows = labelled(_shown_columns(sheet, spread(_rows(sheet, left_out)), left_out))
         notes += left_out.notes(name, 0)
-        texts += [f"# {name}\n\n{rows}"] if rows else []
+        texts += [as_part(name, rows)] if rows else []
     says = {name: root.findtext(f"{{*}}DocumentProperties/{{*}}{name.title()}") for name in ("title", "author")}
     text = cleaned("\n\n".join(texts))
     return Extraction(text=text, document_type="xml", notes=tuple(notes), **declared(says))
@@ -277,4 +277,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
+    revision=2,
 )

@@ -74,4 +74,5 @@ FORMAT = Format(
     suffixes=frozenset({".zip"}),
     read=read,
     libraries=("chardet",),
+    revision=2,
 )

@@ -1,9 +1,18 @@
+import json
+import operator
+from email.message import EmailMessage
+from typing import Final
+
 import pytest
 
-from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.chunk import chunks
+from services.ingest_worker.extract import extract
+from services.ingest_worker.extract.format import PART, Hints
 from services.ingest_worker.extract.parts import part_texts, refused, sentence, within
 from shared.contracts import Note
 from shared.errors import Rejected
+from tests.fakes.tokens import Words
+from tests.unit.services.ingest_worker.files import a_zip, an_opendocument, an_xlsx
 
 
 def test_readable_parts_have_their_names_as_headings_and_others_a_sentence() -> None:
@@ -11,7 +20,7 @@ def test_readable_parts_have_their_names_as_headings_and_others_a_sentence() -> 
         [("a.txt", lambda: b"Herons."), ("b.png", lambda: b"\x89PNG\r\n\x1a\n broken")], Hints(filename="all.zip")
     )
 
-    assert texts == ["# a.txt\n\nHerons."]
+    assert texts == [f"{PART}# a.txt\n\nHerons."]
     assert [(each.code, each.place) for each in unread] == [("damaged", "b.png")]
 
 
@@ -21,7 +30,7 @@ def test_a_part_that_its_reader_fails_at_is_noted_without_what_it_raised() -> No
 
     texts, unread = part_texts([("a.doc", fail), ("b.txt", lambda: b"Herons.")], Hints(filename="all.zip"))
 
-    assert texts == ["# b.txt\n\nHerons."]
+    assert texts == [f"{PART}# b.txt\n\nHerons."]
     [note] = unread
     assert (note.code, note.place) == ("failed", "a.doc")
     assert "/srv" not in note.message
@@ -45,3 +54,81 @@ def test_a_note_about_a_part_says_in_which_file_it_is() -> None:
 
     assert [each.place for each in within("x.pdf", [page, other])] == ["x.pdf, page 3", "x.pdf"]
     assert [each.code for each in (page, other)] == ["damaged", "damaged"]
+
+
+FLEET: Final = {"Schiffe": "Skua liegt am Kai.", "Anker": "Er wiegt 40 kg.", "Segel": "Es ist rot."}
+
+
+def _in_archive() -> tuple[bytes, str]:
+    return a_zip({f"{name}.txt": text for name, text in FLEET.items()}), "a.zip"
+
+
+def _in_book(suffix: str) -> tuple[bytes, str]:
+    rows = {name: [[text, "ja"]] for name, text in FLEET.items()}
+    if suffix == ".xlsx":
+        return an_xlsx(**rows), "a.xlsx"  # type: ignore[arg-type]  # a list of lists of strings
+    if suffix == ".xml":
+        cell = '<Table><Row><Cell><Data s:Type="String">{}</Data></Cell></Row></Table>'
+        sheets = "".join(f'<Worksheet s:Name="{name}">{cell.format(text)}</Worksheet>' for name, text in FLEET.items())
+        space = "urn:schemas-microsoft-com:office:spreadsheet"
+        return f'<?xml version="1.0"?><Workbook xmlns="{space}" xmlns:s="{space}">{sheets}</Workbook>'.encode(), "a.xml"
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
+    tables = (
+        f'<table:table table:name="{name}"><table:table-row>{cell.format(text)}</table:table-row></table:table>'
+        for name, text in FLEET.items()
+    )
+    return an_opendocument("spreadsheet", "".join(tables)), "a.ods"
+
+
+def _in_mails() -> tuple[bytes, str]:
+    mails = (
+        f"From a@b.de Mon Sep  {day} 08:15:00 2025\nFrom: a@b.de\nSubject: {name}\n\n{text}\n\n"
+        for day, (name, text) in enumerate(FLEET.items(), 1)
+    )
+    return "".join(mails).encode(), "a.mbox"
+
+
+def _attached() -> tuple[bytes, str]:
+    mail = EmailMessage()
+    mail["From"], mail["Subject"] = "a@b.de", "Drei Dateien"
+    mail.set_content("Anbei.")
+    for name, text in FLEET.items():
+        mail.add_attachment(text, filename=f"{name}.txt")
+    return mail.as_bytes(), "a.eml"
+
+
+def _in_json() -> tuple[bytes, str]:
+    return json.dumps({name: [{"was": text}, {"was": "nichts"}] for name, text in FLEET.items()}).encode(), "a.json"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [_in_archive(), *map(_in_book, (".xlsx", ".ods", ".xml")), _in_mails(), _attached(), _in_json()],
+    ids=operator.itemgetter(1),
+)
+def test_small_parts_of_a_file_are_each_cited_under_their_own_name(file: tuple[bytes, str]) -> None:
+    read = extract(file[0], Hints(filename=file[1]))
+
+    found = chunks(read.text, tokens=Words(), parts=read.parts)
+
+    for name, text in FLEET.items():
+        [section] = [chunk.section or "" for chunk in found if text in chunk.text]
+        assert section.removesuffix(".txt") == name
+    assert PART not in read.text
+
+
+def test_what_is_within_a_part_is_cited_under_both_names_and_small_sections_of_it_stay_together() -> None:
+    book = an_xlsx(Kai=[["Skua"]], Bucht=[["Alk"]])
+    notes = "# Tide\n\nIt rises.\n\n# Ebb\n\nIt falls.\n"
+
+    read = extract(a_zip({"a.xlsx": book, "n.md": notes, "run.sh": "# up\nx\n\n# down\ny"}), Hints(filename="a.zip"))
+
+    found = chunks(read.text, tokens=Words(), parts=read.parts)
+    assert [chunk.section for chunk in found] == ["a.xlsx > Kai", "a.xlsx > Bucht", "n.md > Tide", "run.sh > up"]
+
+
+def test_a_heading_in_a_file_that_has_no_parts_begins_none() -> None:
+    read = extract(b"# Tide\n\nIt rises.\n\n# Ebb\n\nIt falls.\n", Hints(filename="n.md"))
+
+    assert read.parts == ()
+    assert len(chunks(read.text, tokens=Words(), parts=read.parts)) == 1
