@@ -4,13 +4,14 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.formats.json import record
 from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -66,9 +67,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
     links = _links(tree) if hints.links else ()  # before trafilatura prunes the tree
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
     about = {name: list(dict.fromkeys(_all(tree, path))) for name, path in _ABOUT.items()}  # often repeated
-    about["author"] = about["author"] or _authors(tree)
+    said = list(_said(tree))
+    authors = next((each["author"] for each in said if each.get("author")), [])
+    about["author"] = about["author"] or (authors if isinstance(authors, list) else [authors])
     robots = [content[:_ROBOTS_CHARACTERS] for content in dict.fromkeys(_all(tree, _ROBOTS))]
-    text = _text(source, tree)
+    text = _text(source, tree) or cleaned("\n\n".join(chain.from_iterable(map(record, said))))
     if cut:  # the tree ends where the parser gave up; the flat text does not
         text = max(text, cleaned(flat_text(source)), key=len)
     return Extraction(
@@ -87,8 +90,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     )
 
 
-def _authors(tree: "HtmlElement") -> list[str]:
-    """Return the authors that the page names for search engines, as JSON (schema.org)."""
+def _said(tree: "HtmlElement") -> Iterator[dict[str, Any]]:
+    """Yield the objects that the page has for search engines, as JSON (schema.org)."""
     for source in islice(_all(tree, "//script[@type='application/ld+json']/text()"), _MOST_ROBOTS):
         try:
             ahead = [json.loads(source)]
@@ -97,10 +100,8 @@ def _authors(tree: "HtmlElement") -> list[str]:
         for each in ahead:  # grows
             inner = each.get("@graph") if isinstance(each, dict) else each
             ahead += inner if isinstance(inner, list) else []
-        found = next((each["author"] for each in ahead if isinstance(each, dict) and each.get("author")), None)
-        if found:
-            return found if isinstance(found, list) else [found]
-    return []
+            if isinstance(each, dict) and inner is None:
+                yield each
 
 
 def _first(tree: "HtmlElement", path: str) -> str | None:

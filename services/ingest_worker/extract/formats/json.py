@@ -1,6 +1,7 @@
 """Reads JSON and JSON Lines: a paragraph per record; JSON without records unchanged, but long lines are indented."""
 
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain, islice
@@ -8,6 +9,7 @@ from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64
 from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
+from services.ingest_worker.extract.page import part_text
 
 _LINE = 500  # characters; a longer line was written by a program, and is indented
 _GROWTH = 8  # times as long at most; deeply nested values would grow with the square of their length
@@ -15,6 +17,8 @@ _WRONG = 20  # more lines than objects, after which the others aren't tried
 _DEPTH = 2  # objects around a list of records
 _CARRIED = 200  # characters of a field that the objects within its object repeat
 _NAMES = 3  # of the objects around a value that its name is made of
+# A list of these on lines of their own; alone on its line, a number looks like that of a page.
+_NUMBERS = re.compile(r"\[\s*+((?:-?\d[\d.eE+-]*+|null)(?:,\s++(?:-?\d[\d.eE+-]*+|null))*+)\s*+\]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
@@ -36,6 +40,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         return Extraction(text=found, document_type="json")
     if any(len(line) > _LINE for line in lines):
         text = "\n\n".join(map(_laid_out, lines)) if len(lines) > 1 else _laid_out(text)
+    text = _NUMBERS.sub(lambda each: f"[{' '.join(each[1].split())}]", text)
     return Extraction(text=cleaned(text), document_type="json")
 
 
@@ -53,7 +58,7 @@ def _listed(text: str) -> str:
         except (ValueError, RecursionError):
             value = None
         objects += isinstance(value, dict)
-        found += _record(value) if isinstance(value, dict) else [line]
+        found += record(value) if isinstance(value, dict) else [line]
     return "\n\n".join(filter(None, found)) if objects > 1 else ""
 
 
@@ -65,15 +70,32 @@ def _paragraphs(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         if _of_objects(value):
             for each in value:
-                yield from _record(each)
+                yield from record(each)
         return
     lists = list(_lists(value, 0)) if isinstance(value, dict) else []
-    if lists and 3 * sum(map(_size, lists)) > 2 * _size(value):
+    if (lists and 3 * sum(map(_size, lists)) > 2 * _size(value)) or _is_page(value) or _is_marked(value):
         inner: list[tuple[str, list[Any]]] = []
         yield "; ".join(_fields(value, (), inner))
         for name, records in inner:
-            yield as_part(name, next(texts := chain.from_iterable(map(_record, records)), ""))
+            yield as_part(name, next(texts := chain.from_iterable(map(record, records)), ""))
             yield from texts
+
+
+def _is_page(value: Any) -> bool:
+    """Return whether the value is a list of records with counts, links and the like beside it."""
+    if not isinstance(value, dict):
+        return False
+    lists = [each for each in value.values() if isinstance(each, list | dict)]
+    beside = [each for each in value.values() if not isinstance(each, list | dict)]
+    listed = len(lists) == 1 and isinstance(lists[0], list) and _of_objects(lists[0])
+    return listed and all(len(str(each)) <= _CARRIED for each in beside)
+
+
+def _is_marked(value: Any) -> bool:
+    """Return whether the value is a part of a page, or an object with one."""
+    if isinstance(value, dict):
+        return any(map(_is_marked, value.values()))
+    return isinstance(value, str) and part_text(value) != ""
 
 
 def _size(value: Any) -> int:
@@ -89,17 +111,20 @@ def _lists(value: dict[str, Any], depth: int) -> Iterator[list[Any]]:
 
 
 def _of_objects(value: list[Any]) -> bool:
-    return len(value) > 1 and all(isinstance(each, dict) for each in value)
+    return bool(value) and all(isinstance(each, dict) for each in value)
 
 
-def _record(value: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield an object's fields, then the objects of each list in it, which begin with the first of these fields."""
+def record(value: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield an object's fields, then the objects of each list in it, which begin with the first of these fields.
+
+    `above` are fields with which each begins.
+    """
     inner: list[tuple[str, list[Any]]] = []
     fields = list(_fields(value, (), inner))
     yield "; ".join((*above, *fields))
     for _, records in inner:
-        for record in records:
-            yield from _record(record, (*above[-1:], *(field for field in fields[:1] if len(field) <= _CARRIED)))
+        for each in records:
+            yield from record(each, (*above[-1:], *(field for field in fields[:1] if len(field) <= _CARRIED)))
 
 
 def _fields(value: dict[str, Any], path: tuple[str, ...], inner: list[tuple[str, list[Any]]]) -> Iterator[str]:
@@ -118,7 +143,7 @@ def _shown(value: Any) -> str:
         return "" if value is None else str(value).lower()
     if not isinstance(value, list):
         text = str(value)
-        return "" if is_base64(text) else " ".join(text.split())
+        return "" if is_base64(text) else " ".join((part_text(text) or text).split())
     if any(isinstance(each, list | dict) for each in value):
         return json.dumps(value, ensure_ascii=False)
     return ", ".join(filter(None, map(_shown, value)))

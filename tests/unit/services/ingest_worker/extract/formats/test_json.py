@@ -18,7 +18,8 @@ def test_what_somebody_laid_out_stays_as_it_is() -> None:
 def test_what_stands_on_one_line_is_laid_out() -> None:
     value = {"title": "Tides", "rows": list(range(200)), "more": "ü"}
 
-    assert _text(json.dumps(value)) == json.dumps(value, indent=2, ensure_ascii=False)
+    numbers = f"[{', '.join(map(str, range(200)))}]"
+    assert _text(json.dumps(value)) == f'{{\n  "title": "Tides",\n  "rows": {numbers},\n  "more": "ü"\n}}'
 
 
 def test_long_lines_of_json_lines_are_laid_out_one_by_one_and_a_cut_one_is_kept() -> None:
@@ -55,10 +56,46 @@ def test_a_number_keeps_its_digits_and_a_wrong_line_is_kept() -> None:
     )
 
 
-def test_settings_stay_as_they_are_written() -> None:
-    settings = '{\n "port": 8081,\n "hosts": [{"name": "a"}, {"name": "b"}],\n "text": "' + "x" * 300 + '"\n}'
-
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '{\n "port": 8081,\n "hosts": [{"name": "a"}, {"name": "b"}],\n "text": "' + "x" * 300 + '"\n}',
+        '{"log": {"level": "info"}, "hosts": [{"name": "a"}], "more": {"text": "long enough to be most of the file"}}',
+        '{"hosts": [{"name": "a"}], "ports": [{"number": "1"}, 2], "text": "long enough to be most of the file"}',
+        '{"names": ["a", "b"], "count": 2}',
+        '{"hint": "write <b> or <p>", "sum": "a < b > c", "xml": "<ship>Skua</ship>", "open": "<p>It rises"}',
+        '{"page": [1, 2], "of": {"rows": [[1, 2], [3, 4]]}}',
+    ],
+)
+def test_settings_stay_as_they_are_written(settings: str) -> None:
     assert _text(settings) == settings
+
+
+@pytest.mark.parametrize(
+    "beside", [{"count": 2}, {"next": None, "more": False, "url": "https://example.org/" + "x" * 99}]
+)
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_page_of_records_is_records(beside: dict[str, object], count: int) -> None:
+    text = _text(json.dumps({**beside, "data": [{"id": 1, "nom": "Skua"}, {"id": 2, "nom": "Alk"}][:count]}))
+
+    assert text.split("# data\n\n")[1] == "\n\n".join(["id: 1; nom: Skua", "id: 2; nom: Alk"][:count])
+
+
+def test_a_list_of_numbers_is_on_one_line() -> None:
+    assert _text('{\n "depths": [\n  4,\n  -3.5,\n  null\n ],\n "names": [\n  "a"\n ]\n}') == (
+        '{\n "depths": [4, -3.5, null],\n "names": [\n  "a"\n ]\n}'
+    )
+
+
+def test_parts_of_pages_are_read_as_their_text() -> None:
+    page = "<p>Tide <b>rises</b> &amp; falls.</p><ul><li>Noon</li></ul>"
+
+    assert _text(json.dumps([{"id": 1, "body": page}, {"id": 2, "body": "a < b"}])) == (
+        "id: 1; body: Tide rises & falls. - Noon\n\nid: 2; body: a < b"
+    )
+    assert _text(json.dumps({"title": "Tide", "content": {"rendered": page}})) == (
+        "title: Tide; content rendered: Tide rises & falls. - Noon"
+    )
 
 
 @pytest.mark.parametrize("start", ["", "data:image/png;base64,"])
