@@ -38,6 +38,7 @@ _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and
 _COLUMNS = 256  # of such a sheet
 _BLANK = 64  # rows that a gap of more is read as
 _FIRST_YEAR = 1900  # what is before it is a time of day
+_NESTED = 3  # levels of fields within a record's fields
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -173,7 +174,7 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
     ahead: list[tuple[_Element, int]] = [(root, 0)]
     while ahead:
         element, depth = ahead.pop()
-        if records and (not len(element) or _is_record(element)):
+        if records and (not len(element) or _is_record(element, _NESTED if depth else 0)):
             yield "; ".join(_fields(element))
         elif tag(element) in ("table", "tgroup") and (rows := list(element.iter("{*}tr", "{*}row"))):
             places = {each.get("colname"): at for at, each in enumerate(element.iter("{*}colspec"))}
@@ -230,31 +231,34 @@ def _is_prose(root: "_Element") -> bool:
     )
 
 
-def _is_record(element: "_Element") -> bool:
-    """Return whether the children are fields: with attributes only if each has text, and no name comes again."""
+def _is_record(element: "_Element", depth: int) -> bool:
+    """Return whether the children are fields, or have such in turn, `depth` levels deep.
+
+    Where some have attributes or fields, no name comes again: else they are a list.
+    """
     fields = [child for child in element if tag(child)]
-    told = [child for child in fields if _attributes(child)]
-    once = not told or (
-        len({tag(child) for child in fields}) == len(fields) and all(_value(each.text) for each in told)
-    )
-    return once and not any(map(len, fields))
+    inner = [child for child in fields if len(child) or (_attributes(child) and not _value(child.text))]
+    once = len({tag(child) for child in fields}) == len(fields) or not (inner or any(map(_attributes, fields)))
+    around = depth == _NESTED and len(inner) == len(fields) == 1  # only leads to another
+    return once and (not inner or (depth > 0 and not around)) and all(_is_record(each, depth - 1) for each in inner)
 
 
-def _fields(element: "_Element") -> Iterator[str]:
-    """Yield an element's attributes, its text, and the texts of its children, each with its name."""
-    own = _attributes(element)
-    yield from own
+def _fields(element: "_Element", path: str = "") -> Iterator[str]:
+    """Yield an element's attributes, its text, and all texts within its children, each with the names around it."""
+    yield from (f"{path}{each}" for each in _attributes(element))
     if text := _value(element.text):
-        yield f"{tag(element)}: {text}"
+        yield f"{path}{tag(element)}: {text}"
     name = ""  # of a property list, in which a key stands before its value
-    for child in element:
-        text = _value(_page(child) or child.text) if tag(child) else ""
-        if about := ", ".join(_attributes(child)) if tag(child) else "":
-            text = f"{text} ({about})"
+    for child in filter(tag, element):
+        text = _value(_page(child) or child.text)
         if tag(child) == "key" and not name:
             name = text
-        elif tag(child):
-            yield from [f"{name or tag(child)}: {text}"] if text else []
+        elif len(child) or not text:
+            yield from _fields(child, f"{path}{name or tag(child)} ")
+            name = ""
+        else:
+            about = ", ".join(_attributes(child))
+            yield f"{path}{name or tag(child)}: {text}{about and f' ({about})'}"
             name = ""
     yield from [f"key: {name}"] if name else []
 

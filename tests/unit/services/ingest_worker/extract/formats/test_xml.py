@@ -209,3 +209,35 @@ def test_an_outline_has_what_its_attributes_say() -> None:
     data = f"<?xml version='1.0'?><opml><head><title>Feeds</title></head><body>{lines}</body></opml>"
 
     assert _read(data).text == "title: Feeds\n\ntext: Pier\n\ntext: Crane; xmlUrl: https://a.test/c"
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ("<pos>1</pos><item><name>Bolt</name></item><amount>5</amount>", "pos: 1; item name: Bolt; amount: 5"),
+        ('<item id="4"><name>Bolt</name></item><n>5</n>', "item id: 4; item name: Bolt; n: 5"),
+        ('<pos>1</pos><price amount="5" unit="EUR"/>', "pos: 1; price amount: 5; price unit: EUR"),
+        ("<ship><size><w>3</w><h>4</h></size></ship><n>2</n>", "ship size w: 3; ship size h: 4; n: 2"),
+        ("<Name>Kai</Name><Point><at>10,54</at></Point>", "Name: Kai; Point at: 10,54"),
+    ],
+)
+def test_fields_within_a_field_stay_in_their_record(record: str, text: str) -> None:
+    assert _read(f"<rows><row>{record}</row><row>{record}</row></rows>").text == f"{text}\n\n{text}"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (
+            "<n>1</n><row><sku>A</sku><q>1</q></row><row><sku>B</sku><q>2</q></row>",
+            "n: 1\n\nsku: A; q: 1\n\nsku: B; q: 2",
+        ),
+        ("<n>1</n><rows><row><a>1</a></row><row><a>2</a></row></rows>", "n: 1\n\na: 1\n\na: 2"),
+        ("<server><host>a</host></server><db><host>b</host></db>", "host: a\n\nhost: b"),
+        ("<rows><row><sku>A</sku><q>1</q></row></rows>", "sku: A; q: 1"),
+        ('<ship name="Skua"><mast h="3"/><mast h="4"/></ship>', "name: Skua\n\nh: 3\n\nh: 4"),
+        ("<a><b><c><d><e><f>1</f><g>2</g></e></d></c></b><h>3</h></a>", "f: 1; g: 2\n\nh: 3"),
+    ],
+)
+def test_a_list_of_records_and_what_leads_to_them_are_no_record(data: str, text: str) -> None:
+    assert _read(f"<root>{data}</root>").text == text
