@@ -32,6 +32,23 @@ _FORMULA = re.compile(
     + _PREFIX
     + rb"v></(?:\w{1,20}:)?v>)?\s{0,99}</(?:\w{1,20}:)?c>"
 )
+_VALUE = _PREFIX + rb"f[^<>]{0,999}>(?:[^<]{0,9000}</(?:\w{1,20}:)?f>)?\s{0,99}"
+_ERROR = re.compile(
+    rb"r=[\"']([A-Z]{1,3})([0-9]{1,7})[\"'][^<>]{0,200}\st=\"e\"[^<>]{0,200}>\s{0,99}(?:"
+    + _VALUE
+    + rb")?"
+    + _PREFIX
+    + rb"v>(#[\w/!?]{2,20})<"
+)
+ERRORS = {
+    0: "#NULL!",
+    7: "#DIV/0!",
+    15: "#VALUE!",
+    23: "#REF!",
+    29: "#NAME?",
+    36: "#NUM!",
+    42: "#N/A",
+}  # in binary sheets
 _LINKED = re.compile(_PREFIX + rb"hyperlink\s[^<>]{1,2000}>")
 _ID = re.compile(rb":id=[\"']([^\"']{1,200})")
 _LINKING = re.compile(
@@ -42,7 +59,7 @@ _LINKING = re.compile(
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _OF_TEXT = re.compile(rb"[^>]{0,500}\st=[\"']str")
 _COLUMNS = 16_384
-_COLUMNS_RECORD, _FILTER_RECORD = 60, 161  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
+_COLUMNS_RECORD, _FILTER_RECORD, _ERRORS = 60, 161, (3, 11)  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
 
 
 class SheetView(NamedTuple):
@@ -52,7 +69,7 @@ class SheetView(NamedTuple):
     hidden_rows: frozenset[int] = frozenset()
     hidden_columns: frozenset[int] = frozenset()
     formulas: int = 0  # without a stored value
-    links: Mapping[int, Mapping[int, str]] = MappingProxyType({})  # addresses by row and column
+    beside: Mapping[int, Mapping[int, str]] = MappingProxyType({})  # addresses and errors by row and column
     merged: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()  # first and last cells, where the library has none
 
 
@@ -118,7 +135,7 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
         hidden_rows=frozenset(_hidden_rows(archive, path, sheet, hints)) if hidden else frozenset(),
         hidden_columns=frozenset(_hidden_columns(sheet)) if hidden else frozenset(),
         formulas=formulas,
-        links=_links(sheet, addresses(archive, path, hints)),
+        beside=_beside(sheet, addresses(archive, path, hints)),
     )
 
 
@@ -130,9 +147,9 @@ def moved(view: SheetView, ranks: Ranks) -> SheetView:
         hidden_rows=frozenset(rows[row] for row in view.hidden_rows if row in rows),
         hidden_columns=frozenset(columns[column] for column in view.hidden_columns if column in columns),
         formulas=view.formulas,
-        links={
-            rows[row]: {columns[at]: address for at, address in links.items() if at in columns}
-            for row, links in view.links.items()
+        beside={
+            rows[row]: {columns[at]: text for at, text in texts.items() if at in columns}
+            for row, texts in view.beside.items()
             if row in rows
         },
     )
@@ -142,15 +159,18 @@ def binary_view(sheet: bytes) -> SheetView:
     """Return the view of a sheet in the binary format (.xlsb)."""
     rows: list[tuple[int, bool, int]] = []
     columns: list[tuple[int, int, bool, int]] = []
+    errors: dict[int, dict[int, str]] = {}
     filtered = False
     for kind, at in records(sheet):
-        if kind == ROW:
+        if kind in _ERRORS and rows and at + 8 < len(sheet) and sheet[at + 8] in ERRORS:
+            errors.setdefault(rows[-1][0], {})[int.from_bytes(sheet[at : at + 4], "little")] = ERRORS[sheet[at + 8]]
+        elif kind == ROW:
             rows.append((int.from_bytes(sheet[at : at + 4], "little"), bool(sheet[at + 11] & 0x10), sheet[at + 11] & 7))
         elif kind == _COLUMNS_RECORD and at + 18 <= len(sheet):
             first, last, width, _, flags = struct.unpack_from("<4IH", sheet, at)
             columns.append((first, last, bool(flags & 1) or not width, flags >> 8 & 7))
         filtered = filtered or kind == _FILTER_RECORD
-    return hidden_parts(rows, columns, filtered=filtered)
+    return hidden_parts(rows, columns, filtered=filtered)._replace(beside=errors)
 
 
 def hidden_parts(
@@ -170,7 +190,7 @@ def hidden_parts(
     )
 
 
-def _links(sheet: bytes, targets: Mapping[str, str]) -> dict[int, dict[int, str]]:
+def _beside(sheet: bytes, targets: Mapping[str, str]) -> dict[int, dict[int, str]]:
     found: dict[int, dict[int, str]] = {}
     for each in _LINKED.finditer(sheet) if targets else ():
         of, place = _ID.search(each[0]), _PLACE.match(_attributes(each[0]).get(b"ref", b"").decode("latin-1"))
@@ -179,6 +199,8 @@ def _links(sheet: bytes, targets: Mapping[str, str]) -> dict[int, dict[int, str]
     for letters, row, address in _LINKING.findall(sheet) if b"HYPERLINK(" in sheet else ():
         if ADDRESS.fullmatch(text := address.decode("utf-8", "replace")):
             found.setdefault(int(row) - 1, {})[column_number(letters.decode()) - 1] = text
+    for letters, row, error in _ERROR.findall(sheet) if b't="e"' in sheet else ():
+        found.setdefault(int(row) - 1, {})[column_number(letters.decode()) - 1] = error.decode()
     return found
 
 

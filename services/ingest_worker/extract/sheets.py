@@ -146,14 +146,14 @@ def _apart(ranges: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, i
 
 
 def _cells(row: Sequence[object], view: SheetView, at: int, left: int) -> list[str]:
-    formats, links = view.formats.of(at) if view.formats else {}, view.links.get(at)
+    formats, beside = view.formats.of(at) if view.formats else {}, view.beside.get(at)
     cells = [
         Figure(formats[column].shown(value)) if isinstance(value, float) and column in formats else shown(value)
         for column, value in enumerate(row, left)
     ]
-    for column, address in links.items() if links else ():
-        if 0 <= (at := column - left) < len(cells) and address not in cells[at]:
-            cells[at] = f"[{cells[at]}]({address})" if cells[at] else address
+    for column, text in beside.items() if beside else ():
+        if 0 <= (at := column - left) < len(cells) and text not in cells[at]:
+            cells[at] = f"[{cells[at]}]({text})" if cells[at] else Figure(text) if text[0] == "#" else text
     return cells
 
 

@@ -62,7 +62,7 @@ def _view(table: "_Element") -> SheetView:
     hidden_rows: set[int] = set()
     hidden_columns: set[int] = set()
     shown: list[tuple[range, list[tuple[range, NumberFormat]]]] = []
-    links: dict[int, dict[int, str]] = {}
+    beside: dict[int, dict[int, str]] = {}
     merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
     formulas = at = column = 0
     for each in table.iter(f"{TABLE}table-column", f"{TABLE}table-row"):
@@ -83,8 +83,8 @@ def _view(table: "_Element") -> SheetView:
             if cell.get(f"{TABLE}formula") is not None and cell.get(_TYPE) is None:
                 formulas += count * len(places)
             merged += _merged(cell, at, places.start)
-            if address := _address(cell):
-                links.setdefault(at, {})[places.start] = address
+            if text := _address(cell) or _error(cell):
+                beside.setdefault(at, {})[places.start] = text
             if (shape := _format(cell)) is not None:
                 shapes.append((places, shape))
         if shapes:
@@ -93,7 +93,7 @@ def _view(table: "_Element") -> SheetView:
     formats = Formats(
         (row, column, shape) for rows, shapes in shown for row in rows for places, shape in shapes for column in places
     )
-    return SheetView(formats, frozenset(hidden_rows), frozenset(hidden_columns), formulas, links, merged)
+    return SheetView(formats, frozenset(hidden_rows), frozenset(hidden_columns), formulas, beside, merged)
 
 
 def _merged(cell: "_Element", row: int, column: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
@@ -120,6 +120,10 @@ def _address(cell: "_Element") -> str:
     link = next(cell.iter("{*}a"), None)
     address = "" if link is None else link.get(HREF, "").strip()
     return address if ADDRESS.fullmatch(address) else ""
+
+
+def _error(cell: "_Element") -> str:
+    return words(cell) if any(name.endswith("}value-type") and kind == "error" for name, kind in cell.items()) else ""
 
 
 def _format(cell: "_Element") -> NumberFormat | None:

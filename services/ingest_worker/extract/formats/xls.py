@@ -6,11 +6,11 @@ from services.ingest_worker.extract import limits, sheets
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.ole import OLE, is_ole, stream_places
-from services.ingest_worker.extract.sheet_views import SheetView, hidden_parts
+from services.ingest_worker.extract.sheet_views import ERRORS, SheetView, hidden_parts
 from services.ingest_worker.extract.sparse_sheets import book_moved_together, old_records
 
 # Kinds of records in a workbook: https://learn.microsoft.com/openspecs/office_file_formats/ms-xls
-_SHEET, _COLUMNS, _ROW, _FILTERED, _LINK = 0x85, 0x7D, 0x208, 0x9B, 0x1B8
+_SHEET, _COLUMNS, _ROW, _FILTERED, _LINK, _FORMULA, _ERROR = 0x85, 0x7D, 0x208, 0x9B, 0x1B8, 0x06, 0x205
 _MONIKER = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b")  # begins an address within a link
 
 
@@ -37,7 +37,7 @@ def _name(book: bytearray, at: int) -> str:
 def _view(book: bytearray, start: int) -> SheetView:
     rows: list[tuple[int, bool, int]] = []
     columns: list[tuple[int, int, bool, int]] = []
-    links: dict[int, dict[int, str]] = {}
+    beside: dict[int, dict[int, str]] = {}
     filtered = False
     for kind, at, size in old_records(book, start):
         if kind == _ROW and size > 13:
@@ -49,9 +49,18 @@ def _view(book: bytearray, start: int) -> SheetView:
             row, _, column = struct.unpack_from("<3H", book, at)
             address = book[begin + len(_MONIKER) + 4 : at + size].decode("utf-16-le", "ignore").partition("\0")[0]
             if ADDRESS.fullmatch(address := address.strip()):
-                links.setdefault(row, {})[column] = address
+                beside.setdefault(row, {})[column] = address
+        elif kind in (_ERROR, _FORMULA) and (error := _error(book, kind, at)):
+            row, column = struct.unpack_from("<2H", book, at)
+            beside.setdefault(row, {})[column] = error
         filtered = filtered or kind == _FILTERED
-    return hidden_parts(rows, columns, filtered=filtered)._replace(links=links)
+    return hidden_parts(rows, columns, filtered=filtered)._replace(beside=beside)
+
+
+def _error(book: bytearray, kind: int, at: int) -> str | None:
+    """Return the error that the cell has for a value; None if it has none."""
+    is_one = book[at + 7] == 1 if kind == _ERROR else (book[at + 6], *book[at + 12 : at + 14]) == (2, 255, 255)
+    return ERRORS.get(book[at + 6 if kind == _ERROR else at + 8]) if is_one else None
 
 
 FORMAT = Format(

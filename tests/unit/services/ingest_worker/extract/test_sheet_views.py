@@ -92,3 +92,13 @@ def test_formulas_without_a_value_are_noted() -> None:
 
     assert (note.code, note.place) == ("formula", "Ducks")
     assert note.message.startswith("3 formulas of the sheet Ducks")
+
+
+@pytest.mark.parametrize("formula", ["", "<f>1/0</f>", '<f t="shared" si="0"/>', "<f>IF(A1&gt;2,1,NA())</f>"])
+@pytest.mark.parametrize("error", ["#N/A", "#DIV/0!", "#NAME?"])
+def test_a_value_that_is_an_error_is_shown(formula: str, error: str) -> None:
+    failed = f'<c r="B3" s="1" t="e">{formula}<v>{error}</v></c>'
+    south = f'<row r="3"><c r="A3" t="inlineStr"><is><t>South</t></is></c>{failed}</row>'
+    rows = _line(1, "Quay", "Depth") + _line(2, "North", 4.5, style=1) + south + _line(4, "West", 0.125, style=1)
+
+    assert _read(_sheet(rows)).text.split("\n\n")[-2:] == [f"Quay: South; Depth: {error}", "Quay: West; Depth: 12.5%"]

@@ -159,6 +159,33 @@ def test_a_diagonal_of_cells_in_an_old_sheet_is_too_large() -> None:
     assert refused.value.code == "too_large"
 
 
+def test_a_value_that_is_an_error_is_shown_in_an_old_sheet() -> None:
+    stored = _old_record(0x205, struct.pack("<HHHBB", 1, 0, 0, 42, 1)) + _old_record(
+        0x205, struct.pack("<HHHBB", 1, 2, 0, 1, 0)
+    )
+    failed = _old_record(0x06, struct.pack("<HHHBBBBBBHHIH", 2, 0, 0, 2, 0, 7, 0, 0, 0, 0xFFFF, 0, 0, 0))
+
+    assert extract(_xls([(0, 0, "1"), (3, 1, "2")], stored + failed), _OLD).text.split("\n\n")[1:] == [
+        "1",
+        "#N/A | TRUE",
+        "#DIV/0!",
+        "2",
+    ]
+
+
+def test_a_value_that_is_an_error_is_shown_in_a_binary_sheet() -> None:
+    row = _record(0, struct.pack("<I7xB5x", 1, 0))
+    errors = _record(3, struct.pack("<IIB", 0, 0, 42)) + _record(11, struct.pack("<IIBHI", 1, 0, 23, 0, 0))
+    sheet = _record(129) + _record(148, struct.pack("<IIII", 0, 1, 0, 1)) + _record(145)
+    first = _record(0, struct.pack("<I7xB5x", 0, 0)) + b"".join(
+        _record(6, struct.pack("<II", at, 0) + _text("Kai")) for at in (0, 1)
+    )
+
+    assert extract(_book(sheet + first + row + errors + _record(146) + _record(130)), _BINARY).text == (
+        "# A\n\nKai | Kai\n\nKai: #N/A; Kai: #REF!"
+    )
+
+
 _OLD = Hints(filename="book.xls")
 
 

@@ -118,3 +118,13 @@ def test_cells_that_all_claim_the_rest_of_their_row_cost_no_more_than_others() -
     data = an_opendocument("spreadsheet", f'<table:table table:name="Cabins">{row * 3}</table:table>')
 
     assert least_cpu_s(lambda: _read(data, "a.ods"), 1.0) <= 1.0
+
+
+def test_a_value_that_is_an_error_is_shown() -> None:
+    failed = 'table:formula="of:=NA()" office:value-type="string" office:string-value="" c:value-type="error"'
+    space = 'xmlns:c="urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0"'
+    cells = f"<table:table-cell {space} {failed}><text:p>#N/A</text:p></table:table-cell>"
+    name = '<table:table-cell office:value-type="string"><text:p>Kai</text:p></table:table-cell>'
+    row = f'<table:table table:name="Ducks"><table:table-row>{name}{cells}</table:table-row></table:table>'
+
+    assert _read(an_opendocument("spreadsheet", row), "a.ods").text == "# Ducks\n\nKai | #N/A"
