@@ -68,7 +68,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     description = _first(tree, "//meta[@name='description' or @property='og:description']/@content")
     about = {name: list(dict.fromkeys(_all(tree, path))) for name, path in _ABOUT.items()}  # often repeated
     said = list(_said(tree))
-    authors = next((each["author"] for each in said if each.get("author")), [])
+    authors: Any = next((each["author"] for each in said if each.get("author")), [])
     about["author"] = about["author"] or (authors if isinstance(authors, list) else [authors])
     robots = [content[:_ROBOTS_CHARACTERS] for content in dict.fromkeys(_all(tree, _ROBOTS))]
     text = _text(source, tree) or cleaned("\n\n".join(chain.from_iterable(map(record, said))))

@@ -123,7 +123,9 @@ def _address(cell: "_Element") -> str:
 
 
 def _error(cell: "_Element") -> str:
-    return words(cell) if any(name.endswith("}value-type") and kind == "error" for name, kind in cell.items()) else ""
+    return (
+        words(cell) if any(str(name).endswith("}value-type") and kind == "error" for name, kind in cell.items()) else ""
+    )
 
 
 def _format(cell: "_Element") -> NumberFormat | None:
