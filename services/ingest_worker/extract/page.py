@@ -228,7 +228,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
             page.add_block(" ".join(" ".join("".join(each.itertext()) for each in element.iter("caption")).split()))
-            page.add_block(table(rows))
+            page.add_block(table(rows, headed=next(element.iter("th", "thead"), None) is not None))
             walk.skip_subtree()
         else:
             if tag not in _INLINE:

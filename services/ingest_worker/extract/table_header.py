@@ -152,6 +152,21 @@ def _is_alike(cell: str, values: Sequence[str]) -> bool:
     return once and shape == _shape(cell) and share >= 0.5 and not _is_name(cell)
 
 
+def properties(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Return the rows of a form that has two names with their values in each row, one below the other; else `rows`."""
+    used = sorted({at for row in rows for at, cell in enumerate(row) if cell})
+    if len(used) != 4:
+        return rows
+    quarters = [[row[at] if at < len(row) else "" for at in used] for row in rows]
+    pairs = [pair for cells in quarters for pair in (cells[:2], cells[2:]) if any(pair)]
+    names = [name for name, _ in pairs]
+    if len(rows) < 2 or not all(names) or len(set(map(str.casefold, names))) < len(names) or any(map(is_figure, names)):
+        return rows
+    marked = all(name.endswith((":", "：")) for name in names)
+    known = 3 * sum(map(_is_name, names)) >= 2 * len(names) and not any(_is_name(cell) for cell in quarters[0][1::2])
+    return pairs if marked or known else rows
+
+
 def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the rows have a name and its value each, so that none is the header of the others."""
     pairs = [own(row) for row in rows]

@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
-from services.ingest_worker.extract.rows import named_rows
+from services.ingest_worker.extract.rows import labelled, named_rows, table
 from services.ingest_worker.extract.table_header import Covered
 from tests.unit.services.ingest_worker.files import a_docx, a_drawn_pdf, a_pptx, an_opendocument
 
@@ -101,3 +101,15 @@ def test_a_long_row_of_one_merged_cell_is_kept() -> None:
     row = ["", "Not surveyed in 2020", *[Covered("Not surveyed in 2020")] * 11]
 
     assert list(named_rows([row], names)) == [f"{names[1]}: Not surveyed in 2020"]
+
+
+def test_the_names_of_a_form_stand_with_their_values() -> None:
+    form = [["Vorname", "Eva", "Nachname", "Kai"], ["Straße", "Weg 1", "Ort", "Ulm"]]
+
+    assert labelled(form) == "Vorname | Eva\n\nNachname | Kai\n\nStraße | Weg 1\n\nOrt | Ulm"
+    assert table(form, headed=False).split("\n")[2:] == [
+        "| Vorname | Eva |",
+        "| Nachname | Kai |",
+        "| Straße | Weg 1 |",
+        "| Ort | Ulm |",
+    ]

@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract.rows import labelled
-from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header
+from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, properties
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -94,3 +94,55 @@ def test_after_a_gap_a_table_has_its_own_header_or_none_unless_the_names_fit() -
     assert labelled(_rows(table + "Source: the ministry")).endswith("\n\nSource: the ministry")
     assert labelled(_rows(table + "7,rated voltage,kV,130")).endswith("\n\n7 | rated voltage | kV | 130")
     assert labelled(_rows(table + "Rope,Price\nHemp,3.5")).endswith("Rope: Hemp; Price: 3.5")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Vorname|Eva|Nachname|Kai;Straße|Weg 1|Ort|Ulm;Telefon|123|E-Mail|e@b.de",
+        "Name:|Skua|Draught:|4;Owner:|Eva|Berth:|9",
+        "First name|Ann|Last name|Lee;Date of birth|1.2.1990|Phone|555;Address|1 Road||",
+        "Nom|Dupont||Prénom|Jean;Adresse|1 rue||Ville|Brest;Téléphone|02||Date|1.1.2020",
+        "Patient:||Arzt:|Dr. Kim;Datum:|1.1.24|Raum:|5",
+        "Project|Tide|Manager|Eva;Start|1.1.|End|2.2.;Status|open|Budget|5",
+    ],
+)
+def test_a_form_with_two_names_in_a_row_has_one_below_the_other(form: str) -> None:
+    rows = [row.split("|") for row in form.split(";")]
+
+    pairs = [[cell for cell in row if cell] for row in properties(rows)]
+
+    assert [cell for pair in pairs for cell in pair] == [cell for row in rows for cell in row if cell]
+    assert max(map(len, pairs)) == 2
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [
+        "Name|City|Country|Phone;Ann|York|UK|555;Bo|Kiel|DE|556",
+        "Country|Capital|Currency|Language;France|Paris|Euro|French;Japan|Tokyo|Yen|Japanese",
+        "Field|Type|Null|Default;name|varchar|no|;price|decimal|yes|0;date|date|maybe|now",
+        "Eigenschaft|Wert|Einheit|Quelle;Länge|12|m|A;Gewicht|5|kg|B",
+        "Task|Mon|Tue|Wed;Wash|Ann|Bo|Cy;Cook|Bo|Cy|Ann",
+        "Name|Skua|Alk|Tern;Farbe|rot|blau|grün;Hafen|Kiel|Bonn|Ulm",
+        "Datum|Uhrzeit|Ort|Thema;1.1.|9:00|Kiel|Segel;2.1.|10:00|Bonn|Anker",
+        "Setting|Default|Range|Description;port|80|1-65535|The port;size|5|1-9|The size",
+        "Feature|Basic|Plus|Pro;Storage|small|medium|large;Support|mail|phone|visit",
+        "Parameter|Symbol|Unit|Value;Mass|m|kg|4;Length|l|m|5",
+        "Skua|Kiel|Alk|Bonn;Tern|Ulm|Gull|Rom",
+        "From|To|Subject|Date;Eva|Kim|Tide|1.1.;Kim|Eva|Re|2.1.",
+        "Key|Value|Key|Value;name|Skua|port|Kiel;size|3|type|boat",
+        "Column|Meaning|Example|Notes;name|Name of it|Skua|none;city|Where it is|Kiel|long",
+        "Deutsch|Englisch|Deutsch|Englisch;Name|name|Ort|place;Preis|price|Datum|date",
+        "Title|Author|Title|Author;Tide|Eva|Ebb|Kim",
+        "name|Alk|date|Tern;Kiel|1|Bonn|2",
+        "Land|Umsatz|Land|Umsatz;Name|1|Ort|2",
+        "Name|Skua;Draught|4",
+        "Name|Kai|Date|1.1.",
+        "A|B|C|D|E;1|2|3|4|5",
+    ],
+)
+def test_a_table_of_four_columns_is_no_form(ordinary: str) -> None:
+    rows = [row.split("|") for row in ordinary.split(";")]
+
+    assert properties(rows) == rows
