@@ -1,4 +1,4 @@
-"""Turns reStructuredText, AsciiDoc and Org into Markdown as far as it shows borders: headings, code, tables."""
+"""Turns reStructuredText, AsciiDoc, Org and wikis into Markdown as far as it shows borders: headings, code, tables."""
 
 import csv
 import re
@@ -31,6 +31,9 @@ _ORG_BLOCK = re.compile(
     r"[ \t]*#\+(begin|end)_(src|example|quote|verse|center|export|comment)\b[ \t]*([\w+-]*)", re.IGNORECASE
 )
 _ORG_KEYWORD = re.compile(r"[ \t]*#\+(\w+)(?:\[[^\]]{0,200}\])?:[ \t]*([^\n]*)\Z")
+_WIKI_ABOUT = re.compile(r"((?:\s*+[\w-]++\s*+=\s*+(?:\"[^\"]*+\"|[^\s|\"]++))++)\s*+\|(?!\|)")
+_WIKI_SPAN = re.compile(r"(col|row)span\s*+=\s*+\"?(\d{1,4})")
+_WIKI_MARKS = re.compile(r"\[\[(?:[^\[\]|]{0,500}\|)?([^\[\]|]{1,500})\]\]|'{2,5}")
 _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
 
 
@@ -307,3 +310,52 @@ def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901 - a branch for ea
             yield line
     if code:
         yield from _fenced(code, language)
+
+
+def of_wiki(text: str) -> str:
+    """Return MediaWiki's text with its tables in Markdown; headings are read as they are."""
+    return "\n".join(_wiki(text.split("\n"))) if "{|" in text else text
+
+
+def _wiki(lines: Sequence[str]) -> Iterator[str]:
+    held: list[str] = []  # from the beginning of a table on
+    for line in lines:
+        bare = line.lstrip(" \t:*")
+        if bare.startswith("{|"):
+            yield from held  # a table around another one stays as it is
+            held = [line]
+        elif held and bare.startswith("|}"):
+            yield from ("", _wiki_table(held[1:]), "")
+            held = []
+        elif held:
+            held.append(line)
+        else:
+            yield line
+    yield from held
+
+
+def _wiki_table(lines: Sequence[str]) -> str:
+    rows: list[list[list[str]]] = [[]]  # parts of each cell
+    caption = ""
+    for line in (line.lstrip(" \t:*") for line in lines):
+        if line.startswith("|-"):
+            rows.append([])
+        elif line.startswith("|+"):
+            caption = f"{_WIKI_MARKS.sub(_wiki_words, line[2:]).strip()}\n\n"
+        elif line[:1] in ("|", "!"):
+            rows[-1] += [[cell] for cell in re.split(r"\|\||!!" if line[0] == "!" else r"\|\|", line[1:])]
+        elif rows[-1]:
+            rows[-1][-1].append(line)
+    headed = any(line.lstrip(" \t:*").startswith("!") for line in lines)
+    return caption + table(spread((_wiki_cell(" ".join(cell)) for cell in row) for row in rows if row), headed=headed)
+
+
+def _wiki_cell(text: str) -> Cell:
+    about = _WIKI_ABOUT.match(text)
+    spans = {name: int(count) for name, count in _WIKI_SPAN.findall(about[1])} if about else {}
+    says = _WIKI_MARKS.sub(_wiki_words, text[about.end() :] if about else text).strip()
+    return Cell(says, spans.get("col", 1), spans.get("row", 1))
+
+
+def _wiki_words(mark: re.Match[str]) -> str:
+    return mark[1] or ""

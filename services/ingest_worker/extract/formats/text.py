@@ -10,7 +10,7 @@ import msgspec
 from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import records
-from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst
+from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst, of_wiki
 from shared.errors import Rejected
 
 _MARKUP_FOR_MACHINES = b"%!PS"  # PostScript: a program, with nothing worth retrieving
@@ -84,7 +84,7 @@ def _apart(text: str) -> str:
     if text.startswith("BEGIN:V"):
         return unfolded(text)
     # A log of objects has any name.
-    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or _logged(text)
+    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or of_wiki(_logged(text))
 
 
 def unfolded(text: str) -> str:
@@ -127,7 +127,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=2,
+    revision=3,
 )
 
 FORMATS = (
@@ -145,6 +145,7 @@ FORMATS = (
             ("rst", of_rst, ("text/x-rst", "text/prs.fallenstein.rst"), (".rst",)),
             ("adoc", of_adoc, ("text/asciidoc", "text/x-asciidoc"), (".adoc", ".asciidoc")),
             ("org", of_org, ("text/org", "text/x-org"), (".org",)),
+            ("wiki", of_wiki, ("text/x-wiki",), (".wiki", ".mediawiki")),
         )
     ),
 )

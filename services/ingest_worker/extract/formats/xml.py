@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
+from services.ingest_worker.extract.headings import of_wiki
 from services.ingest_worker.extract.markup import parsed, tag, whole, words
 from services.ingest_worker.extract.page import declared_charset, part_text
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
@@ -39,6 +40,7 @@ _COLUMNS = 256  # of such a sheet
 _BLANK = 64  # rows that a gap of more is read as
 _FIRST_YEAR = 1900  # what is before it is a time of day
 _NESTED = 3  # levels of fields within a record's fields
+_WIKI = re.compile(r"^(?:={2,6}[^=\n]++={2,6}[ \t]*+$|\{\|)", re.MULTILINE)
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -190,9 +192,10 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
 
 
 def _page(element: "_Element") -> str:
-    """Return the text of a page that is written as text within the element; '' if there is none."""
+    """Return the text of a page that is written as text within the element, of HTML or a wiki; '' if there is none."""
     plain = len(element) or tag(element) in _EXAMPLES or tag(element) in _TITLES or tag(element) == "name"
-    return "" if plain else part_text(element.text or "")
+    text = "" if plain else element.text or ""
+    return of_wiki(text.strip()) if _WIKI.search(text) else part_text(text)
 
 
 def _words(element: "_Element") -> str:

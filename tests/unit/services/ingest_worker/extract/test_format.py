@@ -57,6 +57,7 @@ SAMPLES: dict[str, tuple[bytes, TextFormat]] = {
     "a.csv": (b"day,height\nMonday,3.5\n", "plain"),
     "a.json": (b'{"day": "Monday"}', "sections"),
     "a.rst": (b"The tide\n========\n\nIt rises.", "markdown"),
+    "a.wiki": (b"== The tide ==\n\nIt rises.", "markdown"),
     "a.adoc": (b"= The tide\n\nIt rises.", "markdown"),
     "a.org": (b"* The tide\n\nIt rises.", "markdown"),
     "a.srt": (b"1\n00:00:01,000 --> 00:00:02,000\nIt rises.\n", "plain"),

@@ -1,6 +1,6 @@
 import pytest
 
-from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst
+from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst, of_wiki
 from services.ingest_worker.text_blocks import blocks
 
 
@@ -101,3 +101,47 @@ def test_what_is_cut_off_is_kept() -> None:
     assert "x = 1" in of_adoc("----\nx = 1")
     assert "| a |" in of_adoc("|===\n|a")
     assert of_rst("=") == "="
+
+
+_FLEET = "| Ship | Draught |\n| --- | --- |\n| Skua | 4.2 |\n| Alk | 3.1 |"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '{| class="wikitable"\n! Ship !! Draught\n|-\n| Skua || 4.2\n|-\n| Alk || 3.1\n|}',
+        "{|\n|-\n! Ship\n! Draught\n|-\n| Skua\n| 4.2\n|-\n| Alk\n| 3.1\n|}",
+        "{|\n! scope=col | Ship !! style=\"a: 9\" | '''Draught'''\n|-\n| [[Skua]] || 4.2\n|-\n|[[A (1)|Alk]]||3.1\n|}",
+        ":{|\n! Ship !! Draught\n|- valign=top\n| Skua ||\n4.2\n|-\n|Alk||3.1\n|}",
+    ],
+)
+def test_tables_of_wikis_are_tables(table: str) -> None:
+    assert of_wiki(f"== Fleet ==\n{table}\nAfter.") == f"== Fleet ==\n\n{_FLEET}\n\nAfter."
+
+
+def test_merged_cells_and_captions_of_wikis_are_kept() -> None:
+    text = "{|\n|+ Fleet\n! Ship !! Deck !! Price\n|-\n|rowspan=2| Skua || low || 5\n|-\n| high || 6\n|}"
+
+    assert of_wiki(text).split("\n")[1:] == [
+        "Fleet",
+        "",
+        "| Ship | Deck | Price |",
+        "| --- | --- | --- |",
+        "| Skua | low | 5 |",
+        "| Skua | high | 6 |",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\begin{tabular}\n  {|l|c|}\n a & b\n\\end{tabular}",
+        "each do\n  {|x|\n    puts x\n  }\nend",
+        "{|\n| never closed",
+        "|}\n| a | b |",
+        "A {| within a line |} stays.",
+    ],
+)
+def test_other_text_with_such_signs_stays_as_it_is(text: str) -> None:
+    assert of_wiki(text) == text

@@ -241,3 +241,11 @@ def test_fields_within_a_field_stay_in_their_record(record: str, text: str) -> N
 )
 def test_a_list_of_records_and_what_leads_to_them_are_no_record(data: str, text: str) -> None:
     assert _read(f"<root>{data}</root>").text == text
+
+
+def test_the_pages_of_a_wikis_dump_keep_their_headings_and_tables() -> None:
+    text = "Ships.\n\n== Fleet ==\n{|\n! Ship !! Draught\n|-\n| Skua || 4.2\n|}"
+
+    read = _read(f"<mediawiki><page><title>Kai</title><revision><text>{text}</text></revision></page></mediawiki>")
+
+    assert read.text.endswith("Ships.\n\n== Fleet ==\n\n| Ship | Draught |\n| --- | --- |\n| Skua | 4.2 |")
