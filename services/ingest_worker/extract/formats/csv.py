@@ -63,4 +63,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
+    revision=2,
 )
