@@ -126,6 +126,8 @@ def _vote(name: str, values: list[str], *, counted: bool) -> float:
 
 def _is_name(cell: str) -> bool:
     words = _WORDS.findall(cell.casefold())
+    if cell.endswith((":", "：")):
+        return 0 < len(words) <= 6
     telling = sum(len(word) > 2 for word in words)
     return len(words) <= 6 and telling <= 3 and 2 * sum(map(_NAMES.__contains__, words)) >= max(telling, 1)
 
@@ -162,9 +164,8 @@ def properties(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     names = [name for name, _ in pairs]
     if len(rows) < 2 or not all(names) or len(set(map(str.casefold, names))) < len(names) or any(map(is_figure, names)):
         return rows
-    marked = all(name.endswith((":", "：")) for name in names)
-    known = 3 * sum(map(_is_name, names)) >= 2 * len(names) and not any(_is_name(cell) for cell in quarters[0][1::2])
-    return pairs if marked or known else rows
+    known = 3 * sum(map(_is_name, names)) >= 2 * len(names)
+    return pairs if known and not any(map(_is_name, quarters[0][1::2])) else rows
 
 
 def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:

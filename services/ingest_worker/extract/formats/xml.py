@@ -241,8 +241,9 @@ def _is_record(element: "_Element", depth: int) -> bool:
     """
     fields = [child for child in element if tag(child)]
     inner = [child for child in fields if len(child) or (_attributes(child) and not _value(child.text))]
-    once = len({tag(child) for child in fields}) == len(fields) or not (inner or any(map(_attributes, fields)))
-    around = depth == _NESTED and len(inner) == len(fields) == 1  # only leads to another
+    names = {tag(child) for child in fields} - {tag(element)}  # one within itself is a tree
+    once = len(names) == len(fields) or not (inner or any(map(_attributes, fields)))
+    around = depth == _NESTED and len(inner) == len(fields) == 1 and not _attributes(element)  # only leads to another
     return once and (not inner or (depth > 0 and not around)) and all(_is_record(each, depth - 1) for each in inner)
 
 

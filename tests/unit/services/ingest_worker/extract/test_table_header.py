@@ -146,3 +146,8 @@ def test_a_table_of_four_columns_is_no_form(ordinary: str) -> None:
     rows = [row.split("|") for row in ordinary.split(";")]
 
     assert properties(rows) == rows
+
+
+def test_names_with_a_colon_are_properties() -> None:
+    assert find_header(_rows("Draught:,4\nOwner:,Eva\nBerth:,9")) is None
+    assert find_header(_rows("Owner:,Berth:\nEva,9\nKim,7\nBo,8")) is not None

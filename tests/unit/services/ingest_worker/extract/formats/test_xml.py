@@ -225,6 +225,14 @@ def test_fields_within_a_field_stay_in_their_record(record: str, text: str) -> N
     assert _read(f"<rows><row>{record}</row><row>{record}</row></rows>").text == f"{text}\n\n{text}"
 
 
+def test_a_record_with_one_field_has_its_attributes() -> None:
+    part = '<part sku="A"><dim><w>3</w><h>4</h></dim></part>'
+
+    assert _read(f"<parts>{part}{part.replace('A', 'B')}</parts>").text == (
+        "sku: A; dim w: 3; dim h: 4\n\nsku: B; dim w: 3; dim h: 4"
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [
