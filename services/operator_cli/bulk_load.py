@@ -195,7 +195,9 @@ def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
     except ServerAway:
         raise
     except RequestRefused as error:
-        return LoadOutcome(path=path, status="failed", error=str(error), code=error.code or None)
+        return LoadOutcome(
+            path=path, status="failed", document_id=error.document_id, error=str(error), code=error.code or None
+        )
     except OSError as error:
         return LoadOutcome(path=path, status="failed", error=str(error))
     return LoadOutcome(

@@ -263,7 +263,10 @@ class Client:
             return reply
         if reply.status_code == httpx.codes.FORBIDDEN:
             raise Forbidden(_sentence(reply))
-        raise RequestRefused(_sentence(reply), _code(reply))
+        details = _problem(reply).get("details")
+        raise RequestRefused(
+            _sentence(reply), _code(reply), details.get("documentId") if isinstance(details, dict) else None
+        )
 
     def _once(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:

@@ -16,11 +16,12 @@ class CommandError(Exception):
 
 
 class RequestRefused(CommandError):  # noqa: N818 - reads as what happened to the request
-    """The server refused one request; others may succeed. Sentence and code are the server's, if it sent them."""
+    """The server refused one request; others may succeed. Sentence, code and document are as the server sent them."""
 
-    def __init__(self, sentence: str, code: str = "") -> None:
+    def __init__(self, sentence: str, code: str = "", document_id: str | None = None) -> None:
         super().__init__(sentence)
         self.code = code
+        self.document_id = document_id
 
 
 class Forbidden(RequestRefused):

@@ -90,7 +90,7 @@ async def test_items_of_the_same_document_stay_in_their_order(client: httpx.Asyn
         ("[]", "the body must be an object, not a list"),
         ("null", "the body must be an object, not null"),
         ('{"source": "s", "path": "p"}', "text: is required"),
-        ('{"source": true, "path": "p", "text": "t"}', "source: must be text, not a boolean"),
+        ('{"source": true, "path": "p", "text": "t"}', "source: must be text, not true"),
         ('{"source": "s", "path": "p", "text": "t", "tags": [true]}', "tags[0]: must be text"),
         ('{"source": "s", "path": "p", "text": "\\ud800"}', "the item is not valid JSON"),
         (json.dumps(item("p" * 3000)), "path: has 3000 characters"),

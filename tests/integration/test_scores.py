@@ -128,5 +128,6 @@ async def test_a_field_that_no_document_has_is_named(client: httpx.AsyncClient) 
         return said
 
     assert await warnings({"year": 1901, "source": "none", "tags": ["none"]}) == []
+    assert await warnings({"sorce": "wiki"}) == ["filters: no document has the field 'sorce'; did you mean source?"]
     assert await warnings({"yaer": 1900}) == ["filters: no document has the field 'yaer'"]
     assert await warnings({"not": {"colour": "red"}}) == ["filters: no document has the field 'colour'"]

@@ -43,7 +43,8 @@ from services.query_api.clients.links import Links
 from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.documents.views import ListCursor, parsed_cursor
 from services.query_api.http.auth import Caller
-from services.query_api.http.problems import Problem, of_contract
+from services.query_api.http.problems import Problem
+from services.query_api.http.request import body_of
 from shared.errors import PipelineError
 
 URI: Final = "sluice://documents/"
@@ -117,10 +118,9 @@ class McpServer:
             raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(self._table)}")
         caller, links = self._caller(context)
         try:
-            asked = msgspec.convert(params.arguments or {}, tool.takes, strict=False)
-            given = await tool.run(caller, links, asked)
-        except (msgspec.ValidationError, Problem, PipelineError) as error:
-            return CallToolResult(content=[TextContent(text=_sentence(error))], is_error=True)
+            given = await tool.run(caller, links, body_of(params.arguments or {}, tool.takes))
+        except (Problem, PipelineError) as error:
+            return CallToolResult(content=[TextContent(text=error.sentence)], is_error=True)
         except Exception as error:
             log.exception("agent_tool_failed", tool=params.name)
             raise MCPError(INTERNAL_ERROR, "the server failed unexpectedly; its log has the details") from error
@@ -192,10 +192,6 @@ def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     root: dict[str, Any] = components.pop(kind.__name__)
     return {**root, **({"$defs": components} if components else {})}
-
-
-def _sentence(error: msgspec.ValidationError | Problem | PipelineError) -> str:
-    return of_contract(error).sentence if isinstance(error, msgspec.ValidationError) else error.sentence
 
 
 def _refused(error: Problem | PipelineError) -> MCPError:

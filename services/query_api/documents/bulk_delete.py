@@ -136,10 +136,7 @@ async def _named(request: ApiRequest, library: DocumentViews) -> Entry | None:
 
 async def _asked(request: ApiRequest) -> DeleteSelection:
     if await request.body():
-        try:
-            return msgspec.convert(await request.json(), DeleteSelection)
-        except msgspec.ValidationError as error:
-            raise of_contract(error) from None
+        return _selected(await request.json(), strict=True)
     query = request.query_params
     filters: dict[str, Any] = {name: query.getall(name) for name in ("source",) if name in query}
     if "" in filters.get("source", ()):
@@ -149,10 +146,14 @@ async def _asked(request: ApiRequest) -> DeleteSelection:
     fields = {name: query[name] for name in ("all", "confirm", "cursor") if name in query}
     if unknown := sorted(set(query) - {"source", "tags", "tags[]", "all", "confirm", "cursor"}):
         raise invalid(unknown[0], "is none of source, path, tags, all, confirm, cursor; send other filters in the body")
+    return _selected({"filters": filters, **fields}, strict=False)
+
+
+def _selected(sent: Any, *, strict: bool) -> DeleteSelection:
     try:
-        return msgspec.convert({"filters": filters, **fields}, DeleteSelection, strict=False)
+        return msgspec.convert(sent, DeleteSelection, strict=strict)
     except msgspec.ValidationError as error:
-        raise of_contract(error) from None
+        raise of_contract(error, sent, DeleteSelection) from None
 
 
 async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> DeletedDocument:

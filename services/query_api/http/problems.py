@@ -5,7 +5,7 @@ as `error` and as `message`, `code` and `details`. Routes of OpenAI's API answer
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -17,6 +17,7 @@ from litestar import MediaType, Request, Response
 from litestar.datastructures import Headers
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap, Receive, Scope, Send
+from msgspec import UNSET
 
 from shared.errors import PipelineError, Unavailable
 from shared.runtime.probes import RETRY_AFTER_S
@@ -52,36 +53,41 @@ _TYPE: Final = re.compile(r"Expected `([^`]+)`(?:, got `([^`]+)`)?")
 _LENGTH: Final = re.compile(r"Expected `(str|array|object|bytes)` of length (>=|<=) (\d+)")
 _BOUND: Final = re.compile(r"Expected `(?:int|float)` (>=|<=|>|<) (-?[\d.e+-]+)")
 _CHOICE: Final = re.compile(r"Invalid (?:enum )?value (.+)", re.DOTALL)
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\.\.\.)\]")  # of a path such as `chunks[0].tags[...]`
+_LONGEST_SHOWN: Final = 60  # characters of a value
 
 
-def in_words(message: str) -> str:
-    """Return the rule that the value breaks, to follow the field's name, such as `must be text, not a number`.
+def in_words(message: str, sent: Any = UNSET, choices: Sequence[Any] = ()) -> str:
+    """Return the rule that the value breaks and the value, to follow the field's name: `must be text, not 7`.
 
     `message` is msgspec's, without the path at its end. An unknown message is returned with a lower-case first letter.
+    `choices` are the only possible values, if there are such.
     """
+    shown = "" if sent is UNSET or isinstance(sent, dict | list | None) else f", not {_shown(sent)}"
     if found := _TYPE.fullmatch(message):
-        return _type(found[1], found[2])
+        # null is left out of the possible kinds: a caller who sent a wrong value doesn't want to send none.
+        kinds = [_EXPECTED.get(kind, kind) for kind in found[1].split(" | ") if kind != "null"] or ["null"]
+        wanted = _any_of([_shown(each) for each in choices] or kinds)
+        return f"must be {wanted}{shown or (f', not {_GOT.get(found[2], found[2])}' if found[2] else '')}"
     if found := _LENGTH.fullmatch(message):
         unit = _COUNTED[found[1]] + ("" if found[3] == "1" else "s")
-        return f"must have {_BOUNDS[found[2]]} {found[3]} {unit}"
+        has = f", not {len(sent)}" if isinstance(sent, str | list | dict) and found[1] != "bytes" else ""
+        return f"must have {_BOUNDS[found[2]]} {found[3]} {unit}{has}"
     if found := _BOUND.fullmatch(message):
-        return f"must be {_BOUNDS[found[1]]} {found[2].removesuffix('.0')}"
+        return f"must be {_BOUNDS[found[1]]} {found[2].removesuffix('.0')}{shown}"
     if found := _CHOICE.fullmatch(message):
-        return f"{found[1]} is not a possible value; /openapi.json lists the possible ones"
-    return _INVALID.get(message) or message[:1].lower() + message[1:]
+        return f"must be {_any_of([_shown(each) for each in choices] or ['another value'])}, not {found[1]}"
+    said = _INVALID.get(message)
+    return said + shown if said else message[:1].lower() + message[1:]
 
 
-def _type(expected: str, got: str | None) -> str:
-    # null is left out of the possible kinds: a caller who sent a wrong value doesn't want to send none.
-    kinds = [kind for kind in expected.split(" | ") if kind != "null"] or ["null"]
-    if got == "float" and "int" in kinds:
-        return f"must be {_any_of(kinds)}, without a fraction"
-    refused = f", not {_GOT.get(got, got)}" if got else ""
-    return f"must be {_any_of(kinds)}{refused}"
+def _shown(value: Any) -> str:
+    """Return a text in quotes, and else the value as in JSON; the beginning if it is long."""
+    text = repr(value) if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
-def _any_of(kinds: list[str]) -> str:
-    words = [_EXPECTED.get(kind, kind) for kind in kinds]
+def _any_of(words: list[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
@@ -322,20 +328,52 @@ async def send_problem(problem: Problem, scope: Scope, receive: Receive, send: S
     await answer(request, problem).to_asgi_response(None, request)(scope, receive, send)
 
 
-def of_contract(error: msgspec.ValidationError, within: str = "") -> Problem:
-    """Return the 400 that says in plain words which field of a body is wrong and what it must be, after `within`."""
+def of_contract(error: msgspec.ValidationError, sent: Any, kind: Any, within: str = "") -> Problem:
+    """Return the 400 that says in plain words which field of a body is wrong and what it must be, after `within`.
+
+    `sent` is the body, and `kind` the type that it isn't.
+    """
     what, _, path = str(error).partition(" - at `$")
-    problem = _unfit(path.rstrip("`").lstrip("."), what)
+    path = path.rstrip("`").lstrip(".")
+    steps = [name or number for name, number in _STEP.findall(path)]
+    problem = _unfit(path, what, _at(sent, steps), _choices(msgspec.inspect.type_info(kind), steps))
     return Problem(problem.status, f"{within}: {problem.sentence}", code=problem.code) if within else problem
 
 
-def _of_validation(error: ValidationException) -> Problem:
+def _at(sent: Any, steps: Sequence[str]) -> Any:
+    """Return the value at the path; UNSET where msgspec doesn't name the whole path."""
+    for step in steps:
+        try:
+            sent = sent[int(step) if isinstance(sent, list) else step]
+        except (LookupError, TypeError, ValueError):
+            return UNSET
+    return sent
+
+
+def _choices(kind: msgspec.inspect.Type, steps: Sequence[str]) -> list[Any]:
+    """Return the values that the field at the path takes if it takes only some."""
+    match kind:
+        case msgspec.inspect.Metadata(type=within):
+            return _choices(within, steps)
+        case msgspec.inspect.UnionType(types=types):
+            return [each for one in types for each in _choices(one, steps)]
+        case msgspec.inspect.LiteralType(values=values) if not steps:
+            return list(values)
+        case msgspec.inspect.StructType(fields=fields) if steps:
+            return [each for one in fields if one.encode_name == steps[0] for each in _choices(one.type, steps[1:])]
+        case msgspec.inspect.ListType(item_type=within) | msgspec.inspect.DictType(value_type=within) if steps:
+            return _choices(within, steps[1:])
+    return []
+
+
+def _of_validation(request: AnyRequest, error: ValidationException) -> Problem:
     """Return the 400 that names the wrong field; the framework's own message names only the route."""
     found = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
-    return _unfit(str(found.get("key", "")), str(found.get("message", error.detail)))
+    field = str(found.get("key", ""))
+    return _unfit(field, str(found.get("message", error.detail)), request.query_params.get(field, UNSET))
 
 
-def _unfit(field: str, what: str) -> Problem:
+def _unfit(field: str, what: str, sent: Any, choices: Sequence[Any] = ()) -> Problem:
     parent = "" if field in ("", "data") else f"{field}."
     if what.startswith("Object missing required field"):
         return invalid(parent + what.split("`")[1], "is required")
@@ -345,7 +383,7 @@ def _unfit(field: str, what: str) -> Problem:
         return Problem(400, "the body is missing", details={"field": "body"})
     if not parent:
         return Problem(400, f"the body {in_words(what)}", details={"field": "body"})
-    return invalid(field, in_words(what))
+    return invalid(field, in_words(what, sent, choices))
 
 
 def _on_pipeline_error(request: AnyRequest, error: PipelineError) -> Response[bytes]:
@@ -363,7 +401,7 @@ def _on_wrong_setting(request: AnyRequest, error: ConfigurationError) -> Respons
 def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     """Return the response for an error of the framework's."""
     if isinstance(error, ValidationException):
-        return answer(request, _of_validation(error))
+        return answer(request, _of_validation(request, error))
     if error.detail == "client disconnected prematurely":
         return answer(request, Problem(400, "the body ended early"))  # the client disconnected; not a bug
     if error.status_code >= 500:

@@ -58,11 +58,16 @@ def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]
     unknown = list(dict.fromkeys(name for name in names if name not in known))
     found: dict[str, str] = {}
     for name in unknown[:MOST_NAMED]:
-        near = nearest(name, known, 0.6)
-        found[name] = f"{name[:100]}: there is no such field" + (f"; did you mean {near}?" if near else "")
+        found[name] = f"{name[:100]}: there is no such field{did_you_mean(name, known)}"
     if (more := len(unknown) - MOST_NAMED) > 0:
         found[unknown[MOST_NAMED]] = f"there are {more} more unknown fields"
     return found
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question that suggests the nearest known name, to follow a sentence; '' if none is near."""
+    near = nearest(name, known, 0.6)
+    return f"; did you mean {near}?" if near else ""
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:

@@ -99,7 +99,7 @@ class ApiRequest(Request[Caller, None, State]):
         try:  # here: the framework does it in the loop, and keeps a refused body until the next full collection
             return msgspec.convert(value, declared.annotation, strict=False, str_keys=True), doubts
         except msgspec.ValidationError as error:
-            raise of_contract(error) from None
+            raise of_contract(error, value, declared.annotation) from None
 
 
 def given(value: Any) -> Any:
@@ -111,10 +111,11 @@ def given(value: Any) -> Any:
 
 def body_of(value: Any, kind: type[S], within: str = "") -> S:
     """Return the decoded values as the body's type. Raises a 400 that names the wrong field, after `within`."""
+    value = given(value)
     try:
-        return msgspec.convert(given(value), kind, strict=False)
+        return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise of_contract(error, within) from None
+        raise of_contract(error, value, kind, within) from None
 
 
 def content_type(request: Request[Any, Any, Any]) -> str:

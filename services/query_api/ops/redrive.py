@@ -252,13 +252,13 @@ class DeadLetterService:
 
 
 async def settle_for_ever(service: DeadLetterService, every_s: float = SETTLE_EVERY_S) -> None:
-    """Settle overtaken letters every `every_s` seconds; after an error, try again next time."""
+    """Settle overtaken letters now and every `every_s` seconds; after an error, try again next time."""
     while True:
-        await asyncio.sleep(every_s)
         try:
             await service.settle_overtaken()
         except (Unavailable, Rejected) as error:
             log.warning("dead_letters_wait", reason=error.sentence)
+        await asyncio.sleep(every_s)
 
 
 class _Sending(NamedTuple):

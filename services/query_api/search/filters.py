@@ -20,6 +20,17 @@ LONGEST_FIELD = 256  # characters
 LONGEST_PREFIX = 4_096  # characters
 _NO_NAME = re.compile(r'["\[\]\\\x00-\x1f]')  # characters that stores parse as path syntax, even within quotes
 _NAMES = frozenset({"source", "path", "pathPrefix", "tags", "tagsAll", "title", "originalFilename"})  # stored in NFC
+# Those that everybody has; any other name is of the caller's own metadata.
+FIELDS: Final = _NAMES | {
+    "documentIds",
+    "documentType",
+    "sourceType",
+    "chunkType",
+    "language",
+    "createdAt",
+    "updatedAt",
+    "url",
+}
 _ALIASES = {"documentIds": "documentId", "pathPrefix": "path"}
 _BOUNDS = frozenset({"gt", "gte", "lt", "lte"})
 _OPERATORS = "gt, gte, lt, lte and prefix"

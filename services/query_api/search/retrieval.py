@@ -18,8 +18,10 @@ import structlog
 
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.monitoring import Metrics
+from services.query_api.http.reply_warnings import did_you_mean
 from services.query_api.search.candidates import NO_WEIGHTS, Candidate, distinct, fuse, join
 from services.query_api.search.facets import FacetValues, facet_values
+from services.query_api.search.filters import FIELDS
 from services.query_api.search.relevance import WORDS, best, question, scorer_of
 from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined, public
@@ -287,11 +289,8 @@ class Retriever:
         if len(self._seen_fields) > MOST_SEEN_FIELDS:
             self._seen_fields.clear()
         self._seen_fields.update((tenant, field) for field, found in zip(unsure, there, strict=True) if found)
-        return [
-            f"filters: no document has the field {field.removeprefix('metadata.')!r}"
-            for field, found in zip(unsure, there, strict=True)
-            if not found
-        ]
+        lost = [field.removeprefix("metadata.") for field, found in zip(unsure, there, strict=True) if not found]
+        return [f"filters: no document has the field {name!r}{did_you_mean(name, FIELDS)}" for name in lost]
 
 
 def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words: bool) -> list[Candidate]:

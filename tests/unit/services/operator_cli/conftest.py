@@ -3,7 +3,7 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -42,9 +42,17 @@ class Wire:
         self._answers.setdefault((method, path), []).append((status, given, content))
 
     def refuses(
-        self, method: str, path: str, status: int, sentence: str, code: str = "INVALID", **headers: str
+        self,
+        method: str,
+        path: str,
+        status: int,
+        sentence: str,
+        code: str = "INVALID",
+        details: Mapping[str, Any] | None = None,
+        **headers: str,
     ) -> None:
         body = {"title": "no", "status": status, "detail": sentence, "message": sentence, "code": code}
+        body |= {"details": details or {}}
         given = {"content-type": "application/problem+json", **{k.replace("_", "-"): v for k, v in headers.items()}}
         self.answers(method, path, body, status, given)
 

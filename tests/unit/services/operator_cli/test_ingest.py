@@ -86,7 +86,7 @@ def test_what_the_server_has_is_not_sent(sluice: Sluice, wire: Wire, tmp_path: P
 def test_one_file_that_fails_fails_the_command_and_is_named(sluice: Sluice, wire: Wire, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-")
     knows(wire, False)
-    wire.refuses("POST", UPLOAD, 422, "the PDF can't be read", "UNREADABLE")
+    wire.refuses("POST", UPLOAD, 422, "the PDF can't be read", "UNREADABLE", {"documentId": "d1"})
 
     ran, as_json = sluice("ingest", str(tmp_path)), sluice("ingest", str(tmp_path), "--json")
 
@@ -94,7 +94,13 @@ def test_one_file_that_fails_fails_the_command_and_is_named(sluice: Sluice, wire
     assert ran.err == "a.pdf: the PDF can't be read\n"
     assert as_json.code == 1
     assert lines(as_json.out) == [
-        {"path": "a.pdf", "status": "failed", "error": "the PDF can't be read", "code": "UNREADABLE"},
+        {
+            "path": "a.pdf",
+            "status": "failed",
+            "documentId": "d1",
+            "error": "the PDF can't be read",
+            "code": "UNREADABLE",
+        },
         {"source": "files", "dryRun": False, "counts": {"failed": 1}},
     ]
 
