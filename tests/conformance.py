@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any
 
 import httpx
 import jsonschema_rs
 from litestar import Litestar
+from litestar.routes import HTTPRoute
 
 from services.query_api.http.openapi import described
 
@@ -24,10 +24,17 @@ class Conformance:
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     @staticmethod
-    @cache
     def of(app: Litestar) -> "Conformance":
-        """Return the check of the app's own description."""
-        return Conformance(described(app))
+        """Return the check of the app's own description, which is made once for all apps of the same routes."""
+        routes = frozenset(
+            (route.path_format, method, str(handler))
+            for route in app.routes
+            if isinstance(route, HTTPRoute)
+            for method, (handler, _) in route.route_handler_map.items()
+        )
+        if routes not in _MADE:
+            _MADE[routes] = Conformance(described(app))
+        return _MADE[routes]
 
     async def check_reply(self, reply: httpx.Response) -> None:
         """Read and check a reply; fail by naming what is not declared. Streams are not read.
@@ -84,6 +91,9 @@ class Conformance:
         if pointer not in self._validators:
             self._validators[pointer] = jsonschema_rs.Draft202012Validator({"$ref": pointer, **self._spec})
         return self._validators[pointer]
+
+
+_MADE: dict[frozenset[tuple[str, str, str]], Conformance] = {}  # by path, method and handler of their routes
 
 
 def _media_type(given: str, declared: Mapping[str, Any]) -> str | None:
