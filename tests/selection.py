@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -49,6 +50,15 @@ STORY = pytest.mark.story
 CI_ONLY = pytest.mark.ci_only
 LONG_RUN_ONLY = pytest.mark.long_run_only  # takes ten minutes: not even CI runs it
 COSTLY_S = 4.0  # CPU time; a developer's run names each test above that isn't a story: a mark was forgotten, or it grew
+
+
+def sampled(cases: Iterable[Any], every: int = 4) -> list[Any]:
+    """Return the cases of a parametrized test; a developer's run takes the first of `every` so many."""
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=[CI_ONLY] if number % every else [])
+        for number, case in enumerate(cases)
+    ]
+
 
 COLLECTED = pytest.StashKey[tuple[pytest.Item, ...]]()  # in the config: all tests, before any was left out
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs import readme
 from tests.e2e.harness import Server, served
-from tests.selection import CI_ONLY, STORY
+from tests.selection import CI_ONLY
 
 TEXT = readme.README.read_text(encoding="utf-8")
 PAGES = [
@@ -87,7 +87,7 @@ def test_the_targets_are_the_makefile_s() -> None:
     assert readme.block("targets") == readme.targets()
 
 
-@STORY
+@CI_ONLY
 @pytest.mark.slow
 def test_the_demo_prints_what_the_page_shows() -> None:
     assert readme.steady(readme.block("demo")) == readme.steady(readme.demo())

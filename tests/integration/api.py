@@ -55,7 +55,12 @@ async def publish_nothing(
 
 
 async def ingested(client: httpx.AsyncClient, text: str = LANTERN, **fields: Any) -> str:
-    reply = await client.post("/rag/ingest", json={"source": "s", "path": "lantern.md", "text": text, **fields})
+    reply = await client.post(
+        "/rag/ingest",
+        json={"source": "s", "path": "lantern.md", "text": text, **fields},
+        headers={"Prefer": "wait=300"},  # a loaded machine takes longer than the usual 30 s
+        timeout=300,
+    )
     assert reply.status_code == 200, reply.text
     id_: str = reply.json()["documentId"]
     return id_

@@ -301,6 +301,7 @@ SENT: dict[str, dict[str, Any]] = {
 }
 
 
+@CI_ONLY
 @pytest.mark.parametrize("route", SENT)
 async def test_what_is_there_unchanged_comes_into_the_log_by_no_door(pipeline: Pipeline, route: str) -> None:
     async with a_batch(pipeline) as client:
@@ -417,6 +418,7 @@ async def test_a_body_that_the_log_has_half_forgotten_is_submitted_and_kept_anew
     assert [end is None for end in found] == [False, True]
 
 
+@CI_ONLY
 @pytest.mark.parametrize("route", ["/rag/ingest/batch", "/rag/ingest"])
 async def test_while_a_record_may_still_come_the_old_text_is_sent_after_it(pipeline: Pipeline, route: str) -> None:
     old, new = ({"source": "doubt", "path": "lamp", "text": text} for text in ("The old lamp.", "The new lamp."))

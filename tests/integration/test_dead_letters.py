@@ -491,6 +491,7 @@ async def test_more_letters_than_a_request_takes_are_settled_over_pages(system: 
     assert len(ids) == len(set(ids)) == 102  # none twice, though they fail again all along
 
 
+@CI_ONLY
 async def test_a_tenant_s_admin_sees_and_settles_its_own_letters_only(system: System, tenants: Iterator[str]) -> None:
     other = System(system.parts, next(tenants))
     await system.ended(" ")

@@ -240,6 +240,7 @@ async def test_a_document_is_read_again_where_its_reader_has_changed(
     assert after.get("chunkSize") == before.get("chunkSize")
 
 
+@CI_ONLY
 async def test_a_locked_file_is_read_with_its_senders_password_which_stays_nowhere(
     client: httpx.AsyncClient, parts: ApiParts
 ) -> None:

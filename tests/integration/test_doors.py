@@ -238,6 +238,7 @@ async def test_a_knowledge_base_takes_files_too(client: httpx.AsyncClient) -> No
     assert done.json()["id"] == told["id"]
 
 
+@CI_ONLY
 async def test_a_knowledge_base_refuses_what_is_no_file_or_not_one(client: httpx.AsyncClient) -> None:
     two = [("a", ("a.txt", b"one")), ("b", ("b.txt", b"two"))]
 
@@ -247,6 +248,7 @@ async def test_a_knowledge_base_refuses_what_is_no_file_or_not_one(client: httpx
     problem(failed, 422, "DAMAGED")
 
 
+@CI_ONLY
 @pytest.mark.parametrize("form", ["multipart", "raw"])
 async def test_a_large_file_arrives_whole(parts: ApiParts, unread: Publish, tenants: Iterator[str], form: str) -> None:
     content = HERONS.encode() * 30_000  # on the disk while it comes
@@ -340,6 +342,7 @@ async def test_a_filename_and_a_type_have_limits_beside_the_path(client: httpx.A
     assert [problem(each, 400).partition(":")[0] for each in replies] == ["filename", "mediaType"]
 
 
+@CI_ONLY
 async def test_a_failure_is_told_by_its_reason(client: httpx.AsyncClient) -> None:
     reply = await client.post("/rag/ingest/upload", files={"file": ("broken.pdf", b"%PDF-1.7 nothing")})
 

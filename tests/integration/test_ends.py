@@ -36,6 +36,7 @@ async def own_end(client: httpx.AsyncClient, accepted: httpx.Response) -> dict[s
         await asyncio.sleep(0)
 
 
+@CI_ONLY
 @pytest.mark.parametrize("patience", [PATIENT, ASYNC], ids=["waiting", "polling"])
 async def test_a_good_file_and_a_broken_one_of_its_name_are_each_told_their_own_end(
     client: httpx.AsyncClient, patience: dict[str, str]

@@ -490,6 +490,7 @@ async def test_what_is_asked_wrongly_is_refused_with_a_sentence(system: System) 
         assert (reply.status_code, said in reply.text) == (status, True), (path, reply.text)
 
 
+@CI_ONLY
 async def test_an_unknown_id_is_said_and_the_rest_is_done(system: System) -> None:
     await system.put(system.secret)
     unknown = document_id(system.tenant, "s", "never.md")

@@ -12,6 +12,7 @@ from services.query_api.ops.feedback import PER_HOUR, FeedbackBody, Thumbs
 from shared.ids import document_id
 from shared.topics import DAY, FEEDBACK
 from tests.integration.api import LANTERN, a_client, an_app, ingested, problem
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -68,6 +69,7 @@ async def test_a_thumb_is_for_its_tenant_s_admins_and_a_later_one_replaces_it(pa
     assert await parts.log.retention_ms(FEEDBACK) == 90 * DAY
 
 
+@CI_ONLY
 async def test_a_thumb_goes_with_a_document_that_the_answer_was_given_even_while_it_is_kept(parts: ApiParts) -> None:
     name, done = document_id("thumbs", "s", "lantern.md"), list[httpx.Response]()
 
@@ -107,6 +109,7 @@ async def test_only_the_last_records_of_all_tenants_are_read(parts: ApiParts) ->
     assert [[each.request for each in of] for of in found] == [["2", "1"], ["2"], []]
 
 
+@CI_ONLY
 async def test_nobody_fills_the_log_with_thumbs(parts: ApiParts, app: Litestar) -> None:
     body = {"request": "a", "thumb": "up"}
     keyless = parts.settings.model_copy(update={"api_keys": SecretStr("")})

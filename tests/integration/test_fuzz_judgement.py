@@ -65,6 +65,7 @@ def test_what_is_not_as_declared_is_noticed(status: int, headers: dict[str, str]
     assert wrong in fuzzed.report()
 
 
+@CI_ONLY
 def test_a_request_without_a_reply_is_a_fault_and_the_next_one_is_sent() -> None:
     class Silent(OneReply):
         def send_or_fail(self, request: httpx.Request) -> httpx.Response | Exception:
@@ -76,6 +77,7 @@ def test_a_request_without_a_reply_is_a_fault_and_the_next_one_is_sent() -> None
     assert "GET /thing: no reply" in fuzzed.report()
 
 
+@CI_ONLY
 def test_each_operation_has_its_turn_though_the_time_is_up() -> None:
     sent: list[str] = []
 

@@ -17,6 +17,7 @@ from shared import sandbox
 from shared.errors import Rejected
 from tests.integration import hostile_parser, unscoped_parser
 from tests.integration.hostile_parser import Prey
+from tests.selection import CI_ONLY
 
 _NEEDED = {"seccomp", "no new privileges", "not dumpable", "no capabilities", "limits"}
 
@@ -114,6 +115,7 @@ async def test_the_attacks_are_real(prey: Prey, signals: list[int]) -> None:
     assert _left(prey)["mine"] == "x"
 
 
+@CI_ONLY
 async def test_a_parser_with_too_many_threads_is_ended() -> None:
     pool = ParserPool(1, program=hostile_parser.__name__)
     try:

@@ -118,6 +118,7 @@ def attempt(other: Tenant, cursors: list[str], rng: random.Random) -> tuple[str,
     return rng.choice(requests)()
 
 
+@CI_ONLY
 async def test_nobody_sees_anything_of_another_tenant(five: list[Tenant]) -> None:
     cursors = []
     for tenant in five:

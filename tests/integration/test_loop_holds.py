@@ -137,6 +137,7 @@ async def test_no_document_on_its_way_to_the_index_holds_the_loop_up(parts: ApiP
     assert seconds <= UP_TO_1_MB_S, what
 
 
+@CI_ONLY
 async def test_the_description_of_the_routes_is_made_beside_the_loop(parts: ApiParts) -> None:
     clients = [a_client(an_app(parts)) for _ in range(TRIES)]  # each makes it once
 

@@ -82,6 +82,7 @@ async def moved(settings: Settings, to: str, **how: Any) -> MovedLog:
     return await migrate_log(settings, to, Quiet(), **{"dry_run": False, **how})
 
 
+@CI_ONLY
 @pytest.mark.parametrize(
     "to", ["kafka://kafka?security_protocol=SSL", "kafka://me:own@kafka?security_protocol=SASL_SSL"]
 )

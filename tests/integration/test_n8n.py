@@ -12,6 +12,7 @@ from litestar import Litestar
 
 from services.query_api.app import make_api
 from tests.integration.pipeline import Pipeline, running
+from tests.selection import CI_ONLY
 from tests.unit.deploy.n8n import calls
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -330,6 +331,7 @@ async def test_what_is_taken_otherwise_than_it_was_sent_is_said(n8n: httpx.Async
 UPLOAD_FIELDS = {"file", "source", "path", "title", "tags", "metadata"}
 
 
+@CI_ONLY
 async def test_the_workflows_ask_for_what_there_is(n8n: httpx.AsyncClient) -> None:
     document = (await n8n.get("/openapi.json")).json()
 

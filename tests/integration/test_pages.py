@@ -363,6 +363,7 @@ async def test_a_sitemap_brings_its_pages(pipeline: Pipeline, website: Website) 
     assert "/linked" not in website.asked
 
 
+@CI_ONLY
 async def test_a_page_that_moved_crawls_where_it_went(pipeline: Pipeline, website: Website) -> None:
     async with loopback.running(Website({"/": a_page("There", "/a"), "/a": a_page("A")})) as there:
         website.pages["/"] = to(there.url)

@@ -137,6 +137,7 @@ async def test_one_process_reads_one_document_after_the_other(pool: ParserPool) 
     assert await _process(pool) == await _process(pool)
 
 
+@CI_ONLY
 async def test_more_text_than_the_setting_allows_is_refused(make_pool: Callable[..., ParserPool]) -> None:
     pool = make_pool(program=parser_child.__name__, confined=True, most_text=2000)
     small, large = ("".join(f"<p>Line {n} says so.</p>" for n in range(count)) for count in (50, 5000))
@@ -149,6 +150,7 @@ async def test_more_text_than_the_setting_allows_is_refused(make_pool: Callable[
     assert (await pool.extract(small.encode(), tenant="default", filename="small.html")).text
 
 
+@CI_ONLY
 async def test_tenants_do_not_share_a_process(make_pool: Callable[..., ParserPool]) -> None:
     pool = make_pool(1, kept=2)
 

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.integration.api import HERONS, LANTERN, ingested, problem
+from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -88,6 +89,7 @@ async def test_a_reply_says_which_field_made_an_update(client: httpx.AsyncClient
     assert (other["status"], other.get("changed")) == ("updated", None)
 
 
+@CI_ONLY
 async def test_bytes_that_another_door_reads_otherwise_are_read_again(client: httpx.AsyncClient) -> None:
     await client.post("/rag/ingest", json={"source": "s", "path": "a", "text": "<b>Bold</b> words."})
     files = {"file": ("a", b"<b>Bold</b> words.", "text/html")}

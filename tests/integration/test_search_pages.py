@@ -11,6 +11,7 @@ from litestar import Litestar
 from services.query_api.app import ApiParts
 from tests.fakes.embedder import MemoryEmbedder
 from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem
+from tests.selection import sampled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -262,17 +263,19 @@ async def test_facets_are_of_the_callers_tenant_and_their_names_are_checked(
 
 @pytest.mark.parametrize(
     ("field", "options"),
-    [
-        ("query", {"query": " "}),
-        ("offset", {"topK": 10, "offset": 995}),
-        ("filters.year", {"filters": {"year": None}}),
-        ("asOf", {"asOf": "yesterday"}),
-        ("facets", {"facets": ["tenant"]}),
-        ("rerank", {"rerank": "model"}),
-        ("expansion", {"expansion": "model"}),
-        ("expand", {"expand": 1, "topK": 101}),
-        ("expand", {"expand": 1, "topK": 34, "groupBy": "document"}),
-    ],
+    sampled(
+        [
+            ("query", {"query": " "}),
+            ("offset", {"topK": 10, "offset": 995}),
+            ("filters.year", {"filters": {"year": None}}),
+            ("asOf", {"asOf": "yesterday"}),
+            ("facets", {"facets": ["tenant"]}),
+            ("rerank", {"rerank": "model"}),
+            ("expansion", {"expansion": "model"}),
+            ("expand", {"expand": 1, "topK": 101}),
+            ("expand", {"expand": 1, "topK": 34, "groupBy": "document"}),
+        ]
+    ),
 )
 async def test_a_bad_option_is_refused_before_a_model_is_asked(
     parts: ApiParts, tenants: Iterator[str], field: str, options: dict[str, Any]

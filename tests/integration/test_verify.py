@@ -332,6 +332,7 @@ async def test_a_damage_is_named_and_healed_and_healing_again_changes_nothing(
     assert await verdict.trouble(rig.parts.store) is None
 
 
+@CI_ONLY
 async def test_an_emptied_store_is_named_and_left_to_the_worker(rig: Rig, tmp_path: Path) -> None:
     empty = EdgeStore(tmp_path / "store")
     await empty.start()

@@ -231,6 +231,7 @@ WHOLE = (
 )
 
 
+@CI_ONLY
 @pytest.mark.parametrize("questions", [WHOLE[:1], pytest.param(WHOLE[1:], marks=CI_ONLY)], ids=["one", "others"])
 async def test_chosen_documents_reach_the_model_whatever_is_asked(
     chatting: Site, model: FakeOllama, questions: tuple[str, ...]
@@ -274,6 +275,7 @@ async def test_a_greeting_is_answered_without_documents(chatting: Site, model: F
     assert model.bodies("/api/chat")[0]["messages"] == [{"role": "user", "content": "Thank you!"}]
 
 
+@CI_ONLY
 async def test_a_model_reads_as_many_passages_as_fit_and_others_as_many_as_they_ask_for(
     chatting: Site, model: FakeOllama
 ) -> None:

@@ -164,6 +164,7 @@ async def test_sluice_mcp_speaks_the_same_over_stdio(quoting: Site, mode: Any) -
     assert "whale oil" in getattr(content, "text", "")
 
 
+@CI_ONLY
 async def test_sluice_mcp_without_a_server_says_so_and_goes_on() -> None:
     notice = b'{"jsonrpc": "2.0", "method": "notifications/x"}'
     lines = b'{"jsonrpc": "2.0", "id": 7, "method": "tools/list"}\n\nno JSON\n' + notice

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from sluice_client import AsyncSluice, NewDocument, Sluice, SluiceError
-from sluice_client.langchain import SluiceRetriever as LangChainRetriever
 from tests.integration.api import HERONS, LANTERN
 from tests.integration.clients.site import Site
 from tests.selection import CI_ONLY
@@ -91,9 +90,11 @@ async def test_a_refusal_is_an_error_with_the_servers_sentence(quoting: Site) ->
 
 
 async def test_langchains_retriever_gives_passages_with_their_scores(quoting: Site) -> None:
+    from sluice_client.langchain import SluiceRetriever  # takes 1.4 s, and every worker imports this module
+
     async with AsyncSluice(quoting.url, key=quoting.key) as aclient:
         with Sluice(quoting.url, key=quoting.key) as client:
-            retriever = LangChainRetriever(client=client, aclient=aclient, k=1, filters={"tags": ["light"]})
+            retriever = SluiceRetriever(client=client, aclient=aclient, k=1, filters={"tags": ["light"]})
             awaited = await retriever.ainvoke("When is the lantern lit?")
             blocking = await asyncio.to_thread(retriever.invoke, "When is the lantern lit?")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shared.topics import SUBMITTED
+from tests.selection import CI_ONLY
 from tests.unit.deploy.n8n import CREDENTIALS, README, WORKFLOWS, Node, behind, calls, workflow
 
 # As n8n 2.8.4 has them; newer ones keep older versions of their nodes.
@@ -225,6 +226,7 @@ def test_one_refused_file_does_not_end_the_clean_up_and_fails_the_run_after_it(t
     assert heights == sorted(heights)
 
 
+@CI_ONLY
 def test_a_document_is_told_once_and_again_only_after_it_was_settled(tmp_path: Path) -> None:
     def page(*letters: dict[str, Any]) -> dict[str, Any]:
         return {"json": {"statusCode": 200, "body": {"total": len(letters), "items": [*letters]}}}

@@ -133,6 +133,7 @@ def test_beside_others_of_our_short_names_nothing_is_found_wrong(installed: Inst
     assert "WHEEL[ocr]" in found
 
 
+@CI_ONLY
 def test_no_text_of_the_product_names_a_module_of_ours_as_a_wheel_would_not() -> None:
     found = [
         f"{name}:{node.lineno}: {node.value}"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.selection import CI_ONLY
 from tests.unit.deploy.files import ROOT
 
 ONE_STEP = "from shared import tracing as t; t.start_tracing('test')\nwith t.step('a step'): print(t.headers())"
@@ -26,6 +27,7 @@ def test_by_default_nothing_is_traced_nor_even_imported() -> None:
     assert run(ONE_STEP, OTEL_TRACES_EXPORTER="console", OTEL_SDK_DISABLED="true").stdout == "{}\n"
 
 
+@CI_ONLY
 def test_a_step_goes_where_the_standard_variables_say() -> None:
     class Collector(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -50,6 +52,7 @@ def test_a_step_goes_where_the_standard_variables_say() -> None:
     assert "sluice-test" in {each.value.string_value for each in of_process.resource.attributes}
 
 
+@CI_ONLY
 @pytest.mark.parametrize("variable", ["OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"])
 def test_what_is_not_installed_is_a_warning(variable: str) -> None:
     given = {variable: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}

@@ -89,6 +89,7 @@ async def passing(model: Embedder, scale: CosineScale | None, pairs: Sequence[tu
     return count
 
 
+@CI_ONLY
 async def test_scores_of_a_model_with_near_cosines_refuse_what_is_off_the_subject(narrow: Embedder) -> None:
     index = await filled(narrow, 240)
 

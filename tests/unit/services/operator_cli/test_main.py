@@ -136,6 +136,7 @@ def test_a_list_goes_over_pages_and_is_tab_separated_in_a_pipe(sluice: Sluice, w
     assert ran.out.splitlines()[1:] == ["d1\tcreated\t3\ts\ta.md\tready\t", "d2\tcreated\t3\ts\ta.md\tready\t"]
 
 
+@CI_ONLY
 @pytest.mark.parametrize(
     "arguments", [("documents", "ls"), ("dlq", "ls"), ("tenants", "ls"), ("reindex", "status"), ("audit",), ("stats",)]
 )

@@ -87,10 +87,9 @@ async def test_a_fault_of_the_server_is_unavailable(server: FakeOpenAi, fault: F
 async def test_a_server_that_falls_silent_is_unavailable_and_left(server: FakeOpenAi, fault: Fault) -> None:
     server.fault = fault
 
-    with pytest.raises(Unavailable, match="gave no answer in time"):
-        await said(of(server, timeout_s=0.2))
-
-    await server.left.wait()
+    while not server.left.is_set():  # a loaded machine may take longer to send the question: nobody leaves then
+        with pytest.raises(Unavailable, match="gave no answer in time"):
+            await said(of(server, timeout_s=0.2))
 
 
 async def test_closing_the_iterator_leaves_the_server(server: FakeOpenAi) -> None:

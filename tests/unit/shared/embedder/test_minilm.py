@@ -151,6 +151,7 @@ def test_whatever_the_text_its_count_is_the_tokenizers(minilm: MiniLm, texts: li
     assert minilm.tokens.count(texts) == [len(minilm.tokens.ids(text)) - 2 for text in texts]
 
 
+@CI_ONLY
 def test_words_beyond_those_that_are_kept_are_counted_alike(minilm: MiniLm) -> None:
     texts = [" ".join(f"{word}harbour{n}" for word in range(1000)) for n in range(25)]
 
@@ -269,6 +270,7 @@ async def test_a_query_passes_the_documents_that_wait() -> None:
     await embedder.close()
 
 
+@CI_ONLY
 def test_nothing_heavy_is_imported_and_nothing_is_printed() -> None:
     script = (
         "import asyncio, sys\n"

@@ -14,6 +14,7 @@ from shared.ids import document_id
 from shared.log import audit_trail
 from shared.log.audit_trail import MOST_IDS, AuditedCall, AuditTrail
 from shared.topics import AUDIT
+from tests.selection import CI_ONLY
 
 
 class Topic:
@@ -147,6 +148,7 @@ async def others_ended() -> None:
         await asyncio.wait(others)
 
 
+@CI_ONLY
 async def test_an_attempt_that_fails_after_all_who_waited_have_left_leaves_no_traceback() -> None:
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))

@@ -413,6 +413,7 @@ async def test_a_flush_survives_and_the_heads_are_known_again_after_a_kill(doome
     assert [hit.id for hit in hits] == [an_id(2)]
 
 
+@CI_ONLY
 async def test_a_full_disk_is_unavailable_and_heals(doomed: EdgeStore) -> None:
     pid = pid_of(doomed)
     await doomed.upsert("a", [a_point(1)])
@@ -471,6 +472,7 @@ async def test_closing_while_the_process_is_down_ends_the_restarting(folder: Pat
     assert [child for child in psutil.Process().children() if str(folder) in child.cmdline()] == []
 
 
+@CI_ONLY
 async def test_the_process_ends_with_its_parent(folder: Path) -> None:
     async with program(OWNER, folder) as owner:
         pid = int(await heard(owner))
@@ -505,6 +507,7 @@ async def test_it_ends_too_when_another_child_holds_the_pipe_open(folder: Path) 
         await gone(pid)
 
 
+@CI_ONLY
 async def test_another_process_can_attach(store: EdgeStore) -> None:
     await store.upsert("a", [a_point(1, by="owner")])
     guest = """
@@ -613,6 +616,7 @@ async def test_a_collection_that_can_not_be_opened_is_named(folder: Path) -> Non
             pass
 
 
+@CI_ONLY
 async def test_dead_points_go_by_themselves(folder: Path) -> None:
     async with opened(folder, upkeep_every_s=0.1) as store:
         await store.create_collection("a", size=None, sparse=False, indexes={})

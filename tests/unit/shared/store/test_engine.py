@@ -12,6 +12,7 @@ import pytest
 
 from shared.store import EVERYTHING, Filter, Heads, Ids, IndexKind, Leg, Match, Point, Range, Sparse, wire
 from shared.store.engine import Engine, Mismatch, NoCollection, nearby
+from tests.selection import CI_ONLY
 
 UNIT = np.array([1, 0], np.float32)
 
@@ -309,6 +310,7 @@ def test_a_request_that_can_never_be_served_is_a_value_error(
 FLUSHED = ("*mappings", "vector_storage*", "payload_index", "payload_storage", "*versions")
 
 
+@CI_ONLY
 @pytest.mark.parametrize("parts", range(len(FLUSHED) + 1))
 def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_path: Path, parts: int) -> None:
     engine = opened(folder)

@@ -72,6 +72,7 @@ def growing(shard: Path) -> int:
     return sum(path.stat().st_size // 8 for path in shard.glob("segments/*/mutable_id_tracker.versions"))
 
 
+@CI_ONLY
 @pytest.mark.parametrize("half", [True, False])
 @pytest.mark.parametrize("sparse", [True, False])
 def test_a_shard_gets_its_index_and_keeps_its_points(

@@ -13,6 +13,7 @@ from shared.store.engine import Engine, Unserved
 from shared.store.index_builder import IndexBuilder, VectorFormat
 from shared.store.rewriting import PATIENCE_S, Rewriter, is_due, is_index_due
 from tests.fakes.clock import SetClock
+from tests.selection import CI_ONLY
 
 SMALL = 100
 INDEXED_FROM = 400  # vectors
@@ -390,6 +391,7 @@ async def test_given_a_collection_dropped_during_the_build_then_the_build_ends(
     assert indexable.answer(wire.Collections()) == ["c", "heads"]
 
 
+@CI_ONLY
 async def test_given_a_build_that_fails_then_searches_go_on_as_before_and_it_is_tried_an_hour_later(
     indexable: Engine, tmp_path: Path, clock: Pauses, builder: IndexBuilder
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from services.ingest_worker.extract import FORMATS, Hints, detect, extract
 from shared.errors import Rejected
 from tests.loop_holds import least_cpu_s
+from tests.selection import sampled
 from tests.unit.services.ingest_worker.files import a_docx, an_opendocument, an_xlsx
 
 _BYTES: Final = 64 * 1024
@@ -122,7 +123,7 @@ _FILES: Final[dict[str, Callable[[], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("name", _FILES)
+@pytest.mark.parametrize("name", sampled(_FILES))
 def test_a_small_file_makes_bounded_text_in_bounded_time(name: str) -> None:
     data = _FILES[name]()
     limit = _LIGHT_S if detect(data, Hints(filename=name)).light else _OTHER_S

@@ -1,6 +1,7 @@
 import pytest
 
 from services.query_api.search.word_table import reads, weight, weight_by_length
+from tests.selection import CI_ONLY
 
 READ = [
     "high water",
@@ -45,6 +46,7 @@ def test_a_word_of_another_language_weighs_by_its_length() -> None:
     assert weights == [0.0, 0.5, 4.0, 8.0, 5.0, 0.5]
 
 
+@CI_ONLY
 @pytest.mark.timeout(60)
 def test_a_word_of_any_length_is_weighed_in_linear_time() -> None:
     assert weight("é" * 100_000) == weight("é" * 1_000) == weight("x" * 100_000)

@@ -154,6 +154,7 @@ async def test_two_processes_append_to_one_file(tmp_path: Path, run: Run) -> Non
             assert [int(entry.value.split(".")[1]) for entry in order_] == list(range(40))
 
 
+@CI_ONLY
 async def test_a_full_disk_is_unavailable_and_loses_nothing(tmp_path: Path, run: Run) -> None:
     assert run(order(tmp_path, "full")) == [0]
 

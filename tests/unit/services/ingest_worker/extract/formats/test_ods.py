@@ -3,6 +3,7 @@ import zipfile
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from tests.loop_holds import least_cpu_s
+from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import an_opendocument
 
 
@@ -111,6 +112,7 @@ def test_a_merged_cell_counts_for_each_row_that_it_covers() -> None:
     assert extract(data, Hints(filename="a.ods")).text.split("\n\n")[-1] == "Deck: Low; Side: out; Price: 6"
 
 
+@CI_ONLY
 def test_cells_that_all_claim_the_rest_of_their_row_cost_no_more_than_others() -> None:
     claim = 'office:value-type="string" table:number-columns-spanned="16384"'
     cells = f"<table:table-cell {claim}><text:p>a</text:p></table:table-cell>"
