@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ pytest_plugins = (
     "tests.servers.s3",
 )
 
+
+def remove_left(temporary: Path) -> None:
+    """Remove what runs that were killed left there: up to a GB of memory, which pytest itself keeps for three days."""
+    for lock in temporary.glob("pytest-of-*/pytest-*/.lock"):
+        with suppress(OSError):  # another run removes it, too
+            if (pid := lock.read_text()).isdigit() and not Path("/proc", pid).exists():
+                shutil.rmtree(lock.parent, ignore_errors=True)
+
+
 MEMORY, MEMORY_BYTES = Path("/dev/shm"), 6 << 30
 settings.register_profile("here", max_examples=20, deadline=None)  # a fifth of what CI tries; none has a deadline there
 if not IN_CI:
@@ -30,6 +40,7 @@ if not IN_CI:
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES:
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # pytest has asked for it
+        remove_left(MEMORY)
 
 GC_THRESHOLDS = 50_000, 20, 50  # 700, 10, 10 by default; a twentieth of the CPU time
 # What a test may take beyond its own time limit: the limit raises in the test, and the teardown after it may hang, too.

@@ -1,11 +1,15 @@
 """Every test runs somewhere: CI takes each of them in one of four quarters, and no skip hides one."""
 
 import ast
+import os
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import remove_left
 from tests.selection import CI_ONLY, COLLECTED, FOLDERS, LONG_RUN_ONLY, QUARTERS, SERVERS, STORY, Run
 from tests.servers import qdrant
 
@@ -61,6 +65,19 @@ def test_each_mark_leaves_a_test_to_the_runs_it_names() -> None:
     assert taken(COSTLY, STORY) == (True, QUARTERS, True)
     assert Run(ci=True).takes(COSTLY, [])
     assert taken(COSTLY, LONG_RUN_ONLY) == (False, 0, True)
+
+
+def test_what_a_killed_run_left_in_memory_is_removed_and_what_another_one_uses_stays(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    for name, owner in (("pytest-1", str(gone.pid)), ("pytest-2", str(os.getpid())), ("pytest-3", "")):
+        (tmp_path / "pytest-of-me" / name).mkdir(parents=True)
+        (tmp_path / "pytest-of-me" / name / ".lock").write_text(owner)
+    (tmp_path / "pytest-of-me" / "pytest-4").mkdir()
+
+    remove_left(tmp_path)
+
+    assert {each.name for each in (tmp_path / "pytest-of-me").iterdir()} == {"pytest-2", "pytest-3", "pytest-4"}
 
 
 def test_the_folders_that_are_left_to_ci_are_there() -> None:
