@@ -6,7 +6,6 @@ All generations share the first stage; each has a chunking stage of its own.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 from faststream.kafka import KafkaBroker
@@ -16,15 +15,14 @@ from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking, RateLimit, rate_limit_of
 from services.ingest_worker.crawl import Bounds
 from services.ingest_worker.extract import READERS
-from services.ingest_worker.fetch import Fetcher, fetcher_of
+from services.ingest_worker.fetch import fetcher_of
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.forwarder import STAGE as FORWARD
 from services.ingest_worker.forwarder import Forwarder
 from services.ingest_worker.ingest import Ingest
-from services.ingest_worker.parsers import ParserPool, alone, parser_pool
+from services.ingest_worker.parsers import alone, parser_pool
 from services.ingest_worker.past_truth import PastTruth, past_truth_of
 from services.ingest_worker.rebuilder import Rebuilder
-from shared.blobs import Blobs
 from shared.contracts import StatusNotice, decode, document_of
 from shared.embedder import TokenCounter
 from shared.log import Log, Publish
@@ -33,46 +31,32 @@ from shared.log.dead_letters import DeadLetters
 from shared.log.follow import follow
 from shared.log.publish import partition_for, publish
 from shared.runtime.generation_stages import GenerationParts
-from shared.runtime.memory_budget import MemoryBudget
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.settings import Settings
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index, IngestCode
-from shared.state.ledger import Ledger
 from shared.state.signing_secret import signing_secret
 from shared.state.statuses import Statuses, dead_letter
 from shared.topics import EXTRACTED, STATUS, SUBMITTED, forwarding_group, readers
 
 
-@dataclass(frozen=True, kw_only=True)
-class IngestParts:
-    """The parts of the stages. The caller starts and stops them."""
-
-    ledger: Ledger
-    index: Index
-    blobs: Blobs
-    parsers: ParserPool
-    tokens: TokenCounter
-    fetch: Fetcher
-    bounds: Bounds = field(default_factory=Bounds)  # of crawls
-    callbacks: Callbacks | None = None  # None: a worker that makes no callbacks
-    moves: int = 0  # of the log
-
-
-async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> IngestParts:
-    """Return the parts of the stages; closing `stack` ends those that are opened here. Raises ConfigurationError."""
+async def opened(base: Resources, broker: KafkaBroker, settings: Settings, stack: AsyncExitStack) -> Ingest:
+    """Return the first stage's handler; closing `stack` ends its parts. Raises ConfigurationError."""
     await base.index.note_code(IngestCode(extractor=READERS.fingerprint, chunker=CHUNKER))
     parsers = parser_pool(settings)
     stack.push_async_callback(parsers.close)
     fetcher = fetcher_of(settings)
     stack.push_async_callback(fetcher.close)
-    return IngestParts(
+    send = partial(publish, broker)
+    return Ingest(
         ledger=base.ledger,
         index=base.index,
         blobs=base.blobs,
         parsers=parsers,
-        tokens=base.embedder.tokens,
+        publish=send,
+        statuses=Statuses(base.ledger, send),
+        partition_of=partial(partition_for, broker, SUBMITTED),
         fetch=fetcher,
         bounds=Bounds(depth=settings.fetch_depth, pages=settings.fetch_pages, robots=settings.fetch_robots == "on"),
         callbacks=Callbacks(base.store),
@@ -80,43 +64,28 @@ async def opened(base: Resources, settings: Settings, stack: AsyncExitStack) -> 
     )
 
 
-def join_ingest(broker: KafkaBroker, parts: IngestParts) -> Consumption:
+def join_ingest(broker: KafkaBroker, ingest: Ingest) -> Consumption:
     """Return the first stage, which all generations share, subscribed on a broker that isn't started yet."""
-    send = partial(publish, broker)
-    ingest = Ingest(
-        ledger=parts.ledger,
-        index=parts.index,
-        blobs=parts.blobs,
-        parsers=parts.parsers,
-        publish=send,
-        statuses=Statuses(parts.ledger, send),
-        partition_of=partial(partition_for, broker, SUBMITTED),
-        room=MemoryBudget(),
-        fetch=parts.fetch,
-        bounds=parts.bounds,
-        callbacks=parts.callbacks,
-        moves=parts.moves,
-    )
     return consume(
         broker,
         SUBMITTED,
-        readers(parts.index.generation.id)[SUBMITTED],
+        readers(ingest.index.generation.id)[SUBMITTED],
         ingest,
         handle_alone=alone(ingest),
         stage="ingest",
-        on_dead=dead_letter(DeadLetters(broker, parts.blobs, ingest.owner), ingest.failed),
-        options=ConsumeOptions(before_commit=parts.index.flush),
+        on_dead=dead_letter(DeadLetters(broker, ingest.blobs, ingest.owner), ingest.failed),
+        options=ConsumeOptions(before_commit=ingest.index.flush),
     )
 
 
-def join_forwarders(broker: KafkaBroker, parts: IngestParts, topics: Mapping[str, str]) -> list[Consumption]:
+def join_forwarders(broker: KafkaBroker, ingest: Ingest, topics: Mapping[str, str]) -> list[Consumption]:
     """Return the stages that forward tenants' own topics, subscribed on a broker that isn't started yet."""
     consumptions = []
     for topic, tenant in topics.items():
         forwarder = Forwarder(
-            tenant, ledger=parts.ledger, blobs=parts.blobs, publish=partial(publish, broker), moves=parts.moves
+            tenant, ledger=ingest.ledger, blobs=ingest.blobs, publish=ingest.publish, moves=ingest.moves
         )
-        on_dead = DeadLetters(broker, parts.blobs, forwarder.owner)
+        on_dead = DeadLetters(broker, ingest.blobs, forwarder.owner)
         group = forwarding_group(topic)
         consumptions.append(consume(broker, topic, group, forwarder, stage=FORWARD, on_dead=on_dead))
     return consumptions
@@ -124,23 +93,24 @@ def join_forwarders(broker: KafkaBroker, parts: IngestParts, topics: Mapping[str
 
 def join_chunking(
     broker: KafkaBroker,
-    parts: IngestParts,
+    ingest: Ingest,
     *,
+    index: Index,
+    tokens: TokenCounter,
     statuses: Statuses,
     send: Publish,
     limit: RateLimit | None = None,
     past: PastTruth | None = None,
 ) -> Consumption:
     """Return the second stage of the index's generation, subscribed on a broker that isn't started yet."""
-    generation = parts.index.generation.id
+    generation = index.generation.id
     chunking = Chunking(
-        index=parts.index,
-        blobs=parts.blobs,
-        parsers=parts.parsers,
-        tokens=parts.tokens,
+        index=index,
+        blobs=ingest.blobs,
+        parsers=ingest.parsers,
+        tokens=tokens,
         publish=send,
         statuses=statuses,
-        room=MemoryBudget(),
         limit=limit,
         past=past,
     )
@@ -151,19 +121,21 @@ def join_chunking(
         chunking,
         handle_alone=alone(chunking),
         stage="chunk",
-        on_dead=dead_letter(DeadLetters(broker, parts.blobs, chunking.owner, generation), chunking.failed),
+        on_dead=dead_letter(DeadLetters(broker, ingest.blobs, chunking.owner, generation), chunking.failed),
         options=ConsumeOptions(
-            before_commit=parts.index.flush,  # what failed here has its status in the store
+            before_commit=index.flush,  # what failed here has its status in the store
             chain_of=document_of,  # an erasure doesn't pass by a text that is being chunked
         ),
     )
 
 
-def join_generation(ingest: IngestParts, parts: GenerationParts, log: Log) -> Consumption:
+def join_generation(ingest: Ingest, parts: GenerationParts, log: Log) -> Consumption:
     """Return the second stage of a generation."""
     return join_chunking(
         parts.broker,
-        replace(ingest, index=parts.index, tokens=parts.embedder.tokens),
+        ingest,
+        index=parts.index,
+        tokens=parts.embedder.tokens,
         statuses=parts.statuses,
         send=parts.publish,
         limit=rate_limit_of(parts.registered),
@@ -186,20 +158,20 @@ def keep_whole(base: Resources, stack: AsyncExitStack) -> None:
 
 
 async def callbacks_of(
-    base: Resources, broker: KafkaBroker, parts: IngestParts, stack: AsyncExitStack
+    base: Resources, broker: KafkaBroker, ingest: Ingest, stack: AsyncExitStack
 ) -> Callable[[], None]:
     """Return the function that starts making callbacks; call it once the broker runs. Closing `stack` ends them.
 
     Raises:
         ConfigurationError: SLUICE_CALLBACK_ALLOW has an entry that is neither a host nor a network.
     """
-    callbacks, settings = parts.callbacks, base.settings
+    callbacks, settings = ingest.callbacks, base.settings
     assert callbacks is not None
     guard = Guard(settings.callback_allow, setting="SLUICE_CALLBACK_ALLOW", doing="calling")
     stack.push_async_callback(guard.close)
     sender = CallbackSender(
         callbacks=callbacks,
-        ledger=parts.ledger,
+        ledger=base.ledger,
         post=CallbackPoster(guard),
         secret=await signing_secret(base.store, settings.secret.get_secret_value()),
     )
@@ -215,14 +187,14 @@ async def callbacks_of(
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:
     """Return the worker, started, for a process of its own. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=CHUNKER, attach=True, name="ingest-worker")
-    parts = await opened(base, settings, stack)
     broker = base.log.broker("ingest-worker")
+    ingest = await opened(base, broker, settings, stack)
 
     async def join(of: GenerationParts, _: AsyncExitStack) -> list[Consumption]:
-        return [join_generation(parts, of, base.log)]
+        return [join_generation(ingest, of, base.log)]
 
-    call_back = await callbacks_of(base, broker, parts, stack)
-    consumptions = [join_ingest(broker, parts), *join_forwarders(broker, parts, settings.topics_of_tenants)]
+    call_back = await callbacks_of(base, broker, ingest, stack)
+    consumptions = [join_ingest(broker, ingest), *join_forwarders(broker, ingest, settings.topics_of_tenants)]
     troubles = await base.begin(broker, consumptions, stack, join=join)
     call_back()
     keep_whole(base, stack)

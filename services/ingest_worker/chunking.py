@@ -5,7 +5,7 @@ A version that can never answer is removed from the truth instead (ADR 0007), so
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -78,7 +78,7 @@ class Chunking:
     tokens: TokenCounter
     publish: Publish
     statuses: Statuses
-    room: MemoryBudget
+    room: MemoryBudget = field(default_factory=MemoryBudget)
     limit: RateLimit | None = None  # slows a build down
     past: PastTruth | None = None  # where the generation needs only some records
 

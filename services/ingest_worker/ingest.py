@@ -6,7 +6,7 @@ ledger, and `version_publisher` publishes the version.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import structlog
@@ -64,8 +64,8 @@ class Ingest:
     publish: Publish
     statuses: Statuses
     partition_of: Callable[[bytes], Awaitable[int]]
-    room: MemoryBudget
     fetch: Fetcher
+    room: MemoryBudget = field(default_factory=MemoryBudget)
     bounds: crawl.Bounds = crawl.Bounds()  # noqa: RUF009 - frozen
     callbacks: Callbacks | None = None
     moves: int = 0

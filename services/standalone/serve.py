@@ -89,9 +89,9 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
         ConfigurationError: a setting can't work. Unavailable: a part is away.
     """
     base = await open_resources(settings, stack, chunker=CHUNKER, attach=False, name="serve")
-    ingesting = await ingest_worker.opened(base, settings, stack)
-    embedding = embed_worker.EmbedStages(base)
     broker = base.log.broker("standalone")
+    ingesting = await ingest_worker.opened(base, broker, settings, stack)
+    embedding = embed_worker.EmbedStages(base)
 
     async def join(of: GenerationParts, own: AsyncExitStack) -> list[Consumption]:
         return [ingest_worker.join_generation(ingesting, of, base.log), *await embedding.join(of, own)]

@@ -7,16 +7,17 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from services.ingest_worker.app import IngestParts, join_chunking, join_forwarders, join_ingest
+from services.ingest_worker.app import join_chunking, join_forwarders, join_ingest
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
+from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs.file import FileBlobs
 from shared.contracts import DeadLetter, DocumentExtracted, LogPosition, decode
 from shared.embedder import Model
 from shared.log import Log, Record
-from shared.log.publish import publish
+from shared.log.publish import partition_for, publish
 from shared.state.index import Generation, Index
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
@@ -91,17 +92,19 @@ async def first_stages(
     wanted = (*pipeline_topics(GENERATION.id), *(Topic(name=name) for name in topics))
     await asyncio.gather(ledger.create(), index.create(), log.ensure_topics(wanted))
     broker = log.broker("ingest-worker")
-    parts = IngestParts(
+    send = partial(publish, broker)
+    ingest = Ingest(
         ledger=ledger,
         index=index,
         blobs=FileBlobs(folder / "blobs"),
         parsers=parsers,
-        tokens=Words(),
+        publish=send,
+        statuses=Statuses(ledger, send),
+        partition_of=partial(partition_for, broker, SUBMITTED),
         fetch=fetch or Fetcher(Guard(), FetchLimits()),
     )
-    send = partial(publish, broker)
-    chunking = join_chunking(broker, parts, statuses=Statuses(ledger, send), send=send)
-    consumptions = [join_ingest(broker, parts), chunking, *join_forwarders(broker, parts, topics)]
+    chunking = join_chunking(broker, ingest, index=index, tokens=Words(), statuses=ingest.statuses, send=send)
+    consumptions = [join_ingest(broker, ingest), chunking, *join_forwarders(broker, ingest, topics)]
     users.push_async_callback(broker.stop)
     await broker.start()
     for consumption in consumptions:

@@ -63,7 +63,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a stage that writes statuses commits without a flush",
         "services/ingest_worker/app.py",
-        "            before_commit=parts.index.flush,  # what failed",
+        "            before_commit=index.flush,  # what failed",
         "            # what failed",
     ),
     _mutant(

@@ -35,6 +35,7 @@ from services.ingest_worker import version_publisher as version_publisher_module
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
+from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from services.ingest_worker.past_truth import PastTruth
 from services.ingest_worker.rebuilder import LedgerFold
@@ -58,7 +59,7 @@ from shared.log.backlog import Backlog
 from shared.log.consume import ConsumeOptions, Consumption, Handle, OnDead
 from shared.log.failure import Backoff
 from shared.log.open_letters import LetterFilter
-from shared.log.publish import publish
+from shared.log.publish import partition_for, publish
 from shared.model_server.http import BadAnswer
 from shared.state import ledger as ledger_module
 from shared.state.batching import Batcher, WaitingCaller
@@ -435,18 +436,28 @@ class World:
         statuses = Statuses(ledger, process.publish)
         match name.partition("-")[0]:
             case "ingest":
-                parts = ingest_app.IngestParts(
+                ingest = Ingest(
                     ledger=ledger,
                     index=process.index,
                     blobs=blobs,
                     parsers=self.parsers,
-                    tokens=Characters(),
+                    publish=process.publish,
+                    statuses=statuses,
+                    partition_of=partial(partition_for, broker, SUBMITTED),
                     fetch=Fetcher(Guard(), FetchLimits()),
                 )
-                ingest_app.join_ingest(broker, parts)
+                ingest_app.join_ingest(broker, ingest)
                 log = cast("Log", _Log(self.log, "log", through))
                 past = None if self.filling is None else PastTruth(None, process.index, log)
-                ingest_app.join_chunking(broker, parts, statuses=statuses, send=process.publish, past=past)
+                ingest_app.join_chunking(
+                    broker,
+                    ingest,
+                    index=process.index,
+                    tokens=Characters(),
+                    statuses=statuses,
+                    send=process.publish,
+                    past=past,
+                )
             case "embed":
                 embed_app.join(
                     broker,
