@@ -17,7 +17,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scop
 
 from services.query_api.http.linger import has_body
 from services.query_api.http.problems import Problem, of_pipeline
-from services.query_api.http.routes import SMALL, BodyLimit, Lane, RouteOptions
+from services.query_api.http.routes import SMALL, Lane, RouteOptions
 from services.query_api.http.stopping import Stopping
 from shared.errors import Unavailable
 from shared.settings import Settings
@@ -143,7 +143,7 @@ class AdmissionLimits:
         self.documents = TokenBuckets(settings.tenant_documents)
         self.bytes = TokenBuckets(settings.tenant_bytes)
         self.largest = settings.max_body
-        self._batch = settings.max_batch
+        self.batch = settings.max_batch
 
     def check_rates(self, tenant: str) -> None:
         """Raise a 429 if the tenant has sent too many documents or bytes."""
@@ -152,12 +152,6 @@ class AdmissionLimits:
             allowed = f"{buckets.most} {what} a minute that SLUICE_TENANT_{setting} allows"
             refused = "this request was not accepted, send it again"
             buckets.check(tenant, f"this tenant has sent more than the {allowed}; {refused}")
-
-    def most(self, declared: BodyLimit) -> int:
-        """Return the most bytes of a body, by the route's limit and the settings."""
-        if declared.bytes == "SLUICE_MAX_BATCH":
-            return self._batch
-        return self.largest if declared.bytes == "SLUICE_MAX_BODY" else min(declared.bytes, self.largest)
 
 
 class Admission:
@@ -191,7 +185,9 @@ class _Visit:
         self._brings = opt.get("lane") == "bring"
         self._lane = None if opt.get("open") else limits.lanes[opt.get("lane", "ask")]
         self._holds = opt.get("holds")
-        self._most = limits.most(opt.get("takes", SMALL))
+        takes = opt.get("takes", SMALL).bytes
+        named = {"SLUICE_MAX_BODY": limits.largest, "SLUICE_MAX_BATCH": limits.batch}
+        self._most = named[takes] if isinstance(takes, str) else min(takes, limits.largest)
         self._announced = Headers.from_scope(scope).get("content-length", "")
         self._whole = not has_body(scope)
         self._given_back = ExitStack()  # at the end of the request
