@@ -7,6 +7,7 @@ The content decides the type of a file, then its media type, then its name. Supp
 subtitles (.srt .vtt .sbv .ass .ssa), HTML (.html .htm .xhtml), XML (.xml .nxml .jats .rss .atom .svg .dita .tei),
 JSON (.json .jsonl .ndjson .geojson .jsonld), notebooks (.ipynb), tables (.csv .tsv .tab .xlsx .xlsm .xltx .xlsb .xls
 .xlt .ods .ots .fods), PDF (.pdf), presentations (.pptx .pptm .ppsx .potx .odp .otp .fodp), texts (.docx .docm .dotx
-.dotm .odt .ott .fodt .rtf), books (.epub), mail (.eml .mht .mhtml .p7s .mbox), archives of any of these (.zip); with
-the extra `office` legacy Word (.doc .dot), PowerPoint (.ppt .pps) and Outlook (.msg); with the extra `ocr` images
-(.png .jpg .jpeg .gif .tif .tiff .bmp .webp) and scanned PDFs."""
+.dotm .odt .ott .fodt .rtf), books (.epub), mail (.eml .mht .mhtml .p7s .mbox), calendars and contacts
+(.ics .ical .vcs .vcf .vcard), archives of any of these (.zip); with the extra `office` legacy Word (.doc .dot),
+PowerPoint (.ppt .pps) and Outlook (.msg); with the extra `ocr` images (.png .jpg .jpeg .gif .tif .tiff .bmp .webp)
+and scanned PDFs."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.formats.text import unfolded
+from services.ingest_worker.extract.formats.ics import entries
 from services.ingest_worker.extract.page import page_text
 from services.ingest_worker.extract.parts import part_texts
 from shared.contracts import Note
@@ -243,7 +243,7 @@ def _body(part: MIMEPart, hints: Hints) -> str:
         case "html":
             return page_text(text)
         case "calendar":
-            return unfolded(text)
+            return entries(text)[0]
         case _:
             return text
 

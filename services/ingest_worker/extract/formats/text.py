@@ -1,13 +1,12 @@
 """Reads plain text in any usual encoding, including source code and logs; reStructuredText, AsciiDoc and Org."""
 
-import quopri
 import re
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
-from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
+from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import records
 from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst, of_wiki
@@ -40,12 +39,6 @@ _ENTRY = re.compile(
     r"|[\w.:-]{3,45} \S{1,50} \S{1,50} \[\d\d/\w{3}/\d{4})",
     re.MULTILINE,
 )
-# A line of a card in quoted-printable
-_CODED = re.compile(
-    r"^([\w.;=-]{1,100}?);ENCODING=QUOTED-PRINTABLE([\w.;=-]{0,100}):((?:[^\n]*+(?:(?<==)\n|\n(?=[ \t])))*+[^\n]*+)",
-    re.MULTILINE | re.IGNORECASE,
-)
-_CHARSET = re.compile(r";CHARSET=([\w.:-]{1,40})", re.IGNORECASE)
 _LEAST_ENTRIES = 4
 
 
@@ -55,7 +48,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Raises:
         Rejected: code `unsupported`: the data is not text.
     """
-    return _read_as("txt", _apart, data, hints)
+    return _read_as("txt", partial(_apart, named=hints.suffix == ".log"), data, hints)
 
 
 def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hints: Hints) -> Extraction:
@@ -67,7 +60,7 @@ def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hint
             raise Rejected(f"{hints.name} is {kind}, which is not supported", "unsupported")
     text = cleaned(decoded(data, hints))
     named = _TITLES[hints.suffix].search(text, 0, _HEAD) if hints.suffix in _TITLES else None
-    fields = _FIELD.finditer(text, 0, _ABOUT) if marked is not _apart else ()
+    fields = _FIELD.finditer(text, 0, _ABOUT) if document_type != "txt" else ()
     author = _AUTHOR.match(text) if document_type == "adoc" else None
     return Extraction(
         text=cleaned(marked(text)),
@@ -80,42 +73,26 @@ def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hint
     )
 
 
-def _apart(text: str) -> str:
-    if text.startswith("BEGIN:V"):
-        return unfolded(text)
+def _apart(text: str, *, named: bool = False) -> str:
     # A log of objects has any name.
-    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or of_wiki(_logged(text))
+    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or of_wiki(_logged(text, named=named))
 
 
-def unfolded(text: str) -> str:
-    """Return the entries of calendars and cards apart, each long line as one, and their signs as they are meant."""
-    text = re.sub(r"\n[ \t]", "", _CODED.sub(_uncoded, text.replace("\r\n", "\n")))
-    return "\n\n".join(map(_meant, re.split(r"\n(?=BEGIN:V(?:CARD|EVENT|TODO|JOURNAL)\b)", text)))
+def _logged(text: str, *, named: bool) -> str:
+    """Return a log with a blank line before each entry; what follows an entry, as a traceback does, belongs to it.
 
-
-def _meant(entry: str) -> str:
-    signs = r"\\(;)" if "\nVERSION:2.1\n" in entry else r"\\([,;nN\\])"  # cards of old have but one
-    return re.sub(signs, lambda sign: " " if sign[1] in "nN" else sign[1], entry)
-
-
-def _uncoded(line: re.Match[str]) -> str:
-    about = line[1] + line[2]
-    named = _CHARSET.search(about)
-    charset = known_encoding(named[1] if named else None) or "utf-8"
-    value = re.sub(r"=?\n[ \t]?", "", line[3])
-    return f"{about}:{quopri.decodestring(value.encode(charset, 'replace')).decode(charset, 'replace')}"
-
-
-def _logged(text: str) -> str:
-    """Return a log with a blank line before each entry; what follows an entry, as a traceback does, belongs to it."""
-    if len(_ENTRY.findall(text, 0, _HEAD)) < _LEAST_ENTRIES or "\n\n" in text[:_HEAD]:
+    A text that isn't `named` as one is one if it has many entries, or nothing else.
+    """
+    if not _ENTRY.search(text, 0, _HEAD) or ("\n\n" in text[:_HEAD] and not named):
         return text
     lines = text.split("\n")
     begins = [_ENTRY.match(line) is not None for line in lines]
-    if sum(begins) * 3 < sum(not line[:1].isspace() for line in lines):  # traces are indented
+    entries, others = sum(begins), sum(bool(line) and not line[0].isspace() for line in lines)  # traces are indented
+    if not named and (3 * entries < others or entries < min(others, _LEAST_ENTRIES)):
         return text
     return "\n".join(
-        f"\n{line}" if entry and at else line for at, (line, entry) in enumerate(zip(lines, begins, strict=True))
+        f"\n{line}" if entry and at and lines[at - 1] else line
+        for at, (line, entry) in enumerate(zip(lines, begins, strict=True))
     )
 
 

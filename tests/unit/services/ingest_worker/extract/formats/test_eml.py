@@ -167,7 +167,7 @@ def _parts(kind: str, *parts: str) -> str:
                 _HTML.format("Réunion"),
                 "Content-Type: text/calendar; method=REQUEST\n\nBEGIN:VEVENT\nLOCATION:Quai\n  nord\nEND:VEVENT\n",
             ),
-            ["Réunion", "LOCATION:Quai nord"],
+            ["Réunion", "Location: Quai nord"],
         ),
         (  # a delivery report, with the headers of the mail that it is about
             _parts(

@@ -138,6 +138,7 @@ def test_markup_that_names_its_title_has_one(filename: str, text: str) -> None:
         [f"2024-05-03 10:00:0{second} ERROR a\nDry: {second}\n\tat a\n\tat b\n\tat c" for second in range(5)],
         ["I0503 10:00:00.1 1 a.go:1] a", "E0503 10:00:01.2 1 a.go:2] b", "W0503 10:00:02.3 c", "I0503 10:00:03.4 d"],
         [f'ts=2024-05-03T10:00:0{second}Z level=info msg="a"' for second in range(4)],
+        ["2024-05-03 10:00:00 sshd[812]: a", "2024-05-03 10:00:01 sshd[812]: b"],
         ["<34>1 2024-05-03 a", "<34>1 2024-05-03 b", "<165>1 2024-05-03 c", "<34>1 2024-05-03 d"],
     ],
 )
@@ -145,35 +146,26 @@ def test_the_entries_of_a_log_are_apart(entries: list[str]) -> None:
     assert _text("\n".join(entries).encode()) == "\n\n".join(entries)
 
 
-def test_a_text_with_a_few_dates_is_no_log() -> None:
-    text = "2024-05-03 arrived\n" * 3 + "The end."
-
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-05-03 arrived\n" * 3 + "The end.",
+        "2024-05-03 meeting at the quay\nWe spoke about the crane.",
+        "INFO is for news\nand for\nWARN and ERROR\nthere are lamps.",
+        "The boat left at\n10:00:00 and came back at\n12:00:00.",
+        "2024-05-03 a\n\n2024-05-04 b\n2024-05-05 c",
+    ],
+)
+def test_a_text_with_a_few_dates_is_no_log(text: str) -> None:
     assert _text(text.encode()) == text
 
 
-def test_cards_and_events_are_apart_and_their_signs_mean_what_they_say() -> None:
-    cards = (
-        "BEGIN:VCARD\r\nNOTE:Ropes\\, boats\\nand\r\n  oars\r\nEND:VCARD\r\n"
-        "BEGIN:VCARD\r\nFN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=C3=98la =\r\nHolm\r\nEND:VCARD\r\n"
-    )
+def test_a_file_named_as_a_log_is_one_with_any_number_of_entries() -> None:
+    text = "start\n2024-05-03 10:00:00 a\nTrace\n b\n\n2024-05-03 10:00:01 c\n2024-05-03 10:00:02 d"
 
-    assert _text(cards.encode()).split("\n\n") == [
-        "BEGIN:VCARD\nNOTE:Ropes, boats and oars\nEND:VCARD",
-        "BEGIN:VCARD\nFN;CHARSET=UTF-8:Øla Holm\nEND:VCARD",
-    ]
+    read = extract(text.encode(), Hints(filename="a.log")).text
 
-
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("N;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:M=FCller", "N;CHARSET=ISO-8859-1:Müller"),
-        ("N;ENCODING=QUOTED-PRINTABLE;CHARSET=ISO-8859-1:M=FCller", "N;CHARSET=ISO-8859-1:Müller"),
-        ("NOTE;ENCODING=QUOTED-PRINTABLE:caf=\n =C3=A9", "NOTE:café"),
-        ("VERSION:2.1\nNOTE:C:\\new\\notes", "VERSION:2.1\nNOTE:C:\\new\\notes"),
-    ],
-)
-def test_an_old_card_is_read_in_its_charset_with_its_signs(line: str, shown: str) -> None:
-    assert _text(f"BEGIN:VCARD\n{line}\nEND:VCARD\n".encode()) == f"BEGIN:VCARD\n{shown}\nEND:VCARD"
+    assert read.split("\n\n") == ["start", "2024-05-03 10:00:00 a\nTrace\n b", *text.split("\n")[-2:]]
 
 
 def test_a_log_of_objects_has_their_fields() -> None:

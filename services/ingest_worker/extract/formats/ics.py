@@ -1,0 +1,287 @@
+"""Reads calendars (iCalendar, RFC 5545) and cards of contacts (vCard, RFC 6350): a section per entry, in words."""
+
+import quopri
+import re
+from calendar import day_name, month_name
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+
+from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
+from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.parts import pictures
+
+_HEAD = 1024  # bytes in which an entry begins
+# A line in quoted-printable, which cards of old have
+_CODED = re.compile(
+    r"^([\w.;=-]{1,100}?);ENCODING=QUOTED-PRINTABLE([\w.;=-]{0,100}):((?:[^\n]*+(?:(?<==)\n|\n(?=[ \t])))*+[^\n]*+)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_TORN = re.compile(r"\n(?![\w.-]{1,80}[;:])")  # within a value that was not folded
+_CHARSET = re.compile(r";CHARSET=([\w.:-]{1,40})", re.IGNORECASE)
+_PROPERTY = re.compile(r"(?:[\w-]{1,40}\.)?([\w-]{1,40})((?:;(?:\"[^\"]*+\"|[^\":;]++)*+)*+):(.*)", re.DOTALL)
+_PARAMETER = re.compile(r";([\w-]++)(?:=((?:\"[^\"]*+\"|[^\";]++)*+))?")
+_ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "VCARD", "VNOTE"})
+_MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?)?")
+_SPAN = re.compile(r"\+?P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:\d{1,4}S)?)?")
+_DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
+_DAYS = {name[:2].upper(): name for name in day_name}
+_ORDER = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
+_EVERY = {"SECONDLY": "second", "MINUTELY": "minute", "HOURLY": "hour", "DAILY": "day", "WEEKLY": "week"} | {
+    "MONTHLY": "month",
+    "YEARLY": "year",
+}
+# Names of properties that tell machines something, when an entry is told in words
+# fmt: off
+_UNSAID = frozenset({
+    "BEGIN", "END", "VERSION", "PRODID", "UID", "DTSTAMP", "CREATED", "LAST-MODIFIED", "SEQUENCE", "TRANSP", "CLASS",
+    "REV", "SUMMARY", "FN", "DTSTART", "DTEND", "DURATION", "DUE", "DESCRIPTION", "BODY", "SORT-STRING", "CALSCALE",
+})
+# fmt: on
+_SAID = {"RRULE": "Repeats", "EXDATE": "Except", "RDATE": "Also", "RECURRENCE-ID": "Instead of", "TEL": "Phone"} | {
+    "ADR": "Address",
+    "ORG": "Organization",
+    "BDAY": "Birthday",
+    "N": "Name",
+}
+_PARTED = frozenset({"N", "ADR", "ORG"})  # by semicolons
+_DATED = frozenset({"EXDATE", "RDATE", "RECURRENCE-ID", "BDAY", "ANNIVERSARY", "COMPLETED"})
+_FILES = frozenset({"PHOTO", "LOGO", "SOUND", "KEY", "ATTACH"})
+
+
+class _Property(NamedTuple):
+    name: str  # upper case
+    about: Mapping[str, str]  # parameters; those of old cards have no name but TYPE
+    value: str
+
+
+def read(document_type: str, data: bytes, hints: Hints) -> Extraction:
+    """Return each event, task, or card under its name; pictures and other files in it are noted.
+
+    Raises:
+        Rejected: code `unsupported`: the data is not text.
+    """
+    text, left_out, name = entries(cleaned(decoded(data, hints)))
+    return Extraction(text=text, document_type=document_type, title=one_line(name), notes=tuple(pictures(left_out)))
+
+
+def entries(text: str) -> tuple[str, int, str]:
+    """Return the entries as Markdown, the number of files within them, and the calendar's name.
+
+    A text without entries is returned unchanged.
+    """
+    lines = re.sub(r"\n[ \t]", "", _CODED.sub(_uncoded, text.replace("\r\n", "\n")))
+    told: list[str] = []
+    name, left_out = "", 0
+    open_parts: list[str] = []
+    held: list[_Property] = []
+    for line in [*_TORN.sub(" ", lines).split("\n"), "END:"]:
+        found = _PROPERTY.match(line)
+        if not found:
+            continue
+        kind, value = found[1].upper(), found[3].strip()
+        if kind == "BEGIN":
+            open_parts.append(value.upper())
+            held = [] if value.upper() in _ENTRIES else held
+        elif kind == "END":
+            if held and (not value or value.upper() in _ENTRIES):  # or the file was cut off
+                told.append("\n".join(_told(held)).strip())
+                left_out += sum(_is_file(each) for each in held)
+                held = []
+            open_parts = open_parts[:-1]
+        elif kind == "X-WR-CALNAME":
+            name = value
+        elif value and open_parts and open_parts[-1] in _ENTRIES:  # not of an alarm within it, or a time zone
+            about = {each[1].upper(): (each[2] or "").strip('"') for each in _PARAMETER.finditer(found[2])}
+            held.append(_Property(kind, about, value))
+    name = name or (told[0].partition("\n")[0].removeprefix("# ") if len(told) == 1 else "")
+    return "\n\n".join(told) or text, left_out, name
+
+
+def _uncoded(line: re.Match[str]) -> str:
+    about = line[1] + line[2]
+    named = _CHARSET.search(about)
+    charset = known_encoding(named[1] if named else None) or "utf-8"
+    value = re.sub(r"=?\n[ \t]?", "", line[3])
+    plain = quopri.decodestring(value.encode(charset, "replace")).decode(charset, "replace")
+    return f"{about}:{' '.join(plain.split())}"
+
+
+def _meant(value: str, *, old: bool = False) -> str:
+    """Return the value with the signs that it means; cards of old have but one."""
+    signs = r"\\(;)" if old else r"\\([,;:nN\\])"
+    return re.sub(signs, lambda sign: "\n" if sign[1] in "nN" else sign[1], value)
+
+
+def _is_file(each: _Property) -> bool:
+    return each.name in _FILES and not each.value.startswith(("http:", "https:"))
+
+
+def _told(entry: Sequence[_Property]) -> Iterator[str]:
+    """Yield the lines of an entry: its name, when it is, what else it says, and its description."""
+    old = any(each.name == "VERSION" and each.value == "2.1" for each in entry)
+    entry = [each if each.name in _PARTED else each._replace(value=_meant(each.value, old=old)) for each in entry]
+    first = {each.name: each for each in reversed(entry)}
+    named = next((first[name].value for name in ("FN", "SUMMARY", "ORG", "EMAIL") if name in first), "")
+    if "N" in first and "FN" not in first:
+        named = " ".join(filter(None, reversed(_fields(first["N"].value)[:2])))
+    yield f"# {' '.join(named.replace(';', ' ').split()) or 'Without a name'}\n"
+    if when := _when(first):
+        yield f"When: {when}"
+    people: dict[str, list[str]] = {}
+    for each in entry:
+        if each.name in ("ORGANIZER", "ATTENDEE"):
+            people.setdefault(each.name, []).append(_person(each))
+        elif not (each.name in _UNSAID or each.name.startswith("X-") or _is_file(each) or each is first.get("N")):
+            yield f"{_SAID.get(each.name, each.name.replace('-', ' ').capitalize())}{_kinds(each)}: {_value(each)}"
+    for name, some in people.items():
+        yield f"{name.capitalize()}{'s' * (len(some) > 1)}: {'; '.join(some)}"
+    for name in ("DESCRIPTION", "BODY"):
+        if name in first:
+            yield f"\n{first[name].value}"
+
+
+def _kinds(each: _Property) -> str:
+    """Return in brackets what an address or number is for: home, work, fax."""
+    typed = each.about.get("TYPE", "").split(",") + [name for name, value in each.about.items() if not value]
+    kinds = [kind for kind in map(str.lower, typed) if kind not in ("", "type", "pref", "internet", "voice")]
+    return f" ({', '.join(kinds)})" if kinds else ""
+
+
+def _fields(value: str) -> list[str]:
+    """Return the parts between semicolons, with the signs that they mean."""
+    return [" ".join(_meant(part).split()) for part in re.split(r"(?<!\\);", value)]
+
+
+def _person(each: _Property) -> str:
+    address = re.sub(r"^mailto:", "", each.value, flags=re.IGNORECASE)
+    name = each.about.get("CN", "")
+    said = f"{name} ({address})" if name and name != address else address
+    state = each.about.get("PARTSTAT", "NEEDS-ACTION").lower()
+    return said if state == "needs-action" else f"{said}, {state}"
+
+
+def _value(each: _Property) -> str:
+    match each.name:
+        case "RRULE":
+            return _rule(each.value)
+        case name if name in _PARTED:
+            return ", ".join(filter(None, _fields(each.value)))
+        case name if name in _DATED:
+            return "; ".join(_moment(value, each.about) for value in each.value.split(","))
+        case _:
+            return " ".join(re.sub(r"^(?:mailto|tel):", "", each.value, flags=re.IGNORECASE).split())
+
+
+def _rule(rule: str) -> str:
+    """Return a rule of repetition in words; its parts that are rare stay as they are."""
+    parts = dict(part.upper().partition("=")[::2] for part in rule.split(";"))
+    unit, step = _EVERY.get(parts.pop("FREQ", ""), ""), parts.pop("INTERVAL", "1")
+    if not unit:
+        return rule
+    said = [f"every {unit}" if step == "1" else f"every {step} {unit}s"]
+    if days := parts.pop("BYDAY", ""):
+        said.append(f"on {', '.join(map(_day, days.split(',')))}")
+    if days := parts.pop("BYMONTHDAY", ""):
+        said.append(f"on day {days} of the month".replace("day -1 of", "the last day of"))
+    if months := parts.pop("BYMONTH", ""):
+        known = (
+            month_name[int(each)] if each.isdecimal() and 0 < int(each) < 13 else each for each in months.split(",")
+        )
+        said.append(f"in {', '.join(known)}")
+    if count := parts.pop("COUNT", ""):
+        said.append(f"{count} times")
+    if until := parts.pop("UNTIL", ""):
+        said.append(f"until {_moment(until[:8], {})}")
+    parts.pop("WKST", "")
+    return " ".join([*said, *(f"({name.lower()} {value})" for name, value in parts.items() if value)])
+
+
+def _day(code: str) -> str:
+    found = _DAY.fullmatch(code.strip())
+    if not found:
+        return code
+    number = int(found[1] or 0)
+    order = _ORDER.get(number, f"{number}." if number else "")
+    return f"{f'the {order} ' if order else ''}{_DAYS[found[2]]}"
+
+
+def _when(first: Mapping[str, _Property]) -> str:
+    """Return when an entry begins and ends, or '' if it doesn't say."""
+    start, end = first.get("DTSTART"), first.get("DTEND") or first.get("DUE")
+    if start is None:
+        return f"due {_moment(end.value, end.about)}" if end else ""
+    begins, zone = _parsed(start.value, start.about)
+    ends, other = _parsed(end.value, end.about) if end else (None, zone)
+    if begins is None or (end and ends is None):
+        return " – ".join(each.value for each in (start, end) if each)
+    if ends is None and "DURATION" in first and (span := _SPAN.fullmatch(first["DURATION"].value)):
+        weeks, days, hours, minutes = (int(part or 0) for part in span.groups())
+        with suppress(OverflowError):  # after the year 9999
+            ends = begins + timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes)
+    if ends and type(ends) is type(begins) is date and end and end.name == "DTEND":
+        ends = ends - timedelta(days=1) if ends > begins else begins  # the day after the last one is given
+    if ends is None or ends == begins:
+        return f"{_shown(begins)}{zone}"
+    if zone != other:
+        return f"{_shown(begins)}{zone} – {_shown(ends)}{other}"
+    if isinstance(begins, datetime) and isinstance(ends, datetime) and begins.date() == ends.date():
+        return f"{_shown(begins)}–{ends:%H:%M}{zone}"
+    return f"{_shown(begins)} – {_shown(ends)}{zone}"
+
+
+def _parsed(value: str, about: Mapping[str, str]) -> tuple[date | None, str]:
+    """Return a date, or a time with its zone in brackets; None if it is neither."""
+    found = _MOMENT.fullmatch(value.strip())
+    if not found:
+        return None, ""
+    year, month, day, hour, minute, zone = found.groups()
+    try:
+        at = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0))  # noqa: DTZ001 - its zone is told beside it
+    except ValueError:
+        return None, ""
+    named = "UTC" if zone == "Z" else zone or about.get("TZID", "").lstrip("/")
+    return (at, f" ({named})" if named else "") if hour else (at.date(), "")
+
+
+def _moment(value: str, about: Mapping[str, str]) -> str:
+    at, zone = _parsed(value, about)
+    return f"{_shown(at)}{zone}" if at else value
+
+
+def _shown(at: date) -> str:
+    day = f"{at.day} {month_name[at.month]} {at.year}"
+    return f"{day}, {at:%H:%M}" if isinstance(at, datetime) else day
+
+
+def _begins(sign: re.Pattern[bytes], data: bytes) -> bool:
+    return sign.match(data, 0, _HEAD) is not None
+
+
+FORMATS = tuple(
+    Format(
+        document_type=kind,
+        text_format="markdown",
+        media_types=frozenset(types),
+        suffixes=frozenset(suffixes),
+        sniff=partial(_begins, begins),
+        read=partial(read, kind),
+        libraries=("chardet",),
+    )
+    for kind, types, suffixes, begins in (
+        (
+            "ics",
+            ("text/calendar", "text/x-vcalendar"),
+            (".ics", ".ical", ".vcs"),
+            re.compile(rb"(?:\xef\xbb\xbf)?\s*+BEGIN:V(?:CALENDAR|EVENT|TODO|JOURNAL|NOTE)\s", re.IGNORECASE),
+        ),
+        (
+            "vcf",
+            ("text/vcard", "text/x-vcard", "text/directory"),
+            (".vcf", ".vcard"),
+            re.compile(rb"(?:\xef\xbb\xbf)?\s*+BEGIN:VCARD\s", re.IGNORECASE),
+        ),
+    )
+)

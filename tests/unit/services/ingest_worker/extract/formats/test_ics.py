@@ -1,0 +1,143 @@
+from email.message import EmailMessage
+
+import pytest
+
+from services.ingest_worker.extract import Hints, extract
+
+
+def _calendar(*lines: str, kind: str = "VEVENT") -> str:
+    return "\r\n".join(["BEGIN:VCALENDAR", "VERSION:2.0", f"BEGIN:{kind}", *lines, f"END:{kind}", "END:VCALENDAR", ""])
+
+
+def _card(*lines: str) -> str:
+    return "\r\n".join(["BEGIN:VCARD", *lines, "END:VCARD", ""])
+
+
+def _text(source: str, name: str = "a.ics") -> str:
+    return extract(source.encode(), Hints(filename=name)).text
+
+
+def test_an_event_is_told_as_a_reader_would_note_it() -> None:
+    event = _calendar(
+        "UID:1@example.org",
+        "DTSTART;TZID=Europe/Berlin:20260512T100000",
+        "DTEND;TZID=Europe/Berlin:20260512T110000",
+        "SUMMARY:Fire drill",
+        "LOCATION:Hall 3\\, quay 5",
+        'ORGANIZER;CN="Berg: Ann":mailto:ann@example.org',
+        "ATTENDEE;CN=Bob;PARTSTAT=ACCEPTED:mailto:bob@example.org",
+        "ATTENDEE:mailto:cy@example.org",
+        "RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;UNTIL=20260630T000000Z",
+        "DESCRIPTION:Meet at the gate.\\nBring",
+        "  gloves\\; no bags.",
+        "BEGIN:VALARM",
+        "DESCRIPTION:Reminder",
+        "END:VALARM",
+    )
+
+    read = extract(event.encode(), Hints(filename="a.bin"))
+
+    assert read.text == (
+        "# Fire drill\n\nWhen: 12 May 2026, 10:00–11:00 (Europe/Berlin)\nLocation: Hall 3, quay 5\n"
+        "Repeats: every 2 weeks on Monday, Wednesday until 30 June 2026\nOrganizer: Berg: Ann (ann@example.org)\n"
+        "Attendees: Bob (bob@example.org), accepted; cy@example.org\n\nMeet at the gate.\nBring gloves; no bags."
+    )
+    assert (read.document_type, read.title, read.notes) == ("ics", "Fire drill", ())
+
+
+@pytest.mark.parametrize(
+    ("lines", "when"),
+    [
+        (["DTSTART:20260512T080000Z", "DTEND:20260512T093000Z"], "12 May 2026, 08:00–09:30 (UTC)"),
+        (["DTSTART:20260512T080000", "DURATION:PT1H30M"], "12 May 2026, 08:00–09:30"),
+        (["DTSTART:20260512T220000", "DTEND:20260513T020000"], "12 May 2026, 22:00 – 13 May 2026, 02:00"),
+        (["DTSTART;VALUE=DATE:20260512", "DTEND;VALUE=DATE:20260513"], "12 May 2026"),
+        (["DTSTART;VALUE=DATE:20260512", "DTEND;VALUE=DATE:20260515"], "12 May 2026 – 14 May 2026"),
+        (
+            ["DTSTART;TZID=Asia/Tokyo:20260512T080000", "DTEND;TZID=Europe/Oslo:20260512T190000"],
+            "12 May 2026, 08:00 (Asia/Tokyo) – 12 May 2026, 19:00 (Europe/Oslo)",
+        ),
+        (["DTSTART:20260512T080000"], "12 May 2026, 08:00"),
+        (["DTSTART:20261512", "DTEND:tomorrow"], "20261512 – tomorrow"),
+        (["DTSTART:99991231T080000", "DURATION:P9999W"], "31 December 9999, 08:00"),
+        (["DUE:20260512T080000"], "due 12 May 2026, 08:00"),
+    ],
+)
+def test_when_an_event_is_says_its_days_times_and_zone(lines: list[str], when: str) -> None:
+    assert _text(_calendar("SUMMARY:A", *lines)) == f"# A\n\nWhen: {when}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("FREQ=DAILY;COUNT=10", "every day 10 times"),
+        ("FREQ=MONTHLY;BYDAY=2TU,-1FR", "every month on the second Tuesday, the last Friday"),
+        ("FREQ=YEARLY;BYMONTH=5;BYMONTHDAY=9;WKST=MO", "every year on day 9 of the month in May"),
+        ("FREQ=MONTHLY;BYMONTHDAY=-1;BYSETPOS=1", "every month on the last day of the month (bysetpos 1)"),
+        ("FREQ=NEVER;X", "FREQ=NEVER;X"),
+    ],
+)
+def test_a_rule_of_repetition_is_told_in_words(rule: str, said: str) -> None:
+    assert _text(_calendar("SUMMARY:A", f"RRULE:{rule}")) == f"# A\n\nRepeats: {said}"
+
+
+def test_a_card_is_told_under_its_name_and_its_picture_is_noted() -> None:
+    card = _card(
+        "VERSION:3.0",
+        "N:Berg;Ann;;Dr.;",
+        "FN:Dr. Ann Berg",
+        "ORG:Harbour;Safety",
+        "TEL;TYPE=WORK,VOICE:+49 30 12",
+        "item1.EMAIL;TYPE=INTERNET:ann@example.org",
+        "ADR;TYPE=HOME:;;Kai 5;Hamburg;;20095;Germany",
+        "BDAY:1980-03-02",
+        "NOTE:Ropes\\, boats\\nand oars",
+        "PHOTO;ENCODING=b;TYPE=JPEG:" + "/9j/4AAQ" * 30,
+    )
+
+    read = extract((card + _card("FN:Bo")).encode(), Hints(filename="a.bin"))
+
+    assert read.text == (
+        "# Dr. Ann Berg\n\nOrganization: Harbour, Safety\nPhone (work): +49 30 12\nEmail: ann@example.org\n"
+        "Address (home): Kai 5, Hamburg, 20095, Germany\nBirthday: 2 March 1980\nNote: Ropes, boats and oars\n\n# Bo"
+    )
+    assert (read.document_type, [note.code for note in read.notes]) == ("vcf", ["picture"])
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("FN;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:M=FCller", "# Müller"),
+        ("N;ENCODING=QUOTED-PRINTABLE;CHARSET=ISO-8859-1:M=FCller;Ola", "# Ola Müller"),
+        ("FN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=C3=98la =\nHolm", "# Øla Holm"),
+        ("FN:A\nNOTE;ENCODING=QUOTED-PRINTABLE:caf=\n =C3=A9", "# A\n\nNote: café"),
+        ("VERSION:2.1\nFN:A\nTEL;WORK;VOICE:12\nNOTE:C:\\new\\notes", "# A\n\nPhone (work): 12\nNote: C:\\new\\notes"),
+    ],
+)
+def test_an_old_card_is_read_in_its_charset_with_its_signs(line: str, shown: str) -> None:
+    assert _text(_card(line), "a.vcf") == shown
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("BEGIN:VEVENT\nSUMMARY:Cut\nLOCATION:Quay", "# Cut\n\nLocation: Quay"),
+        (_calendar("SUMMARY:A", "DESCRIPTION:one", "two", "three: four"), "# A\n\nThree: four\n\none two"),
+        (_calendar("LOCATION:Quay"), "# Without a name\n\nLocation: Quay"),
+        ("BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nTZID:Oslo\nEND:VTIMEZONE", "BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nTZID:Oslo"),
+        ("BEGIN:VEVENT is how an event begins", "BEGIN:VEVENT is how an event begins"),
+    ],
+)
+def test_nothing_of_a_broken_calendar_is_lost(source: str, shown: str) -> None:
+    assert _text(source).removesuffix("\nEND:VTIMEZONE") == shown
+
+
+def test_an_invitation_in_a_mail_is_told_in_words() -> None:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"] = "Drill", "ann@example.org"
+    mail.set_content("Please come.")
+    mail.add_alternative(_calendar("SUMMARY:Fire drill", "DTSTART:20260512T080000Z"), subtype="calendar")
+
+    read = extract(mail.as_bytes(), Hints(filename="m.eml")).text
+
+    assert read.endswith("\n\n# Fire drill\n\nWhen: 12 May 2026, 08:00 (UTC)")
