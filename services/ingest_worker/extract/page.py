@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.page_shape import is_hidden, reshape, write_addresses
+from services.ingest_worker.extract.page_shape import MARK, is_hidden, reshape, write_addresses
 from services.ingest_worker.extract.rows import table
 from services.ingest_worker.extract.table_header import properties
 
@@ -27,7 +27,7 @@ _UNSEEN = frozenset(
     {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
 )
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
-_NUMBERED = re.compile(r"^([ \t]*+)(?:-|\d++\.) (\d++)\\?\. ", re.MULTILINE)
+_NUMBERED = re.compile(rf"^([ \t]*+)(?:-|\d++\.) (?:(\d++)|{MARK}([A-Za-z]++))\\?\. ", re.MULTILINE)
 # Of UTF-8; lxml parses pages with them, and then refuses to write what it has read.
 _NO_XML = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]"
@@ -63,10 +63,10 @@ def declared_charset(data: bytes) -> str | None:
     return match[1].decode("ascii") if match else None
 
 
-def tree_of(source: bytes, *, links: bool = False) -> "tuple[HtmlElement | None, bool]":
+def tree_of(source: bytes, *, links: bool = False, base: str | None = None) -> "tuple[HtmlElement | None, bool]":
     """Return the tree, reshaped for reading, and whether libxml2's limits truncated it.
 
-    With `links`, the addresses of links stand in brackets behind their words.
+    With `links`, the addresses of links stand in brackets behind their words, as `write_addresses` does with `base`.
     """
     limits.check_light()
     from lxml import etree, html  # imported here, because only parser processes should load heavy libraries
@@ -77,18 +77,19 @@ def tree_of(source: bytes, *, links: bool = False) -> "tuple[HtmlElement | None,
     except (etree.LxmlError, ValueError):
         return None, False
     if links:
-        write_addresses(tree)
+        write_addresses(tree, next((own.get("href") for own in tree.iter("base")), None) or base)
     reshape(tree)
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
-def page_text(source: str | bytes, *, whole: bool = False) -> str:
+def page_text(source: str | bytes, *, whole: bool = False, base: str | None = None) -> str:
     """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else, then
     what is for browsers without scripts, if it is more than a remark.
 
     With `whole`, return '' for a page of which only a part can be parsed.
     """
-    tree, cut = tree_of(source if isinstance(source, bytes) else source.encode("utf-8", "replace"), links=True)
+    data = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
+    tree, cut = tree_of(data, links=True, base=base)
     if tree is None or (cut and whole):
         return ""
     if text := _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN):
@@ -179,8 +180,12 @@ def _as_table(source: str) -> str:
 
 
 def numbered(markdown: str) -> str:
-    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them."""
-    return _NUMBERED.sub(r"\1\2. ", markdown)
+    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them.
+
+    Letters stay behind bullets, because Markdown has no such numbers.
+    """
+    text = _NUMBERED.sub(lambda item: f"{item[1]}{item[2] or f'- {item[3]}'}. ", markdown)
+    return text.replace(MARK, "")
 
 
 def flat_text(source: bytes) -> str:

@@ -3,6 +3,7 @@
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin
 
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.blocks import RAISED
@@ -23,6 +24,20 @@ _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
+# fmt: off
+_WITHIN: Final = frozenset({
+    "dd", "p", "a", "abbr", "b", "br", "cite", "code", "em", "i", "kbd", "mark", "samp", "small", "span", "strong",
+    "sub", "sup", "time", "u", "var",
+})
+_ROMAN: Final = {
+    1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl", 10: "x", 9: "ix", 5: "v", 4: "iv",
+    1: "i",
+}
+# fmt: on
+_STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
+MARK: Final = "⦙"  # before a number in letters, and in an empty line of code, which trafilatura drops
+_EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
+RELATIVE: Final = re.compile(r"(?:[/.]|[\w%-]{1,100}[./])[^\s()<>\[\]]{0,2000}")
 _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
 
@@ -49,6 +64,8 @@ def reshape(tree: "HtmlElement") -> None:
         if span.getparent() is not None and _GUTTER.search(span.get("class") or ""):
             span.drop_tree()
     _number_items(tree)
+    _join_terms(tree)
+    _mark_code(tree)
     _mark_raised(tree)
 
 
@@ -179,28 +196,95 @@ def _spread(table: "HtmlElement") -> None:
             row[-1].text = text if isinstance(text, Covered) else next(told, text)
 
 
-def write_addresses(root: "HtmlElement") -> None:
-    """Write the addresses of links in brackets behind their words."""
+def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
+    """Write the addresses of links in brackets behind their words.
+
+    With a `base`, which may be '', relative ones are joined with it, or are written as Markdown's links.
+    """
     for link in root.iter("a"):
         address, said = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
-        if ADDRESS.fullmatch(address) and said.strip() and address not in said:
-            if len(link):
-                link[-1].tail = f"{link[-1].tail or ''} ({address})"
-            else:
-                link.text = f"{said} ({address})"
+        address = joined(base, address) if base and not address.startswith("#") else address
+        if not said.strip() or address in said:
+            continue
+        if ADDRESS.fullmatch(address):
+            before, after = "", f" ({address})"
+        elif base is not None and RELATIVE.fullmatch(address) and not {"[", "]"} & set(said):
+            before, after = "[", f"]({address})"
+        else:
+            continue
+        link.text = f"{before}{link.text or ''}"
+        if len(link):
+            link[-1].tail = f"{link[-1].tail or ''}{after}"
+        else:
+            link.text += after
+
+
+def joined(base: str, link: str) -> str:
+    """Return the address of a link of a page that is at `base`."""
+    try:
+        return urljoin(base, link)
+    except ValueError:
+        return link  # not a URL; the crawler rejects it with a reason
 
 
 def _number_items(tree: "HtmlElement") -> None:
-    """Write the numbers of ordered lists into their items."""
+    """Write the numbers of ordered lists into their items, in the list's own kind of numbers."""
     for listed in list(islice(tree.iter("ol"), _MOST)):
         step = -1 if listed.get("reversed") is not None else 1
-        number = whole(listed.get("start"), len(listed) if step < 0 else 1)
+        number = whole(listed.get("start"), len(listed.findall("li")) if step < 0 else 1)
+        styled = _STYLE.search(listed.get("style") or "")
+        kind = listed.get("type") or "1"
+        if styled:
+            kind = "i" if styled[2].lower() == "roman" else "a"
+            kind = kind.upper() if styled[1].lower() == "upper" else kind
         for item in islice(listed.iterchildren("li"), _MOST):
             number = whole(item.get("value"), number)
             first = next(iter(item), None)
             within = item if (item.text or "").strip() or first is None or first.tag != "p" else first
-            within.text = f"{number}. {(within.text or '').lstrip()}"
+            within.text = f"{_numeral(number, kind)}. {(within.text or '').lstrip()}"
             number += step
+
+
+def _numeral(number: int, kind: str) -> str:
+    """Return the number as letters (a, A) or in Roman figures (i, I) behind `MARK`, else as it is."""
+    said, left = "", number if 0 < number < _MOST else 0
+    while left and kind in ("a", "A"):
+        left, digit = divmod(left - 1, 26)
+        said = chr(ord("a") + digit) + said
+    for value, figures in _ROMAN.items() if kind in ("i", "I") else ():
+        said += figures * (left // value)
+        left %= value
+    return f"{MARK}{said.upper() if kind.isupper() else said}" if said else str(number)
+
+
+def _join_terms(tree: "HtmlElement") -> None:
+    """Write terms into the definitions right below them; those of whole sections stay above them."""
+    for term in list(islice(tree.iter("dt"), _MOST)):
+        told, said = term.getnext(), words(term)
+        if told is None or told.tag != "dd" or not said or not words(told):
+            continue
+        if any(each.tag not in _WITHIN for each in told.iter()):
+            continue
+        within = told[0] if not (told.text or "").strip() and len(told) and told[0].tag == "p" else told
+        term.tag, term.tail = "span", f"{'' if said[-1] in ':?!.' else ':'} {(within.text or '').lstrip()}"
+        within.text = None
+        within.insert(0, term)
+        term.drop_tag()
+
+
+def _mark_code(tree: "HtmlElement") -> None:
+    """Mark what is preformatted as code, of which trafilatura keeps the lines, and its empty lines."""
+    for pre in list(islice(tree.iter("pre"), _MOST)):
+        for line in pre.iter("br"):
+            line.tail = f"\n{line.tail or ''}"
+        if pre.find(".//code") is None:
+            write_addresses(pre)
+            text = "".join(map(str, pre.itertext()))
+            pre[:], pre.text = [pre.makeelement("code")], None
+            pre[0].text = text
+        for each in pre.iter():
+            each.text = _EMPTY_LINE.sub(rf"\n{MARK}", each.text) if each.text else each.text
+            each.tail = _EMPTY_LINE.sub(rf"\n{MARK}", each.tail) if each.tail and each is not pre else each.tail
 
 
 def _mark_raised(tree: "HtmlElement") -> None:

@@ -219,7 +219,7 @@ def _is_read(part: MIMEPart) -> bool:
     return _PAGE_FILES.match(part.get_content_type()) is None or part.get_content_disposition() == "attachment"
 
 
-def header(message: EmailMessage, name: str) -> str | None:
+def header(message: MIMEPart, name: str) -> str | None:
     """Return a header's value on one line; None if it is missing."""
     return one_line(str(message[name] or ""), 1000)
 
@@ -241,7 +241,7 @@ def _body(part: MIMEPart, hints: Hints) -> str:
         text = data.decode("utf-8", "replace")
     match part.get_content_subtype():
         case "html":
-            return page_text(text)
+            return page_text(text, base=header(part, "Content-Location"))  # of a saved page
         case "calendar":
             return entries(text)[0]
         case _:

@@ -5,14 +5,15 @@ import re
 from collections.abc import Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urljoin
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import record
+from services.ingest_worker.extract.markup import words
 from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
+from services.ingest_worker.extract.page_shape import RELATIVE, joined
 from shared.contracts import Note
 from shared.errors import Rejected
 from shared.inputs.urls import MOST_CHARACTERS
@@ -71,7 +72,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
     authors: Any = next((each["author"] for each in said if each.get("author")), [])
     about["author"] = about["author"] or (authors if isinstance(authors, list) else [authors])
     robots = [content[:_ROBOTS_CHARACTERS] for content in dict.fromkeys(_all(tree, _ROBOTS))]
-    text = _text(source, tree) or cleaned("\n\n".join(chain.from_iterable(map(record, said))))
+    fetched = hints.filename if ADDRESS.fullmatch(hints.filename or "") else ""  # a page is named by its address
+    text = _text(source, tree, _first(tree, "//base/@href") or url or fetched or "") or cleaned(
+        "\n\n".join(chain.from_iterable(map(record, said)))
+    )
     if cut:  # the tree ends where the parser gave up; the flat text does not
         text = max(text, cleaned(flat_text(source)), key=len)
     return Extraction(
@@ -118,28 +122,21 @@ def _links(tree: "HtmlElement") -> tuple[str, ...]:
     base = _first(tree, "//base/@href") or ""
     followed = (each for each in tree.iterfind(".//a[@href]") if "nofollow" not in (each.get("rel") or "").lower())
     found = dict.fromkeys(each.get("href") or "" for each in followed)
-    joined = (_joined(base, link) for link in islice(found, limits.MOST_LINKS))
-    return tuple(link for link in joined if len(link) <= MOST_CHARACTERS)
+    targets = (joined(base, link) for link in islice(found, limits.MOST_LINKS))
+    return tuple(link for link in targets if len(link) <= MOST_CHARACTERS)
 
 
-def _joined(base: str, link: str) -> str:
-    try:
-        return urljoin(base, link)
-    except ValueError:
-        return link  # not a URL; the crawler rejects it with a reason
-
-
-def _text(source: bytes, tree: "HtmlElement") -> str:
-    main = _main_text(tree, favor_precision=True)
+def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
+    main = _main_text(tree, base, favor_precision=True)
     if len(main.text) >= _ENOUGH:
         return main.with_links()
     # On short pages the first try may drop the main text itself, so a try without that preference is compared with it.
-    second = _main_text(tree_of(source)[0], favor_precision=False)
+    second = _main_text(tree_of(source)[0], base, favor_precision=False)
     more = len(second.text) / max(1, len(main.text))
     main = second if more > _MUCH_MORE or 1 / _ALIKE <= more <= _ALIKE else main
     if len(main.text) >= _SHORT:
         return main.with_links()
-    page = cleaned(page_text(source))
+    page = cleaned(page_text(source, base=base))
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
     whole = len(page) < _SHORT_PAGE or len(page) > 3 * len(main.text) or not main.text
     return page if whole else main.with_links()
@@ -159,12 +156,12 @@ class _MainText(NamedTuple):
         return _LINK.sub(shown, self.text) if self.targets else self.text
 
 
-def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> _MainText:
+def _main_text(tree: "HtmlElement | None", base: str, *, favor_precision: bool) -> _MainText:
     """Return the main text as Markdown. Trafilatura changes the tree."""
     import trafilatura  # imported here, because only parser processes should load it
 
     # With its own links, trafilatura keeps other parts of a page: marks in the text change nothing.
-    targets = [] if tree is None else _mark_links(tree)
+    targets = [] if tree is None else _mark_links(tree, base)
     try:
         text = trafilatura.extract(
             tree,
@@ -206,15 +203,14 @@ def _texts_back(element: "HtmlElement") -> Iterator[str | None]:
     yield element.text
 
 
-def _mark_links(tree: "HtmlElement") -> list[str]:
+def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
     """Put marks around each link within a text, and return the addresses by the numbers in the marks."""
     found: list[str] = []
     texts: dict[HtmlElement, bool] = {}  # whether a block holds more than links; many links may be in a long one
     announced: dict[HtmlElement | None, bool] = {}  # by lists, of which one may have many items
-    base = _first(tree, "//base/@href") or _first(tree, _CANONICAL) or ""
     for link in list(islice(tree.iter("a"), limits.MOST_LINKS)):
         target, block = (link.get("href") or "").strip(), link.getparent()
-        address = target if target.startswith("#") else _joined(base, target)
+        address = target if target.startswith("#") else joined(base, target)
         if block is None:
             continue
         if block not in texts:
@@ -227,7 +223,8 @@ def _mark_links(tree: "HtmlElement") -> list[str]:
                 if listed not in announced:
                     announced[listed] = _is_announced(listed)
                 texts[block] = announced[listed]
-        if texts[block] and ADDRESS.fullmatch(address) and address not in (link.text or ""):
+        known = ADDRESS.fullmatch(address) or RELATIVE.fullmatch(address)
+        if texts[block] and known and address not in (link.text or "") and words(link):  # no picture
             if block.tag == "li":  # trafilatura drops lists of links
                 link.tag = "span"
             link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"

@@ -138,4 +138,5 @@ FORMAT = Format(
     light=True,
     warm=("lxml.html",),
     libraries=("chardet", "lxml", "pyyaml"),
+    revision=2,
 )

@@ -104,7 +104,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=3,
+    revision=4,
 )
 
 FORMATS = (

@@ -26,6 +26,82 @@ def test_items_of_ordered_lists_keep_their_numbers() -> None:
     assert _page('<ol start="4"><li>Stop it.</li><li value="9">Wait.</li></ol>') == "4. Stop it.\n9. Wait."
 
 
+@pytest.mark.parametrize(
+    ("listed", "numbers"),
+    [
+        ('<ol type="a">', "a b"),
+        ('<ol type="A" start="27">', "AA AB"),
+        ('<ol type="i" start="3">', "iii iv"),
+        ('<ol style="list-style-type: upper-roman" start="1999">', "MCMXCIX MM"),
+        ('<ol style="list-style:lower-latin inside" start="26">', "z aa"),
+        ('<ol type="a" reversed>', "b a"),
+    ],
+)
+def test_letters_and_roman_figures_of_lists_stay_behind_bullets(listed: str, numbers: str) -> None:
+    first, second = numbers.split()
+
+    assert _page(f"{listed}<li>Stop it.</li><li>Wait.</li></ol>") == f"- {first}. Stop it.\n- {second}. Wait."
+
+
+@pytest.mark.parametrize(
+    ("listed", "numbered"),
+    [
+        ('<ol type="1"><li>Stop it.</li>', "1. Stop it."),
+        ('<ol type="a" start="0"><li>Stop it.</li>', "0. Stop it."),
+        ('<ol type="disc"><li>Stop it.</li>', "1. Stop it."),
+        ("<ol reversed>\n<li>Stop it.</li>\n<li>Wait.</li>\n", "2. Stop it.\n1. Wait."),
+        ('<ul type="a"><li>Stop it.</li></ul>', "- Stop it."),
+    ],
+)
+def test_other_lists_have_figures_or_none(listed: str, numbered: str) -> None:
+    assert _page(f"{listed}</ol>") == numbered
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ("<dt>Bollard</dt><dd>A post.</dd>", "Bollard: A post."),
+        ("<dt>How much is it?</dt><dd><p>Nine euros.</p></dd>", "How much is it? Nine euros."),
+        ("<div><dt>Width:</dt><dd>5 m</dd></div>", "Width: 5 m"),
+        (
+            '<dt><a href="https://example.org/a">Guide</a></dt><dd>To begin.</dd>',
+            "Guide (https://example.org/a): To begin.",
+        ),
+        # No pair of a term and a short text: they stay as they are.
+        ("<dt>Bow</dt>", "Bow"),
+        ("<dt>Bow</dt><dd></dd>", "Bow"),
+        ("<dd>The front.</dd>", "The front."),
+        ("<dt>open(path)</dt><dd><p>Opens it.</p><ul><li>Now.</li></ul></dd>", "open(path)\n\nOpens it.\n\n- Now."),
+        ("<dt> </dt><dd>The front.</dd>", "The front."),
+    ],
+)
+def test_a_term_stands_before_its_definition(listed: str, said: str) -> None:
+    assert page_text(f"<dl>{listed}</dl>").strip() == said
+
+
+def test_a_term_of_a_main_text_stands_before_its_definition() -> None:
+    page = f"<p>{_PROSE}</p><dl><dt><a href='https://example.org/a'>Bow</a></dt><dd>The front.</dd></dl><p>{_PROSE}</p>"
+
+    assert "\n- [Bow](https://example.org/a): The front.\n" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "make run\n  make test\n\nmake all",
+        "<b>make</b> run\n  make test\n\n<i>make all</i>",
+        "make run<br>  make test<br><br>make all",
+        "<code>make run\n  make test\n\nmake all</code>",
+    ],
+)
+def test_what_is_preformatted_is_code_with_all_of_its_lines(source: str) -> None:
+    code = "```\nmake run\n  make test\n\nmake all\n```"
+    page = f"<h1>Run</h1><p>{_PROSE}</p><pre>{source}</pre><p>{_PROSE}</p>"
+
+    assert page_text(f"<pre>{source}</pre>").strip() == code
+    assert code in extract(page.encode(), Hints(filename="a.html")).text
+
+
 def test_anchors_and_spacers_cost_no_text_and_underlines_are_no_tags() -> None:
     anchor, spacer = '<span id="more"></span>', '<div class="space"></div>'
 

@@ -285,3 +285,15 @@ def test_words_in_capitals_between_begin_and_end_are_no_file() -> None:
     shown = "begin 644 x\nTHIS IS A LINE IN CAPITALS\nAND ANOTHER\nend"
 
     assert extract(_PLAIN.format(shown).encode(), Hints(filename="m.eml")).text.endswith(shown)
+
+
+def test_links_of_a_saved_page_are_those_of_its_address_and_of_a_mail_none() -> None:
+    page = "Content-Type: text/html\n{}\n<p>See <a href='b.html'>the quay</a>.</p>"
+
+    saved, sent = (
+        extract(f"From: a@example.org\nMIME-Version: 1.0\n{page.format(place)}".encode(), Hints(filename="a.mht")).text
+        for place in ("Content-Location: https://example.org/d/a.html\n", "")
+    )
+
+    assert saved.endswith("See the quay (https://example.org/d/b.html).")
+    assert sent.endswith("See the quay.")

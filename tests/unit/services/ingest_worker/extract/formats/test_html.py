@@ -158,3 +158,26 @@ def test_a_page_that_speaks_to_search_engines_alone_has_what_it_tells_them() -> 
 
     assert _read(page).text == "@type: Recipe; name: Cake; recipeIngredient: rye, milk\n\nname: Eva"
     assert _read(page.replace("<body>", "<body><p>A cake.</p>")).text == "A cake."
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "target"),
+    [
+        ("", "a.html", "setup/index.html"),
+        ('<base href="https://example.org/d/">', "a.html", "https://example.org/d/setup/index.html"),
+        ('<link rel="canonical" href="https://example.org/d/">', "a.html", "https://example.org/d/setup/index.html"),
+        ("", "https://example.org/d/a.html", "https://example.org/d/setup/index.html"),
+    ],
+)
+@pytest.mark.parametrize("prose", [1, 40])
+def test_a_relative_link_has_its_address_where_that_is_known(head: str, name: str, target: str, prose: int) -> None:
+    others = '<a href="#top">top</a>, <a href="javascript:go()">go</a>, <a href="b.png"><img src="b.png"></a>'
+    text = "<p>The harbour office keeps a book of all ships, says the second of its pages, the one with the rules.</p>"
+    page = (
+        f'<head>{head}</head><h1>Book</h1>{text * prose}<p>Read <a href="setup/index.html">the page</a>, {others}.</p>'
+    )
+
+    read = extract(f"<!doctype html><html>{page}</html>".encode(), Hints(filename=name)).text
+
+    assert f"[the page]({target})" in read or f"the page ({target})" in read
+    assert (read.count("]("), "#top" in read, "go()" in read) == (int("(setup" in read or prose > 1), False, False)
