@@ -16,8 +16,12 @@ _SEVERAL: Final = {"author": re.compile(";"), "keywords": re.compile("[,;]")}  #
 _OPENING = re.compile("#{1,6} ([^\n]+)")
 _TOOL = re.compile("^Microsoft \\w+ - ")
 _NO_TITLE = re.compile(
-    r"(?i)\(?(?:untitled|unspecified|anonymous|unbenannt|sans titre|document|presentation|slide|folie|book|workbook)\)?"
-    r"(?: ?\d+)?|(?:\w+ (?:de )?)?powerpoint[ -]?\w*|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|graffle|pdf|qxd|pmd)"
+    r"(?i)\(?(?:untitled|unspecified|anonymous|unbenannt|sans titre|document|presentation|slide|folie|book|workbook"
+    r"|layout|image|scan|print|stdin|page|title|blank page|full page photo"
+    r"|(?:untitled|scanned|new microsoft \w+) (?:document|presentation))\)?(?:[ -]?\d+)?"
+    r"|(?:\w+ (?:de |standard di )?)?powerpoint[ -]?\w*|(?:file|https?|about):\S*"
+    r"|(?:.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|graffle|pdf|qx[dp]|pmd)|\S+\.(?:rtf|od[gpst]|html?|txt|eps|tmp))"
+    r"(?: \[[^\]]*\])?"
 )
 
 

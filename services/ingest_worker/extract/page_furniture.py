@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -40,7 +41,8 @@ class Furniture(NamedTuple):
 def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) -> tuple[list[str], Furniture]:
     """Return the pages without the lines that run over several of them, and those lines.
 
-    A line that also stands in the middle of pages stays, and one of a table, and a title above the pages of a table.
+    A line that also stands in the middle of pages stays, and one of a table, and a title above the pages of a table. Of
+    fewer than four pages, only numbers of pages go, and words beside them.
     `headings` are the `letters` of the lines that stay, by page. A page of which half would go stays, as a form does.
     """
     lines = [page.splitlines() for page in pages]
@@ -49,9 +51,11 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
         places.setdefault(place.key, []).append(place)
     furniture = Furniture([], [])
     dropped: list[set[int]] = [set() for _ in pages]
-    least = max(_LEAST, _SHARE * len(pages))
+    least = max(_least(len(pages)), _SHARE * len(pages))
     often = ((key, some) for key, some in places.items() if len(some) >= least)
     shared = {key: count for key, some in often if (count := len({place.page for place in some})) >= least}
+    if len(pages) < _LEAST:
+        shared = dict.fromkeys(_numbering(lines, {key: places[key] for key in shared}), len(pages))
     anywhere = Counter(" ".join(line.split()) for some in lines for line in some) if shared else Counter[str]()
     for key, count in shared.items():
         some = places[key]
@@ -72,6 +76,31 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
     ], furniture
 
 
+def _least(pages: int) -> int:
+    """Return on how many pages a running line stands at least: on all of a few, never on one."""
+    return max(2, min(_LEAST, pages))
+
+
+def _numbering(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
+    """Yield the lines that number pages, and those right beside them that have no digits: other data may be equal."""
+    numbers: set[tuple[int, int]] = set()
+    for key, places in shared.items():
+        before = key.partition(NUMBER)[0].split()
+        named = bool(before) and before[-1].isalpha() and numbers_pages(before[-1])
+        if NUMBER in key and (named or (numbers_pages(key) and (key != NUMBER or len(pages) > 2))):
+            numbers.update((place.page, place.line) for place in places)
+            yield key
+    for key, places in shared.items():
+        if not any(map(str.isdecimal, key)) and all(_near(pages[page], at, page, numbers) for page, at, _ in places):
+            yield key
+
+
+def _near(lines: Sequence[str], at: int, page: int, numbers: AbstractSet[tuple[int, int]]) -> bool:
+    """Return whether the next line that isn't blank, above or below, numbers the page."""
+    sides = (range(at - 1, -1, -1), range(at + 1, len(lines)))
+    return any((page, next((each for each in side if lines[each].strip()), -1)) in numbers for side in sides)
+
+
 def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
     """Yield the lines at the edges of pages, with `NUMBER` for the number of the page."""
     edges = [list(_edges(lines)) for lines in pages]
@@ -80,7 +109,7 @@ def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
         for page, lines in enumerate(pages)
         for number in {number for at in edges[page] for number in _NUMBER.findall(lines[at])}
     )
-    counted = {offset for offset, count in offsets.most_common(2) if count >= _LEAST}
+    counted = {offset for offset, count in offsets.most_common(2) if count >= _least(len(pages))}
     for page, lines in enumerate(pages):
         for at in edges[page]:
             line = " ".join(lines[at].split())

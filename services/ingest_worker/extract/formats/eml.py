@@ -278,5 +278,5 @@ FORMAT = Format(
     sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=2,
+    revision=3,
 )

@@ -241,5 +241,5 @@ FORMAT = Format(
     read=read,
     warm=("trafilatura",),
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=2,
+    revision=3,
 )

@@ -75,7 +75,9 @@ def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hint
 
 def _apart(text: str, *, named: bool = False) -> str:
     # A log of objects has any name.
-    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or of_wiki(_logged(text, named=named))
+    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or of_wiki(
+        _logged(text, named=named)
+    )
 
 
 def _logged(text: str, *, named: bool) -> str:

@@ -285,5 +285,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
-    revision=2,
+    revision=3,
 )

@@ -25,6 +25,11 @@ from tests.unit.services.ingest_worker.files import (
         ("report.docx", None),
         ("", None),
         (None, None),
+        *((given, None) for given in ("Layout 1", "Untitled-1", "Untitled Document", "New Microsoft Word Document")),
+        *((given, None) for given in ("a.doc [Compatibility Mode]", "file:///C:/a/b.html", "about:blank", "page 1")),
+        *((given, None) for given in ("Presentazione standard di PowerPoint", "plan.odt", "Scan", "tmp5A.tmp")),
+        *((given, given) for given in ("Layout of the harbour", "How to write robots.txt", "Print and paper in 1900")),
+        *((given, given) for given in ("Introduction to PowerPoint", "Using about:config", "Slide rules", "Node.js")),
     ],
 )
 def test_a_programs_placeholder_is_no_title(given: str | None, title: str | None) -> None:

@@ -20,6 +20,45 @@ def test_running_lines_and_page_numbers_are_told() -> None:
     assert furniture == (["Harbour of Skerrow"], [f"FY 2014 report | {NUMBER}", NUMBER])
 
 
+@pytest.mark.parametrize(
+    ("top", "bottom", "count", "gone"),
+    [
+        ("", "Page {0} of {1}", 2, 1),
+        ("", "- Seite {0} -", 2, 1),
+        ("", "{0} / {1}", 3, 1),
+        ("", "Skerrow Ltd\n{0}", 3, 2),
+        ("Harbour of Skerrow\nPage {0}", "", 2, 2),
+        # Lines that may say something on each page.
+        ("Results", "", 3, 0),
+        ("Harbour of Skerrow", "", 3, 0),
+        ("Boat Load", "Total 9", 3, 0),
+        ("", "Total: 9\nPage {0} of {1}", 2, 1),
+        ("Table of boats {0}", "", 2, 0),
+        ("Chapter {0}", "", 3, 0),
+        ("", "{0}", 2, 0),
+        ("", "In week {0} it was painted.", 3, 0),
+        ("", "Page 7", 3, 0),
+    ],
+)
+def test_of_a_few_pages_only_their_numbers_and_words_beside_them_go(
+    top: str, bottom: str, count: int, gone: int
+) -> None:
+    bodies = [f"{_body(name)}\nIt lies at the {name} quay." for name in _NO[:count]]
+    pages = [
+        "\n".join(filter(None, [top.format(at), body, bottom.format(at, count)])) for at, body in enumerate(bodies, 1)
+    ]
+
+    shown, furniture = without_furniture(pages, {})
+
+    assert [page.count("\n") - left.count("\n") for page, left in zip(pages, shown, strict=True)] == [gone] * count
+    assert (shown == bodies) is (gone == (f"{top}\n{bottom}".strip().count("\n") + 1))
+    assert len([*furniture.heads, *furniture.feet]) == gone
+
+
+def test_a_page_alone_has_no_running_lines() -> None:
+    assert without_furniture(["It is of wood.\nPage 1 of 1"], {})[0] == ["It is of wood.\nPage 1 of 1"]
+
+
 def test_lines_of_odd_and_of_even_pages_are_told() -> None:
     pages = [f"The {name} is of wood.\n{'Left' if at % 2 else 'Right'} side" for at, name in enumerate(_NO * 2)]
 
