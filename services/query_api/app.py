@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, cast
 import structlog
 from litestar import Litestar, Response, Router
 from litestar.config.cors import CORSConfig
-from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.datastructures import Headers
 from litestar.di import Provide
 from litestar.exceptions import NotFoundException
 from litestar.middleware import DefineMiddleware
@@ -37,7 +37,7 @@ from services.query_api.documents.stats import usage_of
 from services.query_api.http import monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits, AnswerRate
 from services.query_api.http.audit import Audit, note_begin
-from services.query_api.http.auth import Authenticate, Keyring, needs_key
+from services.query_api.http.auth import Authenticate, Keyring
 from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
@@ -309,8 +309,7 @@ def make_api(parts: ApiParts) -> Litestar:
                 "/openapi.json",
                 route_handlers=[],
                 include_in_schema=False,
-                guards=[needs_key],
-                opt={"lane": "ask"},
+                opt={"lane": "ask", "role": None},
                 before_request=described_instead,
             ),
             render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],
@@ -332,7 +331,7 @@ class _Observer:
         route = scope.get("path_template", "unmatched")
         if _BEGAN in scope["state"]:  # no middleware sees an address without a route
             self._metrics.reply_seconds.labels(route).observe(time.perf_counter() - scope["state"][_BEGAN])
-        MutableScopeHeaders.from_message(message)["X-Request-Id"] = request_id(scope)
+        message["headers"] = [*message["headers"], (b"x-request-id", request_id(scope).encode())]
         status = int(message["status"])
         self._metrics.requests.labels(method, route, str(status)).inc()
         tracing.note("http.response.status_code", status)
@@ -348,13 +347,13 @@ class _Bound:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"][_BEGAN] = time.perf_counter()
-        with structlog.contextvars.bound_contextvars(request_id=request_id(scope)):
-            traced: AbstractContextManager[None] = nullcontext()
-            if OPEN not in scope["route_handler"].opt:  # probes, and what anybody may ask
-                name = f"{cast('HTTPScope', scope)['method']} {scope['path_template']}"
-                traced = tracing.step(name, Headers.from_scope(scope).get(tracing.HEADER, ""))
-            with traced:
-                await self._app(scope, receive, send)
+        structlog.contextvars.bind_contextvars(request_id=request_id(scope))  # each request has a task of its own
+        traced: AbstractContextManager[None] = nullcontext()
+        if OPEN not in scope["route_handler"].opt:  # probes, and what anybody may ask
+            name = f"{cast('HTTPScope', scope)['method']} {scope['path_template']}"
+            traced = tracing.step(name, Headers.from_scope(scope).get(tracing.HEADER, ""))
+        with traced:
+            await self._app(scope, receive, send)
 
 
 def _missing(pages: console.Console) -> Callable[[AnyRequest, NotFoundException], Response[Any]]:

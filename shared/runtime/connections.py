@@ -209,8 +209,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse a piece at a time, and stop as soon as a limit is exceeded."""
-        if self.timeout_keep_alive_task is not None:  # uvicorn's own timer ends with the first byte
-            self._await_headers()
         for start in range(0, len(data), _PIECE):
             if self.transport.is_closing():
                 return
@@ -219,13 +217,15 @@ class LimitedProtocol(HttpToolsProtocol):
             super().data_received(piece)
             if self._unparsed > HEADER_BYTES + _PIECE and not self.transport.is_closing():
                 self._refuse(_Refusal(431, _TOO_LARGE))
+        # uvicorn's own timer ends with the first byte. Most headers come as one piece, and need none.
+        if (self._in_headers or self._running is None) and not self.transport.is_closing():
+            self._await_headers()
 
     def on_message_begin(self) -> None:
         """Begin to count headers."""
         super().on_message_begin()
         self._unparsed = self._header_bytes = self._header_fields = 0
         self._in_headers = True
-        self._await_headers()
 
     def on_url(self, url: bytes) -> None:
         """Count the address as a part of the headers."""

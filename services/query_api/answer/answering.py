@@ -289,8 +289,7 @@ class Answering:
                 with tracing.step("answer", current=False), self._breakers[model.name].guarded():
                     async with aclosing(answered) as progress:
                         while True:
-                            async with self.stopping.limited():
-                                step = await anext(progress, None)
+                            step = await self.stopping.limited(anext(progress, None))
                             if step is None:
                                 break
                             begun = True

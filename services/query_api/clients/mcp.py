@@ -12,7 +12,6 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
 from services.query_api.clients.agent_tools import AgentTools
-from services.query_api.http.auth import RoleGuard
 from services.query_api.http.problems import Problem
 from shared.version import how_to_add
 
@@ -31,7 +30,7 @@ def mcp_route(tools: AgentTools, version: str) -> ASGIRouteHandler:
 
         return McpServer(tools, version)
 
-    @asgi("/mcp", guards=[RoleGuard("query")], opt={"role": "query", "reads": True}, copy_scope=True)
+    @asgi("/mcp", opt={"role": "query", "reads": True}, copy_scope=True)
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal loading
         if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here

@@ -9,7 +9,7 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Final, cast
 
 from litestar.datastructures import Headers
@@ -190,8 +190,7 @@ class _Visit:
         self._most = named[takes] if isinstance(takes, str) else min(takes, limits.largest)
         self._announced = Headers.from_scope(scope).get("content-length", "")
         self._whole = not has_body(scope)
-        self._given_back = ExitStack()  # at the end of the request
-        self._arrived = ExitStack()  # at the end of its body
+        self._taken: list[RequestLane] = []
         self._is_slow = False
         self._held = self._received = 0
         self._waited_s = 0.0
@@ -206,9 +205,9 @@ class _Visit:
             self._limits.check_rates(self._tenant)
         if self._announced.isdecimal():
             self._check(int(self._announced))
-        self._take(self._lane, self._given_back)
+        self._take(self._lane)
         if not self._whole:
-            self._given_back.close()
+            self._give()
 
     async def receive(self) -> HTTPReceiveMessage:
         """Return the next piece of the body.
@@ -220,8 +219,7 @@ class _Visit:
         if self._whole:
             return cast("HTTPReceiveMessage", await self._receive())
         try:
-            async with self._limits.stopping.limited():
-                message = await self._next()
+            message = await self._next()
         except Unavailable as error:
             raise of_pipeline(error) from None
         if message["type"] != "http.request":
@@ -236,14 +234,13 @@ class _Visit:
         self._limits.bodies.take(self._tenant, held - self._held, least=least)
         self._held = held
         if self._whole:
-            self._arrived.close()
-            self._take(self._lane, self._given_back)
+            self._give()
+            self._take(self._lane)
         return message
 
     def leave(self) -> None:
         """Give back everything that this request has taken of the limits."""
-        self._arrived.close()
-        self._given_back.close()
+        self._give()
         self._limits.bodies.give(self._tenant, self._held)
         self._held = 0
 
@@ -252,17 +249,21 @@ class _Visit:
             sentence = f"the body is larger than {self._most} bytes, the most that this route reads"
             raise Problem(413, sentence, details={"limit": self._most})
 
-    def _take(self, lane: RequestLane | None, until: ExitStack) -> None:
+    def _take(self, lane: RequestLane | None) -> None:
         if lane is not None:
             lane.take(self._tenant)
-            until.callback(lane.give, self._tenant)
+            self._taken.append(lane)
+
+    def _give(self) -> None:
+        while self._taken:
+            self._taken.pop().give(self._tenant)
 
     async def _next(self) -> HTTPReceiveMessage:
         """Return the next message. Only time spent waiting for the sender counts."""
         if not self._is_slow:
             with suppress(TimeoutError):
                 return await self._within(MOMENT_S)
-            self._take(self._limits.slow, self._arrived)
+            self._take(self._limits.slow)
             self._is_slow = True
         try:
             return await self._within(self._limits.patience_s + self._received / SLOWEST)
@@ -274,13 +275,12 @@ class _Visit:
             ) from None
 
     async def _within(self, in_all_s: float) -> HTTPReceiveMessage:
-        loop = asyncio.get_running_loop()
+        loop, limited = asyncio.get_running_loop(), self._limits.stopping.limited
         began = loop.time()
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(in_all_s - self._waited_s):
-                    return cast("HTTPReceiveMessage", await self._receive())
-            async with asyncio.timeout(0):  # a message that is available now arrived in time
-                return cast("HTTPReceiveMessage", await self._receive())
+                return cast("HTTPReceiveMessage", await limited(self._receive(), in_all_s - self._waited_s))
+            # A message that is available now arrived in time.
+            return cast("HTTPReceiveMessage", await limited(self._receive(), 0.0))
         finally:
             self._waited_s += loop.time() - began

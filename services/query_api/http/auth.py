@@ -6,17 +6,16 @@ A browser that has signed in sends a session cookie instead of the key. See `sha
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import msgspec
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers
-from litestar.handlers import BaseRouteHandler
-from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from services.query_api.http.browsers import SAFE, sending_site
 from services.query_api.http.problems import Problem
+from services.query_api.http.routes import roles_of
 from shared.contracts import DEFAULT_TENANT
 from shared.runtime.key_file import KeyFile, digest_of, key_id
 from shared.runtime.probes import OPEN
@@ -197,29 +196,22 @@ async def slowed(look: Awaitable[T]) -> T:
         raise
 
 
-class Authenticate(AbstractAuthenticationMiddleware):
-    """Middleware that sets the connection's user to its `Caller`."""
+class Authenticate:
+    """Middleware that sets the connection's user to its `Caller`, who needs a role of the route's.
+
+    As a guard, the roles would cost each request a copy of the route's handler.
+    """
 
     def __init__(self, app: ASGIApp, keyring: Keyring) -> None:
-        super().__init__(app, exclude_from_auth_key=OPEN)
+        self._app = app
         self._keyring = keyring
 
-    async def authenticate_request(self, connection: ASGIConnection) -> AuthenticationResult:  # type: ignore[type-arg]  # the framework's own signature
-        """Return the caller of this connection."""
-        return AuthenticationResult(user=await slowed(self._keyring.caller_of(connection)), auth=None)
-
-
-class RoleGuard:
-    """A guard of routes that admits callers with `role` or one of `others`; if it is None, every caller with a key."""
-
-    def __init__(self, role: Role | None, *others: Role) -> None:
-        self.role = role
-        self._others = others
-
-    async def __call__(self, connection: ASGIConnection, _: BaseRouteHandler) -> None:  # type: ignore[type-arg]  # the framework's own signature
-        """Raise a 403 if the caller lacks the role. Async, because the framework runs other guards in a thread."""
-        if self.role is not None and not any(connection.user.may(role) for role in (self.role, *self._others)):
-            raise Problem(403, f"this API key lacks the role {self.role}", details={"role": self.role})
-
-
-needs_key: Final = RoleGuard(None)  # the guard of a route that every caller with a key may use
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request. Raises a 401 without a known key, and a 403 without the role."""
+        handler = scope["route_handler"]
+        if not handler.opt.get(OPEN) and cast("HTTPScope", scope)["method"] != "OPTIONS":
+            scope["user"] = caller = await slowed(self._keyring.caller_of(ASGIConnection(scope)))
+            roles = roles_of(handler)
+            if roles and not any(map(caller.may, roles)):
+                raise Problem(403, f"this API key lacks the role {roles[0]}", details={"role": roles[0]})
+        await self._app(scope, receive, send)

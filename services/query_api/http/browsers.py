@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
-from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.datastructures import Headers
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api.http.problems import Problem, send_problem
@@ -47,10 +47,10 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothi
 LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker
 _HOSTS: Final = 256  # names whose kind is remembered, because clients repeat a few
 _SAFE_HEADERS: Final = {
-    "X-Content-Type-Options": "nosniff",  # never run a document as a script
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
+    b"x-content-type-options": b"nosniff",  # never run a document as a script
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
 }
 
 
@@ -68,17 +68,17 @@ class BrowserGuard:
         self._keyless = keyless
         self._hosts = LOCAL_NAMES | {host.lower() for host in hosts if host}
         self._origins = frozenset(origin.lower() for origin in origins)
+        # A page of a listed origin may read the reply.
+        self._safe = _SAFE_HEADERS | ({b"cross-origin-resource-policy": b"cross-origin"} if self._origins else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request, or answer with the problem that refuses it."""
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableScopeHeaders.from_message(message)
-                for name, value in _SAFE_HEADERS.items():
-                    headers.setdefault(name, value)
-                if self._origins:  # a page of a listed origin may read the reply
-                    headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+                headers = [*message["headers"]]
+                given = {name for name, _ in headers}
+                message["headers"] = headers + [each for each in self._safe.items() if each[0] not in given]
             await send(message)
 
         try:

@@ -7,9 +7,9 @@ as `error` and as `message`, `code` and `details`. Routes of OpenAI's API answer
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from secrets import token_hex
 from typing import Any, Final
 from urllib.parse import quote
-from uuid import uuid4
 
 import msgspec
 import structlog
@@ -317,7 +317,7 @@ def request_id(scope: Scope) -> str:
     """Return the id that the client sent in X-Request-Id if it is a plain token, else a new one."""
     if _REQUEST_ID not in scope["state"]:
         given = Headers.from_scope(scope).get("x-request-id", "")
-        scope["state"][_REQUEST_ID] = given if _TOKEN.fullmatch(given) else uuid4().hex
+        scope["state"][_REQUEST_ID] = given if _TOKEN.fullmatch(given) else token_hex(16)
     id_: str = scope["state"][_REQUEST_ID]
     return id_
 

@@ -19,7 +19,6 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.routes import HTTPRoute
 from litestar.types import Empty, HTTPScope, Message, Scope
 
-from services.query_api.http.auth import RoleGuard
 from services.query_api.http.browsers import SAFE
 from shared.settings import Role
 
@@ -98,8 +97,13 @@ class RouteOptions(TypedDict, total=False):
 
 def role_of(handler: BaseRouteHandler) -> Role | None:
     """Return the first role that the route asks for; None if any key, or none, will do."""
+    return next(iter(roles_of(handler)), None)
+
+
+def roles_of(handler: BaseRouteHandler) -> tuple[Role, ...]:
+    """Return the roles of which a caller of the route needs one; none if any key, or none, will do."""
     role: Role | tuple[Role, ...] | None = handler.opt.get("role")
-    return role[0] if isinstance(role, tuple) else role
+    return role if isinstance(role, tuple) else () if role is None else (role,)
 
 
 def only_reads(scope: Scope) -> bool:
@@ -116,14 +120,12 @@ def _route(method: Callable[..., _Decorator], path: str, **declared: Unpack[Rout
 
     def decorate(handler: Callable[..., Awaitable[Any]]) -> HTTPRouteHandler:
         role, query = declared.get("role"), declared.get("query")
-        roles = role if isinstance(role, tuple) else (role,)
-        if roles[0] == "query":
+        if role == "query" or (isinstance(role, tuple) and role[0] == "query"):
             declared.setdefault("reads", True)
         return method(
             path,
             operation_id=handler.__name__,
             dependencies=None if query is None else {"wanted": Provide(query, sync_to_thread=False)},
-            guards=[] if declared.get("open") else [RoleGuard(*roles)],
             opt={"lane": "ask", **declared},
             status_code=200,
             media_type=declared.get("media_type"),

@@ -1,12 +1,13 @@
 """What the API does from the signal that stops it until it has ended."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import Awaitable, Mapping
+from typing import Final, TypeVar
 
 from shared.errors import Unavailable
 from shared.runtime.probes import Troubles
+
+T = TypeVar("T")
 
 ANSWERS_S: Final = 2.0  # answers and bodies under way get this long; three seconds later the server cuts what is left
 
@@ -42,21 +43,20 @@ class Stopping:
 
         return checked
 
-    @asynccontextmanager
-    async def limited(self) -> AsyncIterator[None]:
-        """Cancel what the block waits for once answers have to end.
+    async def limited(self, waited: Awaitable[T], most_s: float | None = None) -> T:
+        """Return the result of what is waited for; it is cancelled once answers have to end.
 
         Raises:
-            Unavailable: they have to end.
+            Unavailable: they have to end. TimeoutError: it took longer than `most_s`.
         """
         try:
-            async with asyncio.timeout(0.0 if self._ended else None) as limit:
+            async with asyncio.timeout(0.0 if self._ended else most_s) as limit:
                 self._limits.add(limit)
                 try:
-                    yield
+                    return await waited
                 finally:
                     self._limits.discard(limit)
         except TimeoutError:
-            if not limit.expired():
+            if not (self._ended and limit.expired()):
                 raise
             raise Unavailable("the server is stopping") from None

@@ -135,7 +135,8 @@ async def rag_ingest(
     if doubt is not None:
         warn(request, doubt, "hash")
     reply = await taken(request, submissions, document)
-    return Response(with_skipped(reply.content, skipped), status_code=reply.status_code, headers=reply.headers)
+    reply.content = with_skipped(reply.content, skipped)
+    return reply
 
 
 @post(

@@ -194,21 +194,16 @@ class UnchangedChecker:
             async with asyncio.timeout(patience_s + ANSWER_S):
                 undecided = await self._undecided()  # before the entries, which then hold all that was read
                 entries = await self._ledger.entries(ids)
-                alike = sum(_alike(document, hash_, entries) for document, hash_ in known)
-                if not alike or (undecided is None and (not patience_s or 2 * alike < len(documents))):
+                alike = _those_alike(known, entries)
+                if not alike or (undecided is None and (not patience_s or 2 * len(alike) < len(documents))):
                     return HeldDocuments()
                 if undecided is None:
                     if (undecided := await self._decided_within(patience_s)) is None:
                         return HeldDocuments(busy=True)
                     entries = await self._ledger.entries(ids)
+                    alike = _those_alike(known, entries)
                 oldest = await self._half_forgotten()
-                same = [
-                    id_
-                    for document, hash_ in known
-                    if (id_ := document.document_id) not in undecided
-                    and _alike(document, hash_, entries)
-                    and _has_body_since(entries[id_], oldest)
-                ]
+                same = [id_ for id_ in alike if id_ not in undecided and _has_body_since(entries[id_], oldest)]
                 counts = await self._whole(same, entries)
                 return HeldDocuments({id_: _unchanged(entries[id_], count) for id_, count in counts.items()})
         except (Unavailable, TimeoutError) as error:
@@ -315,6 +310,10 @@ def _alike(document: DocumentSubmitted, hash_: str, entries: Mapping[str, Entry]
         and _has_body(entry.accepted, hash_)
         and entry.accepted.metadata_hash == description_hash(document)
     )
+
+
+def _those_alike(known: Sequence[tuple[DocumentSubmitted, str]], entries: Mapping[str, Entry]) -> list[str]:
+    return [document.document_id for document, hash_ in known if _alike(document, hash_, entries)]
 
 
 def _has_body_since(entry: Entry, oldest_ms: float) -> bool:

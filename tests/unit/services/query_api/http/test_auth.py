@@ -1,12 +1,11 @@
 import asyncio
-import inspect
 from pathlib import Path
 
 import pytest
 from litestar.datastructures import Headers
 
 from services.query_api.http import auth
-from services.query_api.http.auth import ANYBODY, Caller, Keyring, RoleGuard, UnknownKey, slowed
+from services.query_api.http.auth import ANYBODY, Caller, Keyring, UnknownKey, slowed
 from services.query_api.http.browsers import sending_site
 from services.query_api.http.problems import Problem
 from shared.runtime.key_file import LOOK_S, KeyFile, editing, new_key
@@ -179,7 +178,3 @@ def test_an_admin_is_an_operator_as_long_as_there_is_one_tenant(keys: str, opera
 )
 def test_a_browser_says_whose_page_sent_a_request(headers: dict[str, str], site: str) -> None:
     assert sending_site(Headers({"Host": "sluice.example:3000", **headers})) == site
-
-
-def test_guards_are_coroutines_because_the_framework_runs_others_in_a_thread() -> None:
-    assert inspect.iscoroutinefunction(RoleGuard("query").__call__)

@@ -30,13 +30,16 @@ async def test_what_is_waited_for_ends_by_an_error_and_so_does_what_comes_later(
 
     for _ in range(2):
         with pytest.raises(Unavailable, match="the server is stopping"):
-            async with stopping.limited():
-                await forever.wait()
+            await stopping.limited(forever.wait())
 
 
 async def test_what_ends_in_time_is_left_alone() -> None:
     stopping = Stopping()
     stopping.end(answers_s=60)
 
-    async with stopping.limited():
-        await asyncio.sleep(0)
+    assert await stopping.limited(asyncio.sleep(0, "done")) == "done"
+
+
+async def test_what_takes_too_long_is_no_stop() -> None:
+    with pytest.raises(TimeoutError):
+        await Stopping().limited(asyncio.Event().wait(), 0.01)
