@@ -182,7 +182,7 @@ def _flaw_within(parts: Any, depth: int, *, named: bool = True) -> tuple[list[st
     if depth >= MAX_DEPTH:
         return [], f"is nested deeper than {MAX_DEPTH} levels"
     for key, part in parts:
-        if named and (type(key) is not str or not _encodable(key)):
+        if named and not (type(key) is str and (key.isascii() or _encodable(key))):
             return [repr(key)], "is no key that JSON can write"
         if part is None or (type(part) is str and part.isascii()):  # nearly all, and a call costs more than this
             continue
