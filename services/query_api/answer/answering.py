@@ -12,7 +12,15 @@ import structlog
 from litestar import Response
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
-from services.query_api.answer.chosen import MOST_FOUND, asks_of_the_whole, chooses, greets, spread, supported, together
+from services.query_api.answer.chosen import (
+    MOST_FOUND,
+    asks_of_the_whole,
+    chooses,
+    greeting_for,
+    spread,
+    supported,
+    together,
+)
 from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.admission import AnswerRate
 from services.query_api.http.auth import Caller
@@ -216,8 +224,10 @@ class Answering:
                     code="NO_MODEL",
                 )
             return await self._prepared(request, answerable)
-        if answerable[:1] == models[:1] and greets(request.turns[-1].content):
-            return await self._prepared(request, answerable)
+        if greeting := greeting_for(request.turns[-1].content):
+            if answerable[:1] == models[:1]:
+                return await self._prepared(request, answerable)
+            return msgspec.structs.replace(await self._prepared(request, models), refusal=greeting)
         return await self._from_documents(request, models, answerable)
 
     async def _from_documents(

@@ -12,6 +12,7 @@ from shared.answers import Passage
 from shared.answers.follow_up import LONGEST_QUESTION
 from shared.answers.prompt import text_tokens
 from shared.store import Filter, Ids, Match, Prefix
+from shared.text.words import folded
 
 MOST_FOUND: Final = 20  # passages for a model, if the request names no number
 JOINED: Final = "chunkIds"  # metadata of a joined passage: those of its chunks
@@ -67,18 +68,42 @@ _COMPARES: Final = re.compile(
     r"porówn\w+|porovn\w+|so sánh|сравн\w+|karşılaştır\w*|σ[υύ]γκρ\w+)\b|比较|比較|비교|قارن|เปรียบเทียบ|तुलना",
     re.IGNORECASE,
 )
-_GREETINGS: Final = """
-hello hi hey greetings thanks thank thx hallo servus moin danke dank bonjour bonsoir salut merci hola buenas gracias
-ciao buongiorno buonasera grazie olá ola oi obrigado obrigada bedankt dankjewel cześć hej dzięki dziękuję ahoj děkuji
-привет здравствуйте спасибо merhaba selam teşekkürler 你好 谢谢 こんにちは ありがとう ありがとうございます
-안녕하세요 díky 감사합니다 مرحبا شكرا morning evening afternoon morgen abend tag días tardes noches dia tarde noite
-"""
-_BESIDES: Final = """
+# Greetings and thanks, by the greeting that answers them where no language model does.
+_GREETINGS: Final = {
+    greeting: frozenset(folded(said).split())
+    for greeting, said in {
+        "Hello! What would you like to know about the documents?": "hello hi hey greetings thanks thank thx "
+        "morning evening afternoon",
+        "Guten Tag! Was möchten Sie aus den Dokumenten wissen?": "hallo servus moin danke dank morgen abend tag",
+        "Bonjour ! Que voulez-vous savoir des documents ?": "bonjour bonsoir salut merci",
+        "¡Hola! ¿Qué quiere saber de los documentos?": "hola buenas gracias días tardes noches",
+        "Ciao! Che cosa vuole sapere dai documenti?": "ciao buongiorno buonasera grazie",
+        "Olá! O que quer saber dos documentos?": "olá oi obrigado obrigada dia tarde noite",
+        "Hallo! Wat wilt u weten uit de documenten?": "bedankt dankjewel goedemorgen goedendag goedenavond",
+        "Dzień dobry! Czego chcesz się dowiedzieć z dokumentów?": "cześć hej dzięki dziękuję dzień",
+        "Dobrý den! Co chcete vědět z dokumentů?": "ahoj děkuji díky den",
+        "Здравствуйте! Что вы хотите узнать из документов?": "привет здравствуйте спасибо день утро вечер",
+        "Merhaba! Belgelerden ne öğrenmek istersiniz?": "merhaba selam teşekkürler günaydın",
+        "Γεια σας! Τι θέλετε να μάθετε από τα έγγραφα;": "γεια καλημέρα καλησπέρα χαίρετε ευχαριστώ",
+        "Xin chào! Bạn muốn biết gì từ các tài liệu?": "chào ơn",
+        "你好！您想从文档中了解什么？": "你好 您好 谢谢 早上好",
+        "こんにちは。文書について何をお知りになりたいですか。": "こんにちは こんばんは おはようございます ありがとう "
+        "ありがとうございます",
+        "안녕하세요! 문서에서 무엇을 알고 싶으신가요?": "안녕 안녕하세요 감사합니다 고마워요",
+        "مرحبا! ماذا تريد أن تعرف من المستندات؟": "مرحبا شكرا السلام أهلا",
+        "สวัสดี! คุณต้องการทราบอะไรจากเอกสาร": "สวัสดี สวัสดีครับ สวัสดีค่ะ ขอบคุณ ขอบคุณครับ ขอบคุณค่ะ",
+        "नमस्ते! आप दस्तावेज़ों से क्या जानना चाहते हैं?": "नमस्ते नमस्कार धन्यवाद शुक्रिया",
+    }.items()
+}
+_BESIDE: Final = frozenset(
+    folded("""
 there good you very much so a lot again all everyone guten gute schönen vielen dir ihnen sehr beaucoup buenos muchas bom
-boa muito mille tante je u wel dobry dzień dobrý den день добрый большое çok
-"""
-_GREETING, _BESIDE = frozenset(_GREETINGS.split()), frozenset(_BESIDES.split())
-_WORD: Final = re.compile(r"\w++")
+boa muito mille tante je u wel dobry dobrý добрый доброе большое çok σου σας πολύ xin cảm bạn عليكم जी
+""").split()
+)
+_BETWEEN: Final = re.compile(
+    r"[\s!-/:-@\[-`{-~¡¿…’«»،؟।、。！？～]+"
+)  # not `\W`: vowel signs of Thai and Hindi are no letters
 _MOST_WORDS: Final = 6
 
 
@@ -100,10 +125,13 @@ def compares(question: str) -> bool:
     return bool(_COMPARES.search(question, 0, LONGEST_QUESTION))
 
 
-def greets(message: str) -> bool:
-    """Return whether the message is a greeting or thanks and nothing else."""
-    said = _WORD.findall(message.casefold()) if len(message) < 100 else []
-    return 0 < len(said) <= _MOST_WORDS and not _GREETING.isdisjoint(said) and set(said) <= _GREETING | _BESIDE
+def greeting_for(message: str) -> str | None:
+    """Return the greeting in the language of a message that is a greeting or thanks and nothing else."""
+    parts = _BETWEEN.split(folded(message)) if len(message) < 100 else []
+    said = {part for part in parts if any(map(str.isalnum, part))}
+    if len(said) > _MOST_WORDS or not said <= _BESIDE.union(*_GREETINGS.values()):
+        return None
+    return next((greeting for greeting, known in _GREETINGS.items() if not known.isdisjoint(said)), None)
 
 
 def spread(sections: Sequence[object], count: int) -> list[int]:

@@ -275,6 +275,19 @@ async def test_a_greeting_is_answered_without_documents(chatting: Site, model: F
     assert model.bodies("/api/chat")[0]["messages"] == [{"role": "user", "content": "Thank you!"}]
 
 
+async def test_a_greeting_gets_one_without_a_language_model(quoting: Site) -> None:
+    turns = [{"role": "user", "content": "नमस्ते"}]
+
+    reply = (await quoting.http.post("/chat", json={"message": "Hello!", "useRag": True})).json()
+    asked = await quoting.http.post("/v1/chat/completions", json={"model": "rag/extractive", "messages": turns})
+    query = await quoting.http.post("/chat", json={"message": "Hello, when is the lantern lit?", "useRag": True})
+
+    assert reply["response"].startswith("Hello!")
+    assert (reply["ragUsed"], reply["citations"]) == (False, [])
+    assert asked.json()["choices"][0]["message"]["content"].startswith("नमस्ते!")
+    assert query.json()["ragUsed"]
+
+
 @CI_ONLY
 async def test_a_model_reads_as_many_passages_as_fit_and_others_as_many_as_they_ask_for(
     chatting: Site, model: FakeOllama

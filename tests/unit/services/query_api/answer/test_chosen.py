@@ -3,7 +3,15 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from services.query_api.answer.chosen import asks_of_the_whole, chooses, compares, greets, spread, supported, together
+from services.query_api.answer.chosen import (
+    asks_of_the_whole,
+    chooses,
+    compares,
+    greeting_for,
+    spread,
+    supported,
+    together,
+)
 from shared.answers import Passage
 from shared.store import Filter, Match, Prefix
 from tests.loop_holds import least_cpu_s
@@ -119,16 +127,44 @@ def test_questions_about_a_part_are_searched(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "message", ["Hello!", "good morning", "Thank you very much.", "Danke", "Merci beaucoup", "你好"]
+    ("message", "greeting"),
+    [
+        ("Hello!", "Hello!"),
+        ("Hi 👋", "Hello!"),
+        ("good morning", "Hello!"),
+        ("Thank you very much.", "Hello!"),
+        ("Danke", "Guten Tag!"),
+        ("Guten Tag", "Guten Tag!"),
+        ("Merci beaucoup", "Bonjour"),
+        ("Buenos días", "¡Hola!"),
+        ("Dzień dobry", "Dzień dobry!"),
+        ("Добрый день", "Здравствуйте!"),
+        ("Γεια", "Γεια"),
+        ("Ευχαριστώ πολύ", "Γεια"),
+        ("Xin chào", "Xin chào!"),
+        ("Cảm ơn bạn", "Xin chào!"),
+        ("สวัสดี", "สวัสดี!"),
+        ("ขอบคุณค่ะ", "สวัสดี!"),
+        ("नमस्ते!", "नमस्ते!"),
+        ("धन्यवाद।", "नमस्ते!"),
+        ("你好！", "你好！"),
+        ("السلام عليكم", "مرحبا!"),
+    ],
 )
-def test_a_greeting_alone_is_one(message: str) -> None:
-    assert greets(message)
-    assert not greets(f"{message} When is the lantern lit?")
-    assert not greets("good")
+def test_a_greeting_alone_gets_one_in_its_language(message: str, greeting: str) -> None:
+    assert (greeting_for(message) or "").startswith(greeting)
+    assert greeting_for(f"{message} When is the lantern lit?") is None
 
 
-@pytest.mark.parametrize("asked", [asks_of_the_whole, compares, greets])
-def test_of_a_question_as_long_as_a_book_the_beginning_is_looked_at(asked: Callable[[str], bool]) -> None:
+@pytest.mark.parametrize(
+    "message", ["good", "you", "Hello, what is a quay?", "Is the quay good?", "?!", "", "Tag 5", "day"]
+)
+def test_what_is_no_greeting_gets_none(message: str) -> None:
+    assert greeting_for(message) is None
+
+
+@pytest.mark.parametrize("asked", [asks_of_the_whole, compares, greeting_for])
+def test_of_a_question_as_long_as_a_book_the_beginning_is_looked_at(asked: Callable[[str], object]) -> None:
     assert least_cpu_s(lambda: asked("ab," * 1_000_000), 0.05) <= 0.05
 
 
