@@ -580,13 +580,17 @@ async def test_another_tenants_document_is_as_unknown_as_none(
             missing = await stranger.request(method, f"/rag/documents/{unknown}{path}")
             assert foreign.status_code == 404
             assert foreign.json() | {"instance": ""} == missing.json() | {"instance": ""}
-        found = await stranger.post("/rag/search", json={"query": "lantern", "filters": {"documentIds": [id_]}})
+        found, nothing = [
+            await stranger.post("/rag/search", json={"query": "lantern", "filters": {"documentIds": [each]}})
+            for each in (id_, unknown)
+        ]
         listed = await stranger.get("/rag/documents")
         asked = await stranger.post("/rag/query", json={"question": "lantern?", "documentIds": [id_]})
         # The same names are another document.
         own = await ingested(stranger, HERONS)
 
-    assert found.json() == {"results": []}
+    assert found.json() == {"results": [], "warnings": [f"filters: there is no document {id_!r}"]}
+    assert found.text.replace(id_, unknown) == nothing.text
     assert listed.json()["items"] == []
     problem(asked, 404)
     assert own != id_

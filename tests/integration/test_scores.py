@@ -119,6 +119,28 @@ async def test_a_gate_that_cannot_be_is_refused(client: httpx.AsyncClient, body:
         assert next(iter(body)) in reply.json()["error"]
 
 
+async def test_documents_that_other_filters_exclude_and_unknown_ones_are_named(client: httpx.AsyncClient) -> None:
+    known = await ingested(client, path="quays/one.md")
+    apart = "filters: documentIds and the other filters have no document in common"
+    for filters, warnings in (
+        ({"documentIds": [known]}, []),
+        ({"documentIds": [known], "pathPrefix": "quays/"}, []),
+        ({"documentIds": [known], "path": "quays/two.md"}, [apart]),
+        ({"documentIds": [known, "nobody"]}, ["filters: there is no document 'nobody'"]),
+        ({"documentIds": [known, "nobody"], "tags": ["x"]}, [apart, "filters: there is no document 'nobody'"]),
+        ({"path": "quays/two.md"}, []),
+    ):
+        for path, body in (
+            ("/rag/search", {"query": "lantern", "filters": filters}),
+            ("/rag/context", {"query": "lantern", "filters": filters}),
+            ("/chat", {"message": "When is the lantern lit?", "useRag": True, "ragFilters": filters}),
+            ("/chat", {"message": "Summarize this document", "useRag": True, "ragFilters": filters}),
+        ):
+            reply = await client.post(path, json=body)
+
+            assert reply.json().get("warnings", []) == warnings, (path, filters)
+
+
 async def test_a_field_that_no_document_has_is_named(client: httpx.AsyncClient) -> None:
     await ingested(client, metadata={"year": 1900})
 

@@ -168,6 +168,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Progress = Sources | str | Answer  # a str is a piece of the text
+_Found = tuple[tuple[Passage, ...], tuple[str, ...]]  # passages, and warnings about the search
 
 
 @dataclass
@@ -257,12 +258,12 @@ class Answering:
             prepared = await self._prepared(request, models, passages=passages, warnings=warnings)
             return msgspec.structs.replace(prepared, otherwise=other if quotes else None)
         if self.general_knowledge and answerable:
-            return await self._prepared(request, answerable, general=True)
+            return await self._prepared(request, answerable, general=True, warnings=warnings)
         if request.tools and answerable:
-            prepared = await self._prepared(request, answerable)
+            prepared = await self._prepared(request, answerable, warnings=warnings)
             # What the model says about a tool's result comes from there, not from general knowledge.
             return msgspec.structs.replace(prepared, only_calls=request.turns[-1].role != "tool")
-        return msgspec.structs.replace(await self._prepared(request, models), refusal=NOTHING_FOUND)
+        return msgspec.structs.replace(await self._prepared(request, models, warnings=warnings), refusal=NOTHING_FOUND)
 
     async def stream(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
         """Yield `Sources`, the pieces of the text, then the `Answer`; closing the generator stops the model.
@@ -317,7 +318,7 @@ class Answering:
         except UnknownModel as error:
             raise invalid(error.field, str(error)) from None
 
-    async def _passages(self, request: AnswerRequest, retrieval: Retrieval, *, quotes: bool) -> tuple[Passage, ...]:
+    async def _passages(self, request: AnswerRequest, retrieval: Retrieval, *, quotes: bool) -> _Found:
         """Return the passages that may be used for an answer, best first: those that pass the relevance gate.
 
         A model that only quotes reads more passages than it quotes, because reading costs no tokens.
@@ -329,36 +330,32 @@ class Answering:
             return await self.passages(request.caller.tenant, question, retrieval)
         top_k = retrieval.top_k or DEEPER
         top_k = max(top_k, DEEPER) if top_k >= MOST_QUOTED else top_k
-        passages = await self._searched(request.caller.tenant, question, retrieval, retrieval.where, top_k)
-        if ids := focus(question, passages):
+        found = await self._searched(request.caller.tenant, question, retrieval, retrieval.where, top_k)
+        if ids := focus(question, found[0]):
             only = Match("metadata.documentId", ids)
             where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
             return await self._searched(request.caller.tenant, question, retrieval, where, top_k)
-        return passages
+        return found
 
-    async def passages(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
+    async def passages(self, tenant: str, question: str, retrieval: Retrieval) -> _Found:
         """Return the relevant passages, best first: as many as were asked for, else the supported ones, joined."""
         count = retrieval.top_k or MOST_FOUND
-        passages = await self._searched(tenant, question, retrieval, retrieval.where, count)
-        return passages if retrieval.top_k else together(supported(passages))
+        passages, warnings = await self._searched(tenant, question, retrieval, retrieval.where, count)
+        return passages if retrieval.top_k else together(supported(passages)), warnings
 
-    async def _found(
-        self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel
-    ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    async def _found(self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel) -> _Found:
         """Return the passages for the model, and warnings."""
         quotes = model.answers.needs_passages
         if self._takes_chosen(retrieval) and (not quotes or asks_of_the_whole(request.turns[-1].content)):
             return await self._of_chosen(request, retrieval, model)
-        return await self._passages(request, retrieval, quotes=quotes), ()
+        return await self._passages(request, retrieval, quotes=quotes)
 
     def _takes_chosen(self, retrieval: Retrieval) -> bool:
         """Return whether the documents that the caller chose are read whatever their scores."""
         named = retrieval.min_score is not None or retrieval.gate is not None
         return self.reads_chosen and not named and chooses(retrieval.where)
 
-    async def _of_chosen(
-        self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel
-    ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+    async def _of_chosen(self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel) -> _Found:
         """Return passages of the documents that the caller chose, and warnings.
 
         All of them in reading order, if they fit the model; otherwise those found, if the question isn't about the
@@ -367,20 +364,22 @@ class Answering:
         tenant, context = request.caller.tenant, await model.answers.context()
         heads = await self.retriever.documents(tenant, retrieval.where, MOST_CHOSEN)
         total = sum(head.chunk_count for head in heads)
+        warnings = tuple(await self.retriever.unmatched(tenant, retrieval.where, {head.document_id for head in heads}))
         if total <= MOST_READ:
             whole = _numbered(
                 _chosen_chunks([await self.retriever.chunks(head, 0, head.chunk_count) for head in heads]), retrieval
             )
             if len(shown(whole, context=context)) == len(whole):
-                return whole, ()
-        if not asks_of_the_whole(request.turns[-1].content) and (
-            found := await self._passages(request, retrieval, quotes=False)
-        ):
-            return found, ()
+                return whole, warnings
+        if not asks_of_the_whole(request.turns[-1].content):
+            found = await self._passages(request, retrieval, quotes=False)
+            if found[0]:
+                return found
         share = max(1, context // PASSAGE_TOKENS // max(1, len(heads)))
         passages = _numbered(_chosen_chunks([await self._spread(head, share) for head in heads]), retrieval)
         kept = tuple(shown(passages, context=context))
-        return kept, (f"the model read {len(kept)} of {total} passages of the chosen documents, evenly spread",)
+        read = f"the model read {len(kept)} of {total} passages of the chosen documents, evenly spread"
+        return kept, (*warnings, read)
 
     async def _spread(self, head: Head, count: int) -> list[dict[str, Any]]:
         """Return at most `count` chunks of the document, in reading order."""
@@ -393,26 +392,28 @@ class Answering:
         chunks = await self.retriever.chunks(head, 0, head.chunk_count)
         return [chunks[at] for at in spread([chunk["metadata"].get("sectionTitle") for chunk in chunks], count)]
 
-    async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> tuple[Passage, ...]:
+    async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> _Found:
         """Return passages of every compared document, grouped by document and numbered consecutively."""
         documents = retrieval.compared[:MOST_COMPARED_DOCUMENTS]
         share = max(LEAST_OF_EACH, (retrieval.top_k or MOST_FOUND) // len(documents))
-        found: list[Passage] = []
+        found, warnings = list[Passage](), dict[str, None]()
         for document in documents:
             only = Match("metadata.documentId", (document,))
             where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
-            found += await self._searched(tenant, question, retrieval, where, share)
-        return tuple(msgspec.structs.replace(each, number=number) for number, each in enumerate(found, start=1))
+            passages, doubts = await self._searched(tenant, question, retrieval, where, share)
+            found += passages
+            warnings |= dict.fromkeys(doubts)
+        numbered = (msgspec.structs.replace(each, number=number) for number, each in enumerate(found, start=1))
+        return tuple(numbered), tuple(warnings)
 
-    async def _searched(
-        self, tenant: str, question: str, retrieval: Retrieval, where: Filter, top_k: int
-    ) -> tuple[Passage, ...]:
+    async def _searched(self, tenant: str, question: str, retrieval: Retrieval, where: Filter, top_k: int) -> _Found:
         found = await self.retriever.search(tenant, question, top_k=top_k, where=where)
         gate = RelevanceGate(
             self.gate.min_score if retrieval.min_score is None else retrieval.min_score,
             retrieval.gate or self.gate.mode,
         )
-        return _numbered([(hit.text, hit.metadata, hit.score) for hit in usable(found.hits, gate)], retrieval)
+        hits = [(hit.text, hit.metadata, hit.score) for hit in usable(found.hits, gate)]
+        return _numbered(hits, retrieval), tuple(found.warnings)
 
     async def _prepared(
         self,

@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.answer.answering import Answering, RagOptions
+from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import FILTERS, post
 from services.query_api.search.retrieval import TopK
@@ -47,7 +48,10 @@ async def rag_context(
     """Return the passages that a model would get with the question, for callers that use their own model."""
     retrieval = data.retrieval(filters_of(data.filters), data.top_k)
     question = question_of(data.query, "query")
-    passages = tuple(shown(await answering.passages(request.user.tenant, question, retrieval)))
+    found, warnings = await answering.passages(request.user.tenant, question, retrieval)
+    for warning in warnings:
+        warn(request, warning, "filters")
+    passages = tuple(shown(found))
     documents = msgspec.convert(passages, list[ContextDocument], from_attributes=True)
     return ContextReply(context=_context(question, passages) if passages else None, documents=documents)
 

@@ -23,6 +23,9 @@ from services.query_api.http.problems import MOST_NAMED, Problem, invalid, prefe
 
 # Routes of our own contract; other products' clients send many fields that are ignored.
 OURS: Final = ("/rag/", "/ops/", "/knowledge-base", "/chat")
+# Without them a search would be over everything, so they are looked for in bodies of other products, too.
+FILTERING: Final = frozenset({"documentIds", "documentId", "filters", "pathPrefix", "tagsAll"})
+_FILTERS: Final = ("ragFilters", "filters")  # the fields that hold filters
 _KEY: Final = "warnings"
 _QUERY: Final = "query_parameters"  # in a route's opt, by its paths
 _LONGEST: Final = 60  # characters of a name that is compared with the known ones
@@ -52,13 +55,17 @@ def warned(request: Request[Any, Any, Any]) -> tuple[str, ...]:
 def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """Return a sentence for each of the first unknown names, and one about the others.
 
-    A sentence suggests the nearest known name.
+    A sentence suggests the nearest known name, or where a filter belongs.
     """
     known = frozenset(known)
+    holder = next((name for name in _FILTERS if name in known), None)
     unknown = list(dict.fromkeys(name for name in names if name not in known))
     found: dict[str, str] = {}
     for name in unknown[:MOST_NAMED]:
-        found[name] = f"{name[:100]}: there is no such field{did_you_mean(name, known)}"
+        near = did_you_mean(name, known)
+        if holder and name in FILTERING:
+            near = f"; did you mean {holder if name in _FILTERS else f'{holder}.{name}'}?"
+        found[name] = f"{name[:100]}: there is no such field{near}"
     if (more := len(unknown) - MOST_NAMED) > 0:
         found[unknown[MOST_NAMED]] = f"there are {more} more unknown fields"
     return found

@@ -17,7 +17,7 @@ from litestar.types import Empty
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
 from services.query_api.http.problems import Problem, invalid, of_contract
-from services.query_api.http.reply_warnings import OURS, fields_of, lenient, texts_of, unknown_fields, warn
+from services.query_api.http.reply_warnings import FILTERING, OURS, fields_of, lenient, texts_of, unknown_fields, warn
 from services.query_api.http.routes import SMALL, BodyLimit
 from shared.contracts import DocumentSubmitted
 from shared.errors import Rejected
@@ -90,8 +90,11 @@ class ApiRequest(Request[Caller, None, State]):
             return value, doubts
         if isinstance(value, dict):
             path = self.scope["path"].removeprefix("/api")
-            if (known := fields_of(declared.annotation)) and path.startswith(OURS):
+            known = fields_of(declared.annotation)
+            if known and path.startswith(OURS):
                 doubts = unknown_fields(value, known)
+            elif "ragFilters" in known:
+                doubts = unknown_fields(FILTERING & value.keys(), known)
             # What deletes must say what it means.
             if self.method != "DELETE" and not path.startswith("/ops/"):
                 value, more = lenient(value, declared.annotation)

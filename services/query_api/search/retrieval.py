@@ -10,14 +10,16 @@ docs/adr/0020-scores.md.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 import structlog
 
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.monitoring import Metrics
+from services.query_api.http.problems import MOST_NAMED
 from services.query_api.http.reply_warnings import did_you_mean
 from services.query_api.search.candidates import NO_WEIGHTS, Candidate, distinct, fuse, join
 from services.query_api.search.facets import FacetValues, facet_values
@@ -33,8 +35,10 @@ from shared.errors import Unavailable
 from shared.reranker import Reranker
 from shared.state.generations import CosineScale
 from shared.state.index import Head, Index
-from shared.store import Filter, Ids, Leg, StoreHit
+from shared.store import Filter, Ids, Leg, Match, StoreHit
 from shared.store.bm25 import Bm25
+
+_DOCUMENT: Final = "metadata.documentId"
 
 Mode = Literal["hybrid", "dense", "sparse"]
 
@@ -179,8 +183,11 @@ class Retriever:
         searched = time.perf_counter()
         by_words = vector is None
         candidates = order(query, rankings, by_words=by_words)
+        hits = [found_chunk(each, by_words=by_words) for each in candidates]
+        if conditions and not by_words and not warnings:
+            warnings = await self.unmatched(query.tenant, query.where, {hit.metadata["documentId"] for hit in hits})
         results = Results(
-            hits=[found_chunk(each, by_words=by_words) for each in candidates],
+            hits=hits,
             warnings=warnings,
             embed_s=embedded - began,
             store_s=searched - embedded,
@@ -291,6 +298,23 @@ class Retriever:
         self._seen_fields.update((tenant, field) for field, found in zip(unsure, there, strict=True) if found)
         lost = [field.removeprefix("metadata.") for field, found in zip(unsure, there, strict=True) if not found]
         return [f"filters: no document has the field {name!r}{did_you_mean(name, FIELDS)}" for name in lost]
+
+    async def unmatched(self, tenant: str, where: Filter, found: AbstractSet[str]) -> list[str]:
+        """Return a warning for each document that the filters name and there isn't, or if other filters exclude all."""
+        named = {
+            str(value)
+            for each in where.must
+            if isinstance(each, Match) and each.field == _DOCUMENT
+            for value in each.any_of
+        }
+        if not (missing := sorted(named - found)[:MOST_NAMED]):
+            return []
+        only = Filter(must=(Match(_DOCUMENT, tuple(missing)),))
+        there = {head.document_id for head in await self.documents(tenant, only, len(missing))}
+        excluded = (
+            ["filters: documentIds and the other filters have no document in common"] if there and not found else []
+        )
+        return excluded + [f"filters: there is no document {each[:100]!r}" for each in missing if each not in there]
 
 
 def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words: bool) -> list[Candidate]:

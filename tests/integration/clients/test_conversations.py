@@ -213,7 +213,18 @@ async def test_a_field_that_chat_does_not_know_is_named(chatting: Site, path: st
     replies = [await chatting.http.post(path, json=body | {"stream": stream}) for stream in (False, True)]
 
     assert "ragFilter: there is no such field; did you mean ragFilters?" in replies[0].json()["warnings"]
-    assert all("filters: there is no such field" in reply.text for reply in replies)
+    assert all("filters: there is no such field; did you mean ragFilters?" in reply.text for reply in replies)
+
+
+@pytest.mark.parametrize("path", ["/chat", "/api/chat", "/v1/chat/completions", "/v1/responses"])
+async def test_where_a_filter_belongs_is_said(quoting: Site, path: str) -> None:
+    model = {"model": "rag/extractive", "messages": [{"role": "user", "content": "x"}], "input": "x", "tags": ["a"]}
+    ours = {"message": "When is the lantern lit?", "useRag": True}
+
+    reply = await quoting.http.post(path, json={**(model if "/v1/" in path else ours), "documentIds": ["a"]})
+
+    said = "documentIds: there is no such field; did you mean ragFilters.documentIds?"
+    assert reply.json()["warnings"] == [said]
 
 
 LONG = "\n\n".join(f"# Pump {n}\n\n" + f"Pump {n} feeds tank {n}. " * 200 for n in range(40))
