@@ -234,20 +234,14 @@ class Answering:
     async def _from_documents(
         self, request: AnswerRequest, models: tuple[ChatModel, ...], answerable: tuple[ChatModel, ...]
     ) -> Prepared:
-        """Return the request with its passages.
-
-        A follow-up that may be understood alone is searched both ways. Quotations take it alone first: what is carried
-        over would be quoted, too. A model reads the conversation, so there the completed question comes first.
-        """
-        retrieval, quotes, other = request.retrieval or Retrieval(), models[0].answers.needs_passages, None
-        if (alone := as_asked(request.turns)) is not None:
-            other = _asking(request, spelled_out(request.turns) if quotes else alone)
-            request = _asking(request, alone) if quotes else request
+        """Return the request with the passages of the first of its readings that has any."""
+        retrieval, quotes = request.retrieval or Retrieval(), models[0].answers.needs_passages
+        readings = iter(_readings(request, quotes=quotes))
         try:
-            passages, warnings = await self._found(request, retrieval, models[0])
-            if not passages and other is not None:
-                passages, warnings = await self._found(other, retrieval, models[0])
-                request, other = (other if quotes else request), None
+            for reading in readings:
+                passages, warnings = await self._found(reading, retrieval, models[0])
+                if passages:
+                    break
         except Unavailable as error:
             if not (self.without_store and answerable):
                 raise
@@ -255,8 +249,10 @@ class Answering:
             warnings = ("the search is unavailable; this answer was made without the documents",)
             return await self._prepared(request, answerable, warnings=warnings)
         if passages:
-            prepared = await self._prepared(request, models, passages=passages, warnings=warnings)
-            return msgspec.structs.replace(prepared, otherwise=other if quotes else None)
+            prepared = await self._prepared(
+                reading if quotes else request, models, passages=passages, warnings=warnings
+            )
+            return msgspec.structs.replace(prepared, otherwise=next(readings, None) if quotes else None)
         if self.general_knowledge and answerable:
             return await self._prepared(request, answerable, general=True, warnings=warnings)
         if request.tools and answerable:
@@ -272,17 +268,15 @@ class Answering:
             Unavailable: every model failed twice before its first word, one failed after it, or the server is stopping.
             Rejected: the question is longer than the model takes.
         """
-        async with aclosing(self._attempts(prepared)) as progress:
-            async for step in progress:
-                if prepared.otherwise is not None and isinstance(step, Sources) and not step.passages:
-                    break
-                yield step
-            else:
-                return
-        again = await self._from_documents(prepared.otherwise, prepared.models, ())
-        async with aclosing(self.stream(again)) as progress:
-            async for step in progress:
-                yield step
+        while True:
+            async with aclosing(self._attempts(prepared)) as progress:
+                async for step in progress:
+                    if prepared.otherwise is not None and isinstance(step, Sources) and not step.passages:
+                        break
+                    yield step
+                else:
+                    return
+            prepared = await self._from_documents(prepared.otherwise, prepared.models, ())
 
     async def _attempts(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
         """Yield the refusal, or the steps of the first attempt that begins. Raises as `stream` does."""
@@ -443,9 +437,19 @@ class Answering:
         return Prepared(conversation=conversation, models=models, warnings=warnings)
 
 
-def _asking(request: AnswerRequest, question: str) -> AnswerRequest:
-    """Return the request with this question and no history."""
-    return msgspec.structs.replace(request, turns=(Turn(role="user", content=question),))
+def _readings(request: AnswerRequest, *, quotes: bool) -> list[AnswerRequest]:
+    """Return the requests to search for in turn: a follow-up that may be understood alone is searched both ways.
+
+    Quotations take it alone first: what is carried over would be quoted, too. A model reads the conversation, so there
+    the completed question comes first.
+    """
+    if (alone := as_asked(request.turns)) is None:
+        return [request]
+    without_history, completed = (
+        msgspec.structs.replace(request, turns=(Turn(role="user", content=question),))
+        for question in (alone, spelled_out(request.turns))
+    )
+    return [without_history, completed] if quotes else [request, without_history]
 
 
 def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any], float]]:

@@ -286,6 +286,22 @@ async def test_a_greeting_is_answered_without_documents(chatting: Site, model: F
     assert model.bodies("/api/chat")[0]["messages"] == [{"role": "user", "content": "Thank you!"}]
 
 
+async def test_a_follow_up_that_finds_nothing_with_the_question_before_it_is_searched_alone(
+    chatting: Site, model: FakeOllama
+) -> None:
+    await ingested(chatting.http, "The miller of the village is Jon Falk.", path="miller.md")
+    turns = ["When is the lantern of the harbour lit in winter?", "At six.", "And who is the miller of the village?"]
+    messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(turns)]
+    asked = {"messages": messages, "useRag": True, "minScore": 0.5, "ragFilters": {"path": {"prefix": "miller"}}}
+
+    reply = (await chatting.http.post("/chat", json=asked)).json()
+
+    assert reply["ragUsed"]
+    read = model.bodies("/api/chat")[0]["messages"]
+    assert [each["content"] for each in read[-3:-1]] == turns[:2]
+    assert "Jon Falk" in read[-1]["content"]
+
+
 async def test_a_greeting_gets_one_without_a_language_model(quoting: Site) -> None:
     turns = [{"role": "user", "content": "नमस्ते"}]
 
