@@ -153,7 +153,7 @@ def _cells(row: Sequence[object], view: SheetView, at: int, left: int) -> list[s
     ]
     for column, text in beside.items() if beside else ():
         if 0 <= (at := column - left) < len(cells) and text not in cells[at]:
-            cells[at] = f"[{cells[at]}]({text})" if cells[at] else Figure(text) if text[0] == "#" else text
+            cells[at] = f"[{cells[at]}]({text})" if cells[at] else text
     return cells
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 LOOK_AHEAD: Final = 200  # rows that decide about a header
 _CANDIDATES: Final = 10  # rows among which the header is looked for
 _LONGEST: Final = 60  # characters of a name of a column
-_FIGURE: Final = re.compile(r"(?=\D*+\d)[\d\s.,:/%$€£¥'+()-]++")
+_FIGURE: Final = re.compile(r"(?=\D*+\d)[\d\s.,:/%$€£¥'+()-]++|#(?:N/A|[A-Z\d/_]{2,18}[!?])")  # or a formula's error
 _DIGITS: Final = re.compile(r"\d++")
 _WORDS: Final = re.compile(r"[^\W\d_]++")
 _YEARS: Final = range(1900, 2101)
@@ -52,7 +52,7 @@ def own(cells: Iterable[str]) -> list[str]:
 
 
 def is_figure(cell: str) -> bool:
-    """Return whether the cell is a number, date, time, amount or percentage."""
+    """Return whether the cell is a number, date, time, amount, percentage or error."""
     return isinstance(cell, Figure) or _FIGURE.fullmatch(cell) is not None
 
 

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 import msgspec
 
 from services.ingest_worker.extract import sheets
-from services.ingest_worker.extract.archive import drawn, names, opened, part, properties, related
+from services.ingest_worker.extract.archive import drawn, names, opened, packed, part, properties, related
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.markup import parsed, reference
@@ -20,6 +20,8 @@ from shared.contracts import Note
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
 _SHEET = 156  # kind of the records that name the sheets of a binary workbook
 _MAIN = re.compile(rb"(?:spreadsheetml|ms-excel)\.[\w.]{1,60}\.main\+xml")
+# An error that some programs write, for which the library refuses the whole sheet
+_ODD_ERROR = re.compile(rb"v>#(?!(?:NULL!|DIV/0!|VALUE!|REF!|NAME\?|NUM!|N/A)<)[A-Z_/!?]{2,20}<")
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _WITH_MACROS = "application/vnd.ms-excel.sheet.macroenabled.12"
 _BINARY = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
@@ -36,12 +38,22 @@ def read(data: bytes, hints: Hints) -> Extraction:
         says = properties(archive, hints)
         # Each part is read here, within limits, before the library unpacks it itself.
         texts = [name for name in archive.namelist() if name.endswith(".xml")]
-        far = [name for name in texts if FAR.search(part(archive, name, hints))]
+        far, odd = list[str](), list[str]()
+        for name in texts:
+            content = part(archive, name, hints)
+            far += [name] if FAR.search(content) else []
+            odd += [name] if b't="e"' in content and _ODD_ERROR.search(content) else []
+        if odd:
+            parts = ((name, part(archive, name, hints)) for name in archive.namelist())
+            as_texts = (
+                (name, content.replace(b't="e"', b't="str"') if name in odd else content) for name, content in parts
+            )
+            return read(packed(as_texts), hints)
         far += [path for _, path in _sheets(archive, hints) if path.endswith(".bin")]
         near, ranks = moved_together(data, far, hints) if far else (data, {})
         drawn, notes = _drawn(archive, hints)
-        read = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, ranks, hints))
-    return msgspec.structs.replace(read, notes=(*read.notes, *notes))
+        found = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, ranks, hints))
+    return msgspec.structs.replace(found, notes=(*found.notes, *notes))
 
 
 def _views(archive: ZipFile, ranks: Mapping[str, Ranks], hints: Hints) -> dict[str, SheetView]:

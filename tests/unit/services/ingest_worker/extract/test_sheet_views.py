@@ -102,3 +102,14 @@ def test_a_value_that_is_an_error_is_shown(formula: str, error: str) -> None:
     rows = _line(1, "Quay", "Depth") + _line(2, "North", 4.5, style=1) + south + _line(4, "West", 0.125, style=1)
 
     assert _read(_sheet(rows)).text.split("\n\n")[-2:] == [f"Quay: South; Depth: {error}", "Quay: West; Depth: 12.5%"]
+
+
+def test_a_sheet_with_an_error_that_only_some_programs_write_is_read() -> None:
+    rows = _line(1, "Quay", "Depth") + _line(2, "North", 4.5)
+    rows += '<row r="3"><c r="A3" t="inlineStr"><is><t>South</t></is></c><c r="B3" t="e"><v>#ERROR!</v></c></row>'
+    rows += '<row r="4"><c r="A4" t="inlineStr"><is><t>West</t></is></c><c r="B4" t="e"><v>#N/A</v></c></row>'
+
+    read = _read(_sheet(rows))
+
+    assert read.text.split("\n\n")[-2:] == ["Quay: South; Depth: #ERROR!", "Quay: West; Depth: #N/A"]
+    assert read.notes == ()

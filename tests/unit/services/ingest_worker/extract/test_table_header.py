@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract.rows import labelled
-from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, properties
+from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, is_figure, properties
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -151,3 +151,8 @@ def test_a_table_of_four_columns_is_no_form(ordinary: str) -> None:
 def test_names_with_a_colon_are_properties() -> None:
     assert find_header(_rows("Draught:,4\nOwner:,Eva\nBerth:,9")) is None
     assert find_header(_rows("Owner:,Berth:\nEva,9\nKim,7\nBo,8")) is not None
+
+
+def test_an_error_is_a_figure_and_a_hashtag_is_none() -> None:
+    assert all(map(is_figure, ("#N/A", "#DIV/0!", "#REF!", "#NAME?", "#ERROR!")))
+    assert not any(map(is_figure, ("#SALE", "#1 of all", "# 4", "#n/a!", "N/A")))
