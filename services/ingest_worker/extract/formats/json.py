@@ -143,7 +143,7 @@ def _shown(value: Any) -> str:
         return "" if value is None else str(value).lower()
     if not isinstance(value, list):
         text = str(value)
-        return "" if is_base64(text) else " ".join((part_text(text) or text).split())
+        return "" if is_base64(text) else " ".join(((part_text(text) if "</" in text else "") or text).split())
     if any(isinstance(each, list | dict) for each in value):
         return json.dumps(value, ensure_ascii=False)
     return ", ".join(filter(None, map(_shown, value)))
