@@ -738,13 +738,14 @@ def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
     """
     rows, styles = table.rows, table.styles
     at = next((at for at, row in enumerate(rows) if len(own(row)) > 1 or (own(row) and not row[0])), 0)
-    body = Counter(styles[at + 1 :]).most_common(1)
+    body = Counter(styles[at + 1 :])
+    most = max(body.values(), default=0)
     count = 0
     for row, style in zip(rows[at : min(at + _HEADER_ROWS, len(rows) - 1)], styles[at:], strict=False):
         names = own(row)[1:] if row[0] else own(row)
         below = [own(each)[1:] for each in rows[at + count + 1 :]]
         figures = sum(is_figure(cell) for cells in below for cell in cells)
-        looks = style is not None and bool(body) and style != body[0][0]
+        looks = style is not None and 0 < most >= 2 * body[style]  # else rows below it are written so, too
         lacks = 3 * figures >= sum(map(len, below)) > 0 and not any(map(is_value, names))
         if not names or not (looks or lacks) or any(map(is_value, names)):
             break

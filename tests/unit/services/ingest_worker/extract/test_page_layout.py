@@ -71,6 +71,27 @@ West      6 m                     3 t
     ]
 
 
+def test_a_row_that_looks_as_others_below_it_is_no_second_row_of_the_header() -> None:
+    page = _page(
+        """
+Name      Description
+Program   Ferries
+Source    Logs of all
+Reach     All piers
+Rate      Each week
+Owner     Harbour
+""",
+        *_grid((0, 10, 24), (0, 1, 2, 3, 4, 5, 6)),
+        bold=(0, 1, 5),
+    )
+
+    assert _rows(text_of(page)[0])[:3] == [
+        "Name | Description",
+        "Name: Program; Description: Ferries",
+        "Name: Source; Description: Logs of all",
+    ]
+
+
 def test_a_cell_over_several_rows_or_columns_stands_in_each() -> None:
     across, upright = _grid((0, 10, 20, 30), (0, 1, 2, 3, 4))
     across[1] = Edge(across[1].place, upright[1].place, upright[3].place)  # under the group, not under Deck
