@@ -83,7 +83,10 @@ def in_words(message: str, sent: Any = UNSET, choices: Sequence[Any] = ()) -> st
 
 def _shown(value: Any) -> str:
     """Return a text in quotes, and else the value as in JSON; the beginning if it is long."""
-    text = repr(value) if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+    if isinstance(value, str):
+        text = repr(value[: _LONGEST_SHOWN + 1])  # a stranger chooses how long it is
+    else:
+        text = msgspec.json.encode(value, enc_hook=str).decode()
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 

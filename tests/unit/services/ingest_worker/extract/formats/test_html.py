@@ -135,7 +135,7 @@ def test_many_links_in_a_long_text_take_time_that_grows_with_the_page(before: st
         page = f"<html><body>{beside}<main><p>{text * 200}</p></main>"
         return least_cpu_s(lambda: _read(page), limit_s)
 
-    limit = 20 * spent(1, 0)  # quadratic time took a hundred times as long; a loaded machine, five times
+    limit = 20 * spent(1, 0)  # quadratic time took fifty times as long, a loaded machine five
     assert spent(2_000, limit) <= limit
 
 
