@@ -48,6 +48,8 @@ _CANONICAL = "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href"
 _NEAR = 50  # elements beside a link that tell whether it is within a text
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
+# Kinds of JSON-LD that say nothing of what the page is about
+_OF_THE_SITE = ("WebSite", "WebPage", "BreadcrumbList", "Organization", "SearchAction")
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -74,7 +76,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     robots = [content[:_ROBOTS_CHARACTERS] for content in dict.fromkeys(_all(tree, _ROBOTS))]
     fetched = hints.filename if ADDRESS.fullmatch(hints.filename or "") else ""  # a page is named by its address
     text = _text(source, tree, _first(tree, "//base/@href") or url or fetched or "") or cleaned(
-        "\n\n".join(chain.from_iterable(map(record, said)))
+        "\n\n".join(chain.from_iterable(record(each) for each in said if each.get("@type") not in _OF_THE_SITE))
     )
     if cut:  # the tree ends where the parser gave up; the flat text does not
         text = max(text, cleaned(flat_text(source)), key=len)

@@ -4,11 +4,11 @@ import json
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64
-from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
+from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.page import part_text
 
 _LINE = 500  # characters; a longer line was written by a program, and is indented
@@ -72,13 +72,15 @@ def _paragraphs(value: Any) -> Iterator[str]:
             for each in value:
                 yield from record(each)
         return
-    lists = list(_lists(value, 0)) if isinstance(value, dict) else []
-    if (lists and 3 * sum(map(_size, lists)) > 2 * _size(value)) or _is_page(value) or _is_marked(value):
+    told = list(_told(value, 0)) if isinstance(value, dict) else []
+    is_page = _is_page(value)
+    if (told and 3 * sum(map(_size, told)) > 2 * _size(value)) or is_page:
         inner: list[tuple[str, list[Any]]] = []
-        yield "; ".join(_fields(value, (), inner))
+        yield "; ".join(_fields(value, (), inner, least=1 if is_page else 2))
         for name, records in inner:
-            yield as_part(name, next(texts := chain.from_iterable(map(record, records)), ""))
-            yield from texts
+            yield f"# {name}"
+            for each in records:
+                yield from record(each)
 
 
 def _is_page(value: Any) -> bool:
@@ -91,27 +93,26 @@ def _is_page(value: Any) -> bool:
     return listed and all(len(str(each)) <= _CARRIED for each in beside)
 
 
-def _is_marked(value: Any) -> bool:
-    """Return whether the value is a part of a page, or an object with one."""
-    if isinstance(value, dict):
-        return any(map(_is_marked, value.values()))
-    return isinstance(value, str) and part_text(value) != ""
-
-
 def _size(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False))
 
 
-def _lists(value: dict[str, Any], depth: int) -> Iterator[list[Any]]:
+def _told(value: dict[str, Any], depth: int) -> Iterator[list[Any] | str]:
+    """Yield the lists of records and the parts of web pages in the object, and in those within it."""
     for each in value.values():
-        if isinstance(each, list) and _of_objects(each):
+        if (isinstance(each, list) and _of_objects(each, least=2)) or (isinstance(each, str) and _markup(each)):
             yield each
         elif isinstance(each, dict) and depth < _DEPTH:
-            yield from _lists(each, depth + 1)
+            yield from _told(each, depth + 1)
 
 
-def _of_objects(value: list[Any]) -> bool:
-    return bool(value) and all(isinstance(each, dict) for each in value)
+def _markup(text: str) -> str:
+    """Return the text of a part of a web page; '' for any other text."""
+    return part_text(text) if "</" in text else ""
+
+
+def _of_objects(value: list[Any], least: int = 1) -> bool:
+    return len(value) >= least and all(isinstance(each, dict) for each in value)
 
 
 def record(value: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
@@ -127,12 +128,17 @@ def record(value: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
             yield from record(each, (*above[-1:], *(field for field in fields[:1] if len(field) <= _CARRIED)))
 
 
-def _fields(value: dict[str, Any], path: tuple[str, ...], inner: list[tuple[str, list[Any]]]) -> Iterator[str]:
+def _fields(
+    value: dict[str, Any], path: tuple[str, ...], inner: list[tuple[str, list[Any]]], least: int = 2
+) -> Iterator[str]:
+    """Yield the fields of the object and of those in it; lists of at least so many objects go into `inner`."""
     for name, each in value.items():
+        if name == "@context":  # the vocabulary of JSON-LD
+            continue
         named = (*path[1 - _NAMES :], " ".join(name.split()))
         if isinstance(each, dict):
-            yield from _fields(each, named, inner)
-        elif isinstance(each, list) and _of_objects(each):
+            yield from _fields(each, named, inner, least)
+        elif isinstance(each, list) and _of_objects(each, least):
             inner.append((" ".join(named), each))
         elif shown := _shown(each):
             yield f"{' '.join(named)}: {shown}"
@@ -143,7 +149,7 @@ def _shown(value: Any) -> str:
         return "" if value is None else str(value).lower()
     if not isinstance(value, list):
         text = str(value)
-        return "" if is_base64(text) else " ".join(((part_text(text) if "</" in text else "") or text).split())
+        return "" if is_base64(text) else " ".join((_markup(text) or text).split())
     if any(isinstance(each, list | dict) for each in value):
         return json.dumps(value, ensure_ascii=False)
     return ", ".join(filter(None, map(_shown, value)))

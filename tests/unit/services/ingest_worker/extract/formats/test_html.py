@@ -153,10 +153,13 @@ def test_a_short_page_is_read_whole() -> None:
 
 
 def test_a_page_that_speaks_to_search_engines_alone_has_what_it_tells_them() -> None:
-    told = '{"@graph": [{"@type": "Recipe", "name": "Cake", "recipeIngredient": ["rye", "milk"]}, {"name": "Eva"}]}'
+    site = '{"@context": "https://schema.org", "@type": "WebSite", "name": "Kitchen"}'
+    told = (
+        f'{{"@graph": [{site}, {{"@type": "Recipe", "name": "Cake", "recipeIngredient": ["rye"]}}, {{"name": "Eva"}}]}}'
+    )
     page = f'<title>T</title><script type="application/ld+json">{told}</script><body></body>'
 
-    assert _read(page).text == "@type: Recipe; name: Cake; recipeIngredient: rye, milk\n\nname: Eva"
+    assert _read(page).text == "@type: Recipe; name: Cake; recipeIngredient: rye\n\nname: Eva"
     assert _read(page.replace("<body>", "<body><p>A cake.</p>")).text == "A cake."
 
 

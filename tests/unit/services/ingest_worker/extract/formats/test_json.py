@@ -93,8 +93,28 @@ def test_parts_of_pages_are_read_as_their_text() -> None:
     assert _text(json.dumps([{"id": 1, "body": page}, {"id": 2, "body": "a < b"}])) == (
         "id: 1; body: Tide rises & falls. - Noon\n\nid: 2; body: a < b"
     )
-    assert _text(json.dumps({"title": "Tide", "content": {"rendered": page}})) == (
-        "title: Tide; content rendered: Tide rises & falls. - Noon"
+    assert _text(json.dumps({"title": "Tide", "content": {"rendered": page + page}})) == (
+        "title: Tide; content rendered: Tide rises & falls. - Noon Tide rises & falls. - Noon"
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"note": "<b>x</b>", "prod": {"eu": {"db": {"main": {"host": "h1"}}}, "us": {"db": {"main": {"host": "h2"}}}}},
+        {"paths": {"/a": {"get": {"description": "<p>All of it.</p>", "responses": {"200": {"description": "Done"}}}}}},
+        {"save": "Save", "cancel": "Cancel", "terms": "I accept the <a>terms</a>", "hint": "<em>Needed</em>"},
+    ],
+)
+def test_settings_with_a_little_markup_stay_as_they_are_written(settings: dict[str, object]) -> None:
+    assert _text(json.dumps(settings)) == json.dumps(settings)
+
+
+def test_lists_of_one_object_keep_their_name() -> None:
+    orders = [{"id": number, "billing": [{"city": "Bonn"}], "shipping": [{"city": "Ulm"}]} for number in (1, 2)]
+
+    assert _text(json.dumps(orders)) == "\n\n".join(
+        f'id: {number}; billing: [{{"city": "Bonn"}}]; shipping: [{{"city": "Ulm"}}]' for number in (1, 2)
     )
 
 
