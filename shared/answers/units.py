@@ -136,7 +136,7 @@ def _row(block: str, about: str) -> Iterator[Unit]:
     header = [plain(cell) for cell in header_line.split("\x1f")] if header_line else []
     cells = [plain(cell) for cell in row_line.split("\x1f")]
     if len(header) != len(cells) or len(cells) < 2:
-        yield Unit(kind="row", text="; ".join(filter(None, cells)), about=about)
+        yield Unit(kind="row", text=row_text("", [("", cell) for cell in cells if cell]), about=about)
         return
     above = f"{about} {header[0]}".strip()
     named = [(name, value) for name, value in zip(header[1:], cells[1:], strict=True) if value]
@@ -153,7 +153,8 @@ def _row(block: str, about: str) -> Iterator[Unit]:
 def row_text(row: str, cells: Sequence[tuple[str, str]]) -> str:
     """Return `row, column: value; column: value`."""
     values = "; ".join(f"{name}: {value}" if name else value for name, value in cells)
-    return f"{row}, {values}" if row and values else row or values
+    whole = f"{row}, {values}" if row and values else row or values
+    return whole.replace(":, ", ": ").replace(":; ", ": ")  # a form's name before its value
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:  # noqa: C901, PLR0912, PLR0915 - a branch for each kind of line

@@ -12,7 +12,6 @@ from services.ingest_worker.extract.table_header import (
     find_header,
     of_two_rows,
     own,
-    properties,
 )
 
 REPEATED = 60  # characters; a longer merged cell is a text, not a name, and isn't repeated
@@ -39,7 +38,7 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
 def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     names: list[str] = []
     for begins, whole in _blocks(rows):
-        block = properties(whole) if begins else whole
+        block = whole
         header = find_header(block) if begins else None
         if header is not None:
             yield from (" | ".join(own(cells)) for cells in block[: header.at])
@@ -178,7 +177,6 @@ def table(rows: Sequence[Sequence[str]], *, headed: bool = True) -> str:
     Where nothing says that it is `headed`, and the first row looks like those below it, the header is blank.
     """
     filled = [row for row in rows if any(map(str.strip, row))]
-    filled = filled if headed else list(properties(filled))
     if not headed and begins_with_data(filled):
         filled.insert(0, [""])
     cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in filled]

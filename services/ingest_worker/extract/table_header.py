@@ -64,13 +64,16 @@ def is_value(cell: str) -> bool:
 def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
     """Return the header of the table at the start of `rows`, none of which is blank; None if none is likely.
 
-    Rows above it have fewer cells: a title, a date, a list of properties.
+    Rows above it have fewer cells, or are a form: a title, a date, a list of properties.
     """
-    widest = 0
+    widest, form = 0, False
     if _is_list_of_properties(rows):
         return None
     for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]):
         width = len(own(cells))
+        form = is_of_form(cells) or (form and all(map(_is_label, own(cells))))
+        if form:
+            continue
         if width >= 2 and width > widest:
             names = of_two_rows(cells, rows[at + 1])
             if names is not None and len(rows) > at + 2 and _likely(names, rows[at + 2 :]):
@@ -126,8 +129,6 @@ def _vote(name: str, values: list[str], *, counted: bool) -> float:
 
 def _is_name(cell: str) -> bool:
     words = _WORDS.findall(cell.casefold())
-    if cell.endswith((":", "：")):
-        return 0 < len(words) <= 6
     telling = sum(len(word) > 2 for word in words)
     return len(words) <= 6 and telling <= 3 and 2 * sum(map(_NAMES.__contains__, words)) >= max(telling, 1)
 
@@ -138,6 +139,8 @@ def begins_with_data(rows: Sequence[Sequence[str]]) -> bool:
     A blank corner makes it a header.
     """
     some = [row for row in rows[:LOOK_AHEAD] if own(row)]
+    if some and is_of_form(some[0]):
+        return True
     corner = bool(some) and not some[0][0].strip() and any(row[0].strip() for row in some[1:])
     if corner or len(some) < 3 or len(own(some[0])) < 2 or find_header(some) is not None:
         return False
@@ -154,18 +157,14 @@ def _is_alike(cell: str, values: Sequence[str]) -> bool:
     return once and shape == _shape(cell) and share >= 0.5 and not _is_name(cell)
 
 
-def properties(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Return the rows of a form that has two names with their values in each row, one below the other; else `rows`."""
-    used = sorted({at for row in rows for at, cell in enumerate(row) if cell})
-    if len(used) != 4:
-        return rows
-    quarters = [[row[at] if at < len(row) else "" for at in used] for row in rows]
-    pairs = [pair for cells in quarters for pair in (cells[:2], cells[2:]) if any(pair)]
-    names = [name for name, _ in pairs]
-    if len(rows) < 2 or not all(names) or len(set(map(str.casefold, names))) < len(names) or any(map(is_figure, names)):
-        return rows
-    known = 3 * sum(map(_is_name, names)) >= 2 * len(names)
-    return pairs if known and not any(map(_is_name, quarters[0][1::2])) else rows
+def is_of_form(row: Sequence[str]) -> bool:
+    """Return whether the row has two or more names with a colon, the first of all, and values for them."""
+    labels = [_is_label(cell) for cell in own(row)]
+    return sum(labels) > 1 and labels[0] and not all(labels)
+
+
+def _is_label(cell: str) -> bool:
+    return cell.rstrip().endswith((":", "："))
 
 
 def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
@@ -173,6 +172,8 @@ def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     pairs = [own(row) for row in rows]
     if any(len(pair) != 2 for pair in pairs):
         return False
+    if all(_is_label(name) and not _is_label(value) for name, value in pairs):
+        return True
     names = sum(_is_name(name) for name, _ in pairs)
     return names == len(pairs) or (len(pairs) > 2 and 3 * names >= 2 * len(pairs) and not _is_name(pairs[0][1]))
 

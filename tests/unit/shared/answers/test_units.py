@@ -42,6 +42,8 @@ def quoted(text: str) -> list[tuple[str, str]]:
         ),
         ("~~~\nprint(a[9]) # *all*\n~~~", [("code", "```\nprint(a(9)) # *all*\n```")]),
         ("| town | price |\n|---|:-:|\n| Oslo | 9 |\n| Bonn | |", [("row", "Oslo, price: 9"), ("row", "Bonn")]),
+        ("| | |\n|---|---|\n| In: | Mon | Out: | Tue |", [("row", "In: Mon; Out: Tue")]),
+        ("| | |\n|---|---|\n| In: | 8:30 |", [("row", "In: 8:30")]),
         ("| 1 | 2 |\n| 3 | 4 |", [("row", "1; 2"), ("row", "3; 4")]),
         ('!!! note\n    It is so.\n=== "Redis"\n{! file.py !}', [("sentence", "It is so.")]),
         ("---\nsearch: on\n---\nText.", [("sentence", "Text.")]),

@@ -265,3 +265,13 @@ def test_names_and_signs_in_a_page_are_as_it_shows_them() -> None:
     text = extract(f"<html><body>{body}</body></html>".encode(), Hints(filename="a.html")).text
 
     assert "Set max_depth_of_tree if x < y [sic], said she of `a\\_b`." in text
+
+
+def test_a_form_in_a_page_has_no_header() -> None:
+    def written(*rows: str) -> str:
+        cells = (row.replace("|", "</td><td>") for row in rows)
+        return _page(f"<table>{''.join(f'<tr><td>{each}</td></tr>' for each in cells)}</table>")
+
+    form = written("In:|Mon|Out:|Tue", "Guests:|2|Rooms:|1")
+    assert form.startswith("|  |  |  |  |\n| --- | --- | --- | --- |\n| In: | Mon | Out: | Tue |")
+    assert written("Part:|Price:", "Rope|2").startswith("| Part: | Price: |\n| --- |")

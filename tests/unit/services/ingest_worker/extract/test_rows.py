@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
-from services.ingest_worker.extract.rows import labelled, named_rows, table
+from services.ingest_worker.extract.rows import named_rows, table
 from services.ingest_worker.extract.table_header import Covered
 from tests.unit.services.ingest_worker.files import a_docx, a_drawn_pdf, a_pptx, an_opendocument
 
@@ -103,13 +103,15 @@ def test_a_long_row_of_one_merged_cell_is_kept() -> None:
     assert list(named_rows([row], names)) == [f"{names[1]}: Not surveyed in 2020"]
 
 
-def test_the_names_of_a_form_stand_with_their_values() -> None:
-    form = [["Vorname", "Eva", "Nachname", "Kai"], ["Straße", "Weg 1", "Ort", "Ulm"]]
+def test_a_form_is_a_table_without_names_of_columns() -> None:
+    form = [
+        ["Vorname:", "Eva", "Nachname:", "Kai"],
+        ["Straße:", "Weg 1", "Ort:", "Ulm"],
+        ["Alter:", "3", "Hund:", "ja"],
+    ]
 
-    assert labelled(form) == "Vorname | Eva\n\nNachname | Kai\n\nStraße | Weg 1\n\nOrt | Ulm"
-    assert table(form, headed=False).split("\n")[2:] == [
-        "| Vorname | Eva |",
-        "| Nachname | Kai |",
-        "| Straße | Weg 1 |",
-        "| Ort | Ulm |",
+    assert table(form, headed=False).split("\n")[:3] == [
+        "|  |  |  |  |",
+        "| --- | --- | --- | --- |",
+        "| Vorname: | Eva | Nachname: | Kai |",
     ]

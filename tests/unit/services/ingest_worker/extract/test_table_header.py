@@ -1,7 +1,7 @@
 import pytest
 
-from services.ingest_worker.extract.rows import labelled
-from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, is_figure, properties
+from services.ingest_worker.extract.rows import labelled, table
+from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, is_figure
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -99,53 +99,54 @@ def test_after_a_gap_a_table_has_its_own_header_or_none_unless_the_names_fit() -
 @pytest.mark.parametrize(
     "form",
     [
-        "Vorname|Eva|Nachname|Kai;Straße|Weg 1|Ort|Ulm;Telefon|123|E-Mail|e@b.de",
+        "Name:|Anna|Dept:|IT|Room:|5;From:|1 May|To:|5 May|Days:|5;Boss:|Bob|Reason:|holiday|Pay:|yes",
+        "Crew Injuries:|1 None|Aircraft Damage:|Minor;Passenger Injuries:|N/A|Aircraft Fire:|None;Total:|1|Fatal:|None",
         "Name:|Skua|Draught:|4;Owner:|Eva|Berth:|9",
-        "First name|Ann|Last name|Lee;Date of birth|1.2.1990|Phone|555;Address|1 Road||",
-        "Nom|Dupont||Prénom|Jean;Adresse|1 rue||Ville|Brest;Téléphone|02||Date|1.1.2020",
-        "Patient:||Arzt:|Dr. Kim;Datum:|1.1.24|Raum:|5",
-        "Project|Tide|Manager|Eva;Start|1.1.|End|2.2.;Status|open|Budget|5",
+        "Patient:||Arzt:|Dr. Kim;Datum:|1.1.24|Raum:|5;Grund:|Husten|Kasse:|AOK",
+        "Application for leave;Name:|Anna|Dept:|IT;From:|1 May|To:|5 May;Days:|5|Reason:|holiday",
+        "Make:|Cessna|Series:|210;Year:|1978|Built:|No;Certificate:||Number:|;Gear:||Seats:|;Engines:|1|Weight:|9",
+        "姓名：|王|部门：|财务;地址：|北京|电话：|123;邮箱：|a@b.cn|备注：|无",
     ],
 )
-def test_a_form_with_two_names_in_a_row_has_one_below_the_other(form: str) -> None:
+def test_a_row_of_a_form_names_no_columns(form: str) -> None:
     rows = [row.split("|") for row in form.split(";")]
 
-    pairs = [[cell for cell in row if cell] for row in properties(rows)]
+    assert labelled(rows) == "\n\n".join(" | ".join(filter(None, row)) for row in rows)
 
-    assert [cell for pair in pairs for cell in pair] == [cell for row in rows for cell in row if cell]
-    assert max(map(len, pairs)) == 2
+
+def test_a_form_above_its_table_is_none_of_it() -> None:
+    form = "Name:,Anna,Dept:,IT\nFrom:,1 May,To:,5 May\nDate,Item,Price,Paid\n1.1.,Taxi,20,yes\n2.1.,Train,30,no"
+
+    assert labelled(_rows(form)).split("\n\n")[2:] == [
+        "Date | Item | Price | Paid",
+        "Date: 1.1.; Item: Taxi; Price: 20; Paid: yes",
+        "Date: 2.1.; Item: Train; Price: 30; Paid: no",
+    ]
 
 
 @pytest.mark.parametrize(
     "ordinary",
     [
+        "Parameter|In|Type|Required;name|query|text|yes;date|path|number|no",
+        "Field|PII|Title|GDPR;name|yes|Name|Art. 6;price|no|Price|none;city|yes|City|Art. 6",
         "Name|City|Country|Phone;Ann|York|UK|555;Bo|Kiel|DE|556",
-        "Country|Capital|Currency|Language;France|Paris|Euro|French;Japan|Tokyo|Yen|Japanese",
-        "Field|Type|Null|Default;name|varchar|no|;price|decimal|yes|0;date|date|maybe|now",
-        "Eigenschaft|Wert|Einheit|Quelle;Länge|12|m|A;Gewicht|5|kg|B",
-        "Task|Mon|Tue|Wed;Wash|Ann|Bo|Cy;Cook|Bo|Cy|Ann",
-        "Name|Skua|Alk|Tern;Farbe|rot|blau|grün;Hafen|Kiel|Bonn|Ulm",
-        "Datum|Uhrzeit|Ort|Thema;1.1.|9:00|Kiel|Segel;2.1.|10:00|Bonn|Anker",
-        "Setting|Default|Range|Description;port|80|1-65535|The port;size|5|1-9|The size",
-        "Feature|Basic|Plus|Pro;Storage|small|medium|large;Support|mail|phone|visit",
+        "Step|Who|Note|When;Start:|Anna|First:|Mon;Middle:|Carl|Second:|Tue;End:|Dora|Third:|Wed",
+        "Year:|2019|2020|2021;Oil|12|13|14;Gas|8|9|7",
+        "Product:|Price:|Amount:|Sum:;Tea|3|4|12;Milk|1|2|2",
+        "Total:|Kiel|Ulm|Bonn;Tea|4|5|6;Milk|7|8|9",
+        "Item|Price:|Amount:|Note;Tea|3|4|hot;Milk|1|2|cold",
         "Parameter|Symbol|Unit|Value;Mass|m|kg|4;Length|l|m|5",
-        "Skua|Kiel|Alk|Bonn;Tern|Ulm|Gull|Rom",
-        "From|To|Subject|Date;Eva|Kim|Tide|1.1.;Kim|Eva|Re|2.1.",
-        "Key|Value|Key|Value;name|Skua|port|Kiel;size|3|type|boat",
-        "Column|Meaning|Example|Notes;name|Name of it|Skua|none;city|Where it is|Kiel|long",
-        "Deutsch|Englisch|Deutsch|Englisch;Name|name|Ort|place;Preis|price|Datum|date",
-        "Title|Author|Title|Author;Tide|Eva|Ebb|Kim",
-        "name|Alk|date|Tern;Kiel|1|Bonn|2",
-        "Land|Umsatz|Land|Umsatz;Name|1|Ort|2",
-        "Name|Skua;Draught|4",
-        "Name|Kai|Date|1.1.",
-        "A|B|C|D|E;1|2|3|4|5",
+        "Datum|Uhrzeit|Ort|Thema;1.1.|9:00|Kiel|Segel;2.1.|10:00|Bonn|Anker",
     ],
 )
-def test_a_table_of_four_columns_is_no_form(ordinary: str) -> None:
+def test_the_names_of_a_table_of_four_columns_stay_its_header(ordinary: str) -> None:
     rows = [row.split("|") for row in ordinary.split(";")]
 
-    assert properties(rows) == rows
+    found = find_header(rows)
+
+    assert found is not None
+    assert (found.at, found.names) == (0, rows[0])
+    assert table(rows, headed=False).split("\n")[0] == f"| {' | '.join(rows[0])} |"
 
 
 def test_names_with_a_colon_are_properties() -> None:
