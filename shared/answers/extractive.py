@@ -22,7 +22,7 @@ from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
 from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
-from shared.answers.rows import Lookup, lookup
+from shared.answers.rows import Lookup, lookups
 from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
 from shared.answers.units import Unit, row_text, units
 from shared.answers.word_forms import NOUNS_OF, STEM, other_forms, with_forms
@@ -54,7 +54,7 @@ _BY_STOP_WORD: Final = 0.3  # weight of a stop word
 _TOO_SHORT: Final = 0.15  # cost of a unit with fewer than `_SHORT` words: seldom a statement
 _UNFIT: Final = 0.06  # cost if the document lacks a code of the question
 _BARE_CODE: Final = 0.1  # cost of code without an introducing sentence
-_ROW: Final = 0.12  # cost of a table's row; twice that if it lacks the name in the question
+_ROW: Final = 0.12  # cost of a table's row that isn't named; twice that if it lacks the name in the question
 _NEXT_BEST: Final = 0.78  # of the best unit's score, below which no further place is quoted
 _AROUND: Final = 500  # characters of the best place: the unit with its neighbours
 _AROUND_OTHERS: Final = 300
@@ -210,8 +210,8 @@ class Extractive:
         alike: Sequence[float] | None = None
         if found and self._compare:
             try:
-                found = [each for row in found if (each := await self._by_meaning(row, self._compare))]
-                alike = await self._compare(question, [each.compared for each in found]) if found else None
+                found = [await self._by_meaning(each, self._compare) for each in found]
+                alike = await self._compare(question, [each.compared for each in found])
             except PipelineError:
                 alike = None
         telling = told_apart if conversation.compare else answer
@@ -222,12 +222,12 @@ class Extractive:
         yield Finished()
 
     @staticmethod
-    async def _by_meaning(row: Quotable, compare: Compare) -> Quotable | None:
+    async def _by_meaning(row: Quotable, compare: Compare) -> Quotable:
         """Return the unit; of a row of which something is asked in other words, the column that means it, if any."""
         if (looked := row.lookup) is None or not looked.unclear:
             return row
         clear = looked.by_meaning(await compare(looked.asks, looked.columns))
-        return _narrowed(row, clear) if clear else None
+        return _narrowed(row, clear) or row
 
 
 def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
@@ -283,29 +283,27 @@ def _of_the_number(question: str, found: list[Quotable]) -> list[Quotable]:
 
 
 def _of_the_row(question: str, found: list[Quotable], passages: Sequence[Passage]) -> list[Quotable]:
-    """Return the units, but of a table of which the question names one row only that, with the columns asked for.
+    """Return the units, but of a table of which the question names rows only these, with the columns asked for.
 
-    That row goes, too, where its cell is blank. If a number or a code names it, so does all that lacks this code.
+    A row whose cell is blank goes, too.
     """
     tables = defaultdict[tuple[str, str], list[Quotable]](list)
     for each in found:
         if each.unit.kind == "row" and each.unit.cells:
             tables[_document(passages[each.rank]), each.unit.about].append(each)
-    for (document, _), rows in tables.items():
-        if (looked := lookup(question, [row.unit for row in rows], passages[rows[0].rank].title)) is None:
-            continue
-        code = frozenset(word for word in looked.naming if not word.isalpha())
-        others = {id(row) for row in rows if row.unit is not looked.row}
-        others |= {id(each) for each in found if not code <= each.terms and _document(passages[each.rank]) == document}
-        found = [
-            kept
-            for each in found
-            if id(each) not in others and (kept := _narrowed(each, looked) if each.unit is looked.row else each)
-        ]
-    return found
+    looked: dict[int, Lookup] = {}
+    others: set[int] = set()
+    for rows in tables.values():
+        named = lookups(question, [row.unit for row in rows], passages[rows[0].rank].title)
+        looked |= {id(each.row): each for each in named}
+        others |= {id(row.unit) for row in rows if named} - looked.keys()
+    kept = [each for each in found if id(each.unit) not in others]
+    return [row for each in kept if (row := _narrowed(each, looked.get(id(each.unit))))]
 
 
-def _narrowed(row: Quotable, looked: Lookup) -> Quotable | None:
+def _narrowed(row: Quotable, looked: Lookup | None) -> Quotable | None:
+    if looked is None:
+        return row
     return msgspec.structs.replace(row, unit=looked.answer, lookup=looked) if looked.answer else None
 
 
@@ -347,10 +345,11 @@ def answer(
         found = quotable(question, passages)
     if not found:
         return (), [NO_ANSWER]
-    looked_up = [each for each in found if each.lookup and each.lookup.certain]
-    if len({each.unit.text for each in looked_up}) == 1:
-        row = looked_up[0]
-        return (msgspec.structs.replace(passages[row.rank], number=1),), [f"{_shortened(row.unit.text)} [1]"]
+    looked_up = {each.unit.text: each for each in reversed(found) if each.lookup and each.lookup.certain}
+    tables = {(_document(passages[each.rank]), each.unit.about) for each in looked_up.values()}
+    if len(looked_up) <= MOST_QUOTED and (len(looked_up) == 1 or len(tables) == 1):
+        rows = list(reversed(looked_up.items()))
+        return _cited(passages, [(row.rank, _shortened(text)) for text, row in rows])
     asks = wanted(question)
     few = (among or len(found)) < _CROWD
     matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few)
@@ -366,9 +365,14 @@ def answer(
         return (), [NO_ANSWER]
     if not has_asked_form(question, places[0].text):
         return (), [NO_ANSWER]
-    ranks = list(dict.fromkeys(found[place.best].rank for place in places))
+    return _cited(passages, [(found[place.best].rank, place.text) for place in places])
+
+
+def _cited(passages: Sequence[Passage], places: Sequence[tuple[int, str]]) -> tuple[tuple[Passage, ...], list[str]]:
+    """Return the passages that are quoted, numbered in order, and the pieces; places have their passage's position."""
+    ranks = list(dict.fromkeys(rank for rank, _ in places))
     quoted = tuple(msgspec.structs.replace(passages[rank], number=number) for number, rank in enumerate(ranks, start=1))
-    return quoted, list(_pieces([(ranks.index(found[place.best].rank) + 1, place.text) for place in places]))
+    return quoted, list(_pieces([(ranks.index(rank) + 1, text) for rank, text in places]))
 
 
 def told_apart(
@@ -488,7 +492,7 @@ class _Matching:
         score += _BY_NEIGHBOUR * max((near[beside] for beside in self._beside[at]), default=near[at])
         score += _BY_KIND * any(pattern.search(unit.text) for pattern in asks.kinds) - _BY_RANK * each.rank
         score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.terms) < _SHORT)
-        row = unit.kind == "row"
+        row = unit.kind == "row" and not each.lookup
         if unit.kind not in _KEYED and asks.names:
             score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
         return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.terms)))

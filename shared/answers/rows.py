@@ -1,4 +1,4 @@
-"""Finds the one row of a table that a question names, and the columns that it asks for. Pure."""
+"""Finds the rows of a table that a question names, and the columns that it asks for. Pure."""
 
 import re
 from collections import Counter
@@ -18,24 +18,23 @@ _LIKE_A_COLUMN: Final = 0.5  # least similarity; it found 16 columns of 25 that 
 _LONG: Final = 5  # letters of a word of another language that is hardly a stop word
 _WORD: Final = re.compile(r"\w+")
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")  # of a JSON field: `startDate`
-# Asks by a verb or an adjective. For a noun that is no column, the most similar one is another thing: profit, revenue.
-_BY_VERB: Final = re.compile(
-    r"\W*(?:(?:who|when|where)\b(?! (?:is|are|was|were) (?:the|its|their)\b)|how (?!many\b)|what (?:do|does|did)\b)",
-    re.IGNORECASE,
-)
+# Asks for a noun. One that is no column is another thing than the most similar column: profit, revenue.
+_OF_A_NOUN: Final = re.compile(r"\W*(?:who|what) (?:is|are|was|were)\b", re.IGNORECASE)
+_NOUN: Final = re.compile(r"(?:\b(?:the|its|their)|['’]s) (\w+)", re.IGNORECASE)
 _WHO: Final = re.compile(r"who\b", re.IGNORECASE)
+_HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)  # an adjective needs no column if the question names one
 _POLITE: Final = frozenset(words("please show give find know look about information details entry everything"))
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """What a question asks of the one row that it names."""
+    """What a question asks of a row that it names."""
 
     row: Unit
     columns: tuple[str, ...]  # of the table, without the first
     named: tuple[str, ...]  # those that the question names; the row may lack them
-    naming: frozenset[str]  # the question's words that name the row
-    asks: str  # the question without them, if it is in English
-    rest: frozenset[str]  # its words that stand neither in the row nor in the columns that it names
+    asks: str  # the question without the names of rows
+    rest: frozenset[str]  # its words that stand neither in the rows' names nor in the row, nor in the columns it names
+    of_a_noun: bool  # whether it asks for a noun
 
     @property
     def certain(self) -> bool:
@@ -45,49 +44,52 @@ class Lookup(msgspec.Struct, frozen=True):
     @property
     def unclear(self) -> bool:
         """Return whether the question asks for something in other words than the columns' names."""
-        return bool(self.asks and self.rest) and not self.named and len(self.columns) > 1
+        return bool(self.rest) and not self.named and len(self.columns) > 1
 
     @property
     def answer(self) -> Unit | None:
-        """Return the row with the columns that are asked for; None if it has none of them."""
+        """Return the row, with the columns asked for if nothing else is; None if it has none of them."""
         (label, _), *cells = self.row.cells
-        kept = [cell for cell in cells if not self.named or cell[0] in self.named]
-        if self.named and not kept:
+        kept = [cell for cell in cells if cell[0] in self.named]
+        if (self.named and not kept) or (self.unclear and self.of_a_noun):
             return None
+        if not self.certain:
+            return self.row
         return msgspec.structs.replace(self.row, text=row_text(label, kept), cells=((label, ""), *kept))
 
-    def by_meaning(self, near: Sequence[float]) -> "Lookup | None":
-        """Return the same with the column whose name is like `asks`, None if none is; `near` has a cosine of each."""
+    def by_meaning(self, near: Sequence[float]) -> "Lookup":
+        """Return the same with the column whose name is like `asks`, if one is; `near` has a cosine of each."""
         best = max(range(len(near)), key=near.__getitem__)
-        if near[best] < _LIKE_A_COLUMN or not _BY_VERB.match(self.asks):
-            return None
+        if near[best] < _LIKE_A_COLUMN:
+            return self
         return msgspec.structs.replace(self, named=(self.columns[best],), rest=frozenset())
 
 
-def lookup(question: str, rows: Sequence[Unit], title: str = "") -> Lookup | None:
-    """Return what the question asks of the one row of a table that it names; None if it names none or several.
+def lookups(question: str, rows: Sequence[Unit], title: str = "") -> list[Lookup]:
+    """Return what the question asks of the rows of a table that it names.
 
-    What names a row is what only that row has in the first column, or a name that only it has in another one: several
-    words, or one with a capital in the question.
+    What names a row is what only that row has in the first column, or all that it has there, or a name that only it has
+    in another one: several words, or one with a capital in the question. A row with a part of another one's name isn't
+    named by it.
     """
     asked = frozenset(words(question))
     capitals = {word for part in _WORD.findall(question)[1:] if part[0].isupper() for word in words(part)}
-    naming: dict[str, frozenset[str]] = {}  # words of the question, by the row's first cell
-    values = {row.cells[0][0]: {"": row.cells[0][0], **dict(row.cells[1:])} for row in rows}
+    naming: dict[tuple[tuple[str, str], ...], frozenset[str]] = {}  # words of the question
+    values = {row.cells: {"": row.cells[0][0], **dict(row.cells[1:])} for row in rows}
     columns = tuple(dict.fromkeys(chain.from_iterable(values.values())))
     for column in columns:
-        held = {label: frozenset(content_words(cells[column])) for label, cells in values.items() if column in cells}
+        held = {row: frozenset(content_words(cells[column])) for row, cells in values.items() if column in cells}
         common = Counter(chain.from_iterable(held.values()))
-        for label, said in held.items():
+        for row, said in held.items():
             own = {word for word in said if common[word] == 1}
             name = said if any(map(str.isalpha, own)) and (len(said) > 1 or said <= capitals) else frozenset[str]()
-            if (needed := name if column else own) and needed <= asked:
-                naming[label] = naming.get(label, frozenset()) | asked & said
-    best = max(naming, key=lambda each: len(naming[each]), default="")
-    if not naming or len(values) < 2 or any(not naming[each] < naming[best] for each in naming if each != best):
-        return None
-    row = next(row for row in rows if row.cells[0][0] == best)
-    return _asked_of(row, columns[1:], question, naming[best], title)
+            if (needed := name if column else own or said) and needed <= asked:
+                naming[row] = naming.get(row, frozenset()) | asked & said
+    best = [row for row, said in naming.items() if not any(said < other for other in naming.values())]
+    if len(values) < 2:
+        return []
+    names = frozenset[str]().union(*naming.values())
+    return [_asked_of(row, columns[1:], question, names, title) for row in rows if row.cells in best]
 
 
 def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozenset[str], title: str) -> Lookup:
@@ -99,16 +101,18 @@ def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozen
     if _WHO.match(question):  # a date is nobody
         held = dict(row.cells[1:])
         named = tuple(column for column in named if any(map(str.isalpha, held.get(column, "blank"))))
+    nouns = _NOUN.findall(question) if _OF_A_NOUN.match(question) else []
     english = not FUNCTION_WORDS.isdisjoint(question.casefold().split())
     stated = [_with_forms_of(content, row.text), *(of_columns[column] for column in named)]
-    known = about.union(_POLITE, *stated)
+    how = words(" ".join(_HOW.findall(question))) if named else ()
+    known = about.union(_POLITE, how, *stated)
     return Lookup(
         row=row,
         columns=columns,
         named=named,
-        naming=naming,
-        asks=" ".join(word for word in _WORD.findall(question) if english and not naming.issuperset(words(word))),
+        asks=" ".join(word for word in _WORD.findall(question) if not naming.issuperset(words(word))),
         rest=frozenset(word for word in content - known if english or len(word) >= _LONG),
+        of_a_noun=any(naming.isdisjoint(words(noun)) for noun in nouns),
     )
 
 

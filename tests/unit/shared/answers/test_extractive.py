@@ -462,7 +462,9 @@ STOCK = (
         ("What is the weight of the buoy?", []),  # its cell is blank: no other row answers for it
         ("What is the price of the red lamp?", []),
         ("What is the weight of article 5003?", []),
-        ("What is the price of anchor and buoy?", ["Anchor", "Buoy", "Red lamp", "Blue lamp", "5003", "Total"]),
+        ("What is the price of anchor and buoy?", ["Anchor", "Buoy"]),
+        ("How expensive is the anchor?", ["Anchor"]),
+        ("What is the price of anchor and red lamp?", ["Anchor"]),
         ("Which article is the heaviest?", ["Anchor", "Buoy", "Red lamp", "Blue lamp", "5003", "Total"]),
     ],
 )
@@ -472,3 +474,38 @@ def test_a_question_that_names_one_row_of_a_table_is_answered_by_that_row_or_not
     found = quotable(question, [a_passage(1, STOCK, "stock")])
 
     assert [each.unit.cells[0][0] for each in found] == rows
+
+
+RELEASES = (
+    "| Version | Date | Codename |\n|---|---|---|\n| 1.0 | 2020-03-01 | Amber |\n| 2.0 | 2021-09-15 | Basil |\n\n"
+    "## Needs\n\nKaro needs 2 GB of memory. The default port is 7070. It is installed with ./setup."
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("How much memory does Karo 2.0 need?", "Karo needs 2 GB of memory."),
+        ("What is the default port of Karo 2.0?", "The default port is 7070."),
+        ("Does Karo 1.0 need memory?", "Karo needs 2 GB of memory."),
+        ("What is the codename of version 2.0?", "2.0, Codename: Basil"),
+        ("When was Karo 1.0 published?", "1.0, Date: 2020-03-01"),
+    ],
+)
+def test_a_number_that_names_a_row_leaves_the_text_beside_the_table(question: str, quote: str) -> None:
+    assert quote in answered(question, a_passage(1, RELEASES, "Releases of Karo"))
+
+
+def test_rows_of_one_table_are_quoted_together_if_the_question_names_them() -> None:
+    stock = a_passage(1, STOCK, "stock")
+
+    assert answered("What is the price of the anchor and the blue lamp?", stock) == (
+        "Anchor, Price: 310 EUR [1] Blue lamp, Price: 6 EUR [1]"
+    )
+
+
+def test_a_row_is_compared_whole_if_something_else_is_asked_for_too() -> None:
+    (moon,) = quotable("What is the price of the anchor on the moon?", [a_passage(1, STOCK, "stock")])
+    (sold,) = quotable("What is the price of the anchor?", [a_passage(1, STOCK, "stock")])
+
+    assert (moon.unit.text, sold.unit.text) == ("Anchor, Weight: 12 kg; Price: 310 EUR", "Anchor, Price: 310 EUR")

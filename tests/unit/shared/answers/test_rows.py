@@ -1,6 +1,6 @@
 import pytest
 
-from shared.answers.rows import Lookup, lookup
+from shared.answers.rows import Lookup, lookups
 from shared.answers.units import units
 
 GOODS = """
@@ -14,7 +14,9 @@ GOODS = """
 
 
 def asked(question: str, table: str = GOODS, title: str = "") -> Lookup | None:
-    return lookup(question, [unit for unit in units(table) if unit.cells], title)
+    """Return what is asked of the one row that is named; None if none is, or several are."""
+    found = lookups(question, [unit for unit in units(table) if unit.cells], title)
+    return found[0] if len(found) == 1 else None
 
 
 @pytest.mark.parametrize(
@@ -78,21 +80,82 @@ def test_the_row_alone_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "column"),
+    ("question", "named"),
     [
-        ("How much does P058 cost?", "Unit price"),
-        ("How heavy is P058?", None),  # no column is like it
-        ("What is the value of P058?", None),  # a noun that is no column is another thing
+        ("How much does P058 cost?", ("Unit price",)),
+        ("How heavy is P058?", ()),  # no column is like it: the whole row
+        ("Is P058 dear?", ()),
     ],
 )
-def test_a_column_is_found_by_what_it_means(question: str, column: str | None) -> None:
+def test_a_column_is_found_by_what_it_means(question: str, named: tuple[str, ...]) -> None:
     found = asked(question)
 
     assert found is not None
     assert found.unclear
-    near = {"How much does P058 cost?": 0.53, "How heavy is P058?": 0.4, "What is the value of P058?": 0.6}[question]
+    near = 0.53 if named else 0.4
     clear = found.by_meaning([near if name == "Unit price" else 0.1 for name in found.columns])
-    assert (clear and clear.named) == ((column,) if column else None)
+    assert clear.named == named
+    assert clear.answer is not None
+    assert ("Supplier" in clear.answer.text) == (not named)
+
+
+@pytest.mark.parametrize(
+    "question", ["What is the value of P058?", "Who is the maker of P058?", "What is the copper rope's age?"]
+)
+def test_a_noun_that_is_no_column_is_another_thing(question: str) -> None:
+    found = asked(question)
+
+    assert found is not None
+    assert found.answer is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When did P058 arrive?",
+        "Where is P058 kept?",
+        "Is the copper rope available?",
+        "What does the copper rope cost?",
+        "How expensive is the copper rope?",
+        "What is the copper rope made of?",
+        "Who works with P058 at Halvorsen?",
+    ],
+)
+def test_a_row_is_whole_if_no_column_has_the_words_of_the_question(question: str) -> None:
+    found = asked(question)
+
+    assert found is not None
+    assert found.answer is found.row
+
+
+@pytest.mark.parametrize(
+    ("question", "rows"),
+    [
+        ("What is the price of P058 and P060?", ["P058", "P060"]),
+        ("Compare the steel rope with the Fender", ["P059", "P060"]),
+        ("Which is cheaper, P058 or P060?", ["P058", "P060"]),
+    ],
+)
+def test_all_rows_that_are_named_are_found(question: str, rows: list[str]) -> None:
+    found = lookups(question, [unit for unit in units(GOODS) if unit.cells])
+
+    assert [each.row.cells[0][0] for each in found] == rows
+
+
+def test_a_name_of_words_that_other_rows_share_names_its_row_and_all_that_are_called_the_same() -> None:
+    table = (
+        "| Thing | Stock |\n| --- | --- |\n| Desk lamp | 1 |\n| Floor lamp | 2 |\n| Standing desk | 3 |\n| Mat | 4 |"
+        "\n| Mat | 5 |"
+    )
+    rows = [unit for unit in units(table) if unit.cells]
+
+    def stock(question: str) -> list[str]:
+        return [each.answer.text for each in lookups(question, rows) if each.answer]
+
+    assert stock("Stock of the desk lamp?") == ["Desk lamp, Stock: 1"]
+    assert stock("Stock of the desk lamp and the floor lamp?") == ["Desk lamp, Stock: 1", "Floor lamp, Stock: 2"]
+    assert stock("Stock of the mat?") == ["Mat, Stock: 4", "Mat, Stock: 5"]
+    assert stock("Stock of lamps?") == []
 
 
 def test_what_a_table_is_about_needs_no_column_and_names_one_if_nothing_else_does() -> None:
