@@ -325,7 +325,7 @@ def _wiki(lines: Sequence[str]) -> Iterator[str]:
             yield from held  # a table around another one stays as it is
             held = [line]
         elif held and bare.startswith("|}"):
-            yield from ("", _wiki_table(held[1:]), "")
+            yield from ("", _wiki_table(held[1:]), "", *filter(None, [bare[2:].strip()]))
             held = []
         elif held:
             held.append(line)
@@ -336,18 +336,21 @@ def _wiki(lines: Sequence[str]) -> Iterator[str]:
 
 def _wiki_table(lines: Sequence[str]) -> str:
     rows: list[list[list[str]]] = [[]]  # parts of each cell
-    caption = ""
+    above: list[str] = []  # the caption, and what is in no cell
     for line in (line.lstrip(" \t:*") for line in lines):
         if line.startswith("|-"):
             rows.append([])
         elif line.startswith("|+"):
-            caption = f"{_WIKI_MARKS.sub(_wiki_words, line[2:]).strip()}\n\n"
+            above.append(_WIKI_MARKS.sub(_wiki_words, line[2:]).strip())
         elif line[:1] in ("|", "!"):
             rows[-1] += [[cell] for cell in re.split(r"\|\||!!" if line[0] == "!" else r"\|\|", line[1:])]
         elif rows[-1]:
             rows[-1][-1].append(line)
+        elif line:
+            above.append(line)
     headed = any(line.lstrip(" \t:*").startswith("!") for line in lines)
-    return caption + table(spread((_wiki_cell(" ".join(cell)) for cell in row) for row in rows if row), headed=headed)
+    cells = spread((_wiki_cell(" ".join(cell)) for cell in row) for row in rows if row)
+    return "\n\n".join([*above, table(cells, headed=headed)])
 
 
 def _wiki_cell(text: str) -> Cell:

@@ -8,7 +8,7 @@ from html import unescape
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part, laid_out
-from services.ingest_worker.extract.formats.eml import both
+from services.ingest_worker.extract.message_forms import merge_forms
 from services.ingest_worker.extract.ole import OLE, is_ole, stream
 from services.ingest_worker.extract.page import declared_charset, page_text
 from shared.contracts import Note
@@ -17,7 +17,9 @@ from shared.version import how_to_add
 
 _MESSAGE = "__properties_version1.0"  # a message may have another file's streams, too
 _HTML = ("0102", "001F", "001E")  # types of the property that holds a message's HTML form: bytes, wide text, text
-_HEADS = re.compile(r"\A((?:\*\*\w++\*\*: [^\n]*+\n*+)*+)")  # which kreuzberg writes above a message
+_HEADS = re.compile(
+    r"\A((?:\*\*(?:Subject|From|To|Cc|Bcc|Date)\*\*: [^\n]*+\n*+)*+)"
+)  # which kreuzberg writes above a message
 _RICH = "__substg1.0_10090102"  # RTF, compressed, which isn't read
 _SMALL = 64  # bytes: streams below 4,096 begin at multiples
 _OLD_WORD = re.compile(rb"\xdc\xa5[\x63-\x6c]\0|[\xdb\x9b]\xa5[\x21-\x2f]\0")  # first block of Word 2, 6 and 95
@@ -76,7 +78,7 @@ def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Ext
     body = _text(result.content)
     if document_type == "msg":
         heads, message = _HEADS.split(body, 1)[1:]
-        message = both(message, _page(data, hints))
+        message = merge_forms(message, _page(data, hints))
         unread += ["the message in RTF"] if not message and stream(data, _RICH) else []
         body = "\n\n".join(filter(None, [heads.strip(), message]))
     text, pages = laid_out(slides or ["\n\n".join([body, *attached])])
@@ -121,7 +123,7 @@ FORMATS = tuple(
     )
     for kind, media_type, suffixes, name, revision in (
         ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 1),
-        ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE, 2),
+        ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE, 3),
         ("ppt", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "PowerPoint Document", 1),
     )
 )

@@ -3,7 +3,6 @@
 import binascii
 import re
 from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
 from email.policy import EmailPolicy
@@ -13,6 +12,7 @@ from typing import Any
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.ics import entries
+from services.ingest_worker.extract.message_forms import merge_forms
 from services.ingest_worker.extract.page import page_text
 from services.ingest_worker.extract.parts import part_texts
 from shared.contracts import Note
@@ -45,15 +45,6 @@ _REPORTS = frozenset(
 _MAILS = frozenset({"message/rfc822", "message/global", "text/rfc822-headers"})
 _PAGE_FILES = re.compile(r"image/|font/|text/css$|text/javascript$|application/(?:x-)?javascript$")
 _UU = re.compile(r"^begin [0-7]{3} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)++)end[ \t]*+$", re.MULTILINE)
-_WORD = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u9fff\uac00-\ud7af]+")
-_SAME = 0.5  # share of the HTML part's words that a plain part has, unless it only says that there is HTML
-_REMARK = 30  # different words that such a remark has at most
-# Addresses, names of pictures, the signs of lists: the two forms write them differently.
-_UNSAID = re.compile(
-    r"(?:https?://|www\.|mailto:)[^\s()<>\[\]|]*+|\[(?:image|cid|https?|inline)\b[^\]\n]*+\]"
-    r"|^[ \t>]*+(?:\d{1,3}[.)]|#++)[ \t]",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -173,35 +164,8 @@ class _Mail:
                 beside.append(found)
             elif found.strip():
                 told.setdefault(kind, found)
-        yield both(told.get("text/plain", ""), told.get("text/html", ""))
+        yield merge_forms(told.get("text/plain", ""), told.get("text/html", ""))
         yield from beside
-
-
-def both(plain: str, rich: str) -> str:
-    """Return the plain form of a message if it says all that its HTML form does; else that, and what only it lacks."""
-    in_plain, in_rich = set(_words(plain)), set(_words(rich))
-    if plain.strip() and not any(True for _ in _lacking(rich, in_plain)):
-        return plain
-    remark = len(in_rich & in_plain) < _SAME * len(in_rich) and len(in_plain) <= _REMARK
-    kept = (line for line in _lacking(plain, in_rich) if not remark or _numbers(line) - in_rich)
-    return "\n\n".join(filter(None, [rich.strip("\n"), "\n".join(kept)]))
-
-
-def _lacking(text: str, words: AbstractSet[str]) -> Iterator[str]:
-    """Yield the lines that say more than the words: a number, a word in a table, or mostly other words."""
-    for line in text.split("\n"):
-        own = set(_words(line))
-        more = own - words
-        if more and (line.startswith("|") or 2 * len(more) >= len(own) or _numbers(line) - words):
-            yield line
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(_UNSAID.sub(" ", text).casefold())
-
-
-def _numbers(line: str) -> set[str]:
-    return {word for word in _words(line) if any(map(str.isdecimal, word))}
 
 
 def _shown_as(part: MIMEPart) -> str | None:
@@ -278,5 +242,5 @@ FORMAT = Format(
     sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=3,
+    revision=4,
 )

@@ -132,5 +132,5 @@ FORMAT = Format(
     sniff=lambda data: _FROM.match(data, 0, 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=2,
+    revision=3,
 )

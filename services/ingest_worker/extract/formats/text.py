@@ -75,9 +75,7 @@ def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hint
 
 def _apart(text: str, *, named: bool = False) -> str:
     # A log of objects has any name.
-    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or of_wiki(
-        _logged(text, named=named)
-    )
+    return (records(text) if text.startswith("{") and "\n{" in text[:_HEAD] else "") or _logged(text, named=named)
 
 
 def _logged(text: str, *, named: bool) -> str:
@@ -106,7 +104,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=4,
+    revision=5,
 )
 
 FORMATS = (

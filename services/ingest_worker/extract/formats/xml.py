@@ -40,7 +40,6 @@ _COLUMNS = 256  # of such a sheet
 _BLANK = 64  # rows that a gap of more is read as
 _FIRST_YEAR = 1900  # what is before it is a time of day
 _NESTED = 3  # levels of fields within a record's fields
-_WIKI = re.compile(r"^(?:={2,6}[^=\n]++={2,6}[ \t]*+$|\{\|)", re.MULTILINE)
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -192,10 +191,11 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
 
 
 def _page(element: "_Element") -> str:
-    """Return the text of a page that is written as text within the element, of HTML or a wiki; '' if there is none."""
+    """Return the text of a page of HTML that is written as text within the element, or of a wiki's; '' if none is."""
     plain = len(element) or tag(element) in _EXAMPLES or tag(element) in _TITLES or tag(element) == "name"
     text = "" if plain else element.text or ""
-    return of_wiki(text.strip()) if _WIKI.search(text) else part_text(text)
+    in_wiki = tag(element) == "text" and tag(element.getroottree().getroot()) == "mediawiki"
+    return of_wiki(text.strip()) if in_wiki else part_text(text)
 
 
 def _words(element: "_Element") -> str:
@@ -285,5 +285,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
-    revision=3,
+    revision=4,
 )

@@ -145,3 +145,9 @@ def test_merged_cells_and_captions_of_wikis_are_kept() -> None:
 )
 def test_other_text_with_such_signs_stays_as_it_is(text: str) -> None:
     assert of_wiki(text) == text
+
+
+def test_nothing_of_a_wikis_table_is_lost() -> None:
+    text = "{|\nabove\n! A !! B\n|- valign=top\nbetween\n| 1 || 2\n|} after\nend"
+
+    assert of_wiki(text) == "\nabove\n\nbetween\n\n| A | B |\n| --- | --- |\n| 1 | 2 |\n\nafter\nend"

@@ -56,7 +56,7 @@ def test_plain_text_is_taken_before_html_and_html_is_read_where_there_is_no_othe
         (
             "The fares rise on Monday. Ann",
             "<p>The fares rise on Monday.</p><table><tr><td>Day<td>Duty<tr><td>Mo<td>Nadia</table>Ann",
-            "The fares rise on Monday.\n\n| Day | Duty |\n| --- | --- |\n| Mo | Nadia |\n\nAnn",
+            "The fares rise on Monday. Ann\n\n| Day | Duty |\n| --- | --- |\n| Mo | Nadia |",
         ),
         (
             "Two ropes, as ordered.",

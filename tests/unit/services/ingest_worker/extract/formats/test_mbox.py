@@ -60,6 +60,33 @@ def test_quoted_lines_are_left_out_only_where_they_stand_earlier() -> None:
     assert "Danke.\n\n> Nie gesagt.\n>\n> Auch das nicht." in read.text
 
 
+def test_what_a_reply_quotes_is_left_out_though_its_html_form_says_more() -> None:
+    forms = (
+        ("Lot", "Is the lead new?", "<p>Is the lead new?"),
+        (
+            "Re: Lot",
+            "It is.\n\n> Is the lead new?",
+            "<p>It is.<blockquote>Is the lead new?</blockquote><p>Sent from my iPhone",
+        ),
+        (
+            "Re: Lot",
+            "Good.\n\n> It is.\n>\n>> Is the lead new?",
+            "<p>Good.<blockquote>It is.<blockquote>Is the lead new?</blockquote></blockquote><p>A secret mail",
+        ),
+    )
+    parts = "--b\nContent-Type: text/plain\n\n{}\n--b\nContent-Type: text/html\n\n{}\n--b--"
+    mails = [
+        a_letter(subject, parts.format(plain, html), day=day, number=f"m{day}").replace(
+            "text/plain; charset=utf-8", "multipart/alternative; boundary=b"
+        )
+        for day, (subject, plain, html) in enumerate(forms, start=1)
+    ]
+
+    text = _read(*mails).text
+
+    assert (text.count("Is the lead new?"), text.count("It is."), text.count("Sent from my iPhone")) == (1, 1, 1)
+
+
 def test_a_mailbox_is_known_by_its_content_and_a_mail_is_none() -> None:
     letter = a_letter("Lot", "Neu.", day=1, number="a").encode()
 

@@ -173,3 +173,17 @@ def test_a_log_of_objects_has_their_fields() -> None:
         "ts: 10:00; msg: started\n\nts: 10:01; msg: stuck"
     )
     assert _text(b"{a}\n{b}") == "{a}\n{b}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.ml", "let f = {|\n  quoted text\n  here\n|}\nlet g = 1"),
+        ("a.fs", "let a =\n    {| Name = 1\n       Size = 2\n    |}"),
+        ("a.hs", "[r|\n{|x\ny\n|}\n|]"),
+        ("a.tex", "\\begin{tabular}\n{|l|l|}\n a & b \\\\\n|}\n\\end{tabular}"),
+        ("notes.txt", "Signs:\n{| begins\nwhat is between\n|} ends\nAfter."),
+    ],
+)
+def test_a_text_with_the_signs_of_a_wikis_tables_stays_as_it_is(name: str, text: str) -> None:
+    assert extract(text.encode(), Hints(filename=name)).text == text

@@ -257,3 +257,9 @@ def test_the_pages_of_a_wikis_dump_keep_their_headings_and_tables() -> None:
     read = _read(f"<mediawiki><page><title>Kai</title><revision><text>{text}</text></revision></page></mediawiki>")
 
     assert read.text.endswith("Ships.\n\n== Fleet ==\n\n| Ship | Draught |\n| --- | --- |\n| Skua | 4.2 |")
+
+
+def test_signs_of_a_wikis_table_in_other_xml_are_text() -> None:
+    read = _read("<notes><text>== Code ==\n{|\nlet a = 1\n|}</text></notes>")
+
+    assert "let a = 1" in read.text
