@@ -1,4 +1,4 @@
-"""Reads calendars (iCalendar, RFC 5545) and cards of contacts (vCard, RFC 6350): a section per entry, in words."""
+"""Reads calendars (iCalendar, RFC 5545) and cards of contacts (vCard, RFC 6350): a record per entry, in words."""
 
 import quopri
 import re
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.parts import pictures
+from services.ingest_worker.extract.rows import named_rows
 
 _HEAD = 1024  # bytes in which an entry begins
 # A line in quoted-printable, which cards of old have
@@ -23,31 +24,26 @@ _TORN = re.compile(r"\n(?![\w.-]{1,80}[;:])")  # within a value that was not fol
 _CHARSET = re.compile(r";CHARSET=([\w.:-]{1,40})", re.IGNORECASE)
 _PROPERTY = re.compile(r"(?:[\w-]{1,40}\.)?([\w-]{1,40})((?:;(?:\"[^\"]*+\"|[^\":;]++)*+)*+):(.*)", re.DOTALL)
 _PARAMETER = re.compile(r";([\w-]++)(?:=((?:\"[^\"]*+\"|[^\";]++)*+))?")
-_ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "VCARD", "VNOTE"})
+_ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "VAVAILABILITY", "AVAILABLE", "VCARD", "VNOTE"})
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?)?")
 _SPAN = re.compile(r"\+?P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:\d{1,4}S)?)?")
 _DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
 _DAYS = {name[:2].upper(): name for name in day_name}
 _ORDER = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
-_EVERY = {"SECONDLY": "second", "MINUTELY": "minute", "HOURLY": "hour", "DAILY": "day", "WEEKLY": "week"} | {
-    "MONTHLY": "month",
-    "YEARLY": "year",
-}
-# Names of properties that tell machines something, when an entry is told in words
-# fmt: off
-_UNSAID = frozenset({
-    "BEGIN", "END", "VERSION", "PRODID", "UID", "DTSTAMP", "CREATED", "LAST-MODIFIED", "SEQUENCE", "TRANSP", "CLASS",
-    "REV", "SUMMARY", "FN", "DTSTART", "DTEND", "DURATION", "DUE", "DESCRIPTION", "BODY", "SORT-STRING", "CALSCALE",
-})
-# fmt: on
-_SAID = {"RRULE": "Repeats", "EXDATE": "Except", "RDATE": "Also", "RECURRENCE-ID": "Instead of", "TEL": "Phone"} | {
+_EVERY = {"HOURLY": "hour", "DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year"}
+# Properties that tell machines something, or that are told in words
+_UNSAID = re.compile(
+    r"BEGIN|END|VERSION|PRODID|UID|DTSTAMP|CREATED|LAST-MODIFIED|SEQUENCE|TRANSP|CLASS|REV|SORT-STRING|CALSCALE|DTSTART"
+    r"|DTEND|DURATION|DUE|X-ALT-DESC|X-AB(?:LABEL|ADR|UID|SHOWAS)|X-(?:APPLE|MOZ|MICROSOFT-CDO|MS-OLK|LIC|WR|EVOLUTION)-.*"
+)
+_SAID = {"FN": "Name", "N": "Name", "RRULE": "Repeats", "EXDATE": "Except", "RDATE": "Also", "TEL": "Phone"} | {
+    "RECURRENCE-ID": "Instead of",
     "ADR": "Address",
     "ORG": "Organization",
     "BDAY": "Birthday",
-    "N": "Name",
 }
 _PARTED = frozenset({"N", "ADR", "ORG"})  # by semicolons
-_DATED = frozenset({"EXDATE", "RDATE", "RECURRENCE-ID", "BDAY", "ANNIVERSARY", "COMPLETED"})
+_DATED = frozenset({"EXDATE", "RDATE", "RECURRENCE-ID", "BDAY", "ANNIVERSARY", "X-ANNIVERSARY", "COMPLETED"})
 _FILES = frozenset({"PHOTO", "LOGO", "SOUND", "KEY", "ATTACH"})
 
 
@@ -58,7 +54,7 @@ class _Property(NamedTuple):
 
 
 def read(document_type: str, data: bytes, hints: Hints) -> Extraction:
-    """Return each event, task, or card under its name; pictures and other files in it are noted.
+    """Return each event, task, or card as a record, `Name: Ann; Phone: 12`; pictures and other files in it are noted.
 
     Raises:
         Rejected: code `unsupported`: the data is not text.
@@ -68,36 +64,35 @@ def read(document_type: str, data: bytes, hints: Hints) -> Extraction:
 
 
 def entries(text: str) -> tuple[str, int, str]:
-    """Return the entries as Markdown, the number of files within them, and the calendar's name.
+    """Return the entries as records, the number of files within them, and the calendar's name.
 
-    A text without entries is returned unchanged.
+    A text without entries is returned with its folded lines as one.
     """
     lines = re.sub(r"\n[ \t]", "", _CODED.sub(_uncoded, text.replace("\r\n", "\n")))
-    told: list[str] = []
-    name, left_out = "", 0
+    found: list[list[_Property]] = []
+    about: dict[str, str] = {}  # of the calendar
     open_parts: list[str] = []
-    held: list[_Property] = []
-    for line in [*_TORN.sub(" ", lines).split("\n"), "END:"]:
-        found = _PROPERTY.match(line)
-        if not found:
+    for line in _TORN.sub(" ", lines).split("\n"):
+        parts = _PROPERTY.match(line)
+        if not parts:
             continue
-        kind, value = found[1].upper(), found[3].strip()
+        kind, value = parts[1].upper(), parts[3].strip()
         if kind == "BEGIN":
             open_parts.append(value.upper())
-            held = [] if value.upper() in _ENTRIES else held
+            found += [[]] if value.upper() in _ENTRIES else []
         elif kind == "END":
-            if held and (not value or value.upper() in _ENTRIES):  # or the file was cut off
-                told.append("\n".join(_told(held)).strip())
-                left_out += sum(_is_file(each) for each in held)
-                held = []
             open_parts = open_parts[:-1]
-        elif kind == "X-WR-CALNAME":
-            name = value
         elif value and open_parts and open_parts[-1] in _ENTRIES:  # not of an alarm within it, or a time zone
-            about = {each[1].upper(): (each[2] or "").strip('"') for each in _PARAMETER.finditer(found[2])}
-            held.append(_Property(kind, about, value))
-    name = name or (told[0].partition("\n")[0].removeprefix("# ") if len(told) == 1 else "")
-    return "\n\n".join(told) or text, left_out, name
+            said = {each[1].upper(): (each[2] or "").strip('"') for each in _PARAMETER.finditer(parts[2])}
+            found[-1].append(_Property(kind, said, value))
+        elif open_parts == ["VCALENDAR"]:
+            about[kind.removeprefix("X-WR-CAL")] = _meant(value)
+    rows = [dict(_fields_of(entry)) for entry in filter(None, found)]
+    told = [" ".join(about.get(kind, "").split()) for kind in ("DESCRIPTION", "DESC")]
+    for row in rows:
+        told += named_rows([[*row.values()]], [*row]) if len(row) > 1 else map(": ".join, row.items())
+    name = about.get("NAME") or (next(iter(rows[0].values()), "") if len(rows) == 1 else "")
+    return "\n\n".join(filter(None, told)) or lines, sum(_is_file(each) for entry in found for each in entry), name
 
 
 def _uncoded(line: re.Match[str]) -> str:
@@ -119,38 +114,35 @@ def _is_file(each: _Property) -> bool:
     return each.name in _FILES and not each.value.startswith(("http:", "https:"))
 
 
-def _told(entry: Sequence[_Property]) -> Iterator[str]:
-    """Yield the lines of an entry: its name, when it is, what else it says, and its description."""
+def _fields_of(entry: Sequence[_Property]) -> Iterator[tuple[str, str]]:
+    """Yield names and values of an entry: what it is called, when it is, and what else it says, in its order."""
     old = any(each.name == "VERSION" and each.value == "2.1" for each in entry)
     entry = [each if each.name in _PARTED else each._replace(value=_meant(each.value, old=old)) for each in entry]
     first = {each.name: each for each in reversed(entry)}
-    named = next((first[name].value for name in ("FN", "SUMMARY", "ORG", "EMAIL") if name in first), "")
+    says: dict[str, list[str]] = {}
     if "N" in first and "FN" not in first:
-        named = " ".join(filter(None, reversed(_fields(first["N"].value)[:2])))
-    yield f"# {' '.join(named.replace(';', ' ').split()) or 'Without a name'}\n"
+        says["Name"] = [" ".join(filter(None, reversed(_parted(first["N"].value)[:2])))]
+    for name in ("FN", "SUMMARY"):
+        says |= {_said(first[name]): []} if name in first else {}
     if when := _when(first):
-        yield f"When: {when}"
-    people: dict[str, list[str]] = {}
+        says["When"] = [when]
     for each in entry:
-        if each.name in ("ORGANIZER", "ATTENDEE"):
-            people.setdefault(each.name, []).append(_person(each))
-        elif not (each.name in _UNSAID or each.name.startswith("X-") or _is_file(each) or each is first.get("N")):
-            yield f"{_SAID.get(each.name, each.name.replace('-', ' ').capitalize())}{_kinds(each)}: {_value(each)}"
-    for name, some in people.items():
-        yield f"{name.capitalize()}{'s' * (len(some) > 1)}: {'; '.join(some)}"
-    for name in ("DESCRIPTION", "BODY"):
-        if name in first:
-            yield f"\n{first[name].value}"
+        if not (_UNSAID.fullmatch(each.name) or _is_file(each) or each is first.get("N")):
+            says.setdefault(_said(each), []).append(_value(each))
+    for name, values in says.items():
+        if value := "; ".join(dict.fromkeys(values)):
+            yield name, value
 
 
-def _kinds(each: _Property) -> str:
-    """Return in brackets what an address or number is for: home, work, fax."""
+def _said(each: _Property) -> str:
+    """Return what a property is called, and in brackets what an address or number is for: home, work, fax."""
     typed = each.about.get("TYPE", "").split(",") + [name for name, value in each.about.items() if not value]
     kinds = [kind for kind in map(str.lower, typed) if kind not in ("", "type", "pref", "internet", "voice")]
-    return f" ({', '.join(kinds)})" if kinds else ""
+    name = _SAID.get(each.name, each.name.removeprefix("X-").replace("-", " ").capitalize())
+    return f"{name} ({', '.join(kinds)})" if kinds else name
 
 
-def _fields(value: str) -> list[str]:
+def _parted(value: str) -> list[str]:
     """Return the parts between semicolons, with the signs that they mean."""
     return [" ".join(_meant(part).split()) for part in re.split(r"(?<!\\);", value)]
 
@@ -167,8 +159,10 @@ def _value(each: _Property) -> str:
     match each.name:
         case "RRULE":
             return _rule(each.value)
+        case "ORGANIZER" | "ATTENDEE":
+            return _person(each)
         case name if name in _PARTED:
-            return ", ".join(filter(None, _fields(each.value)))
+            return ", ".join(filter(None, _parted(each.value)))
         case name if name in _DATED:
             return "; ".join(_moment(value, each.about) for value in each.value.split(","))
         case _:
@@ -211,12 +205,12 @@ def _day(code: str) -> str:
 def _when(first: Mapping[str, _Property]) -> str:
     """Return when an entry begins and ends, or '' if it doesn't say."""
     start, end = first.get("DTSTART"), first.get("DTEND") or first.get("DUE")
-    if start is None:
-        return f"due {_moment(end.value, end.about)}" if end else ""
-    begins, zone = _parsed(start.value, start.about)
+    begins, zone = _parsed(start.value, start.about) if start else (None, "")
     ends, other = _parsed(end.value, end.about) if end else (None, zone)
-    if begins is None or (end and ends is None):
+    if (start and begins is None) or (end and ends is None):
         return " – ".join(each.value for each in (start, end) if each)
+    if begins is None:
+        return f"due {_shown(ends)}{other}" if ends else ""
     if ends is None and "DURATION" in first and (span := _SPAN.fullmatch(first["DURATION"].value)):
         weeks, days, hours, minutes = (int(part or 0) for part in span.groups())
         with suppress(OverflowError):  # after the year 9999
@@ -225,11 +219,9 @@ def _when(first: Mapping[str, _Property]) -> str:
         ends = ends - timedelta(days=1) if ends > begins else begins  # the day after the last one is given
     if ends is None or ends == begins:
         return f"{_shown(begins)}{zone}"
-    if zone != other:
-        return f"{_shown(begins)}{zone} – {_shown(ends)}{other}"
-    if isinstance(begins, datetime) and isinstance(ends, datetime) and begins.date() == ends.date():
+    if zone == other and isinstance(begins, datetime) and isinstance(ends, datetime) and begins.date() == ends.date():
         return f"{_shown(begins)}–{ends:%H:%M}{zone}"
-    return f"{_shown(begins)} – {_shown(ends)}{zone}"
+    return f"{_shown(begins)}{zone if zone != other else ''} – {_shown(ends)}{other}"
 
 
 def _parsed(value: str, about: Mapping[str, str]) -> tuple[date | None, str]:
@@ -256,32 +248,26 @@ def _shown(at: date) -> str:
     return f"{day}, {at:%H:%M}" if isinstance(at, datetime) else day
 
 
-def _begins(sign: re.Pattern[bytes], data: bytes) -> bool:
-    return sign.match(data, 0, _HEAD) is not None
-
-
-FORMATS = tuple(
-    Format(
+def _format(kind: str, types: set[str], suffixes: set[str], components: str) -> Format:
+    begins = re.compile(
+        rb"(?:\xef\xbb\xbf)?\s*+BEGIN:V(?:%b)[ \t\r]*+\n(?:\s*+[\w.-]{1,80}[:;]|\Z)" % components.encode(),
+        re.IGNORECASE,
+    )
+    return Format(
         document_type=kind,
-        text_format="markdown",
+        text_format="plain",
         media_types=frozenset(types),
         suffixes=frozenset(suffixes),
-        sniff=partial(_begins, begins),
+        sniff=lambda data: begins.match(data, 0, _HEAD) is not None,
         read=partial(read, kind),
         libraries=("chardet",),
+        revision=2,
     )
-    for kind, types, suffixes, begins in (
-        (
-            "ics",
-            ("text/calendar", "text/x-vcalendar"),
-            (".ics", ".ical", ".vcs"),
-            re.compile(rb"(?:\xef\xbb\xbf)?\s*+BEGIN:V(?:CALENDAR|EVENT|TODO|JOURNAL|NOTE)\s", re.IGNORECASE),
-        ),
-        (
-            "vcf",
-            ("text/vcard", "text/x-vcard", "text/directory"),
-            (".vcf", ".vcard"),
-            re.compile(rb"(?:\xef\xbb\xbf)?\s*+BEGIN:VCARD\s", re.IGNORECASE),
-        ),
-    )
+
+
+FORMATS = (
+    _format(
+        "ics", {"text/calendar", "text/x-vcalendar"}, {".ics", ".ical", ".vcs"}, "CALENDAR|EVENT|TODO|JOURNAL|NOTE"
+    ),
+    _format("vcf", {"text/vcard", "text/x-vcard", "text/directory"}, {".vcf", ".vcard"}, "CARD"),
 )

@@ -38,9 +38,10 @@ def test_an_event_is_told_as_a_reader_would_note_it() -> None:
     read = extract(event.encode(), Hints(filename="a.bin"))
 
     assert read.text == (
-        "# Fire drill\n\nWhen: 12 May 2026, 10:00–11:00 (Europe/Berlin)\nLocation: Hall 3, quay 5\n"
-        "Repeats: every 2 weeks on Monday, Wednesday until 30 June 2026\nOrganizer: Berg: Ann (ann@example.org)\n"
-        "Attendees: Bob (bob@example.org), accepted; cy@example.org\n\nMeet at the gate.\nBring gloves; no bags."
+        "Summary: Fire drill; When: 12 May 2026, 10:00–11:00 (Europe/Berlin); Location: Hall 3, quay 5; "
+        "Organizer: Berg: Ann (ann@example.org); Attendee: Bob (bob@example.org), accepted; cy@example.org; "
+        "Repeats: every 2 weeks on Monday, Wednesday until 30 June 2026; "
+        "Description: Meet at the gate. Bring gloves; no bags."
     )
     assert (read.document_type, read.title, read.notes) == ("ics", "Fire drill", ())
 
@@ -64,7 +65,7 @@ def test_an_event_is_told_as_a_reader_would_note_it() -> None:
     ],
 )
 def test_when_an_event_is_says_its_days_times_and_zone(lines: list[str], when: str) -> None:
-    assert _text(_calendar("SUMMARY:A", *lines)) == f"# A\n\nWhen: {when}"
+    assert _text(_calendar("SUMMARY:A", *lines)) == f"Summary: A; When: {when}"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_when_an_event_is_says_its_days_times_and_zone(lines: list[str], when: s
     ],
 )
 def test_a_rule_of_repetition_is_told_in_words(rule: str, said: str) -> None:
-    assert _text(_calendar("SUMMARY:A", f"RRULE:{rule}")) == f"# A\n\nRepeats: {said}"
+    assert _text(_calendar("SUMMARY:A", f"RRULE:{rule}")) == f"Summary: A; Repeats: {said}"
 
 
 def test_a_card_is_told_under_its_name_and_its_picture_is_noted() -> None:
@@ -98,8 +99,9 @@ def test_a_card_is_told_under_its_name_and_its_picture_is_noted() -> None:
     read = extract((card + _card("FN:Bo")).encode(), Hints(filename="a.bin"))
 
     assert read.text == (
-        "# Dr. Ann Berg\n\nOrganization: Harbour, Safety\nPhone (work): +49 30 12\nEmail: ann@example.org\n"
-        "Address (home): Kai 5, Hamburg, 20095, Germany\nBirthday: 2 March 1980\nNote: Ropes, boats and oars\n\n# Bo"
+        "Name: Dr. Ann Berg; Organization: Harbour, Safety; Phone (work): +49 30 12; Email: ann@example.org; "
+        "Address (home): Kai 5, Hamburg, 20095, Germany; Birthday: 2 March 1980; Note: Ropes, boats and oars"
+        "\n\nName: Bo"
     )
     assert (read.document_type, [note.code for note in read.notes]) == ("vcf", ["picture"])
 
@@ -107,11 +109,14 @@ def test_a_card_is_told_under_its_name_and_its_picture_is_noted() -> None:
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        ("FN;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:M=FCller", "# Müller"),
-        ("N;ENCODING=QUOTED-PRINTABLE;CHARSET=ISO-8859-1:M=FCller;Ola", "# Ola Müller"),
-        ("FN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=C3=98la =\nHolm", "# Øla Holm"),
-        ("FN:A\nNOTE;ENCODING=QUOTED-PRINTABLE:caf=\n =C3=A9", "# A\n\nNote: café"),
-        ("VERSION:2.1\nFN:A\nTEL;WORK;VOICE:12\nNOTE:C:\\new\\notes", "# A\n\nPhone (work): 12\nNote: C:\\new\\notes"),
+        ("FN;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:M=FCller", "Name: Müller"),
+        ("N;ENCODING=QUOTED-PRINTABLE;CHARSET=ISO-8859-1:M=FCller;Ola", "Name: Ola Müller"),
+        ("FN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=C3=98la =\nHolm", "Name: Øla Holm"),
+        ("FN:A\nNOTE;ENCODING=QUOTED-PRINTABLE:caf=\n =C3=A9", "Name: A; Note: café"),
+        (
+            "VERSION:2.1\nFN:A\nTEL;WORK;VOICE:12\nNOTE:C:\\new\\notes",
+            "Name: A; Phone (work): 12; Note: C:\\new\\notes",
+        ),
     ],
 )
 def test_an_old_card_is_read_in_its_charset_with_its_signs(line: str, shown: str) -> None:
@@ -121,15 +126,62 @@ def test_an_old_card_is_read_in_its_charset_with_its_signs(line: str, shown: str
 @pytest.mark.parametrize(
     ("source", "shown"),
     [
-        ("BEGIN:VEVENT\nSUMMARY:Cut\nLOCATION:Quay", "# Cut\n\nLocation: Quay"),
-        (_calendar("SUMMARY:A", "DESCRIPTION:one", "two", "three: four"), "# A\n\nThree: four\n\none two"),
-        (_calendar("LOCATION:Quay"), "# Without a name\n\nLocation: Quay"),
+        ("BEGIN:VEVENT\nSUMMARY:Cut\nLOCATION:Quay", "Summary: Cut; Location: Quay"),
+        (
+            _calendar("SUMMARY:A", "DESCRIPTION:one", "two", "three: four"),
+            "Summary: A; Description: one two; Three: four",
+        ),
+        (_calendar("LOCATION:Quay"), "Location: Quay"),
         ("BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nTZID:Oslo\nEND:VTIMEZONE", "BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nTZID:Oslo"),
         ("BEGIN:VEVENT is how an event begins", "BEGIN:VEVENT is how an event begins"),
     ],
 )
 def test_nothing_of_a_broken_calendar_is_lost(source: str, shown: str) -> None:
     assert _text(source).removesuffix("\nEND:VTIMEZONE") == shown
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (_calendar("SUMMARY:A", "DESCRIPTION:one", "DESCRIPTION:two", kind="VJOURNAL"), "Description: one; two"),
+        (_calendar("SUMMARY:A", "X-ZOOM-LINK:https://example.org/z"), "Zoom link: https://example.org/z"),
+        (_card("FN:Ann", "FN:Anna", "X-SKYPE:ann.b"), "Name: Ann; Anna; Skype: ann.b"),
+        (_card("FN:Ann", "X-SOCIALPROFILE;TYPE=chess:ann"), "Socialprofile (chess): ann"),
+        (_card("FN:Ann", "X-ANNIVERSARY:20100505"), "Anniversary: 5 May 2010"),
+        ("BEGIN:VCALENDAR\nX-WR-CALDESC:All dives\n" + _calendar("SUMMARY:A"), "All dives\n\nSummary: A"),
+        (
+            "BEGIN:VAVAILABILITY\nSUMMARY:Office\nBEGIN:AVAILABLE\nSUMMARY:Mondays",
+            "Summary: Office\n\nSummary: Mondays",
+        ),
+        (_calendar("FREEBUSY:20260512T080000Z/PT1H", kind="VFREEBUSY"), "Freebusy: 20260512T080000Z/PT1H"),
+    ],
+)
+def test_whatever_says_something_to_a_person_is_told(source: str, said: str) -> None:
+    assert said in _text(source)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["X-APPLE-TRAVEL-ADVISORY-BEHAVIOR:AUTOMATIC", "X-MOZ-GENERATION:4", "X-LIC-LOCATION:Oslo", "X-ALT-DESC:<b>A</b>"],
+)
+def test_what_only_tells_a_program_something_is_left_out(line: str) -> None:
+    assert _text(_calendar("SUMMARY:A", line, "LOCATION:Quay")) == "Summary: A; Location: Quay"
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.txt"])
+@pytest.mark.parametrize(
+    "prose", ["BEGIN:VCARD\nA card begins like this.", "BEGIN:VEVENT begins an event.\nSUMMARY:A\nEND:VEVENT ends it."]
+)
+def test_prose_about_cards_is_none(name: str, prose: str) -> None:
+    read = extract(prose.encode(), Hints(filename=name))
+
+    assert (read.text, read.document_type) == (prose, name.partition(".")[2])
+
+
+def test_a_long_entry_has_its_name_in_each_paragraph() -> None:
+    text = _text(_calendar("SUMMARY:Drill", "LOCATION:Quay", f"DESCRIPTION:{'Bring gloves. ' * 60}"))
+
+    assert all("Drill" in paragraph for paragraph in text.split("\n\n"))
 
 
 def test_an_invitation_in_a_mail_is_told_in_words() -> None:
@@ -140,4 +192,4 @@ def test_an_invitation_in_a_mail_is_told_in_words() -> None:
 
     read = extract(mail.as_bytes(), Hints(filename="m.eml")).text
 
-    assert read.endswith("\n\n# Fire drill\n\nWhen: 12 May 2026, 08:00 (UTC)")
+    assert read.endswith("\n\nSummary: Fire drill; When: 12 May 2026, 08:00 (UTC)")
