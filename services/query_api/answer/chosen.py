@@ -68,37 +68,40 @@ _COMPARES: Final = re.compile(
     r"porówn\w+|porovn\w+|so sánh|сравн\w+|karşılaştır\w*|σ[υύ]γκρ\w+)\b|比较|比較|비교|قارن|เปรียบเทียบ|तुलना",
     re.IGNORECASE,
 )
-# Greetings and thanks, by the greeting that answers them where no language model does.
+# Greetings and thanks, by the greeting that answers them where no language model does. Half of one (`evening`) is none.
 _GREETINGS: Final = {
-    greeting: frozenset(folded(said).split())
+    greeting: re.compile(f" (?:{folded(said).replace(', ', '|')})(?= )")
     for greeting, said in {
-        "Hello! What would you like to know about the documents?": "hello hi hey greetings thanks thank thx "
-        "morning evening afternoon",
-        "Guten Tag! Was möchten Sie aus den Dokumenten wissen?": "hallo servus moin danke dank morgen abend tag",
-        "Bonjour ! Que voulez-vous savoir des documents ?": "bonjour bonsoir salut merci",
-        "¡Hola! ¿Qué quiere saber de los documentos?": "hola buenas gracias días tardes noches",
-        "Ciao! Che cosa vuole sapere dai documenti?": "ciao buongiorno buonasera grazie",
-        "Olá! O que quer saber dos documentos?": "olá oi obrigado obrigada dia tarde noite",
-        "Hallo! Wat wilt u weten uit de documenten?": "bedankt dankjewel goedemorgen goedendag goedenavond",
-        "Dzień dobry! Czego chcesz się dowiedzieć z dokumentów?": "cześć hej dzięki dziękuję dzień",
-        "Dobrý den! Co chcete vědět z dokumentů?": "ahoj děkuji díky den",
-        "Здравствуйте! Что вы хотите узнать из документов?": "привет здравствуйте спасибо день утро вечер",
-        "Merhaba! Belgelerden ne öğrenmek istersiniz?": "merhaba selam teşekkürler günaydın",
-        "Γεια σας! Τι θέλετε να μάθετε από τα έγγραφα;": "γεια καλημέρα καλησπέρα χαίρετε ευχαριστώ",
-        "Xin chào! Bạn muốn biết gì từ các tài liệu?": "chào ơn",
-        "你好！您想从文档中了解什么？": "你好 您好 谢谢 早上好",
-        "こんにちは。文書について何をお知りになりたいですか。": "こんにちは こんばんは おはようございます ありがとう "
-        "ありがとうございます",
-        "안녕하세요! 문서에서 무엇을 알고 싶으신가요?": "안녕 안녕하세요 감사합니다 고마워요",
-        "مرحبا! ماذا تريد أن تعرف من المستندات؟": "مرحبا شكرا السلام أهلا",
-        "สวัสดี! คุณต้องการทราบอะไรจากเอกสาร": "สวัสดี สวัสดีครับ สวัสดีค่ะ ขอบคุณ ขอบคุณครับ ขอบคุณค่ะ",
-        "नमस्ते! आप दस्तावेज़ों से क्या जानना चाहते हैं?": "नमस्ते नमस्कार धन्यवाद शुक्रिया",
+        "Hello! What would you like to know about the documents?": "hello, hi, hey, greetings, thanks, thank you, thx, "
+        "good (?:day, morning, evening, afternoon)",
+        "Guten Tag! Was möchten Sie aus den Dokumenten wissen?": "hallo, servus, moin, danke, vielen dank, "
+        "guten (?:tag, morgen, abend), schönen (?:tag, abend)",
+        "Bonjour ! Que voulez-vous savoir des documents ?": "bonjour, bonsoir, salut, merci",
+        "¡Hola! ¿Qué quiere saber de los documentos?": "hola, gracias, buenos días, buenas (?:tardes, noches), buenas",
+        "Ciao! Che cosa vuole sapere dai documenti?": "ciao, buongiorno, buonasera, grazie",
+        "Olá! O que quer saber dos documentos?": "olá, oi, obrigado, obrigada, bom dia, boa (?:tarde, noite)",
+        "Hallo! Wat wilt u weten uit de documenten?": "bedankt, dankjewel, dank (?:je, u), goedemorgen, goedendag, "
+        "goedenavond",
+        "Dzień dobry! Czego chcesz się dowiedzieć z dokumentów?": "cześć, hej, dzięki, dziękuję, dzień dobry",
+        "Dobrý den! Co chcete vědět z dokumentů?": "ahoj, děkuji, díky, dobrý den",
+        "Здравствуйте! Что вы хотите узнать из документов?": "привет, здравствуйте, спасибо, добрый (?:день, вечер), "
+        "доброе утро",
+        "Merhaba! Belgelerden ne öğrenmek istersiniz?": "merhaba, selam, teşekkürler, günaydın",
+        "Γεια σας! Τι θέλετε να μάθετε από τα έγγραφα;": "γεια, καλημέρα, καλησπέρα, χαίρετε, ευχαριστώ",
+        "Xin chào! Bạn muốn biết gì từ các tài liệu?": "xin chào, chào, cảm ơn",
+        "你好！您想从文档中了解什么？": "你好, 您好, 谢谢, 早上好",
+        "こんにちは。文書について何をお知りになりたいですか。": "こんにちは, こんばんは, おはようございます, "
+        "ありがとう, ありがとうございます",
+        "안녕하세요! 문서에서 무엇을 알고 싶으신가요?": "안녕, 안녕하세요, 감사합니다, 고마워요",
+        "مرحبا! ماذا تريد أن تعرف من المستندات؟": "مرحبا, شكرا, السلام عليكم, أهلا",
+        "สวัสดี! คุณต้องการทราบอะไรจากเอกสาร": "(?:สวัสดี, ขอบคุณ)(?:ครับ, ค่ะ)?",
+        "नमस्ते! आप दस्तावेज़ों से क्या जानना चाहते हैं?": "नमस्ते, नमस्कार, धन्यवाद, शुक्रिया",
     }.items()
 }
 _BESIDE: Final = frozenset(
     folded("""
-there good you very much so a lot again all everyone guten gute schönen vielen dir ihnen sehr beaucoup buenos muchas bom
-boa muito mille tante je u wel dobry dobrý добрый доброе большое çok σου σας πολύ xin cảm bạn عليكم जी
+there you very much so a lot again all everyone dir ihnen sehr beaucoup muchas muito mille tante wel большое çok σου σας
+πολύ bạn जी
 """).split()
 )
 _BETWEEN: Final = re.compile(
@@ -128,10 +131,13 @@ def compares(question: str) -> bool:
 def greeting_for(message: str) -> str | None:
     """Return the greeting in the language of a message that is a greeting or thanks and nothing else."""
     parts = _BETWEEN.split(folded(message)) if len(message) < 100 else []
-    said = {part for part in parts if any(map(str.isalnum, part))}
-    if len(said) > _MOST_WORDS or not said <= _BESIDE.union(*_GREETINGS.values()):
+    said = [part for part in parts if any(map(str.isalnum, part))]
+    left = text = f" {' '.join(said)} "
+    for known in _GREETINGS.values():
+        left = known.sub("", left)
+    if len(said) > _MOST_WORDS or not _BESIDE.issuperset(left.split()):
         return None
-    return next((greeting for greeting, known in _GREETINGS.items() if not known.isdisjoint(said)), None)
+    return next((greeting for greeting, known in _GREETINGS.items() if known.search(text)), None)
 
 
 def spread(sections: Sequence[object], count: int) -> list[int]:

@@ -134,6 +134,13 @@ def test_questions_about_a_part_are_searched(question: str) -> None:
         ("good morning", "Hello!"),
         ("Thank you very much.", "Hello!"),
         ("Danke", "Guten Tag!"),
+        ("hi there, good evening all", "Hello!"),
+        ("Vielen Dank!", "Guten Tag!"),
+        ("Buenas noches", "¡Hola!"),
+        ("Muchas gracias", "¡Hola!"),
+        ("Boa tarde", "Olá!"),
+        ("Dobrý den", "Dobrý den!"),
+        ("Доброе утро", "Здравствуйте!"),
         ("Guten Tag", "Guten Tag!"),
         ("Merci beaucoup", "Bonjour"),
         ("Buenos días", "¡Hola!"),
@@ -156,8 +163,30 @@ def test_a_greeting_alone_gets_one_in_its_language(message: str, greeting: str) 
     assert greeting_for(f"{message} When is the lantern lit?") is None
 
 
+HALVES = (
+    "evening",
+    "Morning",
+    "afternoon",
+    "tag",
+    "Abend",
+    "Morgen",
+    "Dank",
+    "den",
+    "tarde",
+    "noite",
+    "dia",
+    "días",
+    "dzień",
+    "день",
+    "вечер",
+    "all evening",
+    "good",
+    "السلام",
+)
+
+
 @pytest.mark.parametrize(
-    "message", ["good", "you", "Hello, what is a quay?", "Is the quay good?", "?!", "", "Tag 5", "day"]
+    "message", ["good", "you", "Hello, what is a quay?", "Is the quay good?", "?!", "", "Tag 5", "day", *HALVES]
 )
 def test_what_is_no_greeting_gets_none(message: str) -> None:
     assert greeting_for(message) is None
