@@ -77,17 +77,20 @@ def lookups(question: str, rows: Sequence[Unit], title: str = "") -> list[Lookup
     naming: dict[tuple[tuple[str, str], ...], frozenset[str]] = {}  # words of the question
     values = {row.cells: {"": row.cells[0][0], **dict(row.cells[1:])} for row in rows}
     columns = tuple(dict.fromkeys(chain.from_iterable(values.values())))
+    free = asked  # words that may name a row
     for column in columns:
         held = {row: frozenset(content_words(cells[column])) for row, cells in values.items() if column in cells}
         common = Counter(chain.from_iterable(held.values()))
         for row, said in held.items():
             own = {word for word in said if common[word] == 1}
             name = said if any(map(str.isalpha, own)) and (len(said) > 1 or said <= capitals) else frozenset[str]()
-            if (needed := name if column else own or said) and needed <= asked:
+            if (needed := name if column else own or said) and needed <= free:
                 naming[row] = naming.get(row, frozenset()) | asked & said
-    best = [row for row, said in naming.items() if not any(said < other for other in naming.values())]
+        if not column:  # `Sam` names his row, not those of whom he is the manager
+            free = asked.difference(*naming.values())
     if len(values) < 2:
         return []
+    best = [row for row, said in naming.items() if not any(said < other for other in naming.values())]
     names = frozenset[str]().union(*naming.values())
     return [_asked_of(row, columns[1:], question, names, title) for row in rows if row.cells in best]
 

@@ -158,6 +158,16 @@ def test_a_name_of_words_that_other_rows_share_names_its_row_and_all_that_are_ca
     assert stock("Stock of lamps?") == []
 
 
+def test_a_row_with_a_name_in_its_first_column_is_meant_and_not_one_that_mentions_it() -> None:
+    team = "| Name | Manager | Office |\n| --- | --- | --- |\n| Ruth Oban | | Leeds |\n| Sam Pike | Ruth Oban | York |"
+
+    office, both = asked("Which office has Ruth Oban?", team), asked("Office of Ruth Oban and Sam Pike?", team)
+
+    assert office is not None
+    assert office.answer is not None
+    assert (office.answer.text, both) == ("Ruth Oban, Office: Leeds", None)
+
+
 def test_what_a_table_is_about_needs_no_column_and_names_one_if_nothing_else_does() -> None:
     table = "# Prices\n\n| Article | Price | Stock |\n| --- | --- | --- |\n| Rope | 4 | 5 |\n| Cleat | 6 | 7 |"
 
