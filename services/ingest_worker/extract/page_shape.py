@@ -26,7 +26,7 @@ _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foo
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
 _WITHIN: Final = frozenset({
-    "dd", "p", "a", "abbr", "b", "br", "cite", "code", "em", "i", "kbd", "mark", "samp", "small", "span", "strong",
+    "p", "a", "abbr", "b", "br", "cite", "code", "em", "i", "kbd", "mark", "samp", "small", "span", "strong",
     "sub", "sup", "time", "u", "var",
 })
 _ROMAN: Final = {
@@ -35,7 +35,7 @@ _ROMAN: Final = {
 }
 # fmt: on
 _STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
-MARK: Final = "⦙"  # before a number in letters, and in an empty line of code, which trafilatura drops
+MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
 _EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
 RELATIVE: Final = re.compile(r"(?:[/.]|[\w%-]{1,100}[./])[^\s()<>\[\]]{0,2000}")
 _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
@@ -261,15 +261,25 @@ def _join_terms(tree: "HtmlElement") -> None:
     """Write terms into the definitions right below them; those of whole sections stay above them."""
     for term in list(islice(tree.iter("dt"), _MOST)):
         told, said = term.getnext(), words(term)
-        if told is None or told.tag != "dd" or not said or not words(told):
+        if told is None or told.tag != "dd" or not said or not words(told) or (term.tail or "").strip():
             continue
-        if any(each.tag not in _WITHIN for each in told.iter()):
+        if any(each.tag not in _WITHIN for each in told.iterdescendants()):
             continue
         within = told[0] if not (told.text or "").strip() and len(told) and told[0].tag == "p" else told
-        term.tag, term.tail = "span", f"{'' if said[-1] in ':?!.' else ':'} {(within.text or '').lstrip()}"
-        within.text = None
-        within.insert(0, term)
-        term.drop_tag()
+        term.tail, within.text = f"{'' if said[-1] in ':?!.' else ':'} {(within.text or '').lstrip()}", None
+        terms = [term]
+        while (
+            (above := terms[0].getprevious()) is not None
+            and above.tag == "dt"
+            and words(above)
+            and not (above.tail or "").strip()
+        ):
+            above.tail = " / "
+            terms.insert(0, above)
+        within[:0] = terms
+        for each in terms:
+            each.tag = "span"
+            each.drop_tag()
 
 
 def _mark_code(tree: "HtmlElement") -> None:

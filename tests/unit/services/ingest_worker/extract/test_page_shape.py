@@ -67,11 +67,19 @@ def test_other_lists_have_figures_or_none(listed: str, numbered: str) -> None:
             '<dt><a href="https://example.org/a">Guide</a></dt><dd>To begin.</dd>',
             "Guide (https://example.org/a): To begin.",
         ),
+        ("<dt>Bow</dt><dt>Prow</dt><dd>The front.</dd><dd>Of a ship.</dd>", "Bow / Prow: The front.\n\nOf a ship."),
+        ("<dt>Bow</dt><dd>Front</dd><dt>Stern</dt><dd>Back</dd>", "Bow: Front\n\nStern: Back"),
         # No pair of a term and a short text: they stay as they are.
         ("<dt>Bow</dt>", "Bow"),
         ("<dt>Bow</dt><dd></dd>", "Bow"),
         ("<dd>The front.</dd>", "The front."),
         ("<dt>open(path)</dt><dd><p>Opens it.</p><ul><li>Now.</li></ul></dd>", "open(path)\n\nOpens it.\n\n- Now."),
+        (
+            "<dt>open(a)</dt><dt>open(b)</dt><dd><p>Opens it.</p><ul><li>Now.</li></ul></dd>",
+            "open(a)\n\nopen(b)\n\nOpens it.\n\n- Now.",
+        ),
+        ("<dt>Bow<dt>Prow<dd>The front.<dd>Of a ship.", "Bow\n\nProw\n\nThe front.\n\nOf a ship."),
+        ("<dt>Bow</dt>is<dd>The front.</dd>", "Bow\n\nis\n\nThe front."),
         ("<dt> </dt><dd>The front.</dd>", "The front."),
     ],
 )
@@ -83,6 +91,16 @@ def test_a_term_of_a_main_text_stands_before_its_definition() -> None:
     page = f"<p>{_PROSE}</p><dl><dt><a href='https://example.org/a'>Bow</a></dt><dd>The front.</dd></dl><p>{_PROSE}</p>"
 
     assert "\n- [Bow](https://example.org/a): The front.\n" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_a_page_keeps_its_own_signs() -> None:
+    listed = "<ol type=a><li>One of them is here</li><li>Two</li></ol>"
+    page = f"<p>{_PROSE} ⦙ and ⦙ab. c ⦚</p>{listed}<pre>⦙\n\n⦙</pre><p>{_PROSE}</p>"
+
+    for text in (page_text(page), extract(page.encode(), Hints(filename="a.html")).text):
+        assert "⦙ and ⦙ab. c ⦚" in text
+        assert "- a. One of them" in text
+        assert "⦙\n\n⦙" in text
 
 
 @pytest.mark.parametrize(
