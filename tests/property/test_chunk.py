@@ -140,7 +140,7 @@ def test_the_same_text_gives_the_same_chunks_in_nfc_with_their_hash_and_page(
 
 @_EXAMPLES
 @given(_cases(), st.lists(st.tuples(st.floats(0, 1), st.integers(1, 4)), max_size=4))
-def test_no_chunk_is_of_two_parts(
+def test_no_chunk_is_of_two_parts_unless_both_are_small(
     case: tuple[str, int, tuple[int, ...], bool], shares: list[tuple[float, int]]
 ) -> None:
     text, size, pages, structured = case
@@ -152,7 +152,9 @@ def test_no_chunk_is_of_two_parts(
     for chunk in found:
         within = [at for at, _ in parts if chunk.start < at < chunk.end and text[chunk.start : at].strip()]
         headings = [block.end for block in blocks(chunk.text, structured=structured) if block.kind == "heading"]
-        assert all(text[chunk.start + max(headings, default=0) : at].strip() == "" for at in within)
+        whole = all(text[chunk.start + max(headings, default=0) : at].strip() == "" for at in within)
+        lengths = [end - start for start, end in pairwise([chunk.start, *within, chunk.end])]
+        assert whole or max(lengths) < 100
 
 
 @pytest.mark.feature(105)

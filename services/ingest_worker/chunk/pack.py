@@ -1,9 +1,10 @@
 """Packs units of text into chunks, so that a small edit changes few chunks.
 
-A chunk ends before each part of the text: a sheet, a message, a file within the file. Else it ends where it is between
-a quarter and wholly full, at the best border in that range: before a heading or a page, else at the coarsest structure,
-and among equals where the words change most. These rules depend on the text around a border alone. So after an edit,
-packing soon chooses the same borders as before: docs/adr/0019-chunks.md.
+A chunk ends before each part of the text: a sheet, a message, a file within the file; those of less than 100 characters
+share one, under what all of them are in. Else it ends where it is between a quarter and wholly full, at the best border
+in that range: before a heading or a page, else at the coarsest structure, and among equals where the words change most.
+These rules depend on the text around a border alone. So after an edit, packing soon chooses the same borders as before:
+docs/adr/0019-chunks.md.
 """
 
 import heapq
@@ -12,7 +13,7 @@ import unicodedata
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise, takewhile
 from typing import NamedTuple
 
 import xxhash
@@ -152,12 +153,12 @@ def chunks(
     """Return the passages of an extracted (NFC) text in reading order, none for a blank one.
 
     `text[c.start:c.end] == c.text` for each chunk `c`. Chunks don't overlap, and only white space is between them. No
-    chunk is longer than `size` characters or `tokens.max_tokens`, and none is of two `parts` (`Extraction.parts`). Only
-    the last one is shorter than 100 characters, unless a part, white space, the token limit or a row that fits a chunk
-    forces it. A chunk that begins within a table or row
-    has its caption and header, which are counted in tokens. `overlap` changes no chunk: readers add it with
-    `context_before`. `structured` says that the text is Markdown with headings, tables, lists and code; otherwise it
-    has only paragraphs.
+    chunk is longer than `size` characters or `tokens.max_tokens`. None is of two `parts` (`Extraction.parts`), unless
+    each of them is shorter than 100 characters. Only the last one is shorter than 100
+    characters, unless a part, white space, the token limit or a row that fits a chunk forces it. A chunk that begins
+    within a table or row has its caption and header, which are counted in tokens. `overlap` changes no chunk: readers
+    add it with `context_before`. `structured` says that the text is Markdown with headings, tables, lists and code;
+    otherwise it has only paragraphs.
 
     Raises:
         ValueError: a size is out of its range, or one character exceeds the model's token limit.
@@ -208,6 +209,9 @@ class _Headers:
 def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int], *, header: str | None) -> Chunk:
     piece = text[span.start : span.end]
     body = next((unit for unit in span.units if unit.kind != "heading"), span.units[-1])
+    parts = [body, *(unit for unit in span.units if unit.opens_part and unit.start > body.start)]
+    levels = zip(*((unit.section or "").split(" > ") for unit in parts), strict=False)
+    shared = [level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels)]
     return Chunk(
         order=order,
         text=piece,
@@ -215,7 +219,7 @@ def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int],
         start=span.start,
         end=span.end,
         tokens=count,
-        section=body.section,
+        section=" > ".join(shared) or None,
         page=max(1, bisect_right(pages, span.start)) if pages else None,
         page_starts=tuple(_page_starts(pages, span)),
         type=(kind := _type(span)),
@@ -337,8 +341,7 @@ def _fitting(text: str, units: Iterable[_Unit], size: int, *, rows: bool) -> Ite
 def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool) -> int | None:
     """Return how many of the units that fit make the next chunk; None if those are too few."""
     start = ahead[0].start
-    opening = (at for at in range(1, min(fits + 1, len(ahead))) if ahead[at].opens_part)
-    part = next((at for at in opening if ahead[at - 1].kind != "heading"), len(ahead))
+    part = _end_of_parts(ahead, least)
     ahead, fits = ahead[:part], min(fits, part)
     borders = [
         at
@@ -363,6 +366,18 @@ def _end(text: str, ahead: Sequence[_Unit], fits: int, least: int, *, even: bool
     hashes = {at: xxhash.xxh3_64_intdigest(some.encode("utf-8", "surrogatepass")) for at, some in behind.items()}
     some = heapq.nsmallest(_WEIGHED, borders, key=hashes.__getitem__) if len(borders) > _WEIGHED else borders
     return min(some, key=lambda at: (_cohesion(text, ahead[at].start), hashes[at]))
+
+
+def _end_of_parts(ahead: Sequence[_Unit], least: int) -> int:
+    """Return how many of the units are of the first part, or of parts so small that they share a chunk."""
+    opening = [at for at in range(1, len(ahead)) if ahead[at].opens_part and ahead[at - 1].kind != "heading"]
+    before = 0
+    for at, end in pairwise([*opening, len(ahead)]):
+        longest = max(ahead[at - 1].end - ahead[before].start, ahead[end - 1].end - ahead[at].start)
+        if longest >= min(_LEAST, least) or ahead[at - 1].end - ahead[0].start >= least or not ahead[0].opens_part:
+            return at
+        before = at
+    return len(ahead)
 
 
 def _leads(text: str, unit: _Unit, following: _Unit) -> bool:

@@ -1,5 +1,5 @@
-import json
 import operator
+from collections.abc import Mapping
 from email.message import EmailMessage
 from typing import Final
 
@@ -57,56 +57,54 @@ def test_a_note_about_a_part_says_in_which_file_it_is() -> None:
 
 
 FLEET: Final = {"Schiffe": "Skua liegt am Kai.", "Anker": "Er wiegt 40 kg.", "Segel": "Es ist rot."}
+LONG: Final = {name: f"{text} {'Mehr davon steht im Buch der Boote. ' * 3}".strip() for name, text in FLEET.items()}
 
 
-def _in_archive() -> tuple[bytes, str]:
-    return a_zip({f"{name}.txt": text for name, text in FLEET.items()}), "a.zip"
+def _in_archive(fleet: Mapping[str, str]) -> tuple[bytes, str]:
+    return a_zip({f"{name}.txt": text for name, text in fleet.items()}), "a.zip"
 
 
-def _in_book(suffix: str) -> tuple[bytes, str]:
-    rows = {name: [[text, "ja"]] for name, text in FLEET.items()}
+def _in_book(fleet: Mapping[str, str], suffix: str) -> tuple[bytes, str]:
+    rows = {name: [[text, "ja"]] for name, text in fleet.items()}
     if suffix == ".xlsx":
         return an_xlsx(**rows), "a.xlsx"  # type: ignore[arg-type]  # a list of lists of strings
     if suffix == ".xml":
         cell = '<Table><Row><Cell><Data s:Type="String">{}</Data></Cell></Row></Table>'
-        sheets = "".join(f'<Worksheet s:Name="{name}">{cell.format(text)}</Worksheet>' for name, text in FLEET.items())
+        sheets = "".join(f'<Worksheet s:Name="{name}">{cell.format(text)}</Worksheet>' for name, text in fleet.items())
         space = "urn:schemas-microsoft-com:office:spreadsheet"
         return f'<?xml version="1.0"?><Workbook xmlns="{space}" xmlns:s="{space}">{sheets}</Workbook>'.encode(), "a.xml"
     cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
     tables = (
         f'<table:table table:name="{name}"><table:table-row>{cell.format(text)}</table:table-row></table:table>'
-        for name, text in FLEET.items()
+        for name, text in fleet.items()
     )
     return an_opendocument("spreadsheet", "".join(tables)), "a.ods"
 
 
-def _in_mails() -> tuple[bytes, str]:
+def _in_mails(fleet: Mapping[str, str]) -> tuple[bytes, str]:
     mails = (
         f"From a@b.de Mon Sep  {day} 08:15:00 2025\nFrom: a@b.de\nSubject: {name}\n\n{text}\n\n"
-        for day, (name, text) in enumerate(FLEET.items(), 1)
+        for day, (name, text) in enumerate(fleet.items(), 1)
     )
     return "".join(mails).encode(), "a.mbox"
 
 
-def _attached() -> tuple[bytes, str]:
+def _attached(fleet: Mapping[str, str]) -> tuple[bytes, str]:
     mail = EmailMessage()
     mail["From"], mail["Subject"] = "a@b.de", "Drei Dateien"
     mail.set_content("Anbei.")
-    for name, text in FLEET.items():
+    for name, text in fleet.items():
         mail.add_attachment(text, filename=f"{name}.txt")
     return mail.as_bytes(), "a.eml"
 
 
-def _in_json() -> tuple[bytes, str]:
-    return json.dumps({name: [{"was": text}, {"was": "nichts"}] for name, text in FLEET.items()}).encode(), "a.json"
+def _files(fleet: Mapping[str, str]) -> list[tuple[bytes, str]]:
+    books = (_in_book(fleet, suffix) for suffix in (".xlsx", ".ods", ".xml"))
+    return [_in_archive(fleet), *books, _in_mails(fleet), _attached(fleet)]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [_in_archive(), *map(_in_book, (".xlsx", ".ods", ".xml")), _in_mails(), _attached(), _in_json()],
-    ids=operator.itemgetter(1),
-)
-def test_small_parts_of_a_file_are_each_cited_under_their_own_name(file: tuple[bytes, str]) -> None:
+@pytest.mark.parametrize("file", _files(LONG), ids=operator.itemgetter(1))
+def test_each_part_of_a_file_is_cited_under_its_own_name(file: tuple[bytes, str]) -> None:
     read = extract(file[0], Hints(filename=file[1]))
 
     found = chunks(read.text, tokens=Words(), parts=read.parts)
@@ -114,14 +112,46 @@ def test_small_parts_of_a_file_are_each_cited_under_their_own_name(file: tuple[b
     for name, text in FLEET.items():
         [section] = [chunk.section or "" for chunk in found if text in chunk.text]
         assert section.removesuffix(".txt") == name
+
+
+@pytest.mark.parametrize("file", _files(FLEET), ids=operator.itemgetter(1))
+def test_small_parts_share_a_chunk_that_is_cited_under_none_of_them(file: tuple[bytes, str]) -> None:
+    read = extract(file[0], Hints(filename=file[1]))
+
+    [small] = [chunk for chunk in chunks(read.text, tokens=Words(), parts=read.parts) if "Skua" in chunk.text]
+    assert small.section is None
+    assert all(text in small.text for text in FLEET.values())
+
     assert PART not in read.text
 
 
-def test_what_is_within_a_part_is_cited_under_both_names_and_small_sections_of_it_stay_together() -> None:
-    book = an_xlsx(Kai=[["Skua"]], Bucht=[["Alk"]])
-    notes = "# Tide\n\nIt rises.\n\n# Ebb\n\nIt falls.\n"
+def test_a_long_part_shares_no_chunk_with_a_small_one() -> None:
+    long = "Die Skua liegt am Kai und wartet auf den Wind. " * 30
 
-    read = extract(a_zip({"a.xlsx": book, "n.md": notes, "run.sh": "# up\nx\n\n# down\ny"}), Hints(filename="a.zip"))
+    read = extract(a_zip({"a.txt": "Es ist Ebbe.", "b.txt": long, "c.txt": "Es ist Flut."}), Hints(filename="a.zip"))
+
+    found = chunks(read.text, tokens=Words(), parts=read.parts)
+    assert [chunk.section for chunk in found] == ["a.txt", "b.txt", "b.txt", "c.txt"]
+
+
+def test_small_parts_within_a_part_are_cited_under_it() -> None:
+    book, _ = _in_book({f"Kai{number}": "Skua" for number in range(30)}, ".xlsx")
+    notes = {f"n{number}.txt": "Es ist Ebbe." for number in range(30)}
+
+    read = extract(a_zip({"a.xlsx": book, **notes}), Hints(filename="a.zip"))
+
+    found = chunks(read.text, tokens=Words(), parts=read.parts)
+    assert {chunk.section for chunk in found if "Skua" in chunk.text and "Ebbe" not in chunk.text} == {"a.xlsx"}
+    assert len(found) < 10
+
+
+def test_what_is_within_a_part_is_cited_under_both_names_and_small_sections_of_it_stay_together() -> None:
+    book = an_xlsx(Kai=[["Skua " * 20, "Tern"]], Bucht=[["Alk " * 25, "Gull"]])
+    notes = f"# Tide\n\nIt rises{' and rises' * 10}.\n\n# Ebb\n\nIt falls.\n"
+
+    read = extract(
+        a_zip({"a.xlsx": book, "n.md": notes, "run.sh": f"# up\nx{' 1' * 50}\n\n# down\ny"}), Hints(filename="a.zip")
+    )
 
     found = chunks(read.text, tokens=Words(), parts=read.parts)
     assert [chunk.section for chunk in found] == ["a.xlsx > Kai", "a.xlsx > Bucht", "n.md > Tide", "run.sh > up"]
