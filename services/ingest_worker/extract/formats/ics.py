@@ -15,6 +15,7 @@ from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.rows import named_rows
 
 _HEAD = 1024  # bytes in which an entry begins
+_TAIL = 64  # bytes in which the last one ends: what has prose below it is no such file
 # A line in quoted-printable, which cards of old have
 _CODED = re.compile(
     r"^([\w.;=-]{1,100}?);ENCODING=QUOTED-PRINTABLE([\w.;=-]{0,100}):((?:[^\n]*+(?:(?<==)\n|\n(?=[ \t])))*+[^\n]*+)",
@@ -258,7 +259,7 @@ def _format(kind: str, types: set[str], suffixes: set[str], components: str) -> 
         text_format="plain",
         media_types=frozenset(types),
         suffixes=frozenset(suffixes),
-        sniff=lambda data: begins.match(data, 0, _HEAD) is not None,
+        sniff=lambda data: begins.match(data, 0, _HEAD) is not None and b"END:V" in data[-_TAIL:].upper(),
         read=partial(read, kind),
         libraries=("chardet",),
         revision=2,

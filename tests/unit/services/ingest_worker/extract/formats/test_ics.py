@@ -170,7 +170,13 @@ def test_what_only_tells_a_program_something_is_left_out(line: str) -> None:
 
 @pytest.mark.parametrize("name", ["a.md", "a.txt"])
 @pytest.mark.parametrize(
-    "prose", ["BEGIN:VCARD\nA card begins like this.", "BEGIN:VEVENT begins an event.\nSUMMARY:A\nEND:VEVENT ends it."]
+    "prose",
+    [
+        "BEGIN:VCARD\nA card begins like this.",
+        "BEGIN:VEVENT begins an event.\nSUMMARY:A\nEND:VEVENT ends it.",
+        f"BEGIN:VCARD\nFN:Ann\nEND:VCARD\n\nThis is how a card looks. {'It has lines with names. ' * 4}".strip(),
+        "Cards:\n\nBEGIN:VCARD\nFN:Ann\nEND:VCARD",
+    ],
 )
 def test_prose_about_cards_is_none(name: str, prose: str) -> None:
     read = extract(prose.encode(), Hints(filename=name))
