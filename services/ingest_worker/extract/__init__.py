@@ -27,7 +27,7 @@ FORMATS: tuple[Format, ...] = tuple(
 )
 _TEXT = next(form for form in FORMATS if form.document_type == "txt")
 _TABLE = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<(?:table|div|meta|style|font)[\s>]", re.IGNORECASE)
-_PART = re.compile(rf"^{PART}++(?=# )", re.MULTILINE)
+_PART = re.compile(rf"^(?:{PART})++(?=# )", re.MULTILINE)
 _PANIC = "PanicException"  # PyO3 raises it for a Rust library's bug; it is not a subclass of Exception
 _LONGEST_PLACE: Final = 200  # characters
 _LONGEST_MESSAGE: Final = 300
@@ -104,7 +104,7 @@ def _parted(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return the text without the marks of its parts, and the offset and depth of each part."""
     marks = [*_PART.finditer(text)] if PART in text else []
     before = accumulate((len(mark[0]) for mark in marks), initial=0)
-    parts = tuple((mark.start() - shift, len(mark[0])) for mark, shift in zip(marks, before, strict=False))
+    parts = tuple((mark.start() - shift, len(mark[0]) // len(PART)) for mark, shift in zip(marks, before, strict=False))
     return (_PART.sub("", text) if marks else text), parts[: limits.MOST_PAGES]
 
 

@@ -1,5 +1,6 @@
 """The types `Format` (how to recognise and read a format), `Hints` and `Extraction`."""
 
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -7,9 +8,9 @@ import msgspec
 
 from shared.contracts import Note, PreparedChunk, TextFormat
 
-# Before the heading of a sheet, a message, a file within the file: what is said there holds up to the next one. Two or
-# four stand before those within such a part. `extract` takes them out: `Extraction.parts`.
-PART: Final = "\U0010fffd"
+# Before the heading of a sheet, a message, a file within the file: what is said there holds up to the next one. Two
+# stand before those within such a part, three before those within these. `extract` takes them out: `Extraction.parts`.
+PART: Final = f"\U0010fffd{secrets.token_hex(8)}"  # in no file, because it is another one in each process
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +92,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
 def as_part(name: str, text: str) -> str:
     """Return the text of a part under its name, with all parts in it one level deeper."""
-    return f"{PART}# {' '.join(name.split())}\n\n{text.replace(PART, PART + PART)}"
+    inner = f"\n\n{text}".replace(f"\n{PART}", f"\n{PART}{PART}")
+    return f"{PART}# {' '.join(name.split())}{inner}"
 
 
 def laid_out(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:

@@ -162,3 +162,21 @@ def test_a_heading_in_a_file_that_has_no_parts_begins_none() -> None:
 
     assert read.parts == ()
     assert len(chunks(read.text, tokens=Words(), parts=read.parts)) == 1
+
+
+def test_a_part_is_one_deeper_than_what_it_is_in() -> None:
+    inner = a_zip({"a.txt": "Skua"})
+    for name in ("b.zip", "c.zip"):
+        inner = a_zip({name: inner, f"{name}.txt": "Es ist Ebbe."})
+
+    assert [depth for _, depth in extract(inner, Hints(filename="d.zip")).parts] == [1, 2, 3, 2, 1]
+
+
+@pytest.mark.parametrize("mark", ["\U0010fffd", "\U0010fffd\U0010fffd", "\ufffd", "\ue000"])
+def test_a_private_character_in_a_text_begins_no_part_and_stays(mark: str) -> None:
+    text = f"Es ist Ebbe.\n\n{mark}# Skua\n\n{mark} Tern"
+
+    assert extract(text.encode(), Hints(filename="a.md")).parts == ()
+    read = extract(a_zip({"a.zip": a_zip({"a.md": text})}), Hints(filename="b.zip"))
+    assert [depth for _, depth in read.parts] == [1, 2]
+    assert read.text.endswith(text)
