@@ -10,7 +10,7 @@ from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.page_shape import MARK, is_hidden, reshape, write_addresses
 from services.ingest_worker.extract.rows import table
-from services.ingest_worker.extract.table_header import is_of_form
+from services.ingest_worker.extract.table_header import begins_with_form
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -234,7 +234,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
             page.add_block(" ".join(" ".join("".join(each.itertext()) for each in element.iter("caption")).split()))
-            page.add_block(table(rows, headed=not is_of_form(rows[0])))
+            page.add_block(table(rows, headed=not begins_with_form(rows)))
             walk.skip_subtree()
         else:
             if tag not in _INLINE:

@@ -71,7 +71,7 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
         return None
     for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]):
         width = len(own(cells))
-        form = is_of_form(cells) or (form and all(map(_is_label, own(cells))))
+        form = begins_with_form(rows[at : at + 2]) or (form and any(map(_is_label, own(cells)[:1])))
         if form:
             continue
         if width >= 2 and width > widest:
@@ -139,7 +139,7 @@ def begins_with_data(rows: Sequence[Sequence[str]]) -> bool:
     A blank corner makes it a header.
     """
     some = [row for row in rows[:LOOK_AHEAD] if own(row)]
-    if some and is_of_form(some[0]):
+    if some and begins_with_form(some):
         return True
     corner = bool(some) and not some[0][0].strip() and any(row[0].strip() for row in some[1:])
     if corner or len(some) < 3 or len(own(some[0])) < 2 or find_header(some) is not None:
@@ -157,10 +157,11 @@ def _is_alike(cell: str, values: Sequence[str]) -> bool:
     return once and shape == _shape(cell) and share >= 0.5 and not _is_name(cell)
 
 
-def is_of_form(row: Sequence[str]) -> bool:
-    """Return whether the row has two or more names with a colon, the first of all, and values for them."""
-    labels = [_is_label(cell) for cell in own(row)]
-    return sum(labels) > 1 and labels[0] and not all(labels)
+def begins_with_form(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row has names with a colon and values for them, and the second begins with one, too."""
+    labels = [_is_label(cell) for cell in own(rows[0])]
+    below = own(rows[1]) if len(rows) > 1 else []
+    return sum(labels) > 1 and labels[0] and not all(labels) and bool(below) and _is_label(below[0])
 
 
 def _is_label(cell: str) -> bool:

@@ -131,6 +131,7 @@ def test_a_form_above_its_table_is_none_of_it() -> None:
         "Field|PII|Title|GDPR;name|yes|Name|Art. 6;price|no|Price|none;city|yes|City|Art. 6",
         "Name|City|Country|Phone;Ann|York|UK|555;Bo|Kiel|DE|556",
         "Step|Who|Note|When;Start:|Anna|First:|Mon;Middle:|Carl|Second:|Tue;End:|Dora|Third:|Wed",
+        "Question:|Yes/No|Remark:|Points;Is it red?|yes|no remark|5;Is it big?|no|see below|3",
         "Year:|2019|2020|2021;Oil|12|13|14;Gas|8|9|7",
         "Product:|Price:|Amount:|Sum:;Tea|3|4|12;Milk|1|2|2",
         "Total:|Kiel|Ulm|Bonn;Tea|4|5|6;Milk|7|8|9",
