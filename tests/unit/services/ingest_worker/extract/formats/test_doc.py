@@ -102,6 +102,12 @@ _TABLE = "<table><tr><th>Class</th><th>Fare</th></tr><tr><td>Van</td><td>72.10</
             "The fares rise.\n\n| Class | Fare |\n| --- | --- |\n| Van | 72.10 |",
         ),
         ("The fares rise.", "", "The fares rise."),
+        # A line of the body that looks like a head is of the body.
+        (
+            "**Note**: The fares rise.",
+            f"<b>Note</b>: The fares rise.{_TABLE}",
+            "**Note**: The fares rise.\n\n| Class | Fare |\n| --- | --- |\n| Van | 72.10 |",
+        ),
     ],
 )
 def test_a_message_of_outlook_is_read_from_the_form_that_says_all(plain: str, html: str, said: str) -> None:
