@@ -91,7 +91,6 @@ class Settings(BaseModel):
     chat_rate: int = Field(default=0, ge=0)  # answers and expansions per minute and API key; more get 429; 0: no limit
     chat_without_store: Literal["on", "off"] = "off"  # on: a model answers without documents while search is down
     chat_rag: Literal["on", "off", ""] = ""  # whether /chat without useRag searches; empty: no, and the reply warns
-    result_cache: float = Field(default=0.0, ge=0, le=600)  # seconds for which search results are kept; 0: not at all
     rerank: str = ""  # cross-encoder that orders the best hits: http://host:8080/rerank?model=name or onnx:FOLDER
     rerank_api_key: SecretStr = SecretStr("")  # API key for that server
     rerank_timeout: float = Field(default=2.0, gt=0, le=60)  # seconds; after that, results keep their order

@@ -60,7 +60,6 @@ from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search.arranging import RelevanceGate
 from services.query_api.search.expansion import QueryExpander
 from services.query_api.search.past import PastIndexes
-from services.query_api.search.result_cache import ResultCache
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import Searching
 from shared import tracing
@@ -138,16 +137,12 @@ def make_api(parts: ApiParts) -> Litestar:
     """Return the API. Every route is also served under /api."""
     settings = parts.settings
     keyring = Keyring(settings.keys, key_file_of(settings), parts.sessions, provider_id(settings))
-    results = ResultCache(parts.index, settings.result_cache) if settings.result_cache else None
-    if results is not None:
-        parts.notices.watchers.append(results.forget)
     retriever = Retriever(
         parts.index,
         parts.embedder,
         parts.bm25,
         parts.metrics,
         scale=lambda: scale_of(parts.generations.watch.registry, parts.index.generation.id),
-        cache=results,
         reranker=parts.reranker,
     )
     limits = AdmissionLimits(settings, parts.stopping, several=lambda: keyring.several_tenants)

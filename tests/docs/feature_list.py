@@ -181,7 +181,7 @@ FEATURES: Final[dict[int, str]] = {
     157: "Several documents are compared under their titles.",
     158: "A follow-up is understood from the conversation.",
     159: "The query may be made of the whole conversation.",
-    160: "Results may be kept for a short time, and are checked before use.",
+    160: "Results are kept for a short time.",
     161: "Results are sorted by score.",
     162: "A document's chunks are listed with their metadata.",
     163: "`useRag` turns retrieval on in a chat.",
@@ -277,4 +277,5 @@ UNTESTED: Final[dict[int, str]] = {
     147: "Not built: callers filter by it (146; [ADR 0022](adr/0022-search-options.md)).",
     150: "Not built: words are weighed (149; [ADR 0022](adr/0022-search-options.md)).",
     156: "Not built: callers' are kept (30; [ADR 0022](adr/0022-search-options.md)).",
+    160: "Not built: query vectors are kept (118; [ADR 0022](adr/0022-search-options.md)).",
 }

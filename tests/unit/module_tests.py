@@ -99,7 +99,6 @@ TESTED_BY: Final = {
     "services/query_api/search/relevance.py": "tests/property/test_relevance.py",
     "services/query_api/search/facets.py": "tests/integration/test_search_pages.py",
     "services/query_api/search/results.py": "tests/integration/test_search_pages.py",
-    "services/query_api/search/result_cache.py": "tests/integration/test_result_cache.py",
     "services/query_api/search/search.py": "tests/integration/test_search_pages.py",
     "services/standalone/file_reader.py": "tests/integration/clients/test_open_webui.py",
     "services/standalone/serve.py": "tests/integration/test_pipeline.py",

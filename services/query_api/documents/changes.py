@@ -20,7 +20,7 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, get
 from services.query_api.http.signing import OffsetCursor, Signer
-from services.query_api.ingest.submissions import StatusWaiters
+from services.query_api.ingest.submissions import StatusWaiters, any_of
 from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode
 from shared.errors import Rejected
 from shared.log import Log
@@ -68,7 +68,6 @@ class ChangeFeed:
         self._signer = signer
         self._notices = notices
         self._keep_alive_s = keep_alive_s
-        notices.watchers.append(lambda tenant: notices.wake(_name(tenant)))
 
     async def end(self) -> int:
         """Return the cursor after the newest change."""
@@ -121,7 +120,7 @@ class ChangeFeed:
             return page if page.items else None
 
         if not page.items and wait_s:
-            await self._notices.until(_name(tenant), more, wait_s)
+            await self._notices.until(any_of(tenant), more, wait_s)
         return page
 
     async def follow(self, tenant: str, cursor: int) -> AsyncGenerator[ServerSentEventMessage, None]:
@@ -156,11 +155,6 @@ class ChangeFeed:
 class _Page(NamedTuple):
     items: list[Change]
     after: int  # offset after them
-
-
-def _name(tenant: str) -> str:
-    """Return the key under which followers of the tenant's changes wait; no document has this id."""
-    return f"changes of {tenant}"
 
 
 @get(

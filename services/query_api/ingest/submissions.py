@@ -40,13 +40,12 @@ LOOK_AGAIN_S = 2.0
 
 
 class StatusWaiters:
-    """The waiting requests, by document."""
+    """The waiting requests, by document, or by tenant where they wait for any change of its documents."""
 
     def __init__(self, look_again_s: float = LOOK_AGAIN_S) -> None:
         self._look_again_s = look_again_s
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self.closed = False
-        self.watchers: list[Callable[[str], None]] = []  # functions called with the tenant of each notice
         self.consumer: Callable[[], Any] = lambda: None  # returns the consumer of the notices; set by `listen`
 
     async def ready(self) -> None:
@@ -56,9 +55,8 @@ class StatusWaiters:
             await consumer.position(partition)
 
     def heard(self, notice: StatusNotice) -> None:
-        """Call the tenant's watchers, then wake all requests that wait for the document."""
-        for changed in self.watchers:
-            changed(notice.tenant)
+        """Wake all requests that wait for the document, or for any of its tenant."""
+        self.wake(any_of(notice.tenant))
         self.wake(notice.document_id)
 
     def wake(self, document_id: str) -> None:
@@ -102,6 +100,11 @@ class StatusWaiters:
             waiting.discard(event)
             if not waiting and self._waiting.get(document_id) is waiting:
                 del self._waiting[document_id]
+
+
+def any_of(tenant: str) -> str:
+    """Return the name under which requests wait for a change of any document of the tenant; no document has this id."""
+    return f"changes of {tenant}"
 
 
 def listen(broker: KafkaBroker, notices: StatusWaiters) -> None:

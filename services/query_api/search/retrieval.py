@@ -25,7 +25,6 @@ from services.query_api.search.candidates import NO_WEIGHTS, Candidate, distinct
 from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.filters import FIELDS
 from services.query_api.search.relevance import WORDS, best, question, scorer_of
-from services.query_api.search.result_cache import ResultCache, SearchKey
 from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined, public
 from services.query_api.search.word_table import reads
 from shared import tracing
@@ -86,7 +85,6 @@ class Retriever:
         *,
         scale: Callable[[], CosineScale | None] = lambda: None,
         patience_s: float = PATIENCE_S,
-        cache: ResultCache | None = None,
         reranker: Reranker | None = None,
     ) -> None:
         """Take the parts. `scale` returns that of the model's cosines, as soon as it is known."""
@@ -96,7 +94,6 @@ class Retriever:
         self._bm25 = bm25
         self._metrics = metrics
         self._patience_s = patience_s
-        self._cache = cache
         self._reranker = reranker
         self._vectors: dict[tuple[str, str], Vector] = {}  # of the latest queries
         self._seen_fields: set[tuple[str, str]] = set()  # by tenant
@@ -138,36 +135,15 @@ class Retriever:
             scale=self._scale(),
         )
         with tracing.step("search"), self._metrics.search_seconds.labels(mode).time():
-            if self._cache is None:
-                results, _ = await self._search(searched, top_k, reranker)
-            else:
-                results = await self._cached(self._cache, searched, top_k, reranker)
+            results = await self._search(searched)
+            if reranker is not None:
+                results = await self._rerank(reranker, searched.text, results, top_k)
         if not results.hits:
             self._metrics.empty_searches.inc()
         return results
 
-    async def _cached(self, cache: ResultCache, query: Query, top_k: int, reranker: Reranker | None) -> Results:
-        key = SearchKey(
-            self._index.generation.id,
-            query.tenant,
-            query.text,
-            top_k,
-            msgspec.json.encode(query.where),
-            query.mode,
-            reranker is not None,
-            query.scale is not None,
-        )
-        changes = cache.changes(query.tenant)
-        async with self._patience("the store", self._store_breaker):
-            results = await cache.get(key)
-        if results is None:
-            results, whole = await self._search(query, top_k, reranker)
-            if whole:
-                cache.put(key, results, changes)
-        return results
-
-    async def _search(self, query: Query, top_k: int, reranker: Reranker | None) -> tuple[Results, bool]:
-        """Return the results, and whether all steps succeeded: without the cross-encoder, there are results, too."""
+    async def _search(self, query: Query) -> Results:
+        """Return the results in the order of their scores."""
         began = time.perf_counter()
         vector = await self._embed(query)
         embedded = time.perf_counter()
@@ -186,14 +162,13 @@ class Retriever:
         hits = [found_chunk(each, by_words=by_words) for each in candidates]
         if conditions and not by_words and not warnings:
             warnings = await self.unmatched(query.tenant, query.where, {hit.metadata["documentId"] for hit in hits})
-        results = Results(
+        return Results(
             hits=hits,
             warnings=warnings,
             embed_s=embedded - began,
             store_s=searched - embedded,
             fuse_s=time.perf_counter() - searched,
         )
-        return (results, True) if reranker is None else await self._rerank(reranker, query.text, results, top_k)
 
     async def _embed(self, query: Query) -> Vector | None:
         """Return the query's vector; None in a search by words only.
@@ -225,28 +200,27 @@ class Retriever:
         hits = await self._index.search(query.tenant, list(legs.values()), query.where, limit=query.limit)
         return dict(zip(legs, hits, strict=True))
 
-    async def _rerank(self, reranker: Reranker, query: str, results: Results, top_k: int) -> tuple[Results, bool]:
-        """Return the first `top_k` results in the cross-encoder's order, and True. If it fails, keep the order; False.
+    async def _rerank(self, reranker: Reranker, query: str, results: Results, top_k: int) -> Results:
+        """Return the first `top_k` results in the cross-encoder's order; if it fails, in theirs, with a warning.
 
         The cross-encoder's scores go into the explanations: a hit's own score stays comparable between searches.
         """
         began = time.perf_counter()
         read, rest = results.hits[:RERANKED], results.hits[RERANKED:]
-        warnings, whole = results.warnings, True
+        warnings = results.warnings
         try:
             with self._reranker_breaker.guarded():
                 scores = await reranker.scores(query, [hit.shown for hit in read]) if read else []
         except Unavailable as error:
             log.warning("not_reranked", reason=error.sentence)
             warnings = [*warnings, f"rerank: {error.sentence}; the results are in their plain order"]
-            whole = False
         else:
             read = [
                 msgspec.structs.replace(hit, explanation=msgspec.structs.replace(hit.explanation, reranked=score))
                 for score, hit in sorted(zip(scores, read, strict=True), key=lambda each: -each[0])
             ]
         hits, spent = [*read, *rest][:top_k], time.perf_counter() - began
-        return msgspec.structs.replace(results, hits=hits, warnings=warnings, rerank_s=spent), whole
+        return msgspec.structs.replace(results, hits=hits, warnings=warnings, rerank_s=spent)
 
     async def expanded(self, hits: Sequence[Found], neighbours: int) -> list[Expanded]:
         """Return each hit joined with so many chunks before and after it, of the same version."""
