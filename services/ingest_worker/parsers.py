@@ -348,6 +348,7 @@ class ParserPool:
 
     def _child_of(self, tenant: str) -> "_Child":
         """Return a process that has read no other tenant's documents; idle ones beyond `kept` are ended."""
+        self._idle = [child for child in self._idle if child.alive]  # that others died is no document's fault
         own = next((child for child in reversed(self._idle) if child.tenant == tenant), None)
         if own is not None:
             self._idle.remove(own)
@@ -372,6 +373,10 @@ class _Child:
         self._process: asyncio.subprocess.Process | None = None
         self._stopped = False
         self._limit_s = 0.0
+
+    @property
+    def alive(self) -> bool:
+        return self._process is None or self._process.returncode is None
 
     @property
     def swollen(self) -> bool:

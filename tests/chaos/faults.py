@@ -44,7 +44,7 @@ FAULTS = {
     "crash-point": Fault("death before and after every call that writes", "tests/faults/test_crash_points.py", 1),
     "poison": Fault("records of forty-odd bad kinds between good ones", "tests/faults/test_poison.py", 10),
     "deadly-text": Fault(
-        "two texts of many kill their worker, which is killed with kill -9 as well, at both sizes",
+        "two texts of many kill their worker; it and its readers are killed with kill -9, too, at both sizes",
         "tests/e2e/test_deadly_texts.py",
         50,
     ),

@@ -1,4 +1,4 @@
-"""Two texts of many kill their worker, which is killed at random moments as well: these two are set aside, no other."""
+"""Two texts of many kill their worker, which is killed at random, as are its readers: these two are set aside alone."""
 
 import asyncio
 import random
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import httpx
+import msgspec
+import psutil
 import pytest
 
 from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, encode
@@ -42,6 +44,8 @@ class Victim(Protocol):
     def alive(self) -> bool: ...
 
     def kill(self) -> None: ...
+
+    def family(self) -> list[psutil.Process]: ...
 
     def launch(self) -> None: ...
 
@@ -86,7 +90,7 @@ def test_given_deadly_texts_when_a_worker_on_kafka_is_killed_as_well_then_they_a
 
 
 async def they_alone_are_set_aside(size: Size) -> None:
-    rng, texts, deaths = random.Random(new_seed()), dict[str, str](), 0
+    rng, texts, deaths, readers = random.Random(new_seed()), dict[str, str](), 0, 0
     deadly = dict(zip(rng.sample(range(KILLS), 2), (TO_READERS, TO_CHUNKERS), strict=True))
     log = open_log(size.log, size.data)
     await log.start()
@@ -102,10 +106,14 @@ async def they_alone_are_set_aside(size: Size) -> None:
                 id_ = document_id(DEFAULT_TENANT, "notes", path)
                 texts[id_] = text
                 document = DocumentSubmitted(source="notes", path=path, text=text, media_type="text/plain")
+                if text not in deadly.values() and rng.random() < 0.5:  # the worker leaves pages to its readers
+                    document = msgspec.structs.replace(document, text=f"<p>{text}</p>", media_type="text/html")
                 await publish(door, SUBMITTED, encode(document), key=id_.encode())
             if number % 2:
                 await ready_or_dead(size.worker)  # every other kill may come while it starts
-            await asyncio.sleep(rng.uniform(0.1, 1.5))  # the random moment itself
+            await asyncio.sleep(rng.uniform(0.1, 1.0))  # the random moments themselves
+            readers += kill_readers(size.worker)
+            await asyncio.sleep(rng.uniform(0.1, 0.5))
             deaths += not size.worker.alive
             size.worker.kill()
             size.worker.launch()
@@ -122,7 +130,8 @@ async def they_alone_are_set_aside(size: Size) -> None:
         await asyncio.sleep(0.2)
     with size.asked.client() as client:
         letters = client.get("/ops/dead-letters?limit=100").json()["items"]
-    print(f"{KILLS} kills and {deaths} deaths by a text among {len(texts)} documents; {len(letters)} letters")
+    killed = f"{KILLS} kills of the worker, {readers} of readers, {deaths} deaths by a text"
+    print(f"{killed} among {len(texts)} documents; {len(letters)} letters")
 
     assert {letter["code"] for letter in letters} == {"KILLED_THE_WORKER"}
     told = sorted(letter["documentId"] for letter in letters)
@@ -135,6 +144,17 @@ async def ready_or_dead(worker: Victim) -> None:
     with suppress(AssertionError):  # it has ended by itself
         while worker.alive and not worker.ready():  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.05)
+
+
+def kill_readers(worker: Victim) -> int:
+    """Kill its readers, idle or in the middle of a text, and return how many there were."""
+    killed = 0
+    for child in worker.family()[1:]:
+        with suppress(psutil.NoSuchProcess):
+            if MODULE in child.cmdline():
+                child.kill()
+                killed += 1
+    return killed
 
 
 def ended(asked: Asked, ids: list[str]) -> dict[str, Any]:

@@ -259,6 +259,20 @@ async def test_a_document_that_crashes_twice_is_damaged(pool: ParserPool) -> Non
     assert await _process(pool)
 
 
+async def test_processes_that_died_idle_are_no_documents_fault(make_pool: Callable[..., ParserPool]) -> None:
+    pool = make_pool(2)
+    idle = await asyncio.gather(*(_read(pool, "wait", 0.5) for _ in range(2)))
+    dead = {int(each.text) for each in idle}
+    assert len(dead) == 2
+
+    for each in dead:  # as by the system, short of memory
+        os.kill(each, signal.SIGKILL)
+    while any(map(psutil.pid_exists, dead)):  # noqa: ASYNC110 - other processes
+        await asyncio.sleep(0.01)
+
+    assert await _process(pool) not in dead
+
+
 async def test_a_bug_of_ours_is_loud_and_brings_its_traceback(pool: ParserPool) -> None:
     stream = io.StringIO()
     configure_logging("json", stream=stream)
