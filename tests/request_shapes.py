@@ -1,12 +1,11 @@
 """Bodies for each route of `/openapi.json` that cost as much as their size allows."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from litestar import Litestar
-from litestar.routes import HTTPRoute
-
+from services.query_api.app import ROUTES
 from services.query_api.http.openapi import examples
 from services.query_api.http.routes import SMALL
 from shared.settings import Settings
@@ -114,21 +113,19 @@ def example_of(operation: Mapping[str, Any]) -> dict[str, Any]:
     return dict(example.body) if example is not None and isinstance(example.body, dict) else {}
 
 
-def limit_of(app: Litestar, operation: Mapping[str, Any]) -> int:
+def limit_of(operation: Mapping[str, Any]) -> int:
     """Return the most bytes that the operation's route reads; for settings, what they are by default."""
-    for route in app.routes:
-        for handler, _ in route.route_handler_map.values() if isinstance(route, HTTPRoute) else ():
-            if handler.operation_id == operation["operationId"]:
-                most = handler.opt.get("takes", SMALL).bytes
-                return most if isinstance(most, int) else int(Settings.model_fields["max_body"].default)
-    raise KeyError(operation["operationId"])
+    [handler] = (each for each in ROUTES if each.operation_id == operation["operationId"])
+    most = handler.opt.get("takes", SMALL).bytes
+    return most if isinstance(most, int) else int(Settings.model_fields["max_body"].default)
 
 
 def shaped(spec: Mapping[str, Any], operation: Mapping[str, Any], size: int, *, every: int = 1) -> Iterator[ShapedBody]:
     """Yield bodies of at most so many bytes: each field in each shape, and bodies that aren't JSON objects.
 
-    Of the former, one of `every` so many, with each shape and each field among them.
+    Of the former, one of `every` so many. It shares no factor with the number of shapes: else some would never come.
     """
+    assert math.gcd(every, len(SHAPES)) == 1
     example = example_of(operation)
     pairs = [(field, name) for field in (*fields_of(spec, operation), "unknown") for name in SHAPES]
     for field, name in pairs[::every]:

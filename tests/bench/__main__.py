@@ -23,6 +23,7 @@ from tests.bench import (
     pdfs,
     rates,
     search,
+    senders,
     standalone,
     tenants,
 )
@@ -68,6 +69,7 @@ def main() -> int:
     if chosen.only == "crowds":
         crowds.measure(row)
         tenants.measure(row)
+        senders.measure(row)
 
     if chosen.only == "gaps":
         gaps.measure(row, quick=chosen.quick)
