@@ -39,7 +39,6 @@ from shared import sandbox
 from shared.contracts import Chunk, DocumentExtracted, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected, RetryLater, Unavailable
-from shared.inputs.prepared_chunks import MOST_CHUNKS
 from shared.inputs.urls import MOST_CHARACTERS
 from shared.log import Record
 from shared.log.consume import Handle
@@ -52,7 +51,8 @@ _LIGHT_BYTES = 64 * 1024  # up to this size, parsing a text costs less than send
 _TINY_BYTES = 4 * 1024  # up to this size, parsing takes a fraction of a millisecond, as much as a thread hand-over
 _START_S = 60.0  # a busy machine may take long to start a process
 _POLL_S = 0.05
-_MOST_FRAMES = 20_000  # of a reply, besides its text: 10,000 chunks, 400 parts of links, and announcements of pages
+_MOST_PIECES = 100_000  # of a reply: frames, links, chunks, pages and parts; a document has at most 71,000
+_PROPERTIES = 1 << 20  # bytes of a reply besides its text, links and chunks
 # Else kreuzberg and numpy start as many threads as there are processors, for one file at a time.
 _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
@@ -471,23 +471,34 @@ class _Child:
         process.stdin.write(frame)
         with contextlib.suppress(ConnectionError):  # reading the reply reports the death of the process
             await process.stdin.drain()
-        whole = _Whole(job)
-        most = _MOST_FRAMES + job.most_text // PART_TEXT
-        for _ in range(most):
-            reply, size = await _received(process)
+        # A process that was taken over may send anything, so that all is counted.
+        texts, links, chunks = list[str](), list[str](), list[PreparedChunk]()
+        pieces = _MOST_PIECES + job.most_text // PART_TEXT
+        size = 4 * (job.most_text + len(job.data) + limits.MOST_LINKS * MOST_CHARACTERS) + _PROPERTIES
+        while True:
+            reply, length = await _received(process)
+            pieces, size = pieces - 1, size - length
             match reply:
                 case ParserBegun(pages, scans):
                     self._limit_s = limits.allowed(job.cpu_s, pages, scans)
                     if scans:
                         self._allowed = self._memory.images
-                case ParserPart():
-                    whole.add(reply, size)
-                case ParserRead(extraction):
-                    return ParserRead(whole.of(extraction))
+                case ParserPart(text, some_links, some_chunks):
+                    texts.append(text)
+                    links += some_links
+                    chunks += some_chunks
+                    pieces -= len(some_links) + len(some_chunks)
+                case ParserRead(read):
+                    pieces -= len(read.pages) + len(read.parts)
+                    whole = "".join(texts)
+                    read = msgspec.structs.replace(read, text=whole, links=tuple(links), chunks=tuple(chunks))
+                    if len(whole) <= job.most_text and pieces >= 0:
+                        return ParserRead(read)
                 case _:
                     return reply
+            if pieces < 0 or size < 0 or isinstance(reply, ParserRead):
+                raise _Died("a reply of more than a document has")
             await asyncio.sleep(0)  # many may have come at once
-        raise _Died(f"a reply in more than {most} frames")
 
     def _used(self, passed: float, before: float | None, now: float | None) -> float:
         """Return the seconds that count against the limit: of `passed`, and of CPU time from `before` to `now`."""
@@ -513,44 +524,6 @@ class _Child:
         # The fields after the name, which may hold any byte. CPU time: utime, stime, and both of children that ended.
         fields = [int(field) for field in stat.rpartition(b")")[2].split()[1:22]]
         return _Usage(sum(fields[10:14]) * _TICK_S, fields[20] * _PAGE_BYTES, fields[16])
-
-
-class _Whole:
-    """A document from its parts. A process that was taken over may send anything, so that all is counted."""
-
-    def __init__(self, job: ParserJob) -> None:
-        self._text: list[str] = []
-        self._links: list[str] = []
-        self._chunks: list[PreparedChunk] = []
-        self._left = {
-            "characters": job.most_text,
-            "links": limits.MOST_LINKS,
-            "bytes of links": 4 * limits.MOST_LINKS * MOST_CHARACTERS,
-            "chunks": MOST_CHUNKS,
-            "bytes of chunks": 4 * len(job.data) + (1 << 20),  # NFC makes a text three times as long at most
-            "pages": limits.MOST_PAGES,
-            "parts": limits.MOST_PAGES,
-        }
-
-    def add(self, part: ParserPart, size: int) -> None:
-        """Add a part of `size` bytes. Raises _Died."""
-        self._take(characters=len(part.text), links=len(part.links), chunks=len(part.chunks))
-        self._take(**{"bytes of links": size * bool(part.links), "bytes of chunks": size * bool(part.chunks)})
-        self._text.append(part.text)
-        self._links += part.links
-        self._chunks += part.chunks
-
-    def of(self, rest: Extraction) -> Extraction:
-        """Return the whole. Raises _Died."""
-        self._take(pages=len(rest.pages), parts=len(rest.parts))
-        text = "".join(self._text)
-        return msgspec.structs.replace(rest, text=text, links=tuple(self._links), chunks=tuple(self._chunks))
-
-    def _take(self, **counts: int) -> None:
-        for what, count in counts.items():
-            self._left[what] -= count
-            if self._left[what] < 0:
-                raise _Died(f"a reply of too many {what}")
 
 
 def parser_pool(settings: Settings) -> ParserPool:

@@ -84,7 +84,7 @@ def _flood(shape: str) -> None:
         "long-links": lambda: _frame(parser_child.ParserPart(links=("x" * 250_000,))),
         "chunks": lambda: _frame(parser_child.ParserPart(chunks=(chunk,) * 1000)),
         "long-chunks": lambda: _frame(parser_child.ParserPart(chunks=(PreparedChunk(text="x" * 250_000),))),
-        "pages": lambda: _frame(parser_child.ParserRead(Extraction(text="", document_type="x", pages=(0,) * 50_000))),
+        "pages": lambda: _frame(parser_child.ParserRead(Extraction(text="", document_type="x", pages=(0,) * 120_000))),
         "nothing": lambda: _frame(parser_child.ParserPart()),
         "time": lambda: _frame(parser_child.ParserBegun(pages=1)),
     }
