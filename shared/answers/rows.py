@@ -38,8 +38,8 @@ class Lookup(msgspec.Struct, frozen=True):
 
     @property
     def certain(self) -> bool:
-        """Return whether the question asks for the columns that it names, and for nothing else."""
-        return bool(self.named) and not self.rest
+        """Return whether the question asks for the columns that it names, or the row whole, and for nothing else."""
+        return not self.rest and not (self.of_a_noun and not self.named)
 
     @property
     def unclear(self) -> bool:
@@ -50,7 +50,7 @@ class Lookup(msgspec.Struct, frozen=True):
     def answer(self) -> Unit | None:
         """Return the row, with the columns asked for if nothing else is; None if it has none of them."""
         (label, _), *cells = self.row.cells
-        kept = [cell for cell in cells if cell[0] in self.named]
+        kept = [cell for cell in cells if not self.named or cell[0] in self.named]
         if (self.named and not kept) or (self.unclear and self.of_a_noun):
             return None
         if not self.certain:
@@ -68,23 +68,29 @@ class Lookup(msgspec.Struct, frozen=True):
 def lookups(question: str, rows: Sequence[Unit], title: str = "") -> list[Lookup]:
     """Return what the question asks of the rows of a table that it names.
 
-    What names a row is what only that row has in the first column, or all that it has there, or a name that only it has
-    in another one: several words, or one with a capital in the question. A row with a part of another one's name isn't
-    named by it.
+    What names a row is what only that row has in the first column, or all that it has there, or a name that it has in
+    another one: several words, or one with a capital in the question. A row with a part of another one's name isn't
+    named by it. A column right before its value, as `reports to Sam`, names the rows with it, not Sam's own.
     """
-    asked = frozenset(words(question))
+    in_order = words(question)
+    asked, whole = frozenset(in_order), f" {' '.join(in_order)} "
     capitals = {word for part in _WORD.findall(question)[1:] if part[0].isupper() for word in words(part)}
     naming: dict[tuple[tuple[str, str], ...], frozenset[str]] = {}  # words of the question
     values = {row.cells: {"": row.cells[0][0], **dict(row.cells[1:])} for row in rows}
     columns = tuple(dict.fromkeys(chain.from_iterable(values.values())))
-    free = asked  # words that may name a row
+    for cells in values:
+        for column, value in cells[1:]:
+            both = words(f"{column} {value}")
+            if column and value and f" {' '.join(both)} " in whole:
+                naming[cells] = naming.get(cells, frozenset()).union(both)
+    free = asked.difference(*naming.values())  # words that may name a row
     for column in columns:
         held = {row: frozenset(content_words(cells[column])) for row, cells in values.items() if column in cells}
         common = Counter(chain.from_iterable(held.values()))
         for row, said in held.items():
             own = {word for word in said if common[word] == 1}
-            name = said if any(map(str.isalpha, own)) and (len(said) > 1 or said <= capitals) else frozenset[str]()
-            if (needed := name if column else own or said) and needed <= free:
+            is_name = any(map(str.isalpha, said)) and (len(said) > 1 or said <= capitals)
+            if (is_name if column else said) and (said if column else own or said) <= free:
                 naming[row] = naming.get(row, frozenset()) | asked & said
         if not column:  # `Sam` names his row, not those of whom he is the manager
             free = asked.difference(*naming.values())
@@ -106,7 +112,9 @@ def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozen
         named = tuple(column for column in named if any(map(str.isalpha, held.get(column, "blank"))))
     nouns = _NOUN.findall(question) if _OF_A_NOUN.match(question) else []
     english = not FUNCTION_WORDS.isdisjoint(question.casefold().split())
-    stated = [_with_forms_of(content, row.text), *(of_columns[column] for column in named)]
+    (label, _), *cells = row.cells
+    values = " ".join([label, *(value for _, value in cells)])
+    stated = [_with_forms_of(content, values), *(of_columns[column] for column in named)]
     how = words(" ".join(_HOW.findall(question))) if named else ()
     known = about.union(_POLITE, how, *stated)
     return Lookup(

@@ -74,7 +74,8 @@ def test_the_row_alone_is_asked_for() -> None:
     found = asked("Please tell me about P058")
 
     assert found is not None
-    assert (found.certain, found.unclear) == (False, False)
+    assert (found.certain, found.unclear) == (True, False)
+    assert found.answer == found.row
     assert found.answer is not None
     assert found.answer.text == "P058, Name: Copper rope; Unit price: 48.75; Ordered: 2025-05-14; Supplier: Halvorsen"
 
@@ -186,3 +187,39 @@ def test_a_name_in_one_word_of_several_parts_is_read_in_parts_and_whole() -> Non
         found = asked(question, table)
         assert found is not None
         assert (found.named, found.certain) == ((column,), True)
+
+
+TEAM = """
+| Name | Role | Reports to | Room |
+| --- | --- | --- | --- |
+| Sam Pike | Workshop manager | Lena Ortiz | 4 |
+| Tariq Aziz | Mechanic | Sam Pike | 5 |
+| Ines Duarte | Apprentice | Sam Pike | 5 |
+| Omar Haddad | Bookkeeper | Lena Ortiz | 6 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "people"),
+    [
+        ("Who reports to Sam Pike?", ["Tariq Aziz", "Ines Duarte"]),
+        ("Who is in room 5?", ["Tariq Aziz", "Ines Duarte"]),
+        ("Who does Sam Pike report to?", ["Sam Pike"]),
+        ("Which room does Sam Pike report to?", ["Sam Pike"]),
+        ("Does Omar Haddad report to anybody?", ["Omar Haddad"]),
+        ("Role of Sam Pike?", ["Sam Pike"]),
+        ("Room of Tariq Aziz?", ["Tariq Aziz"]),
+        ("Who reports to the workshop?", []),
+        ("Which rooms are free?", []),
+    ],
+)
+def test_a_column_right_before_its_value_names_the_rows_with_it(question: str, people: list[str]) -> None:
+    found = lookups(question, [unit for unit in units(TEAM) if unit.cells])
+
+    assert [each.row.cells[0][0] for each in found] == people
+
+
+def test_rows_that_share_a_name_are_all_the_answer() -> None:
+    found = lookups("Which ropes does Halvorsen sell?", [unit for unit in units(GOODS) if unit.cells])
+
+    assert [each.row.cells[0][0] for each in found] == ["P058", "P060"]
