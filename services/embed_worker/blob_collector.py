@@ -119,20 +119,6 @@ class BlobCollector:
             log.info("blobs_collected", blobs=found.removed, bytes=freed)
         return found
 
-    async def due_bytes(self) -> int:
-        """Return the bytes of the marked blobs that the next scan removes unless they have an owner again.
-
-        Raises:
-            Unavailable: the store is away.
-        """
-        if MARKS not in await self._store.collections():
-            return 0
-        now, due = await self._time(0), 0
-        async for page in pages(self._store, MARKS):
-            marks = [msgspec.convert(point.payload, Mark) for point in page if point.id != _LAST_LOOK]
-            due += sum(mark.size for mark in marks if now >= mark.since + GRACE_MS)
-        return due
-
     async def _time(self, newest: int) -> int:
         return await self._log.age_ms() if isinstance(self._log, SqliteLog) else newest
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from services.operator_cli.errors import fail
-from services.operator_cli.options import DryRun, Json
+from services.operator_cli.options import Json
 from services.operator_cli.terminal import print_json, shown
 
 
@@ -38,10 +38,9 @@ def verify(
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(help="New folder; or a new file whose name ends with .tar.")],
+    target: Annotated[Path, typer.Argument(help="New folder.")],
     *,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for upkeep that is under way.")] = 300.0,
-    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Copy log, index, blobs and API keys of this data folder, also while Sluice runs.
@@ -52,7 +51,7 @@ def backup(
     from services.operator_cli.moving.backup import backup as backed_up
     from services.operator_cli.moving.backup import backup_lines
 
-    done = run(lambda settings, watch: backed_up(settings, target, watch, dry_run=dry_run, patience_s=wait))
+    done = run(lambda settings, watch: backed_up(settings, target, watch, patience_s=wait))
     shown(done, backup_lines, as_json=as_json)
 
 
@@ -60,7 +59,6 @@ def restore(
     source: Annotated[Path, typer.Argument(help="What sluice backup wrote.")],
     *,
     data: Annotated[Path | None, typer.Option(help="New data folder. Default: SLUICE_DATA.")] = None,
-    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Make a data folder from a backup, after checking every file of the backup.
@@ -71,7 +69,7 @@ def restore(
     from services.operator_cli.moving.restore import restore as restored
     from services.operator_cli.moving.restore import restore_lines
 
-    done = run(lambda settings, watch: restored(source, data or settings.data, watch, dry_run=dry_run))
+    done = run(lambda settings, watch: restored(source, data or settings.data, watch))
     shown(done, restore_lines, as_json=as_json)
 
 
@@ -84,7 +82,6 @@ def migrate(
             "(sqlite:, kafka://host:9092)."
         ),
     ],
-    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Move the index to another store, or the records to another log. Stop everything first; repeat it after a crash.
@@ -96,10 +93,10 @@ def migrate(
     from services.operator_cli.moving.migrate import migrate as moved
     from services.operator_cli.moving.migrate import migrate_lines
 
-    shown(run(lambda settings, watch: moved(settings, to, watch, dry_run=dry_run)), migrate_lines, as_json=as_json)
+    shown(run(lambda settings, watch: moved(settings, to, watch)), migrate_lines, as_json=as_json)
 
 
-def optimize(*, dry_run: DryRun = False, as_json: Json = False) -> None:
+def optimize(*, as_json: Json = False) -> None:
     """Free disk space now: compact the log, rewrite the index without deleted points, and collect blobs.
 
     The same happens by itself, at intervals.
@@ -110,4 +107,4 @@ def optimize(*, dry_run: DryRun = False, as_json: Json = False) -> None:
     from services.operator_cli.optimize import optimize as optimized
     from services.operator_cli.optimize import optimized_lines
 
-    shown(run(lambda settings, watch: optimized(settings, watch, dry_run=dry_run)), optimized_lines, as_json=as_json)
+    shown(run(optimized), optimized_lines, as_json=as_json)

@@ -54,7 +54,7 @@ GROUPS: Final[dict[str, dict[Callable[..., None] | typer.Typer, str]]] = {  # as
     "Index": {
         verify: "sluice verify --repair --dry-run",
         reindex: "",
-        optimize: "sluice optimize --dry-run",
+        optimize: "sluice optimize",
     },
     "Operate": {
         stats: "sluice stats --json",
@@ -63,9 +63,9 @@ GROUPS: Final[dict[str, dict[Callable[..., None] | typer.Typer, str]]] = {  # as
         replay: "sluice replay --topic documents.submitted --from beginning --source handbook --dry-run",
         tenants: "",
         audit: "sluice audit --since 2026-11-20T18:00Z --action rag_document_delete",
-        backup: "sluice backup /backups/2026-11-22.tar",
-        restore: "sluice restore /backups/2026-11-22.tar --data ./data",
-        migrate: "sluice migrate --to qdrant+http://qdrant:6333 --dry-run",
+        backup: "sluice backup /backups/2026-11-22",
+        restore: "sluice restore /backups/2026-11-22 --data ./data",
+        migrate: "sluice migrate --to qdrant+http://qdrant:6333",
     },
     "Set up": {
         serve: "sluice serve --port 3000 --data ./data",

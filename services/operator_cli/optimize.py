@@ -16,7 +16,7 @@ from shared.log import Log
 from shared.log.sqlite import SqliteLog
 from shared.settings import Settings
 from shared.state.ledger import Ledger
-from shared.store import CollectionSize, Store
+from shared.store import Store
 from shared.store.edge import EdgeStore
 
 
@@ -25,7 +25,7 @@ class OptimizedPart(Message, frozen=True, kw_only=True):
 
     part: str  # log, store or blobs
     before: int | None = None  # bytes; None: it is on a server
-    after: int | None = None  # bytes; in a dry run an estimate
+    after: int | None = None
     note: str = ""
 
     @property
@@ -35,15 +35,14 @@ class OptimizedPart(Message, frozen=True, kw_only=True):
 
 
 class Optimized(Message, frozen=True, kw_only=True):
-    """What was freed, or would be."""
+    """What was freed."""
 
-    dry_run: bool
     parts: tuple[OptimizedPart, ...]
     freed: int  # bytes
     seconds: float
 
 
-async def optimize(settings: Settings, watch: CommandProgress, *, dry_run: bool) -> Optimized:
+async def optimize(settings: Settings, watch: CommandProgress) -> Optimized:
     """Return what was freed. Blobs come last, because compaction may delete the last record that names one.
 
     Raises:
@@ -53,27 +52,24 @@ async def optimize(settings: Settings, watch: CommandProgress, *, dry_run: bool)
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(existing_log(settings))
         store = await opened_store(settings, stack)
-        if not dry_run:
-            await stack.enter_async_context(audited(log, settings, "optimize"))
+        await stack.enter_async_context(audited(log, settings, "optimize"))
         watch.begin("log", 0)
-        parts = [await _log(log, dry_run=dry_run), await _store(store, watch, dry_run=dry_run)]
+        parts = [await _log(log), await _store(store, watch)]
         watch.begin("blobs", 0)
-        parts.append(await _blobs(settings, log, store, dry_run=dry_run))
+        parts.append(await _blobs(settings, log, store))
     freed = sum(part.freed for part in parts)
-    return Optimized(dry_run=dry_run, parts=tuple(parts), freed=freed, seconds=round(time.monotonic() - began, 1))
+    return Optimized(parts=tuple(parts), freed=freed, seconds=round(time.monotonic() - began, 1))
 
 
-async def _log(log: Log, *, dry_run: bool) -> OptimizedPart:
+async def _log(log: Log) -> OptimizedPart:
     if not isinstance(log, SqliteLog):
         return OptimizedPart(part="log", note="the Kafka cluster compacts and deletes by itself")
     before = log.disk_bytes()
-    if dry_run:
-        return OptimizedPart(part="log", before=before, after=max(before - await log.reclaimable(), 0))
     await log.keep_up()
     return OptimizedPart(part="log", before=before, after=log.disk_bytes())
 
 
-async def _store(store: Store, watch: CommandProgress, *, dry_run: bool) -> OptimizedPart:
+async def _store(store: Store, watch: CommandProgress) -> OptimizedPart:
     if not isinstance(store, EdgeStore):
         return OptimizedPart(part="store", note="the Qdrant server optimizes by itself")
     await store.flush()
@@ -82,8 +78,6 @@ async def _store(store: Store, watch: CommandProgress, *, dry_run: bool) -> Opti
     worn = [size for size in sizes if size.dead]
     dead = sum(size.dead for size in worn)
     note = f"{dead} dead points in {len(worn)} collections" if dead else "no dead points"
-    if dry_run:
-        return OptimizedPart(part="store", before=before, after=before - sum(map(dead_bytes, worn)), note=note)
     watch.begin("store", len(worn))
     for size in worn:
         await store.rewrite(size.name)
@@ -92,17 +86,10 @@ async def _store(store: Store, watch: CommandProgress, *, dry_run: bool) -> Opti
     return OptimizedPart(part="store", before=before, after=after, note=note)
 
 
-def dead_bytes(size: CollectionSize) -> int:
-    """Return about how many bytes the dead points of the collection take: their share of its points."""
-    return size.disk_bytes * size.dead // (size.dead + size.live)
-
-
-async def _blobs(settings: Settings, log: Log, store: Store, *, dry_run: bool) -> OptimizedPart:
+async def _blobs(settings: Settings, log: Log, store: Store) -> OptimizedPart:
     blobs = open_blobs(settings.blobs, settings.data)
     collector = BlobCollector(log=log, store=store, ledger=Ledger(store), blobs=blobs, registry=CollectorRegistry())
     before = await _weight(blobs)
-    if dry_run:
-        return OptimizedPart(part="blobs", before=before, after=before - await collector.due_bytes())
     found = await collector.collect()
     note = f"{found.unowned_bytes} bytes have no owner and go in a day" if found.unowned_bytes else ""
     return OptimizedPart(part="blobs", before=before, after=await _weight(blobs), note=note)
@@ -120,5 +107,4 @@ def optimized_lines(done: Optimized) -> Iterator[str]:
             yield f"{part.part:5}  {part.note}"
         else:
             yield f"{part.part:5}  {part.before / 1e6:9.1f} MB -> {part.after / 1e6:9.1f} MB{note}"
-    freed = f"{done.freed / 1e6:.1f} MB"
-    yield f"Would free about {freed}" if done.dry_run else f"Freed {freed} in {done.seconds:.1f} s"
+    yield f"Freed {done.freed / 1e6:.1f} MB in {done.seconds:.1f} s"

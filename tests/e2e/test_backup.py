@@ -70,7 +70,7 @@ class Library:
 
 
 def copied(data: Path, target: Path, watch: Quiet) -> BackedUp:
-    return asyncio.run(backup(Settings(data=data), target, watch, dry_run=False, patience_s=PATIENCE_S))
+    return asyncio.run(backup(Settings(data=data), target, watch, patience_s=PATIENCE_S))
 
 
 def verified(data: Path) -> VerifyOutcome:
@@ -106,7 +106,7 @@ def test_a_backup_of_a_busy_server_restores_to_what_its_log_says(tmp_path: Path)
     assert {"log", "store: generations", "store: ledger", "store: pairing"} < set(steps)
     assert ["a backup of" in reply["detail"] for reply in refused] == [True]
 
-    with_data = asyncio.run(restore(tmp_path / "copy", tmp_path / "elsewhere", Quiet(), dry_run=False))
+    with_data = asyncio.run(restore(tmp_path / "copy", tmp_path / "elsewhere", Quiet()))
     assert (with_data.documents, with_data.points) == (done.documents, done.points)
     with served(tmp_path / "elsewhere") as server:
         outcome = verified(tmp_path / "elsewhere")
@@ -129,14 +129,14 @@ def test_what_was_killed_is_no_backup_and_holds_nothing_up(tmp_path: Path) -> No
         with pytest.raises(Unavailable, match="a backup of") as held:
             asyncio.run(kept_up(tmp_path / "data"))
         with pytest.raises(Unavailable, match="another backup"):
-            asyncio.run(backup(Settings(data=tmp_path / "data"), tmp_path / "b", Quiet(), dry_run=False, patience_s=0))
+            asyncio.run(backup(Settings(data=tmp_path / "data"), tmp_path / "b", Quiet(), patience_s=0))
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         child.stdout.close()
 
         assert held.value.code == HELD
         with pytest.raises(ConfigurationError, match="not a complete backup"):
-            asyncio.run(restore(tmp_path / f"copy{PARTIAL}", tmp_path / "elsewhere", Quiet(), dry_run=False))
+            asyncio.run(restore(tmp_path / f"copy{PARTIAL}", tmp_path / "elsewhere", Quiet()))
         assert not (tmp_path / "elsewhere").exists()
         asyncio.run(kept_up(tmp_path / "data"))
         assert verified(tmp_path / "data").report.verdict == "right"
@@ -169,5 +169,5 @@ class Stop(Quiet):
             time.sleep(60)  # until it is killed
 
 data, target = map(Path, sys.argv[1:])
-asyncio.run(backup(Settings(data=data), target, Stop(), dry_run=False, patience_s=30))
+asyncio.run(backup(Settings(data=data), target, Stop(), patience_s=30))
 """

@@ -111,7 +111,6 @@ def test_another_user_reads_nothing_that_a_running_install_makes(tmp_path: Path,
             finally:
                 server.stop()
             _ran(data, "backup", str(out / "copy"))
-            _ran(data, "backup", str(out / "copy.tar"))
             _ran(data, "migrate", "--to", f"sqlite:{out / 'other.sqlite'}")
             _ran(tmp_path / "restored", "restore", str(out / "copy"))
             walker.look()

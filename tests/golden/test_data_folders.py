@@ -115,8 +115,8 @@ async def test_an_index_that_is_lost_is_rebuilt_with_the_same_points(data: Path)
 
 
 async def test_a_backup_of_the_folder_answers_and_embeds_nothing(data: Path, tmp_path: Path) -> None:
-    await backup(Settings(data=data), tmp_path / "copy", Quiet(), dry_run=False, patience_s=PATIENCE_S)
-    await restore(tmp_path / "copy", tmp_path / "new", Quiet(), dry_run=False)
+    await backup(Settings(data=data), tmp_path / "copy", Quiet(), patience_s=PATIENCE_S)
+    await restore(tmp_path / "copy", tmp_path / "new", Quiet())
 
     async with running(tmp_path / "new", partitions=2) as pipeline:
         assert await verdict(pipeline) == ("right", {})

@@ -7,7 +7,6 @@ offsets. So a restored installation reads again every record that changed the st
 import asyncio
 import os
 import shutil
-import tarfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -26,7 +25,6 @@ from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef, Message
 from shared.errors import Rejected, Unavailable
 from shared.ids import file_hash
-from shared.log import Log
 from shared.log.sqlite import SqliteLog
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing
@@ -36,34 +34,25 @@ from shared.store.edge import EdgeStore
 from shared.version import VERSION
 
 PARTIAL: Final = ".partial"  # suffix of an unfinished backup
-TAR: Final = ".tar"
 _MARK: Final = "INCOMPLETE"
 _ROOM: Final = 1.1  # free disk space that a backup needs, in sizes of what is copied
 
 
 class BackedUp(Message, frozen=True, kw_only=True):
-    """What was backed up, or would be."""
+    """What was backed up."""
 
     path: str
-    dry_run: bool
     log_bytes: int
     store_bytes: int
     blob_bytes: int
     documents: int
     points: int
     blobs: int
-    seconds: float = 0.0
-
-    @property
-    def size(self) -> int:
-        """Return the bytes of all parts."""
-        return self.log_bytes + self.store_bytes + self.blob_bytes
+    seconds: float
 
 
-async def backup(
-    settings: Settings, target: Path, watch: CommandProgress, *, dry_run: bool, patience_s: float
-) -> BackedUp:
-    """Return what was written to `target`: a folder, or one file if its name ends with `.tar`.
+async def backup(settings: Settings, target: Path, watch: CommandProgress, *, patience_s: float) -> BackedUp:
+    """Return what was written to the folder `target`.
 
     Raises:
         CommandError: the target exists, or the disk has too little room.
@@ -76,11 +65,9 @@ async def backup(
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(existing_log(settings))
         store = await opened_store(settings, stack)
-        plan = await _planned(settings, log, store, target, dry_run=dry_run)
-        _check_room(target, plan)
-        if dry_run:
-            return plan
         assert isinstance(log, SqliteLog)
+        assert isinstance(store, EdgeStore)
+        await _check_room(settings, log, store, target)
         await stack.enter_async_context(audited(log, settings, "backup"))
         await stack.enter_async_context(log.copying(patience_s))
         made = await _made(settings, log, store, target, watch)
@@ -89,7 +76,6 @@ async def backup(
     )
     return BackedUp(
         path=str(target),
-        dry_run=False,
         log_bytes=made.size - points - blobs,
         store_bytes=points,
         blob_bytes=blobs,
@@ -125,35 +111,19 @@ def _check_new(target: Path) -> None:
         raise CommandError(f"{target} exists: choose another name, or delete it")
 
 
-async def _planned(settings: Settings, log: Log, store: Store, target: Path, *, dry_run: bool) -> BackedUp:
-    assert isinstance(log, SqliteLog)
-    assert isinstance(store, EdgeStore)
-    sizes = await store.sizes()
-    blobs = [blob async for some in open_blobs(settings.blobs, settings.data).stored() for blob in some]
-    return BackedUp(
-        path=str(target),
-        dry_run=dry_run,
-        log_bytes=log.disk_bytes(),
-        store_bytes=sum(size.disk_bytes for size in sizes),
-        blob_bytes=sum(blob.size for blob in blobs),
-        documents=sum(size.live for size in sizes if size.name == LEDGER),
-        points=sum(size.live for size in sizes),
-        blobs=len(blobs),
-    )
+async def _check_room(settings: Settings, log: SqliteLog, store: EdgeStore, target: Path) -> None:
+    """Raise CommandError if the target's disk has too little room for the log, the points and the blobs."""
+    size = log.disk_bytes() + sum(each.disk_bytes for each in await store.sizes())
+    size += sum([blob.size async for some in open_blobs(settings.blobs, settings.data).stored() for blob in some])
+    manifest.check_room(target, _ROOM * size)
 
 
-def _check_room(target: Path, plan: BackedUp) -> None:
-    there = next(folder for folder in target.absolute().parents if folder.is_dir())
-    manifest.check_room(there, _ROOM * plan.size * (2 if target.suffix == TAR else 1))
-
-
-async def _made(settings: Settings, log: Log, store: Store, target: Path, watch: CommandProgress) -> Manifest:
+async def _made(settings: Settings, log: SqliteLog, store: Store, target: Path, watch: CommandProgress) -> Manifest:
     folder = _begun(target)
     try:
         made = await _filled(settings, log, store, folder, watch)
         await asyncio.to_thread(_finish, folder, target)
     except BaseException:
-        _packed(folder).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return made
@@ -166,7 +136,6 @@ def _begun(target: Path) -> Path:
         left = {path.name for path in folder.iterdir()}
         if left and not left & {_MARK, manifest.NAME}:
             raise CommandError(f"{folder} exists, and isn't an interrupted backup: delete it, or choose another name")
-        _packed(folder).unlink(missing_ok=True)
         shutil.rmtree(folder)
     folder.mkdir(parents=True, mode=0o700)
     (folder / _MARK).touch()
@@ -176,24 +145,12 @@ def _begun(target: Path) -> Path:
 def _finish(folder: Path, target: Path) -> None:
     """Give the backup its name, once all of it is on the disk."""
     os.sync()  # one call for all files; syncing each of many small ones takes far longer
-    if target.suffix == TAR:
-        with tarfile.open(_packed(folder), "w") as archive:
-            archive.add(folder, target.stem, filter=lambda each: None if Path(each.name).name == _MARK else each)
-        os.sync()
-        _packed(folder).rename(target)
-        shutil.rmtree(folder)
-    else:
-        (folder / _MARK).unlink()
-        folder.rename(target)
+    (folder / _MARK).unlink()
+    folder.rename(target)
     os.sync()
 
 
-def _packed(folder: Path) -> Path:
-    return folder.with_name(folder.name + TAR)
-
-
-async def _filled(settings: Settings, log: Log, store: Store, folder: Path, watch: CommandProgress) -> Manifest:
-    assert isinstance(log, SqliteLog)
+async def _filled(settings: Settings, log: SqliteLog, store: Store, folder: Path, watch: CommandProgress) -> Manifest:
     registry = await collections.settled(store)
     commits = await log.commits()
     files: list[BackedUpFile] = []
@@ -289,13 +246,9 @@ def _hashed(folder: Path, path: str) -> BackedUpFile:
 def backup_lines(done: BackedUp) -> Iterator[str]:
     """Yield the lines to print without `--json`."""
     what = f"{done.documents} documents, {done.points} points, {done.blobs} blobs"
-    parts = f"log {_mb(done.log_bytes)}, index {_mb(done.store_bytes)}, blobs {_mb(done.blob_bytes)}"
-    if done.dry_run:
-        yield f"Would back up {what} to {done.path}"
-        yield f"At most {_mb(done.size)}: {parts}"
-    else:
-        yield f"Backed up {what} to {done.path} in {done.seconds:.1f} s"
-        yield f"{_mb(done.size)}: {parts}"
+    yield f"Backed up {what} to {done.path} in {done.seconds:.1f} s"
+    size = done.log_bytes + done.store_bytes + done.blob_bytes
+    yield f"{_mb(size)}: log {_mb(done.log_bytes)}, index {_mb(done.store_bytes)}, blobs {_mb(done.blob_bytes)}"
 
 
 def _mb(size: int) -> str:

@@ -54,10 +54,11 @@ class Manifest(Message, frozen=True, kw_only=True):
 
 
 def check_room(folder: Path, needed: float) -> None:
-    """Raise CommandError unless the folder's disk has this many bytes free."""
-    free = shutil.disk_usage(folder).free
+    """Raise CommandError unless the disk of the folder, or of where it will be, has this many bytes free."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    free = shutil.disk_usage(there).free
     if free < needed:
-        raise CommandError(f"{folder} has {free / 1e6:.0f} MB free, and needs about {needed / 1e6:.0f} MB")
+        raise CommandError(f"{there} has {free / 1e6:.0f} MB free, and needs about {needed / 1e6:.0f} MB")
 
 
 def write(folder: Path, manifest: Manifest) -> None:

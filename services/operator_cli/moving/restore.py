@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,21 +30,20 @@ _points = wire.body_decoder(list[Point])
 
 
 class Restored(Message, frozen=True, kw_only=True):
-    """What was restored, or would be."""
+    """What was restored."""
 
     path: str  # the data folder
-    dry_run: bool
     created: str  # when the backup was made
     sluice: str  # the version that made it
     documents: int
     points: int
     blobs: int
     settings: dict[str, str]  # of the installation that was backed up, without secrets
-    seconds: float = 0.0
+    seconds: float
 
 
-async def restore(source: Path, data: Path, watch: CommandProgress, *, dry_run: bool) -> Restored:
-    """Return what was restored from `source` into the data folder, which must be empty or absent.
+async def restore(source: Path, data: Path, watch: CommandProgress) -> Restored:
+    """Return what was restored from the folder `source` into the data folder, which must be empty or absent.
 
     All hashes are checked first. The log is moved to its place last, so a folder with a log is complete.
 
@@ -57,17 +55,14 @@ async def restore(source: Path, data: Path, watch: CommandProgress, *, dry_run: 
     """
     began = asyncio.get_running_loop().time()
     with _new_folder(source, data) as staging:
-        folder = await asyncio.to_thread(_unpacked, source, staging)
-        made = manifest.read(folder)
+        made = manifest.read(source)
         manifest.check_room(data, _ROOM * made.size)
         watch.begin("check", made.size)
-        await asyncio.to_thread(_check, folder, made, watch)
-        if not dry_run:
-            await _stage(folder, made, staging, watch)
-            await asyncio.to_thread(_settle, staging, data)
+        await asyncio.to_thread(_check, source, made, watch)
+        await _stage(source, made, staging, watch)
+        await asyncio.to_thread(_settle, staging, data)
     return Restored(
         path=str(data),
-        dry_run=dry_run,
         created=made.created,
         sluice=made.sluice,
         documents=made.documents,
@@ -86,8 +81,8 @@ def _new_folder(source: Path, data: Path) -> Iterator[Path]:
     left = there & {manifest.STORE, manifest.BLOBS, manifest.KEYS} if STAGING in there else set()
     if others := sorted(there - _NOBODYS - left):
         raise CommandError(f"{data} isn't empty, it has {others[0]}: restore into another folder")
-    if not source.exists():
-        raise ConfigurationError(f"there is no backup {source}")
+    if not source.is_dir():
+        raise ConfigurationError(f"there is no folder {source} with a backup")
     made_here = not data.exists()
     data.mkdir(parents=True, exist_ok=True)
     staging = data / STAGING
@@ -105,26 +100,6 @@ def _new_folder(source: Path, data: Path) -> Iterator[Path]:
     finally:
         if made_here and {path.name for path in data.iterdir()} <= _NOBODYS:
             shutil.rmtree(data)
-
-
-def _unpacked(source: Path, staging: Path) -> Path:
-    """Return the folder of the backup, unpacked if it is a file. Raises ConfigurationError when it isn't a backup."""
-    if source.is_dir():
-        return source
-    if not source.is_file():
-        raise ConfigurationError(f"the backup {source} is neither a folder nor a file")
-    folder = staging / "backup"
-    try:
-        with tarfile.open(source, "r:") as archive:
-            members = archive.getmembers()
-            manifest.check_room(staging.parent, sum(each.size for each in members))
-            archive.extractall(folder, members, filter="data")
-    except (OSError, ValueError, tarfile.TarError) as error:  # a name with a NUL is a ValueError
-        raise ConfigurationError(f"the backup {source} can't be read: {error}") from None
-    found = [path for path in folder.iterdir() if path.is_dir()]
-    if len(found) != 1:
-        raise ConfigurationError(f"{source} is not a complete backup: it has no {manifest.NAME}")
-    return found[0]
 
 
 def _check(folder: Path, made: Manifest, watch: CommandProgress) -> None:
@@ -200,9 +175,6 @@ def restore_lines(done: Restored) -> Iterator[str]:
     """Yield the lines to print without `--json`."""
     what = f"{done.documents} documents, {done.points} points, {done.blobs} blobs"
     yield f"The backup of {done.created}, made by Sluice {done.sluice}, is whole: {what}"
-    if done.dry_run:
-        yield f"Would restore it into {done.path}"
-        return
     yield f"Restored into {done.path} in {done.seconds:.1f} s"
     if done.settings:
         yield "It was made with " + ", ".join(f"SLUICE_{name.upper()}={value}" for name, value in done.settings.items())

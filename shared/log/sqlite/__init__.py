@@ -204,10 +204,6 @@ class SqliteLog:
         with self.deleting():
             await upkeep.keep_up(self._storage)
 
-    async def reclaimable(self) -> int:
-        """Return about how many bytes compaction would free, and what is free within the file."""
-        return await asyncio.to_thread(upkeep.reclaimable, self._storage)
-
     def disk_bytes(self) -> int:
         """Return the bytes of the file and its write-ahead log."""
         return upkeep.disk_bytes(self._storage.path)

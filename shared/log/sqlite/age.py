@@ -88,12 +88,6 @@ def tick(connection: sqlite3.Connection, reading: Reading) -> int:
     return clock.age
 
 
-def last_age(connection: sqlite3.Connection) -> int:
-    """Return the log's age in ms at the last reading."""
-    row = connection.execute("SELECT state FROM clock").fetchone()
-    return 0 if row is None else msgspec.msgpack.decode(row[0], type=Clock).age
-
-
 def end_at(connection: sqlite3.Connection, partition: int, age: int) -> int:
     """Return the partition's recorded end at that age (ms) of the log: all records below it are older."""
     found: int = connection.execute(

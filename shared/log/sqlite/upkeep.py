@@ -9,10 +9,10 @@ from pathlib import Path
 
 from shared.errors import Unavailable
 from shared.log.sqlite import compaction
-from shared.log.sqlite.age import end_at, forget_milestones, last_age
+from shared.log.sqlite.age import end_at, forget_milestones
 from shared.log.sqlite.copying import HELD
 from shared.log.sqlite.file import scanning
-from shared.log.sqlite.storage import KnownTopic, Storage, Transaction
+from shared.log.sqlite.storage import Storage, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -20,13 +20,6 @@ HELD_S = 10.0  # between two attempts while the log is copied
 _SLICE = 500  # rows of one transaction, for which writers wait
 _FREE_PAGES = 2000  # freed per step: 8 MB
 
-_SUPERSEDED_BYTES = """
-WITH last AS MATERIALIZED (
-    SELECT max(offset) AS offset FROM record WHERE partition = :partition AND offset < :end AND key IS NOT NULL
-    GROUP BY key)
-SELECT coalesce(sum(coalesce(length(value), 0) + length(key) + length(headers)), 0) FROM record
-WHERE partition = :partition AND offset < :end AND key IS NOT NULL AND offset NOT IN (SELECT offset FROM last)
-"""
 _TOPIC_BYTES = """
 SELECT topic.name, coalesce(sum(length(value)), 0) + coalesce(sum(length(record.key)), 0)
     + coalesce(sum(length(headers)), 0)
@@ -117,30 +110,6 @@ def topic_bytes(storage: Storage) -> dict[str, int]:
     """
     with scanning(storage.path, storage.connect) as connection:  # it reads an index entry of each record
         return dict(connection.execute(_TOPIC_BYTES))
-
-
-def reclaimable(storage: Storage) -> int:
-    """Return about how many bytes compaction would free: those of superseded records, and what is free in the file.
-
-    Raises:
-        LogUnavailable: the file can't be read now.
-    """
-    compacted = [known for known in storage.topics.values() if known.spec.cleanup == "compact"]
-    with scanning(storage.path, storage.connect) as connection:
-        free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
-        page: int = connection.execute("PRAGMA page_size").fetchone()[0]
-        rows = sum(_superseded_bytes(connection, known, id_) for known in compacted for id_ in known.ids)
-    wal = storage.path.with_name(storage.path.name + "-wal")
-    return rows + free * page + (wal.stat().st_size if wal.exists() else 0)
-
-
-def _superseded_bytes(connection: sqlite3.Connection, known: KnownTopic, partition: int) -> int:
-    """Return the bytes of the partition's records that compaction may delete now."""
-    end, lag = 2**62, known.spec.compaction_lag_ms
-    if lag:
-        end = end_at(connection, partition, last_age(connection) - lag)
-    found: int = connection.execute(_SUPERSEDED_BYTES, {"partition": partition, "end": end}).fetchone()[0]
-    return found
 
 
 def disk_bytes(path: Path) -> int:
