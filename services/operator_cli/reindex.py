@@ -209,8 +209,7 @@ def _compared_lines(found: dict[str, Any]) -> Iterator[str]:
     drawn = ", drawn from titles and headings" if found["drawn"] else ""
     yield f"{found['questions']} questions{drawn}; {found['judged']} with known answers"
     yield f"the same documents among the first {found['topK']}: {found['overlap']:.0%}"
-    yield f"the same passages, or parts of them: {found['passages']:.0%}"
-    yield f"the same document first: {found['sameFirst']:.0%}; moved by {found['moved']:.1f} places on average"
+    yield f"moved by {found['moved']:.1f} places on average"
     yield from found["notes"]
     for each in found["changed"]:
         old, new = each.get("first") or "nothing", each.get("firstOther") or "nothing"

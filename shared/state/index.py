@@ -563,10 +563,10 @@ class Index:
         points = await self._store.retrieve(self._heads, ids, fields=("version", "deleted"))
         return {point.id: point.payload["version"] for point in points if not point.payload.get("deleted")}
 
-    async def titled_page(self, tenant: str, *, after: str, limit: int) -> list[Payload]:
-        """Return titles and headings of the tenant's next chunks by id, without those that aren't current."""
+    async def titled_page(self, tenant: str, *, limit: int) -> list[Payload]:
+        """Return titles and headings of the tenant's first chunks by id, without those that aren't current."""
         fields = ("title", "sectionTitle")
-        found, _ = await self.metadata_page(tenant, Filter(), fields=fields, firsts=False, after=after, limit=limit)
+        found, _ = await self.metadata_page(tenant, Filter(), fields=fields, firsts=False, after=None, limit=limit)
         return [metadata for _, metadata in found]
 
     async def stands_elsewhere(self, tenant: str, document_id: str, chunk_hash: str) -> bool:

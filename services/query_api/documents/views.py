@@ -4,14 +4,13 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from services.query_api.documents.listing import DELETED, LONGEST_SEARCH, SORTS, STATES, Listing, SortCursor, State
 from services.query_api.documents.listing import after as sorted_after
@@ -22,7 +21,6 @@ from services.query_api.http.request import ApiRequest, described, metadata_of, 
 from services.query_api.http.routes import METADATA, delete, get, patch
 from services.query_api.ingest.document import IngestReply, taken, title_of
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.search.facets import FacetCounter, FacetValues, fields_of
 from services.query_api.search.results import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Note, Status, TextFormat
@@ -31,12 +29,11 @@ from shared.ids import document_id as id_of
 from shared.inputs.prepared_chunks import quality
 from shared.state.index import Head, Index
 from shared.state.ledger import NOWHERE, Entry, Last, Ledger
-from shared.store import Condition, Filter, Ids, Match, Payload, each_page
+from shared.store import Condition, Filter, Ids, Match, Payload
 from shared.submission import deletion
 from shared.times import iso, now_ms
 
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of the newest submission
-_OF_ENTRIES = frozenset({"source", "tags", "status"})  # fields that the ledger has
 LOOKED_AT = 1000  # entries read at a time if each has to be checked
 _UNREAD = Last(version=0, place=NOWHERE, status="accepted", at=0)  # a submission that the first stage hasn't read
 _PLAIN_AT_ONCE = 2  # texts that lose their markup at once; it takes two seconds for a megabyte
@@ -76,7 +73,6 @@ class DocumentPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     items: list[DocumentView]
     next_cursor: str | None
-    facets: FacetValues | UnsetType = UNSET  # on request: by field, over all documents of the list
 
 
 class QualityView(msgspec.Struct, frozen=True):
@@ -200,31 +196,6 @@ class DocumentViews:
         heads = await self._index.heads([entry.document_id for entry in fitting])
         return [entry for entry in fitting if state_of(entry, heads.get(entry.document_id))[0] == listing.state]
 
-    async def facets(self, tenant: str, listing: Listing, names: Sequence[str]) -> FacetValues:
-        """Return the values of these fields among all documents of the list, with the number of documents.
-
-        Raises:
-            Problem: 400, a name is not a field's name.
-        """
-        fields = fields_of(names)
-        counter = FacetCounter(fields)
-        of_chunks = tuple(path for path in fields.values() if path not in _OF_ENTRIES)
-        async for found in self._every(listing):
-            metadata = await self._metadata(tenant, found, of_chunks) if of_chunks and found else {}
-            for entry in found:
-                own = {"source": entry.source, "tags": list(entry.tags), "status": entry.last.status}
-                counter.add(entry.document_id, {**metadata.get(entry.document_id, {}), **own})
-        return counter.values()
-
-    async def _metadata(self, tenant: str, entries: Sequence[Entry], fields: Sequence[str]) -> dict[str, Payload]:
-        """Return these fields of each document that is searchable."""
-        found: dict[str, Payload] = {}
-        where = Filter(must=(Match("metadata.documentId", tuple(entry.document_id for entry in entries)),))
-        read = partial(self._index.metadata_page, tenant, where, fields=fields, firsts=True, limit=LOOKED_AT)
-        async for page in each_page(lambda after: read(after=after)):
-            found.update(page)
-        return found
-
     async def of_path(self, tenant: str, path: str) -> Ids:
         """Return the condition that a document has the path, in any source."""
         sources = await self._ledger.sources(Filter(must=(Match("tenant", (tenant,)),)))
@@ -301,9 +272,6 @@ class ListQuery:
     status: FromQuery[list[str] | None] = None
     tags: FromQuery[list[str] | None] = None
     sort: Annotated[str, QueryParameter(description=f"One of {', '.join(SORTS)}.")] = "-updatedAt"
-    facets: Annotated[
-        list[str] | None, QueryParameter(description="Fields whose values are counted, over all pages of the list.")
-    ] = None
     limit: Limit = 100
     cursor: Cursor = None
 
@@ -354,11 +322,7 @@ async def rag_documents(
     )
     if isinstance(behind, SortCursor) and behind.sort != sort:
         raise invalid("cursor", f"was given for sort={behind.sort}")
-    page = await library.page(listing, limit=wanted.limit, cursor=behind)
-    if not wanted.facets:
-        return page
-    counted = await library.facets(tenant, listing, [name for value in wanted.facets for name in value.split(",")])
-    return msgspec.structs.replace(page, facets=counted)
+    return await library.page(listing, limit=wanted.limit, cursor=behind)
 
 
 class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

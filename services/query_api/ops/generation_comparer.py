@@ -1,10 +1,8 @@
 """Asks two generations the same questions, and compares what each finds, its size, and its cost."""
 
-from collections.abc import Sequence
-from random import Random
-from statistics import median
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
 from typing import Annotated, Final
-from uuid import UUID
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -23,8 +21,10 @@ from shared.store.bm25 import current_bm25
 
 MOST_QUESTIONS: Final = 500  # of one comparison
 SHOWN: Final = 10  # questions that a report lists
-_CHUNKS_PER_READ: Final = 8  # one of them gives a question
-_READS: Final = 4  # reads per wanted question: many chunks have no title, or a title that was drawn before
+_CHUNKS: Final = 16  # read for a question: many have no title, or one that was drawn before
+_WARMING: Final = "warm"  # loads model and collection before searches are timed
+_OF_STATUS: Final = ("model", "chunk_size", "chunk_unit", "documents", "chunks", "failed", "embedded", "copied")
+Ranking = Mapping[str, str]  # path by document, best first
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,21 +43,11 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     top_k: Annotated[int, msgspec.Meta(ge=1, le=100)] = DEPTH
 
 
-class PassageSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage in a ranking: its document, and its offsets in the document's text."""
-
-    document: str
-    path: str
-    start: int
-    end: int
-
-
 class QuestionComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What both generations found for a question. It has nDCG only if the right documents are known."""
 
     question: str
     overlap: float  # share of the found documents that both generations found
-    passages: float  # share of the serving generation's passages that the other one found at least in part
     moved: float  # mean difference of the ranks of a document that both found
     first: str | None  # path of the serving generation's best document
     first_other: str | None  # path of the other generation's best document
@@ -88,77 +78,36 @@ class Side(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     ndcg: float | None = None
 
 
-_OF_STATUS: Final = ("model", "chunk_size", "chunk_unit", "documents", "chunks", "failed", "embedded", "copied")
-
-
-class Agreement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """In how far two generations find the same: means over the questions."""
-
-    overlap: float
-    passages: float
-    same_first: float  # share of the questions whose best document is the same
-    moved: float
-
-
-class Comparison(Agreement, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The serving generation and another one."""
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The serving generation and another one; `overlap` and `moved` are means over the questions."""
 
     serving: Side
     other: Side
     top_k: int
     questions: int
     judged: int  # questions whose right documents are known
+    overlap: float
+    moved: float
     drawn: bool  # whether the questions are titles and headings; the right document is then the one that has it
     drop: float | None  # serving nDCG minus the other one's; None: nothing is judged
     changed: list[QuestionComparison]  # those that changed most, worst first
     notes: list[str]
 
 
-class Summary(Agreement, frozen=True, kw_only=True):
-    """Means over the questions; None if no question has the value."""
-
-    ndcg: float | None
-    ndcg_other: float | None
-
-
-def compared(
-    judged: Judged, ours: Sequence[PassageSpan], theirs: Sequence[PassageSpan], depth: int = DEPTH
-) -> QuestionComparison:
+def compared(judged: Judged, ours: Ranking, theirs: Ranking, depth: int = DEPTH) -> QuestionComparison:
     """Return how the rankings of the serving generation and of the other one differ for a question."""
-    paths = {each.document: each.path for each in (*ours, *theirs)}
-    old, new = ([*dict.fromkeys(each.document for each in spans)] for spans in (ours, theirs))
-    both = [name for name in old if name in new]
-    matched = [any(_overlap(each, other) for other in theirs) for each in ours]
-    scores: dict[str, float] = {}
-    if judged.documents:
-        right = set(judged.documents)
-        for name, ranked in (("ndcg", old), ("ndcg_other", new)):
-            scores[name] = ndcg([bool({id_, paths[id_]} & right) for id_ in ranked], len(right), depth)
+    old, new = [*ours], [*theirs]
+    both = [name for name in old if name in theirs]
+    right, scores = set(judged.documents), dict[str, float]()
+    for field, ranking in (("ndcg", ours), ("ndcg_other", theirs)) if right else ():
+        scores[field] = ndcg([bool({*each} & right) for each in ranking.items()], len(right), depth)
     return QuestionComparison(
         question=judged.question,
         overlap=len(both) / max(len(old), len(new)) if old or new else 1.0,
-        passages=sum(matched) / len(matched) if matched else float(not theirs),
-        moved=sum(abs(old.index(name) - new.index(name)) for name in both) / len(both) if both else 0.0,
-        first=paths[old[0]] if old else None,
-        first_other=paths[new[0]] if new else None,
+        moved=fmean(abs(old.index(name) - new.index(name)) for name in both) if both else 0.0,
+        first=next(iter(ours.values()), None),
+        first_other=next(iter(theirs.values()), None),
         **scores,
-    )
-
-
-def summary(questions: Sequence[QuestionComparison]) -> Summary:
-    """Return the means over the questions, of which there must be one."""
-
-    def mean(values: Sequence[float]) -> float:
-        return round(sum(values) / len(values), 4)
-
-    judged = [(each.ndcg, each.ndcg_other) for each in questions if each.ndcg is not None]
-    return Summary(
-        overlap=mean([each.overlap for each in questions]),
-        passages=mean([each.passages for each in questions]),
-        same_first=mean([float(each.first == each.first_other) for each in questions]),
-        moved=mean([each.moved for each in questions]),
-        ndcg=mean([ours or 0.0 for ours, _ in judged]) if judged else None,
-        ndcg_other=mean([theirs or 0.0 for _, theirs in judged]) if judged else None,
     )
 
 
@@ -171,28 +120,16 @@ def most_changed(questions: Sequence[QuestionComparison]) -> list[QuestionCompar
 async def drawn(index: Index, tenant: str, count: int) -> list[Judged]:
     """Return at most `count` titles and headings of the tenant's documents, each with the document that has it.
 
-    The same index gives the same questions, so that two comparisons can be compared.
+    The same index gives the same questions, so that two comparisons can be compared. Those are of chunks in the order
+    of their ids, which is as good as random.
     """
-    random = Random(index.generation.id)  # noqa: S311 - a sample, no secret
     found: dict[str, Judged] = {}
-    for number in range(_READS * count):
-        if len(found) >= count:
-            break
-        chunks = await index.titled_page(tenant, after=str(UUID(int=random.getrandbits(128))), limit=_CHUNKS_PER_READ)
-        for known in chunks:
-            names = [known.get("title"), known.get("sectionTitle")]
-            name = next((each for each in (names if number % 2 else names[::-1]) if each and each.strip()), None)
-            if name is not None and name not in found:
-                found[name] = Judged(question=name, documents=(known["documentId"],))
-                break  # one question per read, so that the sample isn't all neighbours by id
-    return list(found.values())
-
-
-def _overlap(one: PassageSpan, other: PassageSpan) -> bool:
-    return one.document == other.document and one.start < other.end and other.start < one.end
-
-
-_WARMING: Final = "warm"  # warms up: loads model and collection before searches are timed
+    for number, known in enumerate(await index.titled_page(tenant, limit=_CHUNKS * count)):
+        names = [known.get("title"), known.get("sectionTitle")]
+        name = next((each for each in (names if number % 2 else names[::-1]) if each and each.strip()), None)
+        if name is not None and len(found) < count:
+            found.setdefault(name, Judged(question=name, documents=(known["documentId"],)))
+    return [*found.values()]
 
 
 class GenerationComparer:
@@ -220,26 +157,30 @@ class GenerationComparer:
         found: list[QuestionComparison] = []
         times: list[list[float]] = [[], []]
         for number, judged in enumerate(questions):
-            rankings: list[list[PassageSpan]] = [[], []]
+            rankings: list[Ranking] = [{}, {}]
             for side in (0, 1) if number % 2 else (1, 0):  # alternating, so that neither always finds warm caches
                 rankings[side], took = await _searched(asked[side], tenant, judged, wanted.top_k)
                 times[side].append(took)
             found.append(compared(judged, rankings[0], rankings[1], wanted.top_k))
-        means = summary(found)
+        scored = [each for each in found if each.ndcg is not None]
+        before, after = (
+            round(fmean(getattr(each, name) for each in scored), 4) if scored else None
+            for name in ("ndcg", "ndcg_other")
+        )
         status = await self._generations.status()
         known = {each.id: each for each in status.items}
         if other.id not in known or serving.id not in known:
             raise Rejected("the generations changed during the comparison: compare again", CODE)
-        drop = None if means.ndcg is None or means.ndcg_other is None else means.ndcg - means.ndcg_other
         return Comparison(
-            serving=await self._side(serving, known[serving.id], times[0], means.ndcg),
-            other=await self._side(other, known[other.id], times[1], means.ndcg_other),
+            serving=await self._side(serving, known[serving.id], times[0], before),
+            other=await self._side(other, known[other.id], times[1], after),
             top_k=wanted.top_k,
             questions=len(found),
-            judged=sum(each.ndcg is not None for each in found),
+            judged=len(scored),
+            overlap=round(fmean(each.overlap for each in found), 4),
+            moved=round(fmean(each.moved for each in found), 4),
             drawn=not wanted.questions,
-            **{name: getattr(means, name) for name in Agreement.__struct_fields__},
-            drop=None if drop is None else round(drop, 4),
+            drop=None if before is None or after is None else round(before - after, 4),
             changed=most_changed(found),
             notes=_notes(known[other.id]),
         )
@@ -291,14 +232,11 @@ def _other(registry: Registry, id_: str | None) -> Registered:
     return newest_first[0]
 
 
-async def _searched(retriever: Retriever, tenant: str, judged: Judged, top_k: int) -> tuple[list[PassageSpan], float]:
+async def _searched(retriever: Retriever, tenant: str, judged: Judged, top_k: int) -> tuple[Ranking, float]:
     """Return what a generation finds, and the milliseconds that it took."""
     results = await retriever.search(tenant, judged.question, top_k=top_k)
-    spans = [
-        PassageSpan(document=known["documentId"], path=known["path"], start=known["start"], end=known["end"])
-        for known in (hit.metadata for hit in results.hits)
-    ]
-    return spans, 1e3 * (results.embed_s + results.store_s + results.fuse_s)
+    found = {hit.metadata["documentId"]: hit.metadata["path"] for hit in results.hits}
+    return found, 1e3 * (results.embed_s + results.store_s + results.fuse_s)
 
 
 def _notes(other: GenerationStatus) -> list[str]:

@@ -21,7 +21,7 @@ export function comparison(found) {
     "section",
     { class: "card comparison" },
     h("h2", {}, "Comparison"),
-    h("p", { class: "muted" }, `${plural(found.questions, "question")}${found.drawn ? ", drawn from titles and headings" : ""}: ${percent(found.overlap)} of the documents found are the same, ${percent(found.passages)} of the passages; ${percent(found.sameFirst)} have the same document first.`),
+    h("p", { class: "muted" }, `${plural(found.questions, "question")}${found.drawn ? ", drawn from titles and headings" : ""}: ${percent(found.overlap)} of the documents found are the same.`),
     found.notes.map((note) => h("p", { class: "muted" }, note)),
     h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), sides.map((side) => h("th", { scope: "col" }, h("code", {}, side.id))))), h("tbody", {}, told.map(([name, values]) => h("tr", {}, h("th", { scope: "row" }, name), values.map((value) => h("td", {}, known(value) ? value : "–")))))),
     found.changed.length ? h("details", { class: "why" }, h("summary", {}, "What changed most"), h("ul", {}, found.changed.map(changed))) : null,

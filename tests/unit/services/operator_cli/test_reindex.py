@@ -24,7 +24,7 @@ SIDE = {
     "searchMs": 12.5,
     "ndcg": 0.9,
 }
-CHANGED = {"question": "Where?", "overlap": 0.5, "passages": 0.4, "moved": 1.0, "first": "a.md", "firstOther": "b.md"}
+CHANGED = {"question": "Where?", "overlap": 0.5, "moved": 1.0, "first": "a.md", "firstOther": "b.md"}
 
 
 def found(drop: float | None) -> dict[str, Any]:
@@ -37,8 +37,6 @@ def found(drop: float | None) -> dict[str, Any]:
         "judged": 1,
         "drawn": False,
         "overlap": 0.75,
-        "passages": 0.5,
-        "sameFirst": 0.5,
         "moved": 0.5,
         "drop": drop,
         "changed": [CHANGED],
