@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.operator_cli.documents import Wait, erase_tenant
-from services.operator_cli.options import HEADER, Json, Manner, client_of, with_options
+from services.operator_cli.options import Json, Manner, client_of, with_options
 from services.operator_cli.terminal import print_found, print_line, print_rows
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from services.operator_cli.client import Client
 
 DAY_MS: Final = 24 * 3600 * 1000
-LOOK_S: Final = 1.0  # between two looks, with --follow
 PAGE: Final = 1000
 _COLUMNS: Final = ("time", "door", "tenant", "key", "action", "result", "status", "count", "documents", "request")
 
@@ -29,29 +28,21 @@ def audit(
     tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="Only of this tenant.")] = None,
     key: Annotated[str | None, typer.Option(help="Only of the key with this id, as keys ls shows it.")] = None,
     action: Annotated[str | None, typer.Option(help="Only this action, such as rag_document_delete.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new entries until Ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show who changed what: changes, admin calls and refusals, the oldest first. --json prints one entry a line.
 
     Needs the role operator; with the role admin, only your own tenant is shown.
     """
-    entries = _entries(client_of(context), since, {"tenant": tenant, "key": key, "action": action}, follow=follow)
+    entries = _entries(client_of(context), since, {"tenant": tenant, "key": key, "action": action})
     if as_json:
         for entry in entries:
             print_line(entry)
-    elif follow:
-        if HEADER.get():
-            print(*_COLUMNS, sep="\t", flush=True)
-        for entry in entries:
-            print("\t".join(str(value) for value in _row(entry).values()), flush=True)
     else:
         print_rows([_row(entry) for entry in entries], _COLUMNS, right=("count",))
 
 
-def _entries(
-    client: "Client", since: str | None, wanted: dict[str, str | None], *, follow: bool
-) -> "Iterator[dict[str, Any]]":
+def _entries(client: "Client", since: str | None, wanted: dict[str, str | None]) -> "Iterator[dict[str, Any]]":
     from shared.times import iso
 
     if since is None:
@@ -62,9 +53,7 @@ def _entries(
         yield from page["items"]
         begin = {"cursor": page["cursor"]}
         if not page["more"]:
-            if not follow:
-                return
-            time.sleep(LOOK_S)  # polling the server
+            return
 
 
 def _row(entry: dict[str, Any]) -> dict[str, Any]:
