@@ -162,3 +162,12 @@ LARGEST_BODIES: Final = {
     "conversation": _largest("/v1/responses", "input", model="rag/extractive"),
     "embeddings": _largest("/v1/embeddings", "input", model="none"),
 }
+
+_ONES: Final = [1] * 19_000  # nearly as many values as metadata may have
+# What costs on its way to the index.
+DOCUMENTS: Final[dict[str, dict[str, Any]]] = {
+    "metadata of a document": {"text": "The lantern is lit at six.\n\n" * 1500, "metadata": {"a": _ONES}},
+    "metadata of chunks": {"chunks": [{"text": f"Lantern {n}.", "metadata": {"a": _ONES}} for n in range(10)]},
+    "long chunks": {"chunks": [{"text": "e\u0327\u0301a " * 3_900 + str(n), "embeddingText": "a"} for n in range(70)]},
+    "many chunks": {"chunks": [{"text": f"Lantern {n}. " + "x" * 900, "embeddingText": "a"} for n in range(9_000)]},
+}

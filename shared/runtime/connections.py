@@ -62,6 +62,7 @@ WAITING: Final = 4096
 AT_ONCE: Final = 16  # connections that the event loop accepts before it runs other tasks again
 OTHER_FILES: Final = 256  # descriptors that the process needs besides: log, store, parsers, servers
 AGAIN_S: Final = 2
+UNREAD_BYTES: Final = 256 << 20  # of replies that are in memory because their clients don't read them
 _PIECE: Final = 16 * 1024  # bytes that the parser gets before the limits are checked again
 _TOO_LARGE: Final = f"the headers are larger than {HEADER_BYTES} bytes"
 _QUEUED: Final = 16  # requests that a client may send before it has the reply to the first one
@@ -92,7 +93,8 @@ class Connections:
     """The open connections of one listener, and their limits.
 
     When there are too many, the oldest one without a running request is closed, so that half-open connections don't
-    keep others out. If every connection has a request, the new one is refused with 503.
+    keep others out. If every connection has a request, the new one is refused with 503. When too much of their replies
+    is unread, the one that has waited for its client for longest is closed.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Connections:
         per_address: int | None = None,
         proxies: Iterable[IPv4Network | IPv6Network] = (),
         headers_s: float = HEADERS_S,
+        unread_bytes: int = UNREAD_BYTES,
     ) -> None:
         """Take the limits; `per_address` doesn't hold for loopback addresses and `proxies`."""
         self.headers_s = headers_s
@@ -112,6 +115,8 @@ class Connections:
         self._idle: dict[LimitedProtocol, None] = {}  # in the order in which they fell idle
         self._busy: set[LimitedProtocol] = set()
         self._of_address: Counter[str] = Counter()
+        self._unread_bytes = unread_bytes
+        self._unread: dict[LimitedProtocol, int] = {}  # bytes, in the order in which they began to wait
 
     def admit(self, connection: "LimitedProtocol") -> bool:
         """Count the connection as open and idle, and return whether it may stay open."""
@@ -141,6 +146,17 @@ class Connections:
             self._of_address[connection.address] -= 1
             if not self._of_address[connection.address]:
                 del self._of_address[connection.address]
+
+    def unread(self, connection: "LimitedProtocol", size: int) -> None:
+        """Note how many bytes of its reply the connection's client has yet to read."""
+        self._unread.pop(connection, None)
+        if size:
+            self._unread[connection] = size
+        while len(self._unread) > 1 and sum(self._unread.values()) > self._unread_bytes:
+            oldest = next(iter(self._unread))
+            del self._unread[oldest]
+            log.warning("reply_not_read", address=oldest.address)
+            oldest.transport.abort()
 
     def _make_room(self, newest: "LimitedProtocol", address: str | None) -> bool:
         oldest = next((each for each in self._idle if address in (None, each.address)), newest)
@@ -185,6 +201,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_headers = False
         self._running: RequestResponseCycle | None = None
         self._refusal: _Refusal | None = None
+        self._next: Callable[[], None] | None = None  # starts the request that waits until the reply before it is read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Take the connection, or refuse it."""
@@ -200,6 +217,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Forget the connection."""
         self._stop_waiting()
         self._limits.gone(self)
+        self._limits.unread(self, 0)
         super().connection_lost(exc)
         if self._running is not None:  # uvicorn tells only the newest of several requests
             for leave in self._running.scope.get(ON_CLOSE, ()):  # type: ignore[attr-defined]  # ours
@@ -270,7 +288,24 @@ class LimitedProtocol(HttpToolsProtocol):
         # Who is calling isn't known yet. Requests with the same credentials certainly have the same caller.
         cycle.scope[ON_CLOSE] = list[Callable[[], None]]()  # type: ignore[typeddict-unknown-key]
         credentials = tuple(value for name, value in cycle.scope["headers"] if name in _CREDENTIALS)
-        self._limits.starts.add((self.address, credentials), partial(super()._start_asgi_task, cycle, app))
+        caller, start = (self.address, credentials), partial(super()._start_asgi_task, cycle, app)
+        if self.flow.write_paused:
+            self._next = partial(self._limits.starts.add, caller, start)
+        else:
+            self._limits.starts.add(caller, start)
+
+    def pause_writing(self) -> None:
+        """Note that the client doesn't read as fast as we reply."""
+        super().pause_writing()
+        self._limits.unread(self, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """Note that the client has read the reply."""
+        super().resume_writing()
+        self._limits.unread(self, 0)
+        if self._next is not None:
+            self._next()
+            self._next = None
 
     def close_idle(self) -> None:
         """Close the connection, which has no running request, to make room for another one."""

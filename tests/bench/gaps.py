@@ -2,20 +2,25 @@
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import httpx
+import msgspec
 
 from shared.settings import Settings
 from tests.bench.report import Row
-from tests.fuzz.target import Target, over_http
-from tests.request_shapes import LARGEST_BODIES, ShapedBody, limit_of, shaped
+from tests.e2e.cluster import cluster
+from tests.e2e.harness import served
+from tests.request_shapes import DOCUMENTS, LARGEST_BODIES, ShapedBody, limit_of, shaped
 
 UP_TO_1_MB_S, LARGEST_S = 0.05, 0.15
 LARGEST: Final = Settings.model_fields["max_body"].default
 _NAMES: Final = {"{document_id}": "8f9f8a3e-0f7e-5a0e-9d7e-1f2e3d4c5b6a", "{id_}": "documents"}
+_GAP = "sluice_event_loop_longest_gap_seconds"
 _TRIES = 3
+_AGAIN = 3  # bodies of a route that are sent so often
 
 
 class _Bodies(NamedTuple):
@@ -25,61 +30,73 @@ class _Bodies(NamedTuple):
     path: str
     bodies: list[ShapedBody]
     bar_s: float
+    kind: str = ""
+    wait: int = 0  # seconds for the documents' end
 
 
 def measure(row: Row, *, quick: bool) -> None:
-    """Show the longest gap of each route for bodies in all shapes at its limits of up to 1 MB, then the largest ones.
+    """Show the longest gap of each route for bodies in all shapes: at its limits of up to 1 MB, then the largest ones.
 
-    Documents that a route brings are processed meanwhile, so such routes come last.
+    An API without workers takes these, because otherwise those of 200 documents would be all that is measured. Then
+    a whole server takes what costs most on its way to the index.
     """
-    with tempfile.TemporaryDirectory() as folder, over_http(Path(folder)) as target:
-        for each in sorted(_up_to_1_mb(target, 41 if quick else 5), key=lambda each: "/ingest" in each.path):
-            _show(row, target, each)
-        for kind, made in LARGEST_BODIES.items():
-            path, bodies = made(LARGEST)
-            _show(row, target, _Bodies("post", path, bodies[:: 20 if quick else 1], LARGEST_S), f" with large {kind}")
+    with tempfile.TemporaryDirectory() as folder:
+        loopback = {"METRICS_ALLOW": "127.0.0.0/8"}
+        with (
+            cluster(Path(folder) / "api", ("store", "query-api"), **loopback) as api,
+            api.client(timeout=180) as client,
+        ):
+            for sent in _up_to_1_mb(client.get("/openapi.json").json(), 41 if quick else 5):
+                _show(row, client, sent)
+            for kind, made in LARGEST_BODIES.items():
+                path, bodies = made(LARGEST)
+                _show(row, client, _Bodies("post", path, bodies[:: 20 if quick else 1], LARGEST_S, f" {kind}"))
+        with served(Path(folder) / "all") as server, server.client(timeout=180) as client:
+            for kind, document in DOCUMENTS.items():
+                body = ShapedBody(kind, msgspec.json.encode({"source": "s", "path": kind, **document}))
+                _show(
+                    row, client, _Bodies("post", "/rag/ingest", [body], UP_TO_1_MB_S, f" {kind} to its end", wait=150)
+                )
 
 
-def _up_to_1_mb(target: Target, every: int) -> Iterator[_Bodies]:
-    for path, methods in target.spec["paths"].items():
+def _up_to_1_mb(spec: dict[str, Any], every: int) -> Iterator[_Bodies]:
+    for path, methods in spec["paths"].items():
         for method, operation in methods.items():
             if "requestBody" in operation:
                 sizes = {min(size, limit_of(operation)) for size in (100_000, 1_000_000)}
-                bodies = [body for size in sizes for body in shaped(target.spec, operation, size, every=every)]
+                bodies = [body for size in sizes for body in shaped(spec, operation, size, every=every)]
                 yield _Bodies(method, path, bodies, UP_TO_1_MB_S)
 
 
-def _show(row: Row, target: Target, sent: _Bodies, kind: str = "") -> None:
-    seconds, name = _gap(target, sent)
-    what = f"longest gap beside {sent.method.upper()} {sent.path}{kind}"
-    row(f"{what}, {len(sent.bodies)} bodies", f"{seconds:.3f} s {name}", f"≤ {sent.bar_s:g} s")
+def _show(row: Row, client: httpx.Client, sent: _Bodies) -> None:
+    """Show the longest gap, and beside which body it was if it is above the bar.
 
-
-def _gap(target: Target, sent: _Bodies) -> tuple[float, str]:
-    """Return the longest gap, and beside which body it was if it is above the bar.
-
-    Each body is then sent alone, up to three times: what else the machine did doesn't repeat itself.
+    Then each body has been sent alone, and the worst ones again: what else the machine did doesn't repeat itself.
     """
-    if (seconds := _held(target, sent, sent.bodies)) <= sent.bar_s:
-        return seconds, ""
-    worst = (0.0, "")
-    for body in sent.bodies:
-        least = seconds
-        for _ in range(_TRIES):
-            least = min(least, _held(target, sent, [body]))
-            if least <= sent.bar_s:
-                break
-        worst = max(worst, (least, body.name))
-    return worst
+    seconds, name = _held(client, sent, sent.bodies), ""
+    if seconds > sent.bar_s:
+        alone = sorted(((_held(client, sent, [body]), body) for body in sent.bodies), key=lambda each: -each[0])
+        seconds, name = 0.0, ""
+        for least, body in alone[:_AGAIN]:
+            again = min([least, *(_held(client, sent, [body]) for _ in range(_TRIES - 1))])
+            seconds, name = max((seconds, name), (again, body.name))
+    what = f"{sent.method.upper()} {sent.path}{sent.kind}, {len(sent.bodies)} bodies"
+    row(f"longest gap of the loop: {what}", f"{seconds:.3f} s {name}", f"≤ {sent.bar_s:g} s")
 
 
-def _held(target: Target, sent: _Bodies, bodies: list[ShapedBody]) -> float:
+def _held(client: httpx.Client, sent: _Bodies, bodies: list[ShapedBody]) -> float:
     path = sent.path
     for name, instead in _NAMES.items():
         path = path.replace(name, instead)
-    target.held()
+    _longest(client)
     for body in bodies:
-        headers = {"Content-Type": body.media_type, "Prefer": "wait=0"}
-        url = f"http://127.0.0.1{path}"
-        target.send_or_fail(httpx.Request(sent.method.upper(), url, content=body.content, headers=headers))
-    return target.held()[0]
+        headers = {"Content-Type": body.media_type, "Prefer": f"wait={sent.wait}"}
+        with suppress(httpx.HTTPError):  # a body that is refused may not have been read
+            client.request(sent.method, path, content=body.content, headers=headers)
+    return _longest(client)
+
+
+def _longest(client: httpx.Client) -> float:
+    """Return the seconds of the longest gap since this was last asked."""
+    lines = client.get("/metrics").text.splitlines()
+    return max(float(line.split()[1]) for line in lines if line.startswith(_GAP))

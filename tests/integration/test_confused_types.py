@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import itertools
-from collections.abc import Iterator, Mapping
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +20,14 @@ from services.query_api.http.openapi import described
 from services.standalone.serve import start
 from shared.runtime.connections import ON_CLOSE
 from shared.settings import Settings
+from tests.e2e.faults import CHOSEN
 from tests.integration.api import a_client, publish_nothing
 from tests.request_shapes import JSON, example_of, fields_of
 from tests.selection import CI_ONLY
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+COUNT = int(CHOSEN or 0)
 WRONG: tuple[Any, ...] = (
     None,
     [],
@@ -124,10 +128,19 @@ def bodies(spec: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[An
             yield from ({**body, field: wrong} for wrong in WRONG)
 
 
+def mixed(made: Sequence[Any], count: int) -> Iterator[Any]:
+    """Yield so many bodies, each with its fields from two others."""
+    rng, objects = random.Random(COUNT), [each for each in made if isinstance(each, dict)]
+    for _ in range(count if objects else 0):
+        one, two = rng.choice(objects), rng.choice(objects)
+        yield {name: rng.choice((one, two)).get(name) for name in {**one, **two}}
+
+
 @CI_ONLY
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600 if COUNT else 900)
 async def test_no_value_of_another_type_is_answered_by_a_500(tmp_path: Path) -> None:
-    faults = []
+    """With SLUICE_TEST_COUNT, about so many bodies are made of two, too."""
+    faults, statuses = [], Counter[int]()
     paths = {"{document_id}": "8f9f8a3e-0f7e-5a0e-9d7e-1f2e3d4c5b6a", "{id_}": "documents"}
     async with AsyncExitStack() as stack:
         parts = await start(Settings(data=tmp_path, samples="off", chat="extractive:"), stack)
@@ -140,11 +153,14 @@ async def test_no_value_of_another_type_is_answered_by_a_500(tmp_path: Path) -> 
             for method, operation in methods.items():
                 if JSON not in operation.get("requestBody", {}).get("content", {}):
                     continue
-                for body in bodies(spec, operation):
+                made = [*bodies(spec, operation)]
+                for body in itertools.chain(made, mixed(made, COUNT // len(spec["paths"]))):
                     reply = await client.request(method.upper(), path, json=body, headers={"Prefer": "wait=0"})
+                    statuses[reply.status_code] += 1
                     if reply.status_code == 500:
                         faults.append((path, body))
 
+    print(f"{statuses.total()} requests: {statuses}")
     assert not faults, (len(faults), faults[:5])
 
 

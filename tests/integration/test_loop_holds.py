@@ -23,7 +23,7 @@ from services.standalone.serve import start
 from shared.settings import Settings
 from tests.integration.api import an_app, publish_nothing
 from tests.loop_holds import TRIES, least_hold
-from tests.request_shapes import LARGEST_BODIES, SHAPES, ShapedBody, limit_of, shaped
+from tests.request_shapes import DOCUMENTS, LARGEST_BODIES, SHAPES, ShapedBody, limit_of, shaped
 from tests.selection import CI_ONLY
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
@@ -113,15 +113,6 @@ async def test_a_batch_of_nothing_but_mistakes_is_answered_in_turns(app: Litesta
 
     entries = reply.json()["details"]["items"]
     assert max(len(str(entry)) for entry in entries) <= 300
-
-
-ONES = [1] * 19_000  # nearly as many values as metadata may have
-DOCUMENTS: dict[str, dict[str, Any]] = {
-    "metadata of a document": {"text": "The lantern is lit at six.\n\n" * 1500, "metadata": {"a": ONES}},
-    "metadata of chunks": {"chunks": [{"text": f"Lantern {n}.", "metadata": {"a": ONES}} for n in range(10)]},
-    "long chunks": {"chunks": [{"text": "e\u0327\u0301a " * 3_900 + str(n), "embeddingText": "a"} for n in range(70)]},
-    "many chunks": {"chunks": [{"text": f"Lantern {n}. " + "x" * 900, "embeddingText": "a"} for n in range(9_000)]},
-}
 
 
 @CI_ONLY

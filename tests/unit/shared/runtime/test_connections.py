@@ -76,6 +76,14 @@ async def late() -> Stream:
     return Stream(silence())
 
 
+LARGE = 16 << 20  # bytes, more than the system's own buffers hold
+
+
+@get("/large")
+async def large() -> bytes:
+    return bytes(LARGE)
+
+
 class Peer:
     """One connection to the server."""
 
@@ -119,7 +127,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(limits: Connections) -> AsyncIterator[Server]:
-    app = Litestar([hello, echo, started, watch, late, caller], openapi_config=None, logging_config=None)
+    app = Litestar([hello, echo, started, watch, late, large, caller], openapi_config=None, logging_config=None)
     with bound("127.0.0.1", 0) as listener:
         async with answered(app, listener, limits):
             server = Server(listener.getsockname()[1])
@@ -257,6 +265,31 @@ async def test_half_open_connections_make_room_for_others() -> None:
         assert await halves[0].reply() == b""  # the oldest
         halves[1].send(b"Connection: close\r\n\r\n")
         assert (await halves[1].reply()).endswith(b"hello")
+
+
+async def test_replies_that_nobody_reads_make_room_for_others() -> None:
+    async with serving(Connections(10, unread_bytes=LARGE)) as server:
+        peers = []
+        for _ in range(3):
+            peers.append(await server.connect(b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n"))
+            await peers[-1].until(b"\r\n\r\n")
+
+        last, *others = [len(await peer.reply()) for peer in reversed(peers)]
+
+    assert last == LARGE
+    assert max(others) < LARGE
+
+
+async def test_a_request_waits_until_the_reply_before_it_is_read() -> None:
+    async with serving(Connections(10)) as server:
+        peer = await server.connect(b"GET /large HTTP/1.1\r\n\r\n")
+        peer.send(b"GET /started HTTP/1.1\r\nAuthorization: after\r\nConnection: close\r\n\r\n")
+        await peer.until(b"\r\n\r\n")
+        other = await server.connect(HEAD + b"Connection: close\r\n\r\n")
+        assert (await other.reply()).endswith(b"hello")
+
+        assert "after" not in STARTED
+        assert (await peer.reply()).endswith(b"started")
 
 
 class CountedConnections(Connections):
