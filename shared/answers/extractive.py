@@ -73,7 +73,7 @@ _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with th
 _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
 _NEAR: Final = 0.55  # least similarity, in a good passage
-_CLOSE: Final = 0.58  # the same in another one, and where there is little to choose from
+_CLOSE: Final = 0.58  # the same in another one
 _COUNTED: Final = 0.75  # of the question's weight, with the headings
 _COUNT: Final = re.compile(r"\bhow many\b", re.IGNORECASE)
 _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
@@ -521,9 +521,7 @@ class _Matching:
         best = places[0].best
         each = self._found[best]
         terms = frozenset[str]().union(each.above, *(place.terms for place in places))
-        if near[best] >= _ALIKE and (self._few or not each.context):
-            return 1.0
-        if near[best] >= _CLOSE and self._few and not each.context and not self._asks.counts:
+        if near[best] >= _ALIKE:
             return 1.0
         score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
         odds = math.log(score / (1 - score))

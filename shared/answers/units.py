@@ -100,13 +100,13 @@ def parts(text: str, section: str = "") -> list[list[Unit]]:  # noqa: C901 - a b
                         found[-1].append(Unit(kind="sentence", text=whole, about=about))
                         opening = ""
     listed()
-    return [[unit for unit in part if " | " not in unit.text or not _names(unit.text, columns)] for part in found]
+    return [[unit for unit in part if unit.text and not _names(unit.text, columns)] for part in found]
 
 
 def _names(line: str, columns: AbstractSet[str]) -> bool:
     """Return whether it is the line of columns' names that our readers write above rows; a row may be in parts."""
     cells = line.split(" | ")
-    return 2 * sum(cell in columns for cell in cells) >= len(cells)
+    return len(cells) > 1 and 2 * sum(cell in columns for cell in cells) >= len(cells)
 
 
 def _list(items: Sequence[str], opening: str, about: str) -> Iterator[Unit]:

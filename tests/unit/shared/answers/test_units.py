@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.answers.units import fields, units
@@ -103,6 +103,8 @@ def test_headings_and_questions_say_what_follows_is_about() -> None:
 
 
 @given(st.text(max_size=400))
+@example("|")  # a row without text
+@example("| A | B |\n| --- | --- |\n| | |")
 def test_any_text_gives_units_that_say_something(text: str) -> None:
     for unit in units(text):
         assert unit.text.strip()
