@@ -63,13 +63,18 @@ _YEAR: Final = re.compile(
 )
 
 
+def forms_of(question: str) -> tuple[re.Pattern[str], ...]:
+    """Return patterns of the forms that the question asks for."""
+    return tuple(form for asks, form in _FORMS if asks.search(question))
+
+
 def has_asked_form(question: str, text: str) -> bool:
     """Return whether the text has the form that the question asks for: a figure, a time or an age.
 
     True if the question asks for none, and for texts that are not in English. The question's own numbers don't count,
     nor do figures in code, which is an example, nor years, which are no amounts.
     """
-    asked = [form for asks, form in _FORMS if asks.search(question)]
+    asked = forms_of(question)
     if not asked or is_german(text) or any(letter.isalpha() for letter in text if not letter.isascii()):
         return True
     prose = _FENCED.sub(" ", text)

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from shared.answers import Conversation, Event, Finished, Passage, Prompted
-from shared.answers.asked_form import has_asked_form
+from shared.answers.asked_form import forms_of, has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import spelled_out
 from shared.answers.outline import outline
@@ -41,25 +41,17 @@ _CHARACTERS: Final = 900  # of the whole answer, roughly
 _LONGEST: Final = 400  # of one sentence
 # Chosen on a set of 60 questions, confirmed on another one (docs/adr/0023-extractive-answers.md).
 _BY_MEANING: Final = 0.75  # the similarity's share of a score; the rest is coverage
-_BY_MEANING_KEYED: Final = 0.6  # the same for a form's line or a row, which have few words, mostly names of fields
 _BY_PASSAGE: Final = 0.15  # how much the coverage of the whole passage adds
-_BY_NEIGHBOUR: Final = 0.1  # how much the similarity of the better neighbour adds
-_BY_NEIGHBOUR_SCORE: Final = 0.25  # how much its whole score adds: an answer often follows its subject
+_BY_NEIGHBOUR_SCORE: Final = 0.25  # how much the better neighbour's adds: an answer often follows its subject
 _ALONE: Final = 0.8  # share of its own score that a unit without neighbours gets instead
-_BY_KIND: Final = 0.08  # for a unit that looks like an answer: a date for when, a number for how many
 _BY_NAME: Final = 0.2  # for a sentence that has the question's names itself, not only its document
 _BY_RANK: Final = 0.1 / 12  # cost per better passage
 _BY_HEADING: Final = 0.5  # weight of a word that occurs only in the headings above the unit
-_BY_STOP_WORD: Final = 0.3  # weight of a stop word
-_TOO_SHORT: Final = 0.15  # cost of a unit with fewer than `_SHORT` words: seldom a statement
-_UNFIT: Final = 0.06  # cost if the document lacks a code of the question
 _BARE_CODE: Final = 0.1  # cost of code without an introducing sentence
-_ROW: Final = 0.12  # cost of a table's row that isn't named; twice that if it lacks the name in the question
 _NEXT_BEST: Final = 0.78  # of the best unit's score, below which no further place is quoted
 _AROUND: Final = 500  # characters of the best place: the unit with its neighbours
 _AROUND_OTHERS: Final = 300
 _NEARLY: Final = 0.4  # of a unit's score, from which its neighbour is quoted with it
-_FORWARD: Final = 0.05  # advantage of the following neighbour over the preceding one
 _LEAST: Final = 0.45  # confidence below which there is no answer
 _LEAST_BY_WORDS: Final = 0.6  # the same without an embedding model
 _MAIN: Final = 0.4  # share of the question's weight that makes a word its main one
@@ -69,57 +61,21 @@ _LEFT_OUT_BY_RANK: Final = 0.15  # of a word: cost per passage when there are to
 _ALIKE: Final = 0.7  # similarity at which a unit answers, however few words match
 _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with the question
 # The more there is to choose from, the likelier something looks like an answer and is none. Then the passage must be a
-# good one, or the place hold all words of the question and be close to it; and a count must be of what is asked for.
+# good one, or the place hold all words of the question and be close to it.
 _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
-_NEAR: Final = 0.55  # least similarity, in a good passage
-_CLOSE: Final = 0.58  # the same in another one
-_COUNTED: Final = 0.75  # of the question's weight, with the headings
-_COUNT: Final = re.compile(r"\bhow many\b", re.IGNORECASE)
+_CLOSE: Final = 0.58  # least similarity in another one
 _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _COMPARED_CODE: Final = 120
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
-_SHORT: Final = 3
 _KEYED: Final = ("field", "row")
 _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
 _YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d")
 _HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)
-_DATE: Final = re.compile(
-    r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:1[5-9]|20)\d\d\b"
-    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d|\b\d{1,2}:\d\d\b"
-    r"|\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|morning|noon|afternoon|evening|midnight|o'clock)\b"
-    r"|\bat (?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
-)
-_ANSWER_KINDS: Final = (
-    (re.compile(r"^(?:when|since when|what (?:date|year)|in (?:which|what) year)\b", re.IGNORECASE), _DATE),
-    (
-        re.compile(r"\bhow old\b", re.IGNORECASE),
-        re.compile(r"\b(?:age[ds]?\b\W{0,3}\d|\d+[ -](?:year|month|week|day|hour|minute)s?[ -]old)", re.IGNORECASE),
-    ),
-    (
-        re.compile(r"\bhow (?:many|much|long|far|high|fast|often)\b", re.IGNORECASE),
-        re.compile(
-            r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|dozen|hundred|thousand)\b",
-            re.IGNORECASE,
-        ),
-    ),
-    (re.compile(r"\b(?:what|which) (?:\w+ )?port\b", re.IGNORECASE), re.compile(r"\b\d{2,5}\b")),
-    (re.compile(r"\b(?:what|which) (?:\w+ )?version\b", re.IGNORECASE), re.compile(r"\b\d+\.\d")),
-    (
-        re.compile(
-            r"\b(?:what|which) (?:\w+ )?(?:option|flag|exception|class|method|function|command|setting|parameter|"
-            r"argument|decorator|object|hook|package|attribute|header|mode|policy)\b",
-            re.IGNORECASE,
-        ),
-        re.compile(r"`[^`]+`|--\w|\w\(\)"),
-    ),
-    (re.compile(r"^who\b", re.IGNORECASE), re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+")),
-)
-
 # "How long" and "how far" may ask for a time or a way, which are written without the noun.
 _AMBIGUOUS: Final = frozenset({"long", "far"})
 
@@ -138,7 +94,6 @@ class Quotable(msgspec.Struct, frozen=True):
     terms: frozenset[str]  # in the unit itself
     above: frozenset[str]  # in its headings and its document's title
     context: str  # names of the question that are in its document but not in it
-    fits: bool  # whether its document has every code of the question
     lookup: Lookup | None = None  # of the one row of its table that the question names
 
     @property
@@ -155,8 +110,7 @@ class Wanted(msgspec.Struct, frozen=True):
     words: frozenset[str]  # that a unit should have
     names: frozenset[str]  # that its document must have: names, years, numbers
     codes: frozenset[str]  # that its document should have, and some passage must
-    kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
-    counts: bool  # whether it asks how many
+    kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when or how many
 
 
 def wanted(question: str) -> Wanted:
@@ -169,8 +123,7 @@ def wanted(question: str) -> Wanted:
         words=frozenset(asked - named - explaining or asked),
         names=frozenset(named),
         codes=frozenset(coded - named),
-        kinds=tuple(pattern for asks, pattern in _ANSWER_KINDS if asks.search(question)),
-        counts=_COUNT.search(question) is not None,
+        kinds=forms_of(question),
     )
 
 
@@ -256,7 +209,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
                 continue
             above = with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
             context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
-            found.append(Quotable(rank, position, unit, terms, above, context, fits))
+            found.append(Quotable(rank, position, unit, terms, above, context))
     found = _of_the_number(question, _of_the_row(question, found, best))
     if len(found) > MOST_COMPARED:
         likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
@@ -420,9 +373,7 @@ def _weights(question: str, asks: Wanted, weigh: Weigh) -> dict[str, float]:
     how = {word for token in _HOW.findall(question) for word in words(token)}
     measured = (how & NOUNS_OF.keys()) - _AMBIGUOUS
     heaviest = max(weights.values(), default=1.0)
-    return {
-        word: heaviest if word in measured else weights.get(word, 1.0) or _BY_STOP_WORD for word in sorted(asks.words)
-    }
+    return {word: heaviest if word in measured else weights.get(word, 1.0) for word in sorted(asks.words)}
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -487,15 +438,11 @@ class _Matching:
         unit = each.unit
         covered = self.covered(each.terms)
         covered += _BY_HEADING * (self.covered(each.terms | each.above) - covered)
-        meaning = _BY_MEANING_KEYED if unit.kind in _KEYED else _BY_MEANING
-        score = meaning * near[at] + (1 - meaning) * covered + _BY_PASSAGE * self._whole[each.rank]
-        score += _BY_NEIGHBOUR * max((near[beside] for beside in self._beside[at]), default=near[at])
-        score += _BY_KIND * any(pattern.search(unit.text) for pattern in asks.kinds) - _BY_RANK * each.rank
-        score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.terms) < _SHORT)
-        row = unit.kind == "row" and not each.lookup
+        score = _BY_MEANING * near[at] + (1 - _BY_MEANING) * covered + _BY_PASSAGE * self._whole[each.rank]
+        score -= _BY_RANK * each.rank + _BARE_CODE * (unit.kind == "code" and not unit.opening)
         if unit.kind not in _KEYED and asks.names:
             score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
-        return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.terms)))
+        return score
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
@@ -509,12 +456,9 @@ class _Matching:
     def trusted(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit more than shares words with the question, and does so by more than chance."""
         each = self._found[at]
-        if near[at] < _UNLIKE or self._few:
+        if near[at] < _UNLIKE or self._few or self._passages[each.rank].score > _GOOD:
             return near[at] >= _UNLIKE
-        covered = self.covered(each.terms | each.above)
-        if self._passages[each.rank].score > _GOOD:
-            return near[at] >= _NEAR and (covered >= _COUNTED or not self._asks.counts)
-        return near[at] >= _CLOSE and covered == 1.0 and not each.context
+        return near[at] >= _CLOSE and self.covered(each.terms | each.above) == 1.0 and not each.context
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
@@ -576,7 +520,7 @@ def _around(
         first, last = found[chosen[0]], found[chosen[-1]]
         before, behind = places.get((first.rank, first.position - 1)), places.get((last.rank, last.position + 1))
         options = [
-            (scores[each].alone + (_FORWARD if each == behind else 0.0), each)
+            (scores[each].alone, each)
             for each in (before, behind)
             if each is not None
             and each not in taken
@@ -584,7 +528,6 @@ def _around(
             and length + len(found[each].unit.text) <= longest
             and found[each].unit.kind not in _KEYED
             and (found[each].unit.about == unit.about or found[each].unit.kind == "code")
-            and not _said(found[each].unit, [found[other].unit for other in chosen])
             and not (each == before and found[each].unit.kind == "code" and not found[each].unit.opening)
         ]
         if not options:
@@ -607,15 +550,6 @@ def _same(one: Sequence[str], other: Sequence[str]) -> bool:
     """Return whether two texts say the same in nearly the same words."""
     few, many = sorted((set(one), set(other)), key=len)
     return bool(few) and len(few & many) >= 0.8 * len(few)
-
-
-def _said(unit: Unit, others: Sequence[Unit]) -> bool:
-    """Return whether one of the other units says what the unit says. Longer code isn't said by its beginning."""
-    own = words(unit.text)
-    return any(
-        _same(own, there) and (unit.kind != "code" or set(own) <= set(there))
-        for there in (words(other.text) for other in others)
-    )
 
 
 def _quoted(unit: Unit, asks: Wanted) -> str:
