@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from shared.answers import Turn
@@ -40,11 +41,10 @@ def spelled_out(turns: Sequence[Turn]) -> str:
     questions = [turn.content[:LONGEST_QUESTION] for turn in turns if turn.role == "user"][-_EARLIER - 1 :]
     if not questions:
         return ""
-    whole, *later = questions
-    named = _named(whole)
-    for question in later:
+    whole, named = questions[0], set[str]()
+    for before, question in pairwise(questions):
+        named |= _named(before)  # what was carried may stand first, where a capital says nothing
         whole = _with_terms(question, whole, named)
-        named |= _named(question)  # what was carried may stand first, where a capital says nothing
     return whole[:LONGEST_QUESTION]
 
 

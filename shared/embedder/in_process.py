@@ -159,7 +159,7 @@ class InProcess:
         return rows
 
     def _embed_cut(self, text: str) -> Vector:
-        return self._embed(self.tokens.cut(text))
+        return self._embed(self.loaded.tokens.cut(text))
 
     def _embed(self, row: list[int]) -> Vector:
         try:
