@@ -591,17 +591,35 @@ def _block_end(lines: Sequence[_Line], start: int) -> int:
     """Return where the lines end that may be a table: those of several pieces, with single lines between them."""
     end = start + 1
     alone = 0
-    for at in range(start + 1, len(lines)):
+    gaps: list[float] = []  # between lines of several pieces, also some that were looked at before
+    for at in range(max(start - 2, 1), len(lines)):
         line, above = lines[at], lines[at - 1]
         height = line[0].bottom - line[0].top
-        if line[0].top - above[0].bottom > 2.5 * height:
-            break
-        alone = 0 if len(line) > 1 else alone + 1
-        if alone > 2 or (alone and len(line[0].text) > 2 * REPEATED):
-            break
-        if not alone:
-            end = at + 1
+        gap = line[0].top - above[0].bottom
+        both = min(len(line), len(above)) > 1
+        if at > start:
+            wider = both and gaps and gap > max(1.5 * median_low(gaps), 0.5 * height)
+            if gap > 2.5 * height or (wider and not _share_columns(above, line)):
+                break
+            alone = 0 if len(line) > 1 else alone + 1
+            if alone > 2 or (alone and len(line[0].text) > 2 * REPEATED):
+                break
+            end = end if alone else at + 1
+        gaps += [gap] if both else []
     return end
+
+
+def _share_columns(above: _Line, below: _Line) -> bool:
+    """Return whether a piece behind the first of one line begins, ends or is centred as one of the other does."""
+    return any(
+        min(abs(one.left - other.left), abs(one.right - other.right), abs(_middle(one) - _middle(other))) < _NEAR / 2
+        for one in above[1:]
+        for other in below[1:]
+    )
+
+
+def _middle(piece: _Piece) -> float:
+    return (piece.left + piece.right) / 2
 
 
 def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:

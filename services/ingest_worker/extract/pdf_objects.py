@@ -82,9 +82,10 @@ class OpenPage:
             first += 1
         if first > last:
             return ""
-        buffer = (ctypes.c_ushort * (end + 2 - start))()
-        count = quick("FPDFText_GetText")(textpage, first, last + 1 - first, buffer)
-        return str(memoryview(buffer)[: count - 1], "utf-16-le", "ignore")
+        buffer = bytearray(2 * (end + 2 - start))  # an array of ctypes would be a new type for each length
+        into = ctypes.byref(ctypes.c_char.from_buffer(buffer))
+        count = quick("FPDFText_GetText")(textpage, first, last + 1 - first, into)
+        return str(memoryview(buffer)[: 2 * count - 2], "utf-16-le", "ignore")
 
     def close(self) -> None:
         """Give the page's memory back."""

@@ -701,5 +701,5 @@ FORMAT = Format(
     nests=True,
     warm=("pypdfium2",),  # the other library is needed for one file in a hundred, and takes 15 MB
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=2,
+    revision=3,
 )

@@ -416,3 +416,41 @@ def test_narrow_columns_are_read_one_after_the_other(columns: tuple[str, str]) -
     page = _page("\n".join(f"{one:24}{other}" for one, other in zip(left, right, strict=True)))
 
     assert (text_of(page)[0] or "").split("\n") == [*left, *right]
+
+
+def test_what_stands_in_other_columns_behind_a_gap_is_another_table() -> None:
+    page = _page(
+        """
+Number      2026-118
+Date        3 November 2026
+Customer    K-771
+
+ Pos  Article           Pieces    Amount
+ 1    Ring of rubber    2         118.00
+ 2    Cap               1          12.50
+"""
+    )
+
+    assert _rows(text_of(page)[0]) == [
+        "Number 2026-118\nDate 3 November 2026\nCustomer K-771",
+        "Pos | Article | Pieces | Amount",
+        "Pos: 1; Article: Ring of rubber; Pieces: 2; Amount: 118.00",
+        "Pos: 2; Article: Cap; Pieces: 1; Amount: 12.50",
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "Pier      Depth     Cranes\nNorth     4.5       2\n\nSouth     12        1\nWest      6         3",  # groups
+        "Pier      Depth     Cranes\n\nNorth     4.5       2\nSouth     12        1\nWest      6         3",  # a header
+        "Pier      Depth     Cranes\nNorth       4.5         2\n\nSouth        12         1\nWest          6         3",
+        "Pier       Depth     Cranes\nNorth       4.5         2\n\nSouth       12          1\nWest         6          3",
+        "Pier      Depth     Cranes\nNorth     4.5       2\nSouth     12        1\n\nWest                3",  # a sum
+    ],
+)
+def test_a_gap_within_the_columns_of_a_table_does_not_end_it(rows: str) -> None:
+    text, _ = text_of(_page(rows))
+
+    assert _rows(text)[0] == "Pier | Depth | Cranes"
+    assert "Pier: West" in _rows(text)[-1] and "Cranes: 3" in _rows(text)[-1]
