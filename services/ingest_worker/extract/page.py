@@ -2,12 +2,10 @@
 
 import re
 from collections import Counter
-from html import unescape
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.page_shape import MARK, is_hidden, reshape, write_addresses
 from services.ingest_worker.extract.rows import table
 from services.ingest_worker.extract.table_header import begins_with_form
@@ -35,8 +33,6 @@ _NO_XML = re.compile(
 )
 _TAG = re.compile(r"<(/?+)([a-z][\w:.-]*+)([^<>]*+)>?", re.IGNORECASE)
 _BEFORE = re.compile(r"(?:<[?!][^<>]*+>\s*+)*+")  # a document
-_HREF = re.compile(r"\shref\s*+=\s*+[\"']?+([^\"'\s]*+)", re.IGNORECASE)
-_TOLD = re.compile(r"hidden|display|noteref|fn-?ref|footnote", re.IGNORECASE)  # what attributes tell of an element
 _VOID = frozenset({"br", "hr", "img", "wbr"})
 _NOTES = frozenset({"en-media", "en-note", "en-todo", "main"})  # of Evernote, and what lxml doesn't know
 _BREAK = "\v"  # an intended line break; line ends of the source are white space
@@ -52,9 +48,6 @@ _INLINE = frozenset({
     "td", "th", "time", "tt", "u", "var", "wbr",
 })
 # fmt: on
-_PLAIN = frozenset(
-    {*("a", "b", "br", "div", "em", "en-note", "i", "img", "li", "p", "span", "strong", "u", "ul"), *_BLOCKS}
-) - {"dl", "form", "ol", "pre"}
 
 
 def declared_charset(data: bytes) -> str | None:
@@ -119,29 +112,7 @@ def part_text(source: str) -> str:
             opened[each[2].lower()] += -1 if each[1] else 1
     if names <= _VOID or not names <= defs.tags | _NOTES or any(opened[name] for name in names - _VOID):
         return ""
-    plain = _plain_text(source, tags) if names <= _PLAIN and not _TOLD.search(source) else ""
-    return (plain or page_text(source)).strip()
-
-
-def _plain_text(source: str, tags: list[re.Match[str]]) -> str:
-    """Return what `page_text` does for a part without tables and the like, in a tenth of the time; '' if in doubt."""
-    page, at, address, before = _Page(), 0, "", 0
-    for each in tags:
-        page.add(unescape(source[at : each.start()]))
-        at, tag = each.end(), each[2].lower()
-        if tag not in _INLINE:
-            if address:
-                return ""
-            page.close() if each[1] else page.open(tag)
-        elif tag == "a" and each[1]:
-            page.add_address(address, before)
-            address = ""
-        elif tag == "a":
-            href = _HREF.search(each[3])
-            address, before = unescape(href[1]) if href else "", page.pieces
-        else:
-            page.add(_BREAKS.get(tag))
-    return page.text()
+    return page_text(source).strip()
 
 
 def with_tables(markdown: str) -> str:
@@ -255,16 +226,6 @@ class _Page:
     def add(self, words: str | None) -> None:
         if words:
             self._words.append(words)
-
-    @property
-    def pieces(self) -> int:
-        return len(self._words)
-
-    def add_address(self, address: str, before: int) -> None:
-        """Add the address of a link whose words came after so many pieces of the block."""
-        said = "".join(self._words[before:])
-        if ADDRESS.fullmatch(address) and said.strip() and address not in said:
-            self.add(f" ({address})")
 
     def add_block(self, block: str) -> None:
         self.close()

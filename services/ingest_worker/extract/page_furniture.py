@@ -13,6 +13,7 @@ from services.ingest_worker.extract.page_layout import TABLE
 _EDGE: Final = 4  # lines at the top and at the bottom of a page that may be furniture
 _LONGEST: Final = 120  # characters of a running line
 _LEAST: Final = 4  # pages that share a running line
+_FEW: Final = 6  # pages; each of fewer may end with the same sum
 _SHARE: Final = 0.12  # of a document's pages, at least
 _MOST: Final = 0.3  # share of a document's pages with a line that is furniture even right above tables
 _NUMBER: Final = re.compile(r"\d(?<![\d.,]\d)\d{0,4}(?![\d,]|\.\d)")  # begins with what is seldom there: fast
@@ -41,8 +42,9 @@ class Furniture(NamedTuple):
 def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) -> tuple[list[str], Furniture]:
     """Return the pages without the lines that run over several of them, and those lines.
 
-    A line that also stands in the middle of pages stays, and one of a table, and a title above the pages of a table. Of
-    fewer than four pages, only numbers of pages go, and words beside them.
+    A line that also stands in the middle of pages stays, and one of a table, and a title above the pages of a table.
+    Of fewer than four pages, only numbers of pages go, and words beside them; of fewer than six, nothing that has
+    other digits.
     `headings` are the `letters` of the lines that stay, by page. A page of which half would go stays, as a form does.
     """
     lines = [page.splitlines() for page in pages]
@@ -56,6 +58,8 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
     shared = {key: count for key, some in often if (count := len({place.page for place in some})) >= least}
     if len(pages) < _LEAST:
         shared = dict.fromkeys(_numbering(lines, {key: places[key] for key in shared}), len(pages))
+    elif len(pages) < _FEW:
+        shared = {key: count for key, count in shared.items() if NUMBER in key or not any(map(str.isdecimal, key))}
     anywhere = Counter(" ".join(line.split()) for some in lines for line in some) if shared else Counter[str]()
     for key, count in shared.items():
         some = places[key]

@@ -1,7 +1,7 @@
 """Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from services.ingest_worker.extract.table_header import (
@@ -10,6 +10,7 @@ from services.ingest_worker.extract.table_header import (
     Figure,
     begins_with_data,
     find_header,
+    is_figure,
     of_two_rows,
     own,
 )
@@ -29,7 +30,7 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
 
     The header is what `find_header` finds in the first rows, and again after blank rows, where a new table may begin.
     Without one there, the header before them stays if it has a name for each column. Rows above a header are kept as
-    they are; blank cells and rows are left out.
+    they are; blank cells and rows are left out. Nor does it stay where columns of figures have as many words.
     """
     spaced = ([cell if isinstance(cell, Covered | Figure) else " ".join(cell.split()) for cell in row] for row in rows)
     return "\n\n".join(_labelled(spaced))
@@ -37,6 +38,7 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
 
 def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     names: list[str] = []
+    counted: set[int] = set()  # columns of figures, without the first, in which a sum has its name
     for begins, whole in _blocks(rows):
         block = whole
         header = find_header(block) if begins else None
@@ -45,7 +47,9 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
             names = header.names
             yield " | ".join(filter(None, own(names) if header.rows == 1 else names))
             block = block[header.at + header.rows :]
-        elif begins and not all(map(partial(_fits, names), block)):
+            kinds = {(at, is_figure(cell)) for cells in block for at, cell in enumerate(cells) if cell}
+            counted = {at for at, figure in kinds if at and figure and (at, False) not in kinds}
+        elif begins and not _fits(names, counted, block):
             names = []
         # After a gap, words alone in their rows are a remark below the table.
         remark = begins and header is None and all(len(own(cells)) == 1 and " " in own(cells)[0] for cells in block)
@@ -56,8 +60,10 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
                 yield _row(cells, names if len(own(cells)) <= _COLUMNS else [])
 
 
-def _fits(names: Sequence[str], cells: Sequence[str]) -> bool:
-    return all(at < len(names) and names[at] for at, cell in enumerate(cells) if cell and not isinstance(cell, Covered))
+def _fits(names: Sequence[str], counted: AbstractSet[int], block: Sequence[Sequence[str]]) -> bool:
+    filled = [(at, cell) for cells in block for at, cell in enumerate(cells) if cell and not isinstance(cell, Covered)]
+    figures = [is_figure(cell) for at, cell in filled if at in counted]
+    return all(at < len(names) and names[at] for at, _ in filled) and (not figures or 2 * sum(figures) > len(figures))
 
 
 def _row(cells: Sequence[str], names: Sequence[str]) -> str:

@@ -110,16 +110,25 @@ def _by_thread(letters: Iterable[_Letter]) -> Iterator[_Letter]:
 
 
 def _new_lines(text: str, seen: set[str]) -> Iterator[str]:
-    """Yield the lines without those that are quoted and in `seen`, to which the lines are added at the end."""
+    """Yield the lines without those that are quoted and in `seen`, to which the lines are added at the end.
+
+    A sign stands for them above the answer: else that would follow the line that says who wrote them.
+    """
     own: list[str] = []
-    left_out = False
+    left_out = gap = False
     for line in text.split("\n"):
         bare = line.lstrip("> ").rstrip()
         quoted = ">" in line[: len(line) - len(line.lstrip("> "))]
         left_out = quoted and (bare in seen if bare else left_out)
-        if not left_out:
-            own.append(bare)
-            yield line
+        if left_out:
+            gap = True
+            continue
+        if gap and bare:
+            gap = False
+            if not quoted:
+                yield "> …"
+        own.append(bare)
+        yield line
     seen.update(own)
 
 
@@ -132,5 +141,5 @@ FORMAT = Format(
     sniff=lambda data: _FROM.match(data, 0, 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=3,
+    revision=4,
 )

@@ -75,5 +75,5 @@ FORMAT = Format(
     read=read,
     warm=("python_calamine",),
     libraries=("python-calamine",),
-    revision=2,
+    revision=3,
 )

@@ -9,6 +9,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from services.ingest_worker.extract.blocks import raised
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>)?")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
-_PROSE = frozenset({*_TITLES, "p", "para", "body", "section"})
+_PROSE = frozenset({"p", "para", "body", "section"})
+_READ = frozenset({"rss", "RDF", "feed", "mediawiki"})  # roots of files that are lists of articles
 _EXAMPLES = frozenset({"code", "codeblock", "example", "literal", "literallayout", "pre", "programlisting", "screen"})
 # Elements whose words don't touch those beside them
 _APART = tuple(
@@ -57,6 +59,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     if root.tag == f"{_SHEETS}Workbook":
         return _workbook(root)
+    _mark_raised(root)
     title = next((_words(element) for element in root.iter("{*}article-title", "{*}title")), None)
     return Extraction(
         text=_text(root, records=len(root) > 0 and not _is_prose(root)) or _text(root, records=True),
@@ -223,14 +226,26 @@ def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
     return Cell(_words(cell), across or 1 + last - first, down or 1 + more)
 
 
+def _mark_raised(root: "_Element") -> None:
+    """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note."""
+    for each in list(root.iter("{*}sup", "{*}superscript")):
+        number, before, parent = words(each), each.getprevious(), each.getparent()
+        ahead = ("" if parent is None else parent.text) if before is None else before.tail
+        refers = (parent is not None and tag(parent) == "xref") or each.find("{*}xref") is not None
+        each[:], each.text = [], f"[{number}]" if refers else raised(number, ahead or "")
+
+
 def _is_prose(root: "_Element") -> bool:
-    """Return whether the file has titles, paragraphs, or text beside elements: it is to be read, not looked up."""
-    return tag(root) != "opml" and any(
-        tag(element) in _PROSE
-        or (len(element) > 0 and (element.text or "").strip())
-        or (element.tail or "").strip()
-        or str(element.tag).startswith("{http://www.w3.org/2000/svg}")
-        for element in root.iter()
+    """Return whether the file has paragraphs, or text beside elements: it is to be read, not looked up."""
+    return tag(root) in _READ or (
+        tag(root) != "opml"
+        and any(
+            tag(element) in _PROSE
+            or (len(element) > 0 and (element.text or "").strip())
+            or (element.tail or "").strip()
+            or str(element.tag).startswith("{http://www.w3.org/2000/svg}")
+            for element in root.iter()
+        )
     )
 
 
@@ -285,5 +300,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
-    revision=4,
+    revision=5,
 )

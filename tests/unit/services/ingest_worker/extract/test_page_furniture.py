@@ -33,6 +33,8 @@ def test_running_lines_and_page_numbers_are_told() -> None:
         ("Harbour of Skerrow", "", 3, 0),
         ("Boat Load", "Total 9", 3, 0),
         ("", "Total: 9\nPage {0} of {1}", 2, 1),
+        ("Harbour of Skerrow", "Total: 9\nPage {0} of {1}", 4, 2),
+        ("", "Total: 9\n{0}", 5, 1),
         ("Table of boats {0}", "", 2, 0),
         ("Chapter {0}", "", 3, 0),
         ("", "{0}", 2, 0),

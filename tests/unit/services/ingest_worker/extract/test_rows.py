@@ -115,3 +115,27 @@ def test_a_form_is_a_table_without_names_of_columns() -> None:
         "| --- | --- | --- | --- |",
         "| Vorname: | Eva | Nachname: | Kai |",
     ]
+
+
+def _csv(text: str) -> str:
+    return extract(text.encode(), Hints(filename="a.csv")).text.split("\n\n", 3)[-1].replace("\n\n", "\n")
+
+
+def test_words_below_a_gap_in_columns_of_figures_are_no_values_of_the_table() -> None:
+    assert (
+        _csv("Item,Q1,Note\nOil,1200,x\nPaint,300,\n,,\n,,\nContact,Mira,\nPhone,22,\n") == "Contact | Mira\nPhone | 22"
+    )
+
+
+@pytest.mark.parametrize(
+    ("below", "text"),
+    [
+        ("Rope,80,", "Item: Rope; Q1: 80"),  # another group
+        ("Sum,1500,", "Item: Sum; Q1: 1500"),
+        ("Rope,8,\nTar,n/a,\nOakum,7,", "Item: Rope; Q1: 8\nItem: Tar; Q1: n/a\nItem: Oakum; Q1: 7"),
+        ("Rope,,late", "Item: Rope; Note: late"),
+        (",1500,", "Q1: 1500"),
+    ],
+)
+def test_a_group_or_a_sum_below_a_gap_is_of_the_table(below: str, text: str) -> None:
+    assert _csv(f"Item,Q1,Note\nOil,1200,x\nPaint,300,y\n,,\n{below}\n") == text

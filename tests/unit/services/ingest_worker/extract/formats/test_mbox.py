@@ -60,6 +60,23 @@ def test_quoted_lines_are_left_out_only_where_they_stand_earlier() -> None:
     assert "Danke.\n\n> Nie gesagt.\n>\n> Auch das nicht." in read.text
 
 
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("Am Montag schrieb Eva:\n> Das Lot ist neu.\nGut.", "Am Montag schrieb Eva:\n> …\nGut."),
+        ("Eva:\n> Das Lot ist neu.\n\nGut.", "Eva:\n\n> …\nGut."),
+        ("Gut.\n> Das Lot ist neu.", "Gut."),  # nothing follows
+        ("Eva:\n> Das Lot ist neu.\n> Nie gesagt.\nGut.", "Eva:\n> Nie gesagt.\nGut."),
+        ("Eva:\n> Nie gesagt.\nGut.", "Eva:\n> Nie gesagt.\nGut."),
+        ("Gut.\n\nBis dann.", "Gut.\n\nBis dann."),
+    ],
+)
+def test_an_answer_does_not_follow_the_name_of_another_where_a_quote_is_left_out(reply: str, text: str) -> None:
+    read = _read(a_letter("Lot", "Das Lot ist neu.", day=1, number="a"), a_letter("Re: Lot", reply, day=2, number="b"))
+
+    assert read.text.endswith(f"+0000\n\n{text}")
+
+
 def test_what_a_reply_quotes_is_left_out_though_its_html_form_says_more() -> None:
     forms = (
         ("Lot", "Is the lead new?", "<p>Is the lead new?"),

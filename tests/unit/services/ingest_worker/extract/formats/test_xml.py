@@ -263,3 +263,34 @@ def test_signs_of_a_wikis_table_in_other_xml_are_text() -> None:
     read = _read("<notes><text>== Code ==\n{|\nlet a = 1\n|}</text></notes>")
 
     assert "let a = 1" in read.text
+
+
+def test_a_title_among_fields_is_a_field() -> None:
+    books = [
+        f'<book id="{at}"><author>Lund</author><title>{name}</title><price unit="EUR">{at}.5</price></book>'
+        for at, name in enumerate(("Tides", "Ropes"), 1)
+    ]
+
+    assert _read(f"<catalog>{''.join(books)}</catalog>").text == (
+        "id: 1; author: Lund; title: Tides; price: 1.5 (unit: EUR)\n\n"
+        "id: 2; author: Lund; title: Ropes; price: 2.5 (unit: EUR)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raised", "text"),
+    [
+        ("at 10<sup>5</sup> Pa", "at 10^5 Pa"),
+        ("12 m<superscript>2</superscript>", "12 m^2"),
+        ("Gauges<xref rid='b1'><sup>1</sup></xref> are", "Gauges[1] are"),
+        ("Gauges<sup><xref rid='b1'>1</xref>,<xref rid='b2'>2</xref></sup> are", "Gauges[1,2] are"),
+        # Not apart from what they belong to
+        ("the 1<sup>st</sup> of May", "the 1st of May"),
+        ("H<sub>2</sub>O", "H2O"),
+        ("<sup>1</sup>By the office.", "1By the office."),
+        ("M<sup>lle</sup> Lund", "Mlle Lund"),
+        ("see [<xref rid='b1'>1</xref>]", "see [1]"),
+    ],
+)
+def test_raised_numbers_stay_apart(raised: str, text: str) -> None:
+    assert _read(f"<article><p>{raised}</p></article>").text == text
