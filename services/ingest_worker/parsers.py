@@ -52,7 +52,6 @@ _TINY_BYTES = 4 * 1024  # up to this size, parsing takes a fraction of a millise
 _START_S = 60.0  # a busy machine may take long to start a process
 _POLL_S = 0.05
 _MOST_PIECES = 100_000  # of a reply: frames, links, chunks, pages and parts; a document has at most 71,000
-_PROPERTIES = 1 << 20  # bytes of a reply besides its text, links and chunks
 # Else kreuzberg and numpy start as many threads as there are processors, for one file at a time.
 _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
@@ -231,13 +230,12 @@ class ParserPool:
                 # The system may have killed the process. If it dies twice, the document is the cause.
                 async with _turn(self._slow_turns, tenant, wait_s):
                     return await self._in_turn(job, tenant, _always, wait_s)
-        except _Died as death:
-            raise Rejected(f"{hints.name} is damaged: it crashed the parser ({death})", "damaged") from None
-        except _TimeOut as limit:
-            sentence = f"{hints.name} took longer than {limit} to read"
-            raise RetryLater(sentence, "timeout", after_s=self.again_s, tries=_TRIES) from None
-        except _TooLarge as limit:
-            raise Rejected(f"{hints.name} needs more than {limit} MB of memory to read", "too_large") from None
+        except _Died as end:
+            raise Rejected(f"{hints.name} is damaged: it {end}", "damaged") from None
+        except _TimeOut as end:
+            raise RetryLater(f"{hints.name} {end} to read", "timeout", after_s=self.again_s, tries=_TRIES) from None
+        except _TooLarge as end:
+            raise Rejected(f"{hints.name} {end} to read", "too_large") from None
 
     async def chunk(
         self, event: DocumentExtracted, text: str, generation: Generation, tokens: TokenCounter
@@ -271,13 +269,9 @@ class ParserPool:
             for _ in range(_TRIES_ALONE):
                 try:
                     return await self._in_turn(job, tenant, _always)
-                except _Died as death:
-                    end = f"killed its process ({death})"
-                except _TimeOut as limit:
-                    end = f"took longer than {limit}"
-                except _TooLarge as limit:
-                    end = f"needed more than {limit} MB of memory"
-        sentence = f"{job.hints.name} was being processed when a worker died; alone, it twice {end}"
+                except (_Died, _TimeOut, _TooLarge) as ended:
+                    end = str(ended)
+        sentence = f"{job.hints.name} was being processed when a worker died; alone, it {end}, twice"
         raise Rejected(sentence, "killed_the_worker")
 
     async def close(self) -> None:
@@ -338,7 +332,7 @@ class ParserPool:
             case ParserRefused(sentence, code):
                 raise Rejected(sentence, code)
             case ParserOutOfMemory():
-                raise _TooLarge(child.memory_mb)
+                raise _TooLarge(f"needs more than {child.memory_mb} MB of memory")
             case ParserFailed(trace):
                 bug = RuntimeError("a reader failed")
                 bug.add_note(trace)  # the log tells it, and no reply
@@ -400,7 +394,7 @@ class _Child:
         """
         process = self._process or await self._start()
         if self._stopped:  # while it started
-            raise _Died("stopped")
+            raise _Died("was stopped")
         self._limit_s, self._allowed = job.cpu_s, self._memory.usual
         began, worked, asked = time.monotonic(), self._usage().cpu_s, False
         exchange = asyncio.create_task(self._exchange(process, job))
@@ -408,12 +402,12 @@ class _Child:
             while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
                 usage = self._usage()
                 if usage.resident > self._allowed:
-                    raise _TooLarge(self.memory_mb)
+                    raise _TooLarge(f"needs more than {self.memory_mb} MB of memory")
                 if usage.threads > _MOST_THREADS:
-                    raise _Died(f"{usage.threads} threads")
+                    raise _Died(f"started {usage.threads} threads")
                 used = self._used(time.monotonic() - began, worked, usage.cpu_s)
                 if used > self._limit_s:
-                    raise _TimeOut(self._limit(worked))
+                    raise _TimeOut(f"took longer than {self._limit(worked)}")
                 if used > patience_s and not asked:
                     asked = True
                     if not await may_take_long():
@@ -457,7 +451,7 @@ class _Child:
         except TimeoutError:
             raise Unavailable(f"a parser process was not ready after {_START_S:g} s") from None
         except _Died as death:
-            raise Unavailable(f"a parser process ended before it was ready: {death}") from None
+            raise Unavailable(f"a parser process ended before it was ready: it {death}") from None
         if not isinstance(reply, ParserReady):
             log.error("parser_not_started", reason=reply)
             raise Unavailable("a parser process could not load its libraries; see parser_not_started in the log")
@@ -474,7 +468,7 @@ class _Child:
         # A process that was taken over may send anything, so that all is counted.
         texts, links, chunks = list[str](), list[str](), list[PreparedChunk]()
         pieces = _MOST_PIECES + job.most_text // PART_TEXT
-        size = 4 * (job.most_text + len(job.data) + limits.MOST_LINKS * MOST_CHARACTERS) + _PROPERTIES
+        size = 4 * (job.most_text + len(job.data) + limits.MOST_LINKS * MOST_CHARACTERS) + MOST_FRAME
         while True:
             reply, length = await _received(process)
             pieces, size = pieces - 1, size - length
@@ -497,7 +491,7 @@ class _Child:
                 case _:
                     return reply
             if pieces < 0 or size < 0 or isinstance(reply, ParserRead):
-                raise _Died("a reply of more than a document has")
+                raise _Died("crashed the parser (a reply of more than a document has)")
             await asyncio.sleep(0)  # many may have come at once
 
     def _used(self, passed: float, before: float | None, now: float | None) -> float:
@@ -559,10 +553,10 @@ async def _received(process: asyncio.subprocess.Process) -> tuple[Reply, int]:
     try:
         length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
         if length > MOST_FRAME:
-            raise _Died(f"a frame of {length} bytes")
+            raise _Died(f"crashed the parser (a frame of {length} bytes)")
         return _REPLIES.decode(await process.stdout.readexactly(length)), length
     except asyncio.IncompleteReadError:
         code = await process.wait()
-        raise _Died(f"signal {-code}" if code < 0 else f"exit status {code}") from None
+        raise _Died(f"crashed the parser ({f'signal {-code}' if code < 0 else f'exit status {code}'})") from None
     except msgspec.DecodeError:
-        raise _Died("a reply that can't be read") from None
+        raise _Died("crashed the parser (a reply that can't be read)") from None

@@ -16,7 +16,7 @@ from litestar.datastructures import Headers
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scope, Send
 
 from services.query_api.http.linger import has_body
-from services.query_api.http.problems import Problem, of_pipeline
+from services.query_api.http.problems import Problem, of_pipeline, too_large
 from services.query_api.http.routes import SMALL, Lane, RouteOptions
 from services.query_api.http.stopping import Stopping
 from shared.errors import Unavailable
@@ -246,8 +246,7 @@ class _Visit:
 
     def _check(self, size: int) -> None:
         if size > self._most:
-            sentence = f"the body is larger than {self._most} bytes, the most that this route reads"
-            raise Problem(413, sentence, details={"limit": self._most})
+            raise too_large(f"the body is larger than {self._most} bytes, the most that this route reads", self._most)
 
     def _take(self, lane: RequestLane | None) -> None:
         if lane is not None:

@@ -17,7 +17,6 @@ from shared.times import PATIENCE
 LINGER_S: Final = 2.0
 PATIENCE_S: Final = 5.0
 WRITING_S: Final = 20.0  # as long as a record may take to the log
-LINGER_BYTES: Final = 64 << 20
 CALLER_LEFT: Final = 499  # as nginx has it
 
 
@@ -99,9 +98,7 @@ class _Exchange:
             await self._send(message)
 
     async def _read_on(self) -> None:
-        read = 0
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_S):
-                while self._arriving and read < LINGER_BYTES:
-                    message = await self.receive()
-                    read += len(message["body"]) if message["type"] == "http.request" else 0
+                while self._arriving:
+                    await self.receive()

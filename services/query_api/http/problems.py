@@ -210,6 +210,11 @@ def invalid(field: str, what: str) -> Problem:
     return Problem(400, f"{field}: {what}", details={"field": field})
 
 
+def too_large(sentence: str, limit: int) -> Problem:
+    """Return the 413 with its limit."""
+    return Problem(413, sentence, details={"limit": limit})
+
+
 def time_of(text: str | None, field: str) -> int | None:
     """Return an ISO 8601 time as ms since 1970. Raises a 400 if it is none."""
     try:

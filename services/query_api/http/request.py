@@ -16,7 +16,7 @@ from litestar.types import Empty
 
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
-from services.query_api.http.problems import Problem, invalid, of_contract
+from services.query_api.http.problems import Problem, invalid, of_contract, too_large
 from services.query_api.http.reply_warnings import FILTERING, OURS, fields_of, lenient, texts_of, unknown_fields, warn
 from services.query_api.http.routes import SMALL, BodyLimit
 from shared.contracts import DocumentSubmitted
@@ -141,8 +141,6 @@ def parse_json(data: bytes | str, what: str = "the body", *, values: int = MOST_
     try:
         _check_shape(data.encode() if isinstance(data, str) else data, what, values)
         return msgspec.json.decode(data)
-    except RecursionError:
-        raise Problem(400, f"{what} is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise Problem(400, f"{what} is not valid JSON: {error}") from None
 
@@ -163,14 +161,13 @@ def _check_shape(data: bytes, what: str, values: int) -> None:
             raise Problem(400, f"{what} is nested too deeply: more than {MOST_DEPTH} levels")
         found += int((kinds != CLOSING).sum())
         if found > values:
-            sentence = f"{what} has more than {values} values, the most that this route reads"
-            raise Problem(413, sentence, details={"limit": values})
+            raise too_large(f"{what} has more than {values} values, the most that this route reads", values)
 
 
 def form_object(data: bytes, texts: frozenset[str]) -> dict[str, Any]:
     """Return a form's fields: repeated ones and `name[]` as lists, JSON parsed except in `texts`."""
     if len(data) > MOST_FORM_BYTES:
-        raise Problem(413, f"a form has at most {MOST_FORM_BYTES} bytes; send JSON", details={"limit": MOST_FORM_BYTES})
+        raise too_large(f"a form has at most {MOST_FORM_BYTES} bytes; send JSON", MOST_FORM_BYTES)
     try:
         pairs = parse_qsl(
             data.decode(), keep_blank_values=True, max_num_fields=MOST_FORM_FIELDS, encoding="utf-8", errors="strict"

@@ -14,7 +14,7 @@ from litestar import Response
 from litestar.di import NamedDependency
 
 from services.query_api.http.json_marks import pieces
-from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid
+from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid, too_large
 from services.query_api.http.reply_warnings import fields_of, is_strict, lenient, unknown_fields, warn
 from services.query_api.http.request import FORM, HEAVY, ApiRequest, beside, body_of, content_type, parse_json, wait_of
 from services.query_api.http.routes import BATCH, JSON, post
@@ -141,8 +141,7 @@ class _Batch:
         """
         number = len(self._results)
         if number == MOST_ITEMS:
-            sentence = f"a batch has at most {MOST_ITEMS} items"
-            raise Problem(413, sentence, details={"limit": MOST_ITEMS})
+            raise too_large(f"a batch has at most {MOST_ITEMS} items", MOST_ITEMS)
         try:
             if isinstance(item, Problem):
                 raise item
@@ -312,7 +311,7 @@ async def _items(request: ApiRequest, longest: int) -> AsyncGenerator[bytes | Pr
     if kind not in ("", FORM, *NDJSON, "application/json") and not kind.endswith("+json"):
         raise Problem(415, f"the body is {kind}; send application/json or {NDJSON[0]}", details={"contentType": kind})
     framing: Framing = Lines(longest)
-    begun = False
+    begun, refused = False, too_large(f"the item is larger than {longest} bytes", longest)
     try:
         async with aclosing(_pieces(request)) as arriving:
             async for piece in arriving:
@@ -320,11 +319,11 @@ async def _items(request: ApiRequest, longest: int) -> AsyncGenerator[bytes | Pr
                     framing = Elements(longest)
                 begun = True
                 for item in framing.feed(piece):
-                    yield item if item is not None else _too_large("the item", longest)
+                    yield item if item is not None else refused
         if not begun:
             raise invalid("body", "is missing")
         for item in framing.end():
-            yield item if item is not None else _too_large("the item", longest)
+            yield item if item is not None else refused
     except ValueError as error:
         raise Problem(400, str(error)) from None
 
@@ -340,7 +339,3 @@ async def _pieces(request: ApiRequest) -> AsyncGenerator[bytes, None]:
                     blank = False
                     yield begins
                 await turns.give()
-
-
-def _too_large(what: str, limit: int) -> Problem:
-    return Problem(413, f"{what} is larger than {limit} bytes", details={"limit": limit})

@@ -21,7 +21,7 @@ from multipart import (  # type: ignore[import-untyped]  # it has no stubs
     PushMultipartParser,
 )
 
-from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.problems import Problem, invalid, too_large
 from services.query_api.http.reply_warnings import lenient, warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
 from services.query_api.http.routes import JSON, WHOLE, post
@@ -425,8 +425,7 @@ class _Parts:
         elif event:
             self._size += self._body.write(event)
             if self._size > _FIELD_BYTES:
-                sentence = f"the fields beside the files have more than {_FIELD_BYTES} bytes"
-                raise Problem(413, sentence, details={"limit": _FIELD_BYTES})
+                raise too_large(f"the fields beside the files have more than {_FIELD_BYTES} bytes", _FIELD_BYTES)
         elif self._part is not None:
             self._end(self._part)
 
