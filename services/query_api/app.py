@@ -304,7 +304,7 @@ def make_api(parts: ApiParts) -> Litestar:
                 "/openapi.json",
                 route_handlers=[],
                 include_in_schema=False,
-                opt={"lane": "ask", "role": None},
+                opt={"lane": "ask"},
                 before_request=described_instead,
             ),
             render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],

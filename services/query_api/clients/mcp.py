@@ -13,6 +13,7 @@ from litestar.types import Receive, Scope, Send
 
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.http.problems import Problem
+from services.query_api.http.routes import ROUTE_ROLES
 from shared.version import how_to_add
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def mcp_route(tools: AgentTools, version: str) -> ASGIRouteHandler:
 
         return McpServer(tools, version)
 
-    @asgi("/mcp", opt={"role": "query", "reads": True}, copy_scope=True)
+    @asgi("/mcp", opt={ROUTE_ROLES: ("query",), "reads": True}, copy_scope=True)
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal loading
         if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here

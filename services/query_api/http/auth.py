@@ -15,7 +15,7 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from services.query_api.http.browsers import SAFE, sending_site
 from services.query_api.http.problems import Problem
-from services.query_api.http.routes import roles_of
+from services.query_api.http.routes import ROUTE_ROLES
 from shared.contracts import DEFAULT_TENANT
 from shared.runtime.key_file import KeyFile, digest_of, key_id
 from shared.runtime.probes import OPEN
@@ -211,7 +211,7 @@ class Authenticate:
         handler = scope["route_handler"]
         if not handler.opt.get(OPEN) and cast("HTTPScope", scope)["method"] != "OPTIONS":
             scope["user"] = caller = await slowed(self._keyring.caller_of(ASGIConnection(scope)))
-            roles = roles_of(handler)
+            roles: tuple[Role, ...] = handler.opt.get(ROUTE_ROLES, ())
             if roles and not any(map(caller.may, roles)):
                 raise Problem(403, f"this API key lacks the role {roles[0]}", details={"role": roles[0]})
         await self._app(scope, receive, send)

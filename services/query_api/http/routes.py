@@ -95,15 +95,12 @@ class RouteOptions(TypedDict, total=False):
     parameters: Mapping[str, Any]  # of that query: JSON Schemas by name
 
 
+ROUTE_ROLES: Final = "roles"  # in a route's opt: a caller needs one of them; none if any key, or none, will do
+
+
 def role_of(handler: BaseRouteHandler) -> Role | None:
     """Return the first role that the route asks for; None if any key, or none, will do."""
-    return next(iter(roles_of(handler)), None)
-
-
-def roles_of(handler: BaseRouteHandler) -> tuple[Role, ...]:
-    """Return the roles of which a caller of the route needs one; none if any key, or none, will do."""
-    role: Role | tuple[Role, ...] | None = handler.opt.get("role")
-    return role if isinstance(role, tuple) else () if role is None else (role,)
+    return next(iter(handler.opt.get(ROUTE_ROLES, ())), None)
 
 
 def only_reads(scope: Scope) -> bool:
@@ -120,13 +117,14 @@ def _route(method: Callable[..., _Decorator], path: str, **declared: Unpack[Rout
 
     def decorate(handler: Callable[..., Awaitable[Any]]) -> HTTPRouteHandler:
         role, query = declared.get("role"), declared.get("query")
-        if role == "query" or (isinstance(role, tuple) and role[0] == "query"):
+        roles = role if isinstance(role, tuple) else () if role is None else (role,)
+        if roles[:1] == ("query",):
             declared.setdefault("reads", True)
         return method(
             path,
             operation_id=handler.__name__,
             dependencies=None if query is None else {"wanted": Provide(query, sync_to_thread=False)},
-            opt={"lane": "ask", **declared},
+            opt={"lane": "ask", **declared, ROUTE_ROLES: roles},
             status_code=200,
             media_type=declared.get("media_type"),
             description=declared.get("description"),
