@@ -19,7 +19,7 @@ import msgspec
 from shared.answers import Conversation, Event, Finished, Passage, Prompted
 from shared.answers.asked_form import forms_of, has_asked_form
 from shared.answers.citations import unmarked
-from shared.answers.follow_up import spelled_out
+from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
 from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
 from shared.answers.rows import Lookup, lookups
@@ -65,8 +65,6 @@ _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with th
 _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
 _CLOSE: Final = 0.58  # least similarity in another one
-_SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
-_SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _COMPARED_CODE: Final = 120
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
@@ -160,6 +158,10 @@ class Extractive:
             return
         question = spelled_out(conversation.turns)
         found = await asyncio.to_thread(quotable, question, conversation.passages)
+        last = [turn.content[:LONGEST_QUESTION] for turn in conversation.turns if turn.role == "user"][-1:]
+        if last and question != last[0]:
+            own = frozenset(content_words(last[0]))  # what a follow-up asks for; words carried over only say of what
+            found = [each for each in found if own & (each.terms | each.above)] or found
         alike: Sequence[float] | None = None
         if found and self._compare:
             try:
@@ -308,9 +310,6 @@ def answer(
     matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few)
     near = [matching.covered(each.terms) for each in found] if alike is None else alike
     places = _places(found, matching.scores(near), asks)
-    if matching.settles(places[0].best, near):
-        unit = found[places[0].best]
-        places = [_Place(places[0].best, unit.terms, _quoted(unit.unit, asks))]
     least = _LEAST if alike is not None else _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
     if matching.confidence(places, near) < least:
         return (), [NO_ANSWER]
@@ -444,15 +443,6 @@ class _Matching:
             score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
         return score
 
-    def settles(self, at: int, near: Sequence[float]) -> bool:
-        """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
-        each, kinds = self._found[at], self._asks.kinds
-        fits = bool(kinds) and all(pattern.search(each.unit.text) for pattern in kinds)
-        named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
-        own = each.terms | each.above
-        fits = fits and not self._asks.names & named - own
-        return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
-
     def trusted(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit more than shares words with the question, and does so by more than chance."""
         each = self._found[at]
@@ -528,6 +518,9 @@ def _around(
             and length + len(found[each].unit.text) <= longest
             and found[each].unit.kind not in _KEYED
             and (found[each].unit.about == unit.about or found[each].unit.kind == "code")
+            and (
+                found[each].unit.kind == "code" or not _said(found[each].unit, [found[other].unit for other in chosen])
+            )
             and not (each == before and found[each].unit.kind == "code" and not found[each].unit.opening)
         ]
         if not options:
@@ -550,6 +543,11 @@ def _same(one: Sequence[str], other: Sequence[str]) -> bool:
     """Return whether two texts say the same in nearly the same words."""
     few, many = sorted((set(one), set(other)), key=len)
     return bool(few) and len(few & many) >= 0.8 * len(few)
+
+
+def _said(unit: Unit, others: Sequence[Unit]) -> bool:
+    """Return whether one of the other units says what the unit says."""
+    return any(_same(words(unit.text), words(other.text)) for other in others)
 
 
 def _quoted(unit: Unit, asks: Wanted) -> str:

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from shared.answers import Conversation, Passage, Prompted, Turn
 from shared.answers.extractive import NO_ANSWER, NO_PASSAGES, Extractive, answer, focus, quotable
+from shared.answers.sentences import content_words
+from shared.answers.word_forms import other_forms
 from shared.errors import Unavailable
 from tests.answering import cited
 
@@ -337,12 +339,6 @@ def test_what_is_far_from_the_question_is_not_quoted() -> None:
     assert answer(question, passages, found, [0.75])[0]
 
 
-def test_a_sentence_with_the_number_that_is_asked_for_is_quoted_alone() -> None:
-    text = "One winding lasts three hours. The winding is done by hand. The winding takes strength."
-
-    assert answered("How many hours does a winding last?", a_passage(1, text)) == "One winding lasts three hours. [1]"
-
-
 def test_the_sentence_with_the_name_that_is_asked_about_is_quoted() -> None:
     text = "From Easter to September the tower is open from 10:00 to 16:30. In October it opens at weekends only."
     passages = (a_passage(1, text),)
@@ -509,3 +505,48 @@ def test_a_row_is_compared_whole_if_something_else_is_asked_for_too() -> None:
     (sold,) = quotable("What is the price of the anchor?", [a_passage(1, STOCK, "stock")])
 
     assert (moon.unit.text, sold.unit.text) == ("Anchor, Weight: 12 kg; Price: 310 EUR", "Anchor, Price: 310 EUR")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "start"),
+    [
+        ("Who repairs the roof of the bakery?", "And the rent?", "The rent of the bakery"),
+        ("Who repairs the roof of the bakery?", "What about the ovens?", "The tenant repairs the ovens"),
+        ("What is the rent of the bakery?", "And of the garage?", "The rent of the garage"),
+        ("What is the rent of the bakery?", "And when is it paid?", "It is paid"),  # no other words: `paid` alone
+        ("Who repairs the roof of the bakery?", "And the harbour?", "The landlord repairs"),  # nothing has its words
+        ("Is the bakery old?", "Who repairs the roof of the bakery?", "The landlord repairs"),  # no follow-up
+    ],
+)
+async def test_a_follow_up_is_answered_by_what_has_its_own_words(first: str, then: str, start: str) -> None:
+    lease = (
+        "The landlord repairs the roof of the bakery. The tenant repairs the ovens of the bakery.\n\n"
+        "# Money\n\nThe rent of the bakery is 900 pounds. It is paid on the first day.\n\nThe rent of the garage is 90."
+    )
+
+    async def alike(_question: str, texts: Sequence[str]) -> Sequence[float]:
+        return [0.6 for _ in texts]
+
+    turns = (Turn(role="user", content=first), Turn(role="assistant", content="…"), Turn(role="user", content=then))
+    conversation = Conversation(turns=turns, passages=(a_passage(1, lease),))
+
+    events = [event async for event in Extractive(alike).stream(conversation)]
+
+    assert "".join(event for event in events if isinstance(event, str)).startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "covered"),
+    [
+        ("Was kosten die Plätze?", "Der Platz kostet 22 Euro.", True),
+        ("Who visits the museum?", "Visitors came to the museums.", True),
+        ("Which contract is longest?", "The contrast is strong.", False),
+        ("Is the station open?", "The statue opens.", False),
+        ("What does the report say?", "The repair was short.", False),
+        ("Which bands play?", "The bandage is white.", False),
+    ],
+)
+def test_words_are_other_forms_by_an_ending_or_their_last_letter(question: str, text: str, *, covered: bool) -> None:
+    asked, there = frozenset(content_words(question)), frozenset(content_words(text))
+
+    assert bool(other_forms(asked, there)) == covered
