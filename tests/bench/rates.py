@@ -95,7 +95,7 @@ def _beside_searches(row: Row, server: Server, texts: Sequence[str]) -> None:
         chunks = chunks_of(server, f"new{lap}")
         pipeline.append(len(chunks) / seconds)
         with Searches(server):
-            alone.append(len(chunks) / raw_embedding(chunks))
+            alone.append(len(chunks) / raw_embedding(part, len(chunks)))
     row("hybrid search, idle", str(idle), "")
     p95s = [statistics.quantiles(each, n=20)[-1] for each in (took, idle.milliseconds) if len(each) > 1]
     ratio = f"{p95s[0] / p95s[1]:.2f}" if len(p95s) == 2 else "too few searches"

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -105,7 +105,8 @@ class Storage:
         self.connect = connect
         self._queue: deque[_Queued] = deque()
         self._queued = asyncio.Event()
-        self.watchers: set[Callable[[], None]] = set()  # called on the event loop after every write, by any process
+        # Called on the event loop after a write, by any process, with the partitions whose ends have moved.
+        self.watchers: set[Callable[[Collection[int]], None]] = set()
         self._writer: sqlite3.Connection | None = None
         self._seen = -1
         self._closing = False
@@ -222,7 +223,7 @@ class Storage:
                     )
                 except Exception as error:  # noqa: BLE001 - the waiting callers must get any error
                     outcomes, ends = [error] * len(group), {}
-                self._saw_ends(ends)
+                self.saw_ends(ends)
                 for queued, outcome in zip(group, outcomes, strict=True):
                     if queued.future.done():  # its caller gave up waiting
                         continue
@@ -328,11 +329,12 @@ class Storage:
 
     # Notification
 
-    def _saw_ends(self, ends: dict[int, int]) -> None:
-        for partition, end in ends.items():
-            self.ends[partition] = max(end, self.ends.get(partition, 0))
-        for wake in tuple(self.watchers) if ends else ():
-            wake()
+    def saw_ends(self, ends: Mapping[int, int]) -> None:
+        """Take the next offsets of partitions, as read from the file, and call the watchers if that is news."""
+        moved = {partition for partition, end in ends.items() if end > self.ends.get(partition, -1)}
+        self.ends.update((partition, ends[partition]) for partition in moved)
+        for wake in tuple(self.watchers) if moved else ():
+            wake(moved)
 
     async def refresh(self) -> None:
         """Look for other processes' writes, and call the watchers."""
@@ -341,7 +343,7 @@ class Storage:
             return
         # Recorded only here: if the caller is cancelled before, the change is reported again.
         self._seen, self.topics, ends = news
-        self._saw_ends(ends)
+        self.saw_ends(ends)
 
     def _news(self, connection: sqlite3.Connection) -> tuple[int, dict[str, KnownTopic], dict[int, int]] | None:
         version = connection.execute("PRAGMA data_version").fetchone()[0]

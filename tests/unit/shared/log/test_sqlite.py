@@ -15,6 +15,7 @@ from shared.log.publish import publish
 from shared.log.sqlite import LogUnavailable, SqliteLog, file
 from shared.log.sqlite.compaction import TOMBSTONE_MS
 from shared.log.sqlite.file import FORMAT, WriteTurn
+from shared.log.sqlite.storage import Storage
 from shared.settings import ConfigurationError
 from shared.topics import Topic
 from tests.contract.logs import HANG_S, member
@@ -189,6 +190,28 @@ def test_writers_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         pass
     first.close()
     second.close()
+
+
+async def test_a_write_is_news_of_its_partition_alone_and_once_to_each_process(
+    log: SqliteLog, tmp_path: Path, users: AsyncExitStack
+) -> None:
+    await log.ensure_topics([Topic(name="other")])
+    writer, another = (
+        Storage(tmp_path / "log.db", connect=file.connect, step=lambda _: None, now=Clock(), boot=Clock().boot)
+        for _ in range(2)
+    )
+    heard: list[tuple[str, set[int]]] = []
+    for name, storage in (("writer", writer), ("another", another)):
+        await storage.start()
+        users.push_async_callback(storage.stop)
+        storage.watchers.add(lambda moved, name=name: heard.append((name, {*moved})))
+    [truth] = (await writer.topic("truth")).ids
+
+    await writer.submit(lambda transaction: transaction.append(truth, b"k", b"\x90", b"v"))
+    await asyncio.gather(writer.refresh(), another.refresh())
+    await asyncio.gather(writer.refresh(), another.refresh())
+
+    assert heard == [("writer", {truth}), ("another", {truth})]
 
 
 async def test_one_refused_operation_leaves_the_others_of_its_group(log: SqliteLog) -> None:
