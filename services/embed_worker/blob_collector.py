@@ -239,7 +239,7 @@ class BlobCollector:
             Point(id=id_, payload=msgspec.to_builtins(Mark(**blob._asdict(), since=now))) for id_, blob in new.items()
         ]
         for start in range(0, len(marks), _BATCH):
-            await self._store.insert(MARKS, marks[start : start + _BATCH])
+            await self._store.put_if(MARKS, marks[start : start + _BATCH], None, fields=())
         for start in range(0, len(gone), _BATCH):
             await self._store.delete(MARKS, Filter(must=(Ids(tuple(gone[start : start + _BATCH])),)))
         await self._store.upsert(MARKS, [Point(id=_LAST_LOOK, payload={"lookedAt": self._clock()})])

@@ -98,7 +98,7 @@ class Callbacks:
         )
         if refused is not None:
             wanted = msgspec.structs.replace(wanted, state="failed", next=None, over=now, error=refused)
-        await self._store.insert(COLLECTION, [Point(id=wanted.id, payload=_payload(wanted))])
+        await self._store.put_if(COLLECTION, [Point(id=wanted.id, payload=_payload(wanted))], None, fields=())
         if refused is None:
             self.registered(wanted)
 

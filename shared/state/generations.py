@@ -4,7 +4,6 @@ All of it is one point, so a switch is one conditional write: at every moment ex
 transitions are pure functions; `change` writes their result if nobody wrote in between.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
@@ -379,8 +378,6 @@ async def _written(store: Store, wanted: Registry, rev: int) -> Registry | None:
     point = Point(id=REGISTRY_POINT, payload=payload)
     if rev == 0:
         await store.create_collection(GENERATIONS, size=None, sparse=False, indexes=_INDEXES)
-        await store.insert(GENERATIONS, [point])
-    else:
-        await store.upsert(GENERATIONS, [point], only_if=Filter(must=(Match("rev", (rev,)),)))
-    _, standing = await asyncio.gather(store.flush(), registry_of(store))
-    return standing
+    stored = await store.put_if(GENERATIONS, [point], Filter(must=(Match("rev", (rev,)),)) if rev else None)
+    await store.flush()
+    return registry_in(stored[0].payload) if stored else None

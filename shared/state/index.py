@@ -184,6 +184,10 @@ def _head_point(head: Head) -> Point:
     return Point(id=head.document_id, payload=msgspec.json.decode(msgspec.json.encode(head)))
 
 
+def _head(point: Point) -> Head:
+    return msgspec.convert(point.payload, Head)
+
+
 def deletion_head(document_id: str, version: int, tenant: str) -> Head:
     """Return a deleted document's head, which keeps older versions from answering."""
     return Head(document_id=document_id, version=version, tenant=tenant, deleted=True)
@@ -227,7 +231,7 @@ class Index:
         self._head_lookup: Batcher[str, Head] = Batcher(self.heads)
         self._fence_lookup: Batcher[str, Head] = Batcher(self.fences)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
-        self._head_writing: Batcher[_HeadWrite, None] = Batcher(self._write_heads)
+        self._head_writing: Batcher[_HeadWrite, Head] = Batcher(self._write_heads)
         self._point_lookup: Batcher[str, Payload] = Batcher(self._stored_points)
         self._point_writing: Batcher[_PointWrite, None] = Batcher(self._write_points, most=_PUT_TOGETHER)
         self._vector_lookup: Batcher[tuple[str, str], KnownVector] = Batcher(self._known, most=HASH_BATCH)
@@ -272,7 +276,7 @@ class Index:
     async def fences(self, document_ids: Sequence[str]) -> Mapping[str, Head]:
         """Return the stored heads; one of version 0 only says which versions were withdrawn before any answered."""
         points = await self._store.retrieve(self._heads, document_ids)
-        return {point.id: msgspec.convert(point.payload, Head) for point in points}
+        return {point.id: _head(point) for point in points}
 
     async def fence(self, document_id: str) -> Head | None:
         """Return the document's stored head, even one of version 0; concurrent calls share one read."""
@@ -285,9 +289,8 @@ class Index:
         `first` says that the document probably has no head yet; then concurrent calls share one write.
         """
         # Nearly always nothing was withdrawn, and this write is enough. For a first head any stored one is in the way.
-        await self._head_writing.get(_HeadWrite(1 if first else head.version, head))
+        standing = await self._head_writing.get(_HeadWrite(1 if first else head.version, head)) or head
         while True:
-            standing = await self.fence(head.document_id) or head
             withdrawn = standing.withdrawn(head.version)
             if standing.version >= head.version or (withdrawn is not None and withdrawn >= attempt):
                 return standing
@@ -295,21 +298,28 @@ class Index:
             wanted = msgspec.structs.replace(
                 head, withdrawals=later, withdrawal_rev=standing.withdrawal_rev + 1 if later else 0
             )
-            await self._store.upsert(self._heads, [_head_point(wanted)], only_if=_unchanged(standing))
+            stored = await self._store.put_if(self._heads, [_head_point(wanted)], _unchanged(standing))
+            standing = _head(stored[0]) if stored else head
 
-    async def _write_heads(self, writes: Sequence[_HeadWrite]) -> Mapping[_HeadWrite, None]:
-        """Write each head unless the stored one is in its way; those with the same condition share a call."""
+    async def _write_heads(self, writes: Sequence[_HeadWrite]) -> Mapping[_HeadWrite, Head]:
+        """Write each head unless the stored one is in its way, and return the stored one.
+
+        Those with the same condition share a call.
+        """
         by_condition: dict[int, dict[str, Head]] = {}
         for write in writes:
             # Of two writes of one document under the same condition only one may succeed.
             by_condition.setdefault(write.below, {}).setdefault(write.head.document_id, write.head)
 
+        standing: dict[tuple[int, str], Head] = {}
+
         async def written(below: int, heads: Sequence[Head]) -> None:
             condition = Filter(must=(Range("version", lt=below),), must_not=(Present("withdrawalRev"),))
-            await self._store.upsert(self._heads, [_head_point(head) for head in heads], only_if=condition)
+            stored = await self._store.put_if(self._heads, [_head_point(head) for head in heads], condition)
+            standing.update(((below, point.id), _head(point)) for point in stored)
 
         await asyncio.gather(*(written(below, [*heads.values()]) for below, heads in by_condition.items()))
-        return {}
+        return {write: standing[key] for write in writes if (key := (write.below, write.head.document_id)) in standing}
 
     async def withdraw(self, head: Head, attempt: int = 0) -> Head:
         """Mark the version of `head` as withdrawn, so that no switch to it succeeds; return the stored head.
@@ -319,7 +329,7 @@ class Index:
         name, version = head.document_id, head.version
         mark = Withdrawal(version=version, attempt=attempt)
         bare = msgspec.structs.replace(deletion_head(name, 0, head.tenant), withdrawals=(mark,), withdrawal_rev=1)
-        await self._store.insert(self._heads, [_head_point(bare)])
+        await self._store.put_if(self._heads, [_head_point(bare)], None, fields=())
         while True:
             standing = (await self.fences([name])).get(name, bare)
             withdrawn = standing.withdrawn(version)
@@ -345,7 +355,7 @@ class Index:
     async def heads_page(self, *, after: str | None = None, limit: int = 256) -> tuple[list[Head], str | None]:
         """Return a page of all heads in id order, and the cursor of the next page."""
         page = await self._store.scroll(self._heads, limit=limit, after=after)
-        heads = [msgspec.convert(point.payload, Head) for point in page.points]
+        heads = list(map(_head, page.points))
         return [head for head in heads if head.version], page.after
 
     async def holdings_page(

@@ -366,7 +366,7 @@ class Ledger:
         self._gate = gate or Gate()
         self._lookup: Batcher[str, Entry] = Batcher(self._found)
         self._own: Batcher[tuple[str, str], Entry] = Batcher(self._found_of_tenants)
-        self._writing: Batcher[_Write, None] = Batcher(self._write)
+        self._writing: Batcher[_Write, str] = Batcher(self._write)
         self._writer: Batcher[str, str] = Batcher(self._writers)
 
     async def create(self) -> None:
@@ -432,7 +432,7 @@ class Ledger:
     async def _writers(self, ids: Sequence[str]) -> Mapping[str, str]:
         """Return the last writer of each entry; reading only this costs a tenth of reading the entries."""
         points = await self._store.retrieve(COLLECTION, ids, fields=("writer",))
-        return {point.id: str(point.payload.get("writer", "")) for point in points}
+        return {point.id: _writer_of(point) for point in points}
 
     async def update(self, document_id: str, transition: Transition) -> Entry | None:
         """Return the entry after `transition`; if that returns None, nothing changes."""
@@ -450,24 +450,25 @@ class Ledger:
             writer = f"{_PROCESS}-{next(_writes)}"
             rev = seen.rev if seen else 0
             wanted = msgspec.structs.replace(wanted, rev=rev + 1, writer=writer)
-            await self._writing.get(_Write(rev, Point(id=document_id, payload=_payload(wanted))))
-            if await self._writer.get(document_id) == writer:
+            if await self._writing.get(_Write(rev, Point(id=document_id, payload=_payload(wanted)))) == writer:
                 return wanted
             seen = await self.get(document_id)
 
-    async def _write(self, writes: Sequence["_Write"]) -> Mapping["_Write", None]:
-        """Write each point unless its stored revision has changed; points of one revision share a call."""
+    async def _write(self, writes: Sequence["_Write"]) -> Mapping["_Write", str]:
+        """Write each point unless its stored revision has changed, and return the last writer of each.
+
+        Points of one revision share a call.
+        """
         by_rev: dict[int, dict[str, Point]] = {}
         for write in writes:
             # Of two writes of one document at the same revision only one may succeed.
             by_rev.setdefault(write.rev, {}).setdefault(write.point.id, write.point)
+        writers: dict[tuple[int, str], str] = {}
         for rev, points in by_rev.items():
-            if rev == 0:
-                await self._store.insert(COLLECTION, [*points.values()])
-            else:
-                unseen = Filter(must=(Match("rev", (rev,)),))
-                await self._store.upsert(COLLECTION, [*points.values()], only_if=unseen)
-        return {}
+            unseen = Filter(must=(Match("rev", (rev,)),)) if rev else None
+            stored = await self._store.put_if(COLLECTION, [*points.values()], unseen, fields=("writer",))
+            writers |= {(rev, point.id): _writer_of(point) for point in stored}
+        return {each: writers[key] for each in writes if (key := (each.rev, each.point.id)) in writers}
 
     async def count(self, where: Filter) -> int:
         """Return how many entries match."""
@@ -523,6 +524,10 @@ class Ledger:
         counts = await self._store.facet(COLLECTION, "source", where, limit=MOST_SOURCES)
         await self._gate.ledger()
         return counts
+
+
+def _writer_of(point: Point) -> str:
+    return str(point.payload.get("writer", ""))
 
 
 def _payload(entry: Entry) -> Payload:

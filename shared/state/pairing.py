@@ -249,16 +249,13 @@ async def tell_store(store: Store, pairing: Pairing, *, known: Pairing | None) -
     """
     payload = msgspec.to_builtins(pairing) | {"checkpoint": pairing.checkpoint}
     point = Point(id=PAIRING_POINT, payload=payload)
-    if known is None:
-        await store.insert(COLLECTION, [point])
-    else:
-        same = Match("storeId", (known.store_id,))
-        await store.upsert(COLLECTION, [point], only_if=Filter(must=(same, Range("checkpoint", lt=pairing.checkpoint))))
+    older = Range("checkpoint", lt=pairing.checkpoint)
+    only_if = None if known is None else Filter(must=(Match("storeId", (known.store_id,)), older))
+    stored = await store.put_if(COLLECTION, [point], only_if)
     await store.flush()
-    standing = await in_store(store)
-    if standing is None:
+    if not stored:
         raise Unavailable("the store lost its pairing with the log while it was written")
-    return standing
+    return msgspec.convert(stored[0].payload, Pairing)
 
 
 async def create(store: Store) -> None:

@@ -145,9 +145,6 @@ async def write_rebuild(store: Store, wanted: Rebuild, *, known: Rebuild | None)
     """
     wanted = msgspec.structs.replace(wanted, rev=known.rev + 1 if known is not None else 1)
     point = Point(id=_POINT, payload=msgspec.to_builtins(wanted))
-    if known is None:
-        await store.insert(COLLECTION, [point])
-    else:
-        await store.upsert(COLLECTION, [point], only_if=Filter(must=(Match("rev", (known.rev,)),)))
+    stored = await store.put_if(COLLECTION, [point], Filter(must=(Match("rev", (known.rev,)),)) if known else None)
     await store.flush()
-    return await last_rebuild(store)
+    return msgspec.convert(stored[0].payload, Rebuild) if stored else None

@@ -53,7 +53,7 @@ class Sessions:
         await self._store.delete(COLLECTION, Filter(must_not=(Match("key", tuple(keys)),)))
         name = secrets.token_urlsafe(32)
         payload = session._asdict() | {"over": self._clock() + seconds * 1000}
-        await self._store.insert(COLLECTION, [Point(id=_point(name), payload=payload)])
+        await self._store.upsert(COLLECTION, [Point(id=_point(name), payload=payload)])
         await self._store.flush()
         return name
 

@@ -30,19 +30,18 @@ async def signing_secret(store: Store, given: str = "") -> bytes:
     """
     if given:
         return given.encode()
-    if (known := await _stored(store)) is not None:
-        return known
-    await store.insert(COLLECTION, [Point(id=_POINT, payload={"secret": secrets.token_hex(32)})])
+    if found := await store.retrieve(COLLECTION, [_POINT]):
+        return _secret(found[0])
+    # Another process may be first: then this is its secret.
+    stored = await store.put_if(COLLECTION, [Point(id=_POINT, payload={"secret": secrets.token_hex(32)})], None)
     await store.flush()
-    made = await _stored(store)  # another process may have been first
-    if made is None:
+    if not stored:
         raise Unavailable("the store lost the signing secret while it was written")
-    return made
+    return _secret(stored[0])
 
 
-async def _stored(store: Store) -> bytes | None:
-    found = await store.retrieve(COLLECTION, [_POINT])
-    return bytes.fromhex(found[0].payload["secret"]) if found else None
+def _secret(point: Point) -> bytes:
+    return bytes.fromhex(point.payload["secret"])
 
 
 def signed_token(secret: bytes, kind: str, tenant: str, content: bytes) -> str:

@@ -191,11 +191,16 @@ class Store(Protocol):
     async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
         """Write whole points. With `only_if`, an existing point is replaced only if it matches.
 
-        A point that doesn't exist is inserted. A refused write gives no error: read the point back.
+        A point that doesn't exist is inserted. A refused write gives no error.
         """
 
-    async def insert(self, name: str, points: Sequence[Point]) -> None:
-        """Write the points whose id doesn't exist yet; existing points stay unchanged."""
+    async def put_if(
+        self, name: str, points: Sequence[Point], only_if: Filter | None, *, fields: Sequence[str] | None = None
+    ) -> list[Point]:
+        """Return the stored points of these ids, in no particular order, after the write; `fields` as in `scroll`.
+
+        A point is written if none of its id exists, or if the stored one matches `only_if`; None: only if none exists.
+        """
 
     async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
         """Merge the top-level keys of `payload` into every matching point."""

@@ -143,21 +143,26 @@ class EdgeStore:
         return await self._ask(wire.Collections(), _names)
 
     async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
-        await self._write(name, points, only_if=only_if)
+        await self._check(name, points)
+        for some in _slices(points, _SLICE):
+            await self._ask(wire.Upsert(name, list(some), only_if), _nothing)
 
-    async def insert(self, name: str, points: Sequence[Point]) -> None:
-        await self._write(name, points, only_new=True)
+    async def put_if(
+        self, name: str, points: Sequence[Point], only_if: Filter | None, *, fields: Sequence[str] | None = None
+    ) -> list[Point]:
+        await self._check(name, points)
+        stored: list[Point] = []
+        for some in _slices(points, _SLICE):
+            stored += await self._ask(wire.PutIf(name, list(some), only_if, _kept(fields)), _points)
+        return stored
 
-    async def _write(
-        self, name: str, points: Sequence[Point], *, only_if: Filter | None = None, only_new: bool = False
-    ) -> None:
+    @staticmethod
+    async def _check(name: str, points: Sequence[Point]) -> None:
         check_name(name)
         turns = LoopTurns()  # a point's metadata may take milliseconds
         for point in points:
             check_points([point])
             await turns.give()
-        for some in _slices(points, _SLICE):
-            await self._ask(wire.Upsert(name, list(some), only_if, only_new), _nothing)
 
     async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
         check_payload(payload, f"payload for {name}")
@@ -167,10 +172,9 @@ class EdgeStore:
         self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
     ) -> list[Point]:
         check_name(name)
-        keep = None if fields is None else list(fields)
         found: list[Point] = []
         for some in _slices(ids, _READ_SLICE):
-            found += await self._ask(wire.Retrieve(name, list(some), vectors, keep), _points)
+            found += await self._ask(wire.Retrieve(name, list(some), vectors, _kept(fields)), _points)
         return found
 
     async def scroll(
@@ -183,8 +187,7 @@ class EdgeStore:
         vectors: bool = False,
         fields: Sequence[str] | None = None,
     ) -> PointPage:
-        keep = None if fields is None else list(fields)
-        request = wire.Scroll(check_name(name), where, check_limit(limit), check_after(after), vectors, keep)
+        request = wire.Scroll(check_name(name), where, check_limit(limit), check_after(after), vectors, _kept(fields))
         return await self._ask(request, _page)
 
     async def ordered(
@@ -455,6 +458,10 @@ def _error(failed: wire.CallFailed) -> Exception:
             return Unavailable(failed.sentence, "no_collection")
         case "unavailable":
             return Unavailable(failed.sentence, "store_failed")
+
+
+def _kept(fields: Sequence[str] | None) -> list[str] | None:
+    return None if fields is None else list(fields)
 
 
 def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

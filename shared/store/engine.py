@@ -60,7 +60,17 @@ _COPIED = 256  # points of one write to a copy
 _ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, and so have no vector index
-_WRITES = (wire.Create, wire.Drop, wire.Upsert, wire.SetPayload, wire.Delete, wire.Rewrite, wire.Flush, wire.Stop)
+_WRITES = (
+    wire.Create,
+    wire.Drop,
+    wire.Upsert,
+    wire.PutIf,
+    wire.SetPayload,
+    wire.Delete,
+    wire.Rewrite,
+    wire.Flush,
+    wire.Stop,
+)
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 200_000  # heads that a collection keeps in memory: 40 MB
 _PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
@@ -138,16 +148,12 @@ class Collection:
         self.unflushed = self.unsynced = True
         self.shard.update(operation)
 
-    def refused(self, request: wire.Upsert, ids: list[str]) -> set[str]:
-        """Return which of the ids must not be written: their points exist, and the condition excludes them."""
-        if request.only_if is None and not request.only_new:
-            return set()
+    def refused(self, ids: list[str], only_if: Filter | None) -> set[str]:
+        """Return which of the ids must not be written: their points exist, and the condition, if any, excludes them."""
         there = {str(record.id) for record in self.shard.retrieve(list[Any](ids), False, False)}
-        if request.only_new or not there:
+        if only_if is None or not there:
             return there
-        assert request.only_if is not None
-        named = Ids(tuple(there))
-        return there.difference(self.ids(Filter((*request.only_if.must, named), request.only_if.must_not)))
+        return there.difference(self.ids(Filter((*only_if.must, Ids(tuple(there))), only_if.must_not)))
 
     @property
     def log(self) -> Path:
@@ -415,13 +421,14 @@ class Engine:
             case wire.Collections():
                 return sorted(self._open)
             case wire.Upsert():
-                return self._upsert(request)
+                return self._put(request)
             case wire.SetPayload():
                 return self._change(request.name, request.where, _update.set_payload, request.payload)
+            case wire.PutIf():
+                self._put(request)
+                return self._points(request.name, [point.id for point in request.points], request.fields)
             case wire.Retrieve():
-                ids: list[Any] = [identifier for identifier in request.ids if is_id(identifier)]
-                found = self.at(request.name).shard.retrieve(ids, _shown(request.fields), request.vectors)
-                return list(map(stored_point, found))
+                return self._points(request.name, request.ids, request.fields, request.vectors)
             case wire.Scroll():
                 return self._scroll(request)
             case wire.Ordered():
@@ -531,11 +538,15 @@ class Engine:
         _sync(self._folder)
         shutil.rmtree(gone)
 
-    def _upsert(self, request: wire.Upsert) -> None:
+    def _points(self, name: str, ids: Iterable[str], fields: list[str] | None, vectors: bool = False) -> list[Point]:
+        known: list[Any] = [identifier for identifier in ids if is_id(identifier)]
+        return list(map(stored_point, self.at(name).shard.retrieve(known, _shown(fields), vectors)))
+
+    def _put(self, request: wire.Upsert | wire.PutIf) -> None:
         collection = self.at(request.name)
-        description = collection.description
-        points = {point.id: _engine_point(point, request.name, description) for point in request.points}
-        refused = collection.refused(request, list(points))
+        points = {point.id: _engine_point(point, request.name, collection.description) for point in request.points}
+        anyway = isinstance(request, wire.Upsert) and request.only_if is None
+        refused = set() if anyway else collection.refused(list(points), request.only_if)
         written = [identifier for identifier in points if identifier not in refused]
         self.written += len(written)
         if written:

@@ -52,7 +52,15 @@ class Upsert(Request, frozen=True):
     name: str
     points: list[Point]
     only_if: Filter | None = None
-    only_new: bool = False
+
+
+class PutIf(Request, frozen=True):
+    """Answered by list[Point]."""
+
+    name: str
+    points: list[Point]
+    only_if: Filter | None
+    fields: list[str] | None
 
 
 class SetPayload(Request, frozen=True):
@@ -152,6 +160,7 @@ AnyRequest = (
     | Drop
     | Collections
     | Upsert
+    | PutIf
     | SetPayload
     | Retrieve
     | Scroll

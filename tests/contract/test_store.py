@@ -327,7 +327,7 @@ async def test_a_large_batch_is_written_whole(store: Store, chunks: str) -> None
 
 async def test_no_points_is_no_write(store: Store, chunks: str) -> None:
     await store.upsert(chunks, [])
-    await store.insert(chunks, [])
+    assert await store.put_if(chunks, [], None) == []
 
     assert await store.retrieve(chunks, []) == []
     assert await store.count(chunks) == 0
@@ -364,12 +364,27 @@ async def test_a_condition_that_names_the_stored_state_is_compare_and_set(store:
     assert [p["version"] for p in await payloads(store, heads, 1)] == [8]
 
 
-async def test_insert_leaves_what_is_there(store: Store, heads: str) -> None:
+async def test_put_if_leaves_what_is_there_and_says_what_stands(store: Store, heads: str) -> None:
     await store.upsert(heads, [a_head(1, 1)])
 
-    await store.insert(heads, [a_head(1, 2), a_head(2, 2)])
+    stored = await store.put_if(heads, [a_head(1, 2), a_head(2, 2)], None)
 
+    assert {point.id: point.payload["version"] for point in stored} == {an_id(1): 1, an_id(2): 2}
     assert [p["version"] for p in await payloads(store, heads, 1, 2)] == [1, 2]
+
+
+async def test_put_if_replaces_what_matches_and_says_what_stands(store: Store, heads: str) -> None:
+    await store.upsert(heads, [a_head(1, 5), a_head(2, 3)])
+
+    stored = await store.put_if(
+        heads, [a_head(1, 4), a_head(2, 4), a_head(3, 4)], all_of(Range("version", lt=4)), fields=("version",)
+    )
+
+    assert {point.id: point.payload for point in stored} == {
+        an_id(1): {"version": 5},
+        an_id(2): {"version": 4},
+        an_id(3): {"version": 4},
+    }
 
 
 async def test_set_payload_merges_the_top_level_where_the_filter_says(store: Store, heads: str) -> None:
@@ -435,7 +450,7 @@ async def test_what_can_not_be_kept_is_refused_by_name(store: Store, chunks: str
     with pytest.raises(ValueError, match=message):
         await store.upsert(chunks, [a_chunk(5), point])
     with pytest.raises(ValueError, match=message):
-        await store.insert(chunks, [a_chunk(5), point])
+        await store.put_if(chunks, [a_chunk(5), point], None)
 
     assert await store.count(chunks) == 0
 
@@ -749,7 +764,7 @@ async def test_a_search_sees_every_way_a_head_can_move(store: Store, chunks: str
     await look()
     await store.upsert(heads, [a_head(1, 1)], only_if=all_of(Range("version", lt=1)))
     await look()
-    await store.insert(heads, [a_head(1, 5)])
+    await store.put_if(heads, [a_head(1, 5)], None)
     await look()
     await store.set_payload(heads, {"version": 3}, this)
     await look()

@@ -105,10 +105,16 @@ class MemoryStore:
                 written += 1
         self._write(name, after, written)
 
-    async def insert(self, name: str, points: Sequence[Point]) -> None:
-        collection = self._checked(name, points)
-        new = {point.id: _kept(point) for point in reversed(points) if point.id not in collection.points}
-        self._write(name, {**new, **collection.points}, len(new))
+    async def put_if(
+        self, name: str, points: Sequence[Point], only_if: Filter | None, *, fields: Sequence[str] | None = None
+    ) -> list[Point]:
+        if only_if is not None:
+            await self.upsert(name, points, only_if=only_if)
+        else:
+            collection = self._checked(name, points)
+            new = {point.id: _kept(point) for point in reversed(points) if point.id not in collection.points}
+            self._write(name, {**new, **collection.points}, len(new))
+        return await self.retrieve(name, [point.id for point in points], fields=fields)
 
     async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
         check_payload(payload, name)

@@ -69,8 +69,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "no fence: the head goes wherever the last writer says",
         "shared/state/index.py",
-        "await self._store.upsert(self._heads, [_head_point(head) for head in heads], only_if=condition)",
-        "await self._store.upsert(self._heads, [_head_point(head) for head in heads])",
+        "await self._store.put_if(self._heads, [_head_point(head) for head in heads], condition)",
+        "await self._store.put_if(self._heads, [_head_point(head) for head in heads], Filter())",
     ),
     _mutant(
         "chunk whatever is in the truth",
@@ -282,8 +282,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "the ledger's last writer wins",
         "shared/state/ledger.py",
-        "await self._store.upsert(COLLECTION, [*points.values()], only_if=unseen)",
-        "await self._store.upsert(COLLECTION, [*points.values()])",
+        'await self._store.put_if(COLLECTION, [*points.values()], unseen, fields=("writer",))',
+        'await self._store.put_if(COLLECTION, [*points.values()], Filter(), fields=("writer",))',
     ),
     _mutant(
         "any version's end is the document's",

@@ -5,7 +5,7 @@ Two writers tag a document: each one's tag must be there, and written once, whoe
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +20,7 @@ from qdrant_client import AsyncQdrantClient
 from shared.contracts import LogPosition, Status
 from shared.errors import Unavailable
 from shared.state.ledger import End, Entry, Ledger, Transition, finished
-from shared.store import Filter, Ids, Match, Store
+from shared.store import Filter, Ids, Match, Point, Store
 from shared.store.edge import EdgeStore
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
@@ -48,11 +48,9 @@ class Between:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def insert(self, *arguments: Any) -> None:
-        await self._write(self._store.insert, *arguments)
-
-    async def upsert(self, *arguments: Any, **named: Any) -> None:
-        await self._write(self._store.upsert, *arguments, **named)
+    async def put_if(self, name: str, points: Sequence[Point], *arguments: Any, **named: Any) -> list[Point]:
+        await self._write(self._store.put_if, name, points, *arguments)
+        return await self._store.retrieve(name, [point.id for point in points], **named)  # as a server is asked
 
     async def _write(self, write: Callable[..., Any], *arguments: Any, **named: Any) -> None:
         await self._others()

@@ -205,8 +205,14 @@ class QdrantStore:
     async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
         await self._write(name, points, update_filter=None if only_if is None else server_filter(only_if))
 
-    async def insert(self, name: str, points: Sequence[Point]) -> None:
-        await self._write(name, points, update_mode=models.UpdateMode.INSERT_ONLY)
+    async def put_if(
+        self, name: str, points: Sequence[Point], only_if: Filter | None, *, fields: Sequence[str] | None = None
+    ) -> list[Point]:
+        if only_if is None:
+            await self._write(name, points, update_mode=models.UpdateMode.INSERT_ONLY)
+        else:
+            await self.upsert(name, points, only_if=only_if)
+        return await self.retrieve(name, [point.id for point in points], fields=fields)
 
     async def _write(self, name: str, points: Sequence[Point], **options: Any) -> None:
         full = self._full(name)

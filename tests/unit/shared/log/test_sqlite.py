@@ -201,10 +201,11 @@ async def test_a_write_is_news_of_its_partition_alone_and_once_to_each_process(
         for _ in range(2)
     )
     heard: list[tuple[str, set[int]]] = []
-    for name, storage in (("writer", writer), ("another", another)):
+    for storage in (writer, another):
         await storage.start()
         users.push_async_callback(storage.stop)
-        storage.watchers.add(lambda moved, name=name: heard.append((name, {*moved})))
+    writer.watchers.add(lambda moved: heard.append(("writer", {*moved})))
+    another.watchers.add(lambda moved: heard.append(("another", {*moved})))
     [truth] = (await writer.topic("truth")).ids
 
     await writer.submit(lambda transaction: transaction.append(truth, b"k", b"\x90", b"v"))

@@ -27,9 +27,10 @@ class Counting(MemoryStore):
         self.writes.append(len(points))
         await super().upsert(name, points, **options)
 
-    async def insert(self, name: str, points: Sequence[Point]) -> None:
-        self.writes.append(len(points))
-        await super().insert(name, points)
+    async def put_if(self, name: str, points: Sequence[Point], only_if: Filter | None, **options: Any) -> list[Point]:
+        if only_if is None:  # else it is an upsert here
+            self.writes.append(len(points))
+        return await super().put_if(name, points, only_if, **options)
 
 
 class Reading(MemoryStore):

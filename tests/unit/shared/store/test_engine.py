@@ -321,8 +321,8 @@ def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_pa
     for version in (2, 3):
         newer = [Point(id=an_id(n), payload={"version": version, "name": "a"}) for n in (1, 2, 3)]
         engine.answer(wire.Upsert("heads", newer, only_if=Filter(must=(Range("version", lt=version),))))
-    engine.answer(wire.Upsert("heads", [Point(id=an_id(5), payload={"version": 1, "name": "a"})], only_new=True))
-    engine.answer(wire.Upsert("heads", [Point(id=an_id(5), payload={"version": 9, "name": "a"})], only_new=True))
+    for version in (1, 9):
+        engine.answer(wire.PutIf("heads", [Point(id=an_id(5), payload={"version": version, "name": "a"})], None, []))
     third = Filter(must=(Match("version", (3,)), Ids((an_id(3),))))
     engine.answer(wire.SetPayload("heads", {"version": 4, "name": "b"}, third))
     engine.answer(wire.SetPayload("heads", {"version": 5, "name": "c"}, Filter(must=(Match("name", ("b",)),))))

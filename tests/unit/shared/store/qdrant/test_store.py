@@ -52,7 +52,7 @@ def points(count: int) -> list[Point]:
 
 async def everything(store: QdrantStore) -> None:
     await store.upsert("c", points(1))
-    await store.insert("c", points(1))
+    await store.put_if("c", points(1), None)
     await store.set_payload("c", {"n": 1}, SOME)
     await store.delete("c", SOME)
     await store.retrieve("c", [points(1)[0].id])
@@ -66,7 +66,7 @@ def asked(server: FakeQdrant, what: str) -> list[str]:
 
 
 WRITES = ["/collections/c/points"] * 2 + ["/collections/c/points/payload", "/collections/c/points/delete"]
-READS = ["/collections/c/points", "/collections/c/points/scroll", "/collections/c/points/scroll"]
+READS = ["/collections/c/points"] * 2 + ["/collections/c/points/scroll"] * 2  # the first of them after `put_if`
 
 
 async def test_every_write_waits(server: FakeQdrant, store: QdrantStore) -> None:
