@@ -122,10 +122,7 @@ def join_chunking(
         handle_alone=alone(chunking),
         stage="chunk",
         on_dead=dead_letter(DeadLetters(broker, ingest.blobs, chunking.owner, generation), chunking.failed),
-        options=ConsumeOptions(
-            before_commit=index.flush,  # what failed here has its status in the store
-            chain_of=document_of,  # an erasure doesn't pass by a text that is being chunked
-        ),
+        options=ConsumeOptions(chain_of=document_of),  # an erasure doesn't pass by a text that is being chunked
     )
 
 

@@ -155,6 +155,7 @@ class Chunking:
         answering = await self.index.answering(document.document_id, document.version)
         await self.statuses.failed(document, answering, error=sentence, code=code)
         await self.statuses.forget_surplus(document, self.index)
+        await self.index.flush()  # before the commit; whatever else this stage does is on the log
 
     async def _announce(self, document: DocumentVersion, chunks: tuple[Chunk, ...], headers: Mapping[str, str]) -> None:
         document = msgspec.structs.replace(document, given=None, reading=None, body=None)  # not needed here

@@ -62,9 +62,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a stage that writes statuses commits without a flush",
-        "services/ingest_worker/app.py",
-        "            before_commit=index.flush,  # what failed",
-        "            # what failed",
+        "services/ingest_worker/chunking.py",
+        "        await self.index.flush()  # before the commit",
+        "        # before the commit",
     ),
     _mutant(
         "no fence: the head goes wherever the last writer says",
