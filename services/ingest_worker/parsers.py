@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -461,8 +460,7 @@ class _Child:
     async def _exchange(self, process: asyncio.subprocess.Process, job: ParserJob) -> Reply:
         assert process.stdin is not None
         frame = msgspec.msgpack.encode(job)  # a second copy of the file; made here, so that queued files have only one
-        process.stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big"))
-        process.stdin.write(frame)
+        process.stdin.writelines((len(frame).to_bytes(LENGTH_BYTES, "big"), frame))
         with contextlib.suppress(ConnectionError):  # reading the reply reports the death of the process
             await process.stdin.drain()
         # A process that was taken over may send anything, so that all is counted.
@@ -512,7 +510,8 @@ class _Child:
     def _usage(self) -> _Usage:
         assert self._process is not None
         try:
-            stat = Path(f"/proc/{self._process.pid}/stat").read_bytes()
+            with open(f"/proc/{self._process.pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - half the time
+                stat = file.read()
         except OSError:
             return _Usage()
         # The fields after the name, which may hold any byte. CPU time: utime, stime, and both of children that ended.

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice
 from typing import Final, NamedTuple
 
 from services.ingest_worker.extract.blocks import NUMBER, numbers_pages
@@ -132,9 +131,8 @@ def _key(line: str, numbers: set[int]) -> str:
 
 
 def _edges(lines: Sequence[str]) -> Iterator[int]:
-    top = islice((at for at, line in enumerate(lines) if line.strip()), _EDGE)
-    bottom = islice((at for at in range(len(lines) - 1, -1, -1) if lines[at].strip()), _EDGE)
-    for at in sorted({*top, *bottom}):
+    filled = [at for at, line in enumerate(lines) if line and not line.isspace()]
+    for at in [*filled[:_EDGE], *filled[max(_EDGE, len(filled) - _EDGE) :]]:
         if len(lines[at]) <= _LONGEST and not lines[at].startswith(TABLE):
             yield at
 
