@@ -48,20 +48,6 @@ def _titles(*names: str) -> dict[str, str]:
     return {name: re.sub(r"([A-Z])", r"-\1", name).upper() for name in names}
 
 
-@groups.command("list", epilog="Example: sluice groups list")
-def list_(*, as_json: Json = False) -> None:
-    """List the groups of the pipeline."""
-    from services.operator_cli.log_access import on_log
-    from shared.log.groups import our_groups
-
-    names = [*on_log(our_groups)]
-    if as_json:
-        print_json(names)
-        return
-    for name in names:
-        print(name)
-
-
 @groups.command("describe", epilog="Example: sluice groups describe --group ingest")
 def describe(
     *,
