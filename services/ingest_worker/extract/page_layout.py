@@ -30,7 +30,7 @@ _MARGIN: Final = 40.0  # points between the margins of two pages
 _LEADER: Final = ". . ."
 _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
-_LEAST_ROWS: Final = 3  # of a table that has lines between rows only
+_LEAST_ROWS: Final = 3  # of a table that has lines between rows only, or that another one follows
 _HEADLINE: Final = 3  # lines
 _LARGE: Final = 1.25  # times the size of most lines
 _CURRENCIES: Final = frozenset("$€£¥")
@@ -227,7 +227,8 @@ def _flow(page: Page, pieces: list[_Piece], depth: int = 0) -> Iterator[str | _T
     """Yield the lines of text, and tables without lines; columns of prose one after the other."""
     gutter = _gutter(pieces) if depth < 4 else None
     if gutter is None:
-        yield from _with_open_tables(page, _lines(pieces))
+        for part in _divided(_lines(pieces)):
+            yield from _with_open_tables(page, part)
         return
     band: list[_Piece] = []
     bottom = 0.0  # of the band
@@ -587,25 +588,39 @@ def _is_group(lines: Sequence[_Line]) -> bool:
     return bool(below) and len(below[0]) > 1 and first[0].left > left + 3 * height
 
 
+def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
+    """Yield the lines in parts: behind a wider gap, lines with other columns are another table's."""
+    start = 0
+    gaps: list[float] = []
+    rows: list[_Line] = []  # lines of several pieces
+    for at, line in enumerate(lines):
+        if len(line) > 1 and rows and rows[-1] is lines[at - 1]:
+            gap, height = line[0].top - rows[-1][0].bottom, line[0].bottom - line[0].top
+            wider = gaps and gap > max(1.5 * median_low(gaps), 0.5 * height)
+            more = len(rows) >= _LEAST_ROWS and max(map(len, rows)) < len(line)
+            if wider and (more or not _share_columns(rows[-1], line)):
+                yield lines[start:at]
+                start, gaps, rows = at, [], []
+            else:
+                gaps.append(gap)
+        rows += [line] if len(line) > 1 else []
+    yield lines[start:]
+
+
 def _block_end(lines: Sequence[_Line], start: int) -> int:
     """Return where the lines end that may be a table: those of several pieces, with single lines between them."""
     end = start + 1
     alone = 0
-    gaps: list[float] = []  # between lines of several pieces, also some that were looked at before
-    for at in range(max(start - 2, 1), len(lines)):
+    for at in range(start + 1, len(lines)):
         line, above = lines[at], lines[at - 1]
         height = line[0].bottom - line[0].top
-        gap = line[0].top - above[0].bottom
-        both = min(len(line), len(above)) > 1
-        if at > start:
-            wider = both and gaps and gap > max(1.5 * median_low(gaps), 0.5 * height)
-            if gap > 2.5 * height or (wider and not _share_columns(above, line)):
-                break
-            alone = 0 if len(line) > 1 else alone + 1
-            if alone > 2 or (alone and len(line[0].text) > 2 * REPEATED):
-                break
-            end = end if alone else at + 1
-        gaps += [gap] if both else []
+        if line[0].top - above[0].bottom > 2.5 * height:
+            break
+        alone = 0 if len(line) > 1 else alone + 1
+        if alone > 2 or (alone and len(line[0].text) > 2 * REPEATED):
+            break
+        if not alone:
+            end = at + 1
     return end
 
 

@@ -439,6 +439,25 @@ Customer    K-771
     ]
 
 
+def test_addresses_above_a_table_in_the_same_places_are_none_of_its_names() -> None:
+    addresses = "Bill to      Ship to\nPort Kiel    Yard 4\nPier 3       Mole 9\n\n"
+    rows = "Item         Pieces     Price\nRope         40         88.00\nShackle      6          31.50"
+
+    assert _rows(text_of(_page(addresses + rows))[0])[1:] == [
+        "Item | Pieces | Price",
+        "Item: Rope; Pieces: 40; Price: 88.00",
+        "Item: Shackle; Pieces: 6; Price: 31.50",
+    ]
+
+
+def test_names_of_groups_above_a_gap_are_of_the_table() -> None:
+    groups = "(In millions)\n              Ferry                 Boats\n\n"
+    years = "              2026       2025       2026       2025\n"
+    rows = "North         12.5       11.0       4.5        3.1\nSouth         9.5        8.0        2.5        1.1"
+
+    assert "Ferry 2026" in _rows(text_of(_page(groups + years + rows))[0])[-1]
+
+
 @pytest.mark.parametrize(
     "rows",
     [
