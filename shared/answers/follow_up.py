@@ -44,6 +44,9 @@ def spelled_out(turns: Sequence[Turn]) -> str:
     whole, named = questions[0], set[str]()
     for before, question in pairwise(questions):
         named |= _named(before)  # what was carried may stand first, where a capital says nothing
+        if question is not questions[-1] and _states(question) and not _REFERS.search(question):
+            # Whole by itself, and perhaps about something else: a later question means a name from before, at most.
+            whole = " ".join(term for term in _terms(whole, named) if not named.isdisjoint(words(term)))
         whole = _with_terms(question, whole, named)
     return whole[:LONGEST_QUESTION]
 
@@ -57,16 +60,16 @@ def as_asked(turns: Sequence[Turn]) -> str | None:
     questions = [turn.content[:LONGEST_QUESTION] for turn in turns if turn.role == "user"][-_EARLIER - 1 :]
     if not questions or (whole := spelled_out(turns)) == questions[-1] or _REFERS.search(questions[-1]):
         return None
-    question, said = questions[-1], frozenset(_WORD.findall(questions[-1].casefold()))
-    carried = whole.removesuffix(question)
+    question, carried = questions[-1], whole.removesuffix(questions[-1])
     named = set[str]().union(*map(_named, questions[:-1]))
-    own = content_words(question)
-    states = own and not said.isdisjoint(_ASKING) and not said.isdisjoint(_STATING)
-    return (
-        question
-        if (states or sum(len(word) >= _LONG for word in own) > _SHORT) and named.isdisjoint(words(carried))
-        else None
-    )
+    says = _states(question) or sum(len(word) >= _LONG for word in content_words(question)) > _SHORT
+    return question if says and named.isdisjoint(words(carried)) else None
+
+
+def _states(question: str) -> bool:
+    """Return whether it is a whole question by its words."""
+    said = frozenset(_WORD.findall(question.casefold()))
+    return bool(content_words(question)) and not said.isdisjoint(_ASKING) and not said.isdisjoint(_STATING)
 
 
 def _with_terms(question: str, before: str, named: set[str]) -> str:

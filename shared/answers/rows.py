@@ -15,6 +15,7 @@ from shared.answers.word_forms import other_forms, with_forms
 from shared.text.words import FUNCTION_WORDS
 
 _LIKE_A_COLUMN: Final = 0.5  # least similarity; it found 16 columns of 25 that were asked for, and none of 15 others
+_NAME: Final = 4  # words of a name
 _LONG: Final = 5  # letters of a word of another language that is hardly a stop word
 _WORD: Final = re.compile(r"\w+")
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")  # of a JSON field: `startDate`
@@ -90,7 +91,9 @@ def lookups(question: str, rows: Sequence[Unit], title: str = "") -> list[Lookup
         for row, said in held.items():
             own = {word for word in said if common[word] == 1}
             is_name = any(map(str.isalpha, said)) and (len(said) > 1 or said <= capitals)
-            if (is_name if column else said) and (said if column else own or said) <= free:
+            # Most of a name, with a word that only it has: `floor lamp` of Floor lamp Arc.
+            most = len(said) <= _NAME and 2 * len(said & free) > len(said) and any(map(str.isalpha, own & free))
+            if is_name and (most or said <= free) if column else said and (own or said) <= free:
                 naming[row] = naming.get(row, frozenset()) | asked & said
         if not column:  # `Sam` names his row, not those of whom he is the manager
             free = asked.difference(*naming.values())

@@ -115,6 +115,9 @@ def _list(items: Sequence[str], opening: str, about: str) -> Iterator[Unit]:
     quoted = [plain(item.removeprefix(mark)) for item, mark in zip(items, marks, strict=True)]
     lines = [f"{mark or '- '}{item}" for item, mark in zip(quoted, marks, strict=True)]
     whole = "\n".join([*([opening, ""] if opening else []), *lines])
+    if not any(marks) and len(items) > 1 and all(map(_FIELD.match, quoted)):
+        yield from (Unit(kind="field", text=item, about=f"{about} {opening}".strip()) for item in quoted)
+        return
     if len(items) > 1 and len(whole) <= LONGEST_LIST:
         yield Unit(kind="list", text=whole, about=about, opening=opening)
         return

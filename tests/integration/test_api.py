@@ -954,6 +954,36 @@ async def test_a_follow_up_is_searched_with_the_terms_of_the_question_before(cli
     assert "before June" in told.json()["response"]
 
 
+async def test_after_two_questions_a_follow_up_still_asks_for_its_own_words(client: httpx.AsyncClient) -> None:
+    lease = "The landlord repairs the roof of the bakery. The landlord repairs the outer walls of the bakery."
+    await ingested(client, lease, path="lease", title="Lease")
+    await ingested(client, "The probation is six months. The notice is two weeks.", path="notes", title="Notes")
+    history = [
+        {"role": role, "content": text}
+        for question in ("Who repairs the roof of the bakery?", "How long is the probation?")
+        for role, text in (("user", question), ("assistant", "…"))
+    ]
+
+    told = await client.post(
+        "/chat", json={"message": "And the notice?", "conversationHistory": history, "useRag": True}
+    )
+
+    assert "two weeks" in told.json()["response"]
+    assert "roof" not in told.json()["response"]
+
+
+async def test_quotes_of_a_chosen_document_need_no_score(client: httpx.AsyncClient) -> None:
+    id_ = await ingested(client, "# CK-40\n\n- Power: 1,450 W\n- Weight: 9.4 kg\n", contentType="text/markdown")
+    body = {"question": "How heavy is it?", "documentIds": [id_]}
+
+    heavy, gated = [
+        (await client.post("/rag/query", json={**body, **gate})).json()["answer"] for gate in ({}, {"minScore": 0.9})
+    ]
+
+    assert heavy.startswith("Weight: 9.4 kg")
+    assert gated.startswith("I found nothing")
+
+
 @pytest.mark.feature(157)
 async def test_several_documents_are_compared_under_their_titles(client: httpx.AsyncClient) -> None:
     east = await ingested(client, "The east pier opens at six in the morning.", path="e", title="East")

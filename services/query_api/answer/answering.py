@@ -318,6 +318,8 @@ class Answering:
         A model that only quotes reads more passages than it quotes, because reading costs no tokens.
         """
         question = spelled_out(request.turns)
+        if quotes and self._takes_chosen(retrieval):
+            retrieval = msgspec.structs.replace(retrieval, min_score=0.0)  # each quote is looked at anyway
         if retrieval.compared:
             return await self._of_each(request.caller.tenant, question, retrieval)
         if not quotes:
@@ -445,11 +447,8 @@ def _readings(request: AnswerRequest, *, quotes: bool) -> list[AnswerRequest]:
     """
     if (alone := as_asked(request.turns)) is None:
         return [request]
-    without_history, completed = (
-        msgspec.structs.replace(request, turns=(Turn(role="user", content=question),))
-        for question in (alone, spelled_out(request.turns))
-    )
-    return [without_history, completed] if quotes else [request, without_history]
+    without_history = msgspec.structs.replace(request, turns=(Turn(role="user", content=alone),))
+    return [without_history, request] if quotes else [request, without_history]
 
 
 def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any], float]]:

@@ -26,6 +26,11 @@ def asked(*questions: str) -> tuple[Turn, ...]:
         (("Who built the tower?", "Why?"), "Who built the tower? Why?"),
         (("How tall is it?", "How does the lamp burn in winter nights?"), "How does the lamp burn in winter nights?"),
         (("Where is the tower?",), "Where is the tower?"),
+        (("Who mends the roof?", "How long is the probation?", "And the notice?"), "long And the notice?"),
+        (("Who steers the Tern?", "What is the fare?", "And for dogs?"), "Tern And for dogs?"),
+        (("Who mends the roof?", "How old is it?", "And the wall?"), "mends roof And the wall?"),
+        (("Who mends the roof?", "And in winter?", "And the wall?"), "mends And the wall?"),
+        (("who mends the roof?", "the wall?", "Why?"), "mends roof the wall? Why?"),
     ],
 )
 def test_a_follow_up_carries_the_terms_that_it_leaves_out(questions: tuple[str, ...], searched: str) -> None:

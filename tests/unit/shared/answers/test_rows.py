@@ -223,3 +223,25 @@ def test_rows_that_share_a_name_are_all_the_answer() -> None:
     found = lookups("Which ropes does Halvorsen sell?", [unit for unit in units(GOODS) if unit.cells])
 
     assert [each.row.cells[0][0] for each in found] == ["P058", "P060"]
+
+
+@pytest.mark.parametrize(
+    ("question", "articles"),
+    [
+        ("What is the price of the floor lamp?", ["L-100"]),
+        ("Is a wall lamp cheaper?", ["L-110"]),
+        ("Price of lamps?", []),  # a word of all
+        ("What is on the floor?", []),  # one word of three
+        ("Which arc is bent?", []),
+        ("What do the old oak benches in the hall cost?", []),  # most words of a sentence
+    ],
+)
+def test_most_of_a_name_names_a_row_if_one_word_is_its_own(question: str, articles: list[str]) -> None:
+    table = (
+        "| Article | Name | Price |\n| --- | --- | --- |\n| L-100 | Floor lamp Arc | 129 |\n"
+        "| L-110 | Wall lamp Nook | 59 |\n| F-2 | The bench of old oak in the big hall | 340 |"
+    )
+
+    found = lookups(question, [unit for unit in units(table) if unit.cells])
+
+    assert [each.row.cells[0][0] for each in found] == articles
