@@ -15,7 +15,7 @@ from rich.console import Console
 
 from services.operator_cli.bulk_load import LoadOutcome, load
 from services.operator_cli.client import Client
-from services.operator_cli.demo_server import DemoServer, one_process, separate_processes
+from services.operator_cli.demo_server import DemoServer, one_process
 from services.operator_cli.errors import CommandError
 from services.operator_cli.local_files import FoundFile, files_at
 from services.operator_cli.terminal import console, hit_lines, source_lines
@@ -32,11 +32,12 @@ BEFORE: Final = "One winding lasts three hours and ten minutes."
 AFTER: Final = "Since the new rope, one winding lasts exactly five hours."
 WINDING: Final = "How long does one winding of the clockwork last?"
 DELETED: Final = "lens.md"
+Started = Callable[[Path], AbstractContextManager[DemoServer]]
 LENS: Final = "Who made the Fresnel lens of the lighthouse?"
 
 
-def run(*, processes: bool = False) -> None:
-    """Run the demo with one process or with separate ones, and print the transcript.
+def run(started: Started = one_process) -> None:
+    """Run the demo on a server that `started` starts in a folder, and print the transcript.
 
     Raises:
         CommandError: a claim didn't hold; the last lines of the logs have been printed.
@@ -45,7 +46,7 @@ def run(*, processes: bool = False) -> None:
     with tempfile.TemporaryDirectory(prefix="sluice-demo-") as name:
         folder = Path(name)
         try:
-            _tell(out, folder, separate_processes if processes else one_process)
+            _tell(out, folder, started)
         except (CommandError, KeyboardInterrupt):
             for log in sorted(folder.glob("*.log")):
                 for line in log.read_text(errors="replace").splitlines()[-LOG_LINES:]:
@@ -53,11 +54,11 @@ def run(*, processes: bool = False) -> None:
             raise
 
 
-def _tell(out: Console, folder: Path, staged: Callable[[Path], AbstractContextManager[DemoServer]]) -> None:
+def _tell(out: Console, folder: Path, started: Started) -> None:
     library = folder / "library"
     shutil.copytree(SAMPLES, library)
     began = time.monotonic()
-    with staged(folder) as stage, Client(stage.url) as client:
+    with started(folder) as stage, Client(stage.url) as client:
         _heading(out, "Start", f"{stage.what}: ready in {time.monotonic() - began:.1f} s")
 
         files = files_at([library], exclude=sorted(NOT_LOADED))

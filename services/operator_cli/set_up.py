@@ -136,16 +136,11 @@ def doctor(as_json: Json = False) -> None:
     raise typer.Exit(1 if any(check.verdict == "failed" for check in checks) else 0)
 
 
-def demo(
-    processes: Annotated[
-        bool,
-        typer.Option("--processes", help="Run separate processes on the configured servers."),
-    ] = False,
-) -> None:
+def demo() -> None:
     """Load, search, ask, edit and delete sample documents in a temporary folder."""
     from services.operator_cli.demo import run
 
-    run(processes=processes)
+    run()
 
 
 def version(as_json: Json = False) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import queue
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from services.operator_cli import demo
+from services.operator_cli.demo_server import DemoServer
 from shared.runtime.process import StopSignal, drained
 from tests.docs import readme
 from tests.e2e.cluster import Cluster, cluster, servers, status
@@ -65,22 +66,17 @@ def test_what_waits_for_its_start_stops_at_once_when_asked(tmp_path: Path) -> No
         running.kill()
 
 
-def test_the_demo_tells_the_same_story_on_kafka_and_ollama(kafka: KafkaServer, ollama_url: str) -> None:
-    settings = {f"SLUICE_{name}": value for name, value in servers(kafka.address, ollama_url).items()}
-    ran = subprocess.run(
-        [sys.executable, "-m", "services.operator_cli", "demo", "--processes"],
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        timeout=readme.HANG_S,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
+def test_the_demo_tells_the_same_story_on_kafka_and_ollama(
+    kafka: KafkaServer, ollama_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def started(folder: Path) -> Iterator[DemoServer]:
+        with cluster(folder, **servers(kafka.address, ollama_url)) as running:
+            yield DemoServer(running.url, "separate processes", running.metric)
 
-    told, shown = ran.stdout, readme.block("demo")
+    demo.run(started)
 
-    assert "on kafka, edge, ollama" in told
-    assert steps(told) == steps(shown)
+    assert steps(capsys.readouterr().out) == steps(readme.block("demo"))
 
 
 def steps(transcript: str) -> list[str]:
@@ -138,6 +134,8 @@ def receiver() -> Iterator[tuple[str, queue.Queue[dict[str, Any]], threading.Eve
 
 LARGE_BLOCKS = """
 import psutil
+from services.operator_cli import demo
+from services.operator_cli.demo_server import DemoServer
 from shared.runtime.process import tune_interpreter
 
 tune_interpreter()
@@ -161,6 +159,8 @@ def test_memory_of_large_bodies_is_given_back() -> None:
 
 OLD_CYCLES = """
 import asyncio, gc, weakref
+from services.operator_cli import demo
+from services.operator_cli.demo_server import DemoServer
 from shared.runtime.process import settle_memory
 
 class Node: pass
@@ -183,6 +183,8 @@ asyncio.run(main())
 
 FREE_BETWEEN = """
 import asyncio, gc, psutil
+from services.operator_cli import demo
+from services.operator_cli.demo_server import DemoServer
 from shared.runtime.process import settle_memory
 
 async def main():
@@ -202,6 +204,8 @@ asyncio.run(main())
 
 LOOKED_UP = """
 import asyncio, gc, sys
+from services.operator_cli import demo
+from services.operator_cli.demo_server import DemoServer
 from shared.runtime.process import settle_memory
 
 class Thing:
