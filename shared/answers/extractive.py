@@ -161,7 +161,9 @@ class Extractive:
         last = [turn.content[:LONGEST_QUESTION] for turn in conversation.turns if turn.role == "user"][-1:]
         if last and question != last[0]:
             own = frozenset(content_words(last[0]))  # what a follow-up asks for; words carried over only say of what
-            found = [each for each in found if own & (each.terms | each.above)] or found
+            has_own = [each for each in found if own & (each.terms | each.above)]
+            # Of a row without them, the column that was asked for before would be quoted again.
+            found = has_own or [each for each in found if each.unit.kind not in _KEYED or not own]
         alike: Sequence[float] | None = None
         if found and self._compare:
             try:

@@ -79,11 +79,11 @@ def lookups(question: str, rows: Sequence[Unit], title: str = "") -> list[Lookup
     naming: dict[tuple[tuple[str, str], ...], frozenset[str]] = {}  # words of the question
     values = {row.cells: {"": row.cells[0][0], **dict(row.cells[1:])} for row in rows}
     columns = tuple(dict.fromkeys(chain.from_iterable(values.values())))
-    for cells in values:
-        for column, value in cells[1:]:
-            both = words(f"{column} {value}")
-            if column and value and f" {' '.join(both)} " in whole:
-                naming[cells] = naming.get(cells, frozenset()).union(both)
+    for column in [each for each in columns if each and asked.issuperset(words(each))]:
+        for row, cells in values.items():
+            both = words(f"{column} {cells.get(column, '')}")
+            if len(both) > len(words(column)) and f" {' '.join(both)} " in whole:
+                naming[row] = naming.get(row, frozenset()).union(both)
     free = asked.difference(*naming.values())  # words that may name a row
     for column in columns:
         held = {row: frozenset(content_words(cells[column])) for row, cells in values.items() if column in cells}

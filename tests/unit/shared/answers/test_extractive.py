@@ -507,6 +507,27 @@ def test_a_row_is_compared_whole_if_something_else_is_asked_for_too() -> None:
     assert (moon.unit.text, sold.unit.text) == ("Anchor, Weight: 12 kg; Price: 310 EUR", "Anchor, Price: 310 EUR")
 
 
+async def alike(_question: str, texts: Sequence[str]) -> Sequence[float]:
+    """Compare every text with the similarity 0.6."""
+    return [0.6 for _ in texts]
+
+
+async def test_a_follow_up_about_what_no_row_has_is_not_answered_by_the_column_before() -> None:
+    team = (
+        "| Name | Phone | Start date |\n| --- | --- | --- |\n| Omar Haddad | 4420 | 2018 |\n| Nils Berg | 4430 | 2014 |"
+    )
+
+    async def told(then: str) -> str:
+        first = Turn(role="user", content="What is the phone number of Omar Haddad?")
+        turns = (first, Turn(role="assistant", content="…"), Turn(role="user", content=then))
+        conversation = Conversation(turns=turns, passages=(a_passage(1, team),))
+        return "".join([event async for event in Extractive(alike).stream(conversation) if isinstance(event, str)])
+
+    assert await told("Who is his boss?") == NO_ANSWER
+    assert "4430" in await told("And of Nils Berg?")
+    assert "2018" in await told("When did he start?")
+
+
 @pytest.mark.parametrize(
     ("first", "then", "start"),
     [
@@ -523,9 +544,6 @@ async def test_a_follow_up_is_answered_by_what_has_its_own_words(first: str, the
         "The landlord repairs the roof of the bakery. The tenant repairs the ovens of the bakery.\n\n"
         "# Money\n\nThe rent of the bakery is 900 pounds. It is paid on the first day.\n\nThe rent of the garage is 90."
     )
-
-    async def alike(_question: str, texts: Sequence[str]) -> Sequence[float]:
-        return [0.6 for _ in texts]
 
     turns = (Turn(role="user", content=first), Turn(role="assistant", content="…"), Turn(role="user", content=then))
     conversation = Conversation(turns=turns, passages=(a_passage(1, lease),))
