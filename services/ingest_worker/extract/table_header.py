@@ -93,15 +93,18 @@ def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     figures = [cell for cell in names if is_figure(cell)]
     counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below)
     votes = [
-        _vote(name, [row[at] for row in below if at < len(row) and row[at]], counted=counted)
+        _vote(name, [row[at] for row in below if at < len(row) and row[at]], counted=counted, pair=len(names) == 2)
         for at, name in enumerate(names)
         if name and not isinstance(name, Covered)
     ]
     return len(votes) >= 2 and sum(votes) >= len(votes) / 4
 
 
-def _vote(name: str, values: list[str], *, counted: bool) -> float:
-    """Return how much speaks for it that `name` is above `values`, not one of them; negative for against."""
+def _vote(name: str, values: list[str], *, counted: bool, pair: bool) -> float:
+    """Return how much speaks for it that `name` is above `values`, not one of them; negative for against.
+
+    In a table of two columns, a `pair`, a short value may stand above long ones.
+    """
     if not values:
         return 0.0
     shape, share = _commonest(values)
@@ -122,7 +125,7 @@ def _vote(name: str, values: list[str], *, counted: bool) -> float:
         vote += 0.5 if _shape(name) != shape else -0.25
     if len(values) >= 6 and len(set(values)) <= len(values) / 2:  # few values, which come again and again
         vote += 1.0
-    if (length := sum(map(len, values)) / len(values)) > 20 and length > 3 * len(name):
+    if not pair and (length := sum(map(len, values)) / len(values)) > 20 and length > 3 * len(name):
         vote += 1.0
     return vote
 

@@ -344,7 +344,7 @@ FORMATS = tuple(
     Format(
         document_type=document_type,
         text_format="markdown",
-        revision=2,
+        revision=3,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),

@@ -158,3 +158,20 @@ def test_names_with_a_colon_are_properties() -> None:
 def test_an_error_is_a_figure_and_a_hashtag_is_none() -> None:
     assert all(map(is_figure, ("#N/A", "#DIV/0!", "#REF!", "#NAME?", "#ERROR!")))
     assert not any(map(is_figure, ("#SALE", "#1 of all", "# 4", "#n/a!", "N/A")))
+
+
+def test_a_short_value_above_long_ones_makes_no_header_of_two_columns() -> None:
+    rows = _rows(
+        "Frequency,Annually\nVerification,The officer reviews the spreadsheet each month\nLimits,There are none"
+    )
+
+    assert find_header(rows) is None
+
+
+@pytest.mark.parametrize(
+    "names", ["Term,Definition", "Question,Answer", "Frage,Antwort", "prompt,completion", "City,History"]
+)
+def test_names_above_long_values_are_a_header_of_two_columns(names: str) -> None:
+    rows = _rows(f"{names}\nEbb,The water that runs off to the sea\nFlood,The water that comes in from there")
+
+    assert find_header(rows) is not None
