@@ -106,13 +106,13 @@ def lookups(question: str, rows: Sequence[Unit], title: str = "") -> list[Lookup
 
 def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozenset[str], title: str) -> Lookup:
     content = frozenset(content_words(question)) - naming
+    if _WHO.match(question):  # a date is nobody
+        held = dict(row.cells[1:])
+        columns = tuple(column for column in columns if any(map(str.isalpha, held.get(column, "blank"))))
     of_columns = {column: _with_forms_of(content, column) for column in columns}
     about = _with_forms_of(content, f"{title} {row.about}")
     hit = {column: content & there for column, there in of_columns.items()}
     named = _most({column: there - about for column, there in hit.items()} if content - about else hit)
-    if _WHO.match(question):  # a date is nobody
-        held = dict(row.cells[1:])
-        named = tuple(column for column in named if any(map(str.isalpha, held.get(column, "blank"))))
     nouns = _NOUN.findall(question) if _OF_A_NOUN.match(question) else []
     english = not FUNCTION_WORDS.isdisjoint(question.casefold().split())
     (label, _), *cells = row.cells

@@ -219,6 +219,13 @@ def test_a_column_right_before_its_value_names_the_rows_with_it(question: str, p
     assert [each.row.cells[0][0] for each in found] == people
 
 
+def test_a_date_is_nobody_in_other_words_either() -> None:
+    found = asked("Who bought P058?")
+
+    assert found is not None
+    assert found.columns == ("Name", "Supplier")
+
+
 def test_rows_that_share_a_name_are_all_the_answer() -> None:
     found = lookups("Which ropes does Halvorsen sell?", [unit for unit in units(GOODS) if unit.cells])
 
