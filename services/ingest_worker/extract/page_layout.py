@@ -702,7 +702,7 @@ def _filled(line: _Line, columns: Sequence[Sequence[float]]) -> list[str]:
 
 
 def _is_table(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the rows have figures, or at least three columns of short cells."""
+    """Return whether the rows have figures, or short cells in at least three columns and four rows."""
     data = [own(row) for row in rows if len(own(row)) > 1]
     values = [cell for row in data for cell in row[1:]]
     if len(data) < 2 or 2 * len(data) < len(rows):
@@ -717,7 +717,7 @@ def _is_table(rows: Sequence[Sequence[str]]) -> bool:
     short = sum(len(cell) <= REPEATED / 2 for cell in values)
     filled = sum(map(len, data)) >= 0.6 * len(data) * len(rows[0])
     listed = any(cell.startswith(_BULLETS) for cell in values)
-    return len(rows[0]) > 2 and short >= 0.8 * len(values) and filled and not listed
+    return len(rows[0]) > 2 and len(data) > _LEAST_ROWS and short >= 0.8 * len(values) and filled and not listed
 
 
 def _continues(row: Sequence[str], cells: Sequence[str], close: bool) -> bool:

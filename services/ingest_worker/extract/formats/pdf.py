@@ -277,7 +277,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         read: list[_Page] = []
         partly: list[tuple[int, Columns | None]] = []  # pages of which some was looked at, and what was before them
         late, hides = 0, False
-        says = document.get_metadata_dict() | {"Lang": _language(document)}
+        says = document.get_metadata_dict() | {"Lang": _string(document)}
         columns: Columns | None = None  # of the table at the end of the page before
         first_line: str | None = None
         count = len(document)
@@ -509,10 +509,12 @@ def _inserted(text: str, start: int, end: int, found: Mapping[int, str]) -> str:
     return "".join([*parts, text[start:end]])
 
 
-def _string(annotation: Any, key: bytes) -> str:
-    size = min(pdfium.FPDFAnnot_GetStringValue(annotation, key, None, 0), _MOST_CHARACTERS)
+def _string(of: Any, key: bytes | None = None) -> str:
+    """Return what an annotation has under the key; without one, the language of a document."""
+    give = partial(pdfium.FPDFAnnot_GetStringValue, of, key) if key else partial(pdfium.FPDFCatalog_GetLanguage, of)
+    size = min(give(None, 0), _MOST_CHARACTERS)
     buffer = (pdfium.FPDF_WCHAR * (size // 2 + 1))()
-    pdfium.FPDFAnnot_GetStringValue(annotation, key, buffer, size)
+    give(buffer, size)
     return bytes(buffer).decode("utf-16-le", "replace").partition("\0")[0]
 
 
@@ -655,15 +657,6 @@ def _shows(page: OpenPage, *, blank: bool) -> bool:
     area = pdfium.FPDF_GetPageWidthF(page.raw) * pdfium.FPDF_GetPageHeightF(page.raw)
     pictures = (bounds(each) for each in drawn(page) if each.kind == pdfium.FPDF_PAGEOBJ_IMAGE)
     return any(3 * (right - left) * (top - bottom) > area for left, bottom, right, top in pictures)
-
-
-def _language(document: Any) -> str:
-    size = pdfium.FPDFCatalog_GetLanguage(document, None, 0)
-    if not 0 < size <= _LANGUAGE_BYTES:
-        return ""
-    buffer = (pdfium.FPDF_WCHAR * (size // 2))()
-    pdfium.FPDFCatalog_GetLanguage(document, buffer, size)
-    return bytes(buffer).decode("utf-16-le", "replace").rstrip("\0")
 
 
 def _by_pypdf(data: bytes, hints: Hints) -> _Read:

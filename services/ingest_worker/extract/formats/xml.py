@@ -60,9 +60,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
     if root.tag == f"{_SHEETS}Workbook":
         return _workbook(root)
     _mark_raised(root)
-    title = next((_words(element) for element in root.iter("{*}article-title", "{*}title")), None)
+    records = len(root) > 0 and not _is_prose(root)  # which have titles of their own
+    titles = root.iterfind("./{*}head/{*}title") if records else root.iter("{*}article-title", "{*}title")
+    title = next(map(_words, titles), None)
     return Extraction(
-        text=_text(root, records=len(root) > 0 and not _is_prose(root)) or _text(root, records=True),
+        text=_text(root, records=records) or _text(root, records=True),
         document_type="xml",
         title=one_line(title),
         language=one_line(root.get(_LANGUAGE), 35),

@@ -474,3 +474,10 @@ def test_a_gap_within_the_columns_of_a_table_does_not_end_it(rows: str) -> None:
     assert _rows(text)[0] == "Pier | Depth | Cranes"
     assert "Pier: West" in _rows(text)[-1]
     assert "Cranes: 3" in _rows(text)[-1]
+
+
+def test_boxes_of_words_beside_each_other_in_three_lines_make_no_table() -> None:
+    lines = ("Human          Small          Office of", "Resources      Business       the Chief")
+    boxes = "\n".join((*lines, "Office         Line           Inspector"))
+
+    assert TABLE not in (text_of(_page(boxes))[0] or "")

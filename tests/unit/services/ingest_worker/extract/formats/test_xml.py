@@ -271,7 +271,10 @@ def test_a_title_among_fields_is_a_field() -> None:
         for at, name in enumerate(("Tides", "Ropes"), 1)
     ]
 
-    assert _read(f"<catalog>{''.join(books)}</catalog>").text == (
+    read = _read(f"<catalog>{''.join(books)}</catalog>")
+
+    assert read.title == "a"  # as the file is called
+    assert read.text == (
         "id: 1; author: Lund; title: Tides; price: 1.5 (unit: EUR)\n\n"
         "id: 2; author: Lund; title: Ropes; price: 2.5 (unit: EUR)"
     )
