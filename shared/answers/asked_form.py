@@ -30,6 +30,7 @@ _TIME: Final = re.compile(
     r"november|december|never|always|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
     re.IGNORECASE,
 )
+_WHEN: Final = re.compile(r"\W*+when\b", re.IGNORECASE)
 _FORMS: Final = (
     (re.compile(r"\bhow old\b", re.IGNORECASE), _AGE),
     (re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE), _FIGURE),
@@ -43,8 +44,9 @@ _FENCED: Final = re.compile(r"```.*?```", re.DOTALL)
 
 
 def forms_of(question: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns of the forms that the question asks for."""
-    return tuple(form for asks, form in _FORMS if asks.search(question))
+    """Return patterns of the forms that an answer has; `when` may be answered without one, by `if it rains`."""
+    forms = tuple(form for asks, form in _FORMS if asks.search(question))
+    return forms or (_TIME,) * bool(_WHEN.match(question))
 
 
 def has_asked_form(question: str, text: str) -> bool:
@@ -53,7 +55,7 @@ def has_asked_form(question: str, text: str) -> bool:
     True if the question asks for none, and for texts that are not in English. The question's own numbers don't count,
     nor do figures in code, which is an example.
     """
-    asked = forms_of(question)
+    asked = [form for asks, form in _FORMS if asks.search(question)]
     if not asked or is_german(text) or any(letter.isalpha() for letter in text if not letter.isascii()):
         return True
     prose = _FENCED.sub(" ", text)

@@ -65,6 +65,8 @@ _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with th
 _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
 _CLOSE: Final = 0.58  # least similarity in another one
+_SETTLES: Final = 0.6  # similarity and coverage at which a unit of the form asked for is quoted alone
+_SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _COMPARED_CODE: Final = 120
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
@@ -312,6 +314,9 @@ def answer(
     matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few)
     near = [matching.covered(each.terms) for each in found] if alike is None else alike
     places = _places(found, matching.scores(near), asks)
+    if matching.settles(places[0].best, near):
+        unit = found[places[0].best]
+        places = [_Place(places[0].best, unit.terms, _quoted(unit.unit, asks))]
     least = _LEAST if alike is not None else _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
     if matching.confidence(places, near) < least:
         return (), [NO_ANSWER]
@@ -444,6 +449,15 @@ class _Matching:
         if unit.kind not in _KEYED and asks.names:
             score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
         return score
+
+    def settles(self, at: int, near: Sequence[float]) -> bool:
+        """Return whether the unit alone is the answer: of the form asked for, and about the question's subject."""
+        each, kinds = self._found[at], self._asks.kinds
+        fits = bool(kinds) and all(pattern.search(each.unit.text) for pattern in kinds)
+        named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
+        own = each.terms | each.above
+        fits = fits and not self._asks.names & named - own
+        return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
 
     def trusted(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit more than shares words with the question, and does so by more than chance."""

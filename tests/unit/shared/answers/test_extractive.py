@@ -339,6 +339,12 @@ def test_what_is_far_from_the_question_is_not_quoted() -> None:
     assert answer(question, passages, found, [0.75])[0]
 
 
+def test_a_sentence_with_the_number_that_is_asked_for_is_quoted_alone() -> None:
+    text = "One winding lasts three hours. The winding is done by hand. The winding takes strength."
+
+    assert answered("How many hours does a winding last?", a_passage(1, text)) == "One winding lasts three hours. [1]"
+
+
 def test_the_sentence_with_the_name_that_is_asked_about_is_quoted() -> None:
     text = "From Easter to September the tower is open from 10:00 to 16:30. In October it opens at weekends only."
     passages = (a_passage(1, text),)
