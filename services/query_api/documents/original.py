@@ -75,8 +75,7 @@ class Originals:
         submitted = await self._submitted(entry)
         body = None if submitted is None else await self._body(entry, submitted)
         # Only the hash proves that the record at that place still holds the accepted version's body.
-        hashed = None if body is None else await asyncio.to_thread(bytes_hash, body)
-        if body is None or submitted is None or hashed != entry.accepted.raw_hash:
+        if body is None or submitted is None or await asyncio.to_thread(bytes_hash, body) != entry.accepted.raw_hash:
             raise Problem(404, await self._why_not(entry), code="NOT_KEPT")
         return submitted, body
 

@@ -84,21 +84,15 @@ class _Exchange:
 
     async def send(self, message: Message) -> None:
         """Send the reply. If the body is still arriving, keep reading for `LINGER_S` before the connection closes."""
-        if not self._arriving:
-            await self._send(message)
-        elif message["type"] == "http.response.start":
+        if self._arriving and message["type"] == "http.response.start":
             MutableScopeHeaders.from_message(message)["Connection"] = "close"
+        if not self._arriving or message["type"] != "http.response.body" or message.get("more_body", False):
             await self._send(message)
-        elif message["type"] == "http.response.body" and not message.get("more_body", False):
-            message["more_body"] = True
-            await self._send(message)
-            await self._read_on()
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-        else:
-            await self._send(message)
-
-    async def _read_on(self) -> None:
+            return
+        message["more_body"] = True
+        await self._send(message)
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_S):
                 while self._arriving:
                     await self.receive()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
