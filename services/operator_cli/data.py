@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from services.operator_cli.errors import fail
-from services.operator_cli.options import Json
+from services.operator_cli.options import DryRun, Json
 from services.operator_cli.terminal import print_json, shown
 
 
@@ -59,6 +59,7 @@ def restore(
     source: Annotated[Path, typer.Argument(help="What sluice backup wrote.")],
     *,
     data: Annotated[Path | None, typer.Option(help="New data folder. Default: SLUICE_DATA.")] = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Make a data folder from a backup, after checking every file of the backup.
@@ -69,7 +70,7 @@ def restore(
     from services.operator_cli.moving.restore import restore as restored
     from services.operator_cli.moving.restore import restore_lines
 
-    done = run(lambda settings, watch: restored(source, data or settings.data, watch))
+    done = run(lambda settings, watch: restored(source, data or settings.data, watch, dry_run=dry_run))
     shown(done, restore_lines, as_json=as_json)
 
 
@@ -82,6 +83,7 @@ def migrate(
             "(sqlite:, kafka://host:9092)."
         ),
     ],
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Move the index to another store, or the records to another log. Stop everything first; repeat it after a crash.
@@ -93,7 +95,7 @@ def migrate(
     from services.operator_cli.moving.migrate import migrate as moved
     from services.operator_cli.moving.migrate import migrate_lines
 
-    shown(run(lambda settings, watch: moved(settings, to, watch)), migrate_lines, as_json=as_json)
+    shown(run(lambda settings, watch: moved(settings, to, watch, dry_run=dry_run)), migrate_lines, as_json=as_json)
 
 
 def optimize(*, as_json: Json = False) -> None:

@@ -65,7 +65,7 @@ GROUPS: Final[dict[str, dict[Callable[..., None] | typer.Typer, str]]] = {  # as
         audit: "sluice audit --since 2026-11-20T18:00Z --action rag_document_delete",
         backup: "sluice backup /backups/2026-11-22",
         restore: "sluice restore /backups/2026-11-22 --data ./data",
-        migrate: "sluice migrate --to qdrant+http://qdrant:6333",
+        migrate: "sluice migrate --to qdrant+http://qdrant:6333 --dry-run",
     },
     "Set up": {
         serve: "sluice serve --port 3000 --data ./data",

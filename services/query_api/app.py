@@ -45,7 +45,7 @@ from services.query_api.http.openapi import MORE_LINES, described_instead, opena
 from services.query_api.http.problems import HANDLERS, AnyRequest, Problem, on_http_exception, request_id
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import AllowedMethods, index_of, routes_in
+from services.query_api.http.routes import ROUTE_ROLES, AllowedMethods, index_of, routes_in
 from services.query_api.http.signing import Signer
 from services.query_api.http.stopping import Stopping
 from services.query_api.ingest import unchanged_check, upload
@@ -304,7 +304,7 @@ def make_api(parts: ApiParts) -> Litestar:
                 "/openapi.json",
                 route_handlers=[],
                 include_in_schema=False,
-                opt={"lane": "ask"},
+                opt={"lane": "ask", ROUTE_ROLES: ()},
                 before_request=described_instead,
             ),
             render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],

@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from services.query_api.app import ApiParts
+from services.query_api.http.routes import ROUTE_ROLES
 from services.query_api.ingest.submissions import StatusWaiters
 from services.standalone.serve import start
 from shared.answers import Conversation
@@ -1390,7 +1391,7 @@ def declared(app: Litestar) -> Iterator[tuple[str, HTTPRouteHandler | ASGIRouteH
 
 
 async def test_every_route_declares_its_role_or_is_open(app: Litestar) -> None:
-    missing = [name for name, handler in declared(app) if not handler.opt.get(OPEN) and "role" not in handler.opt]
+    missing = [name for name, handler in declared(app) if not handler.opt.get(OPEN) and ROUTE_ROLES not in handler.opt]
 
     assert missing == [], "declare its role, or that it is open"
 

@@ -67,6 +67,16 @@ async def test_a_restored_folder_answers_the_same_and_embeds_nothing(pipeline: P
 
 
 @CI_ONLY
+async def test_a_dry_restore_checks_the_backup_and_writes_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
+    made = await copied(pipeline, tmp_path / "copy")
+
+    done = await restore(tmp_path / "copy", tmp_path / "new", Quiet(), dry_run=True)
+
+    assert (done.points, list(restore_lines(done))[-1]) == (made.points, f"Would restore it into {tmp_path / 'new'}")
+    assert not (tmp_path / "new").exists()
+
+
+@CI_ONLY
 async def test_a_damaged_backup_is_not_restored(pipeline: Pipeline, tmp_path: Path) -> None:
     await copied(pipeline, tmp_path / "copy")
     name = f"{manifest.STORE}/{pipeline.parts.index.generation.chunks}"
@@ -214,6 +224,7 @@ def a_backup() -> BackedUp:
 def a_restored(**fields: object) -> Restored:
     given: dict[str, object] = {
         "path": "/d",
+        "dry_run": False,
         "created": "2026-11-22T19:00:00Z",
         "sluice": "0.1.0",
         "documents": 7,

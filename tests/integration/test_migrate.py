@@ -81,13 +81,13 @@ async def edge(folder: Path) -> AsyncIterator[EdgeStore]:
     await store.close()
 
 
-async def moved(data: Path, source: Store, target: Store, watch: Quiet) -> Moved:
+async def moved(data: Path, source: Store, target: Store, watch: Quiet, *, dry_run: bool = False) -> Moved:
     log = SqliteLog(data / "log.sqlite")
     await log.start()
     broker = log.broker("test")
     await broker.start()
     try:
-        return await move_store(source, target, log, partial(publish, broker), watch, address="edge:")
+        return await move_store(source, target, log, partial(publish, broker), watch, address="edge:", dry_run=dry_run)
     finally:
         await broker.stop()
         await log.stop()
@@ -107,7 +107,10 @@ async def checked(settings: Settings) -> None:
 async def test_an_index_moves_there_and_back_and_the_old_store_is_refused(data: Path) -> None:
     elsewhere = MemoryStore()
     async with edge(data / "store") as source:
+        plan = await moved(data, source, elsewhere, Quiet(), dry_run=True)
+        assert await elsewhere.collections() == []
         done = await moved(data, source, elsewhere, Quiet())
+    assert done.collections == plan.collections
     assert done.written == sum(done.collections.values()) - 1  # all but the pairing, which is made anew
     with pytest.raises(ConfigurationError, match="older backup"):
         async with running(data):
@@ -126,13 +129,14 @@ async def test_an_index_moves_there_and_back_and_the_old_store_is_refused(data: 
 async def test_an_interrupted_move_goes_on_and_copies_only_what_is_missing(data: Path, at: str) -> None:
     target = MemoryStore()
     async with edge(data / "store") as source:
+        whole = sum((await moved(data, source, target, Quiet(), dry_run=True)).collections.values()) - 1
         with pytest.raises(Crash):
             await moved(data, source, target, CrashingWatch(at))
         assert MARK in await target.collections()
         done = await moved(data, source, target, Quiet())
         again = await moved(data, source, target, Quiet())
 
-    assert done.written < sum(done.collections.values()) - 1
+    assert done.written < whole
     assert MARK not in await target.collections()
     assert (again.written, again.store_id) == (0, done.store_id)
 
@@ -172,10 +176,10 @@ async def test_what_can_t_be_moved_is_said_before_anything_is_opened(data: Path)
     settings = Settings(data=data)
     for to, why in (("sqlite:", "is the log of SLUICE_LOG"), ("edge:", "is the store of SLUICE_STORE")):
         with pytest.raises(ConfigurationError, match=why):
-            await migrate(settings, to, Quiet())
+            await migrate(settings, to, Quiet(), dry_run=True)
     async with running(data):
         with pytest.raises(CommandError, match="members: stop everything"):
-            await migrate(settings, "qdrant+http://127.0.0.1:1", Quiet())
+            await migrate(settings, "qdrant+http://127.0.0.1:1", Quiet(), dry_run=True)
 
 
 def test_points_are_compared_to_the_last_bit() -> None:
@@ -189,8 +193,10 @@ def test_points_are_compared_to_the_last_bit() -> None:
 
 
 def test_it_says_what_was_copied_and_what_is_next() -> None:
-    lines = list(migrate_lines(Moved(to="edge:", collections={"ledger": 5}, written=5, store_id="x")))
+    lines = list(migrate_lines(Moved(to="edge:", dry_run=False, collections={"ledger": 5}, written=5, store_id="x")))
     assert lines[1].startswith("5 points are at edge:")
+    plan = list(migrate_lines(Moved(to="edge:", dry_run=True, collections={"ledger": 5}, written=0)))
+    assert plan[-1] == "Would copy 5 points to edge:, and embed nothing"
 
 
 @pytest.mark.server
@@ -199,7 +205,7 @@ async def test_an_index_moves_to_a_qdrant_server(data: Path, qdrant_server: Qdra
     settings = Settings(data=data, qdrant_prefix=prefix, qdrant_api_key=SecretStr(qdrant_server.api_key or ""))
     to = f"qdrant+{qdrant_server.address.url}"
 
-    done = await migrate(settings, to, Quiet())
+    done = await migrate(settings, to, Quiet(), dry_run=False)
 
     assert done.written > COUNT
     await checked(settings.model_copy(update={"store": to}))

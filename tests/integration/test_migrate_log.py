@@ -7,6 +7,7 @@ import signal
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
@@ -78,7 +79,7 @@ def data(filled: Path, tmp_path: Path) -> Path:
 
 
 async def moved(settings: Settings, to: str, **how: Any) -> MovedLog:
-    return await migrate_log(settings, to, Quiet(), **how)
+    return await migrate_log(settings, to, Quiet(), **{"dry_run": False, **how})
 
 
 @CI_ONLY
@@ -149,7 +150,9 @@ async def told(settings: Settings, number: int) -> None:
 
 async def there_and_back(data: Path, elsewhere: str, back: str) -> None:
     here, there = Settings(data=data, partitions=3), Settings(data=data, log=elsewhere, partitions=5)
+    plan = await moved(here, elsewhere, dry_run=True)
     done = await moved(here, elsewhere)
+    assert {**plan.topics, AUDIT: 0} == {**done.topics, AUDIT: 0}
     assert done.topics[SUBMITTED] == COUNT + 4 - 1  # what was erased isn't copied
     with pytest.raises(ConfigurationError, match="belongs to the log"):
         async with running(data):
@@ -341,7 +344,7 @@ async def test_what_can_t_be_moved_is_said(data: Path, tmp_path: Path) -> None:
         await moved(here, "sqlite:")
     async with running(data, partitions=3):
         with pytest.raises(CommandError, match="members: stop everything"):
-            await moved(here, to)
+            await moved(here, to, dry_run=True)
     with pytest.raises(Crash):
         await moved(here, to, step=crash_at("compare dead.letters"))
     async with running(data, partitions=3) as pipeline:
@@ -371,5 +374,6 @@ async def test_a_copy_that_differs_is_refused(data: Path, tmp_path: Path) -> Non
 
 
 def test_it_says_what_was_copied_and_what_is_next() -> None:
-    done = MovedLog(to="kafka://b", topics={SUBMITTED: 5}, written=5, log_id="x")
-    assert "Start Sluice with SLUICE_LOG=kafka://b" in list(migrate_lines(done))[2]
+    lines = partial(MovedLog, to="kafka://b", topics={SUBMITTED: 5}, written=5)
+    assert list(migrate_lines(lines(dry_run=True)))[-1] == "Would copy 5 records to kafka://b, and embed nothing"
+    assert "Start Sluice with SLUICE_LOG=kafka://b" in list(migrate_lines(lines(dry_run=False)))[2]

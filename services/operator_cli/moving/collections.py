@@ -84,16 +84,17 @@ CODE: Final = "move"  # of refusals
 
 
 class Moved(Message, frozen=True, kw_only=True):
-    """What was moved."""
+    """What was moved, or would be."""
 
     to: str
+    dry_run: bool
     collections: dict[str, int]  # points by name
     written: int  # points written; fewer than all after an interrupted run
-    store_id: str  # of the new store
+    store_id: str = ""  # of the new store
 
 
 async def move_store(
-    source: Store, target: Store, log: Log, publish: Publish, watch: CommandProgress, *, address: str
+    source: Store, target: Store, log: Log, publish: Publish, watch: CommandProgress, *, address: str, dry_run: bool
 ) -> Moved:
     """Return what was copied from `source` to `target`, which is the log's store afterwards.
 
@@ -109,14 +110,17 @@ async def move_store(
         await pairing.in_store(target),
     )
     if on_log is not None and in_target is not None and in_target.store_id == on_log.store_id:
-        await target.drop_collection(MARK)
-        return Moved(to=address, collections={}, written=0, store_id=on_log.store_id)
+        if not dry_run:
+            await target.drop_collection(MARK)
+        return Moved(to=address, dry_run=dry_run, collections={}, written=0, store_id=on_log.store_id)
     if on_log is None or in_source is None or in_source.store_id != on_log.store_id:
         raise Rejected("the store of the settings isn't the one that the log belongs to: start Sluice on it once", CODE)
     registry = await settled(source)
     names = ours(await source.collections(), registry)
     await _check_target(target, in_source)
     counts = {name: await source.count(name) for name in names}
+    if dry_run:
+        return Moved(to=address, dry_run=True, collections=counts, written=0)
     await target.create_collection(MARK, size=None, sparse=False, indexes={})
     await target.upsert(MARK, [Point(id=_MARK_POINT, payload={"storeId": in_source.store_id})])
     written = 0
@@ -135,7 +139,7 @@ async def move_store(
     newer = max(on_log, in_source, key=lambda each: each.checkpoint)
     store_id = await _paired(log, target, publish, newer, in_target, address)
     await target.drop_collection(MARK)
-    return Moved(to=address, collections=counts, written=written, store_id=store_id)
+    return Moved(to=address, dry_run=False, collections=counts, written=written, store_id=store_id)
 
 
 def ours(names: Sequence[str], registry: Registry | None) -> list[str]:

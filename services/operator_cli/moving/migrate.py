@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from services.operator_cli.errors import CommandError
 from services.operator_cli.installation import audited, check_log_exists, existing_log, record
@@ -21,7 +23,7 @@ from shared.state.pairing import store_address
 from shared.store.open import open_store
 
 
-async def migrate(settings: Settings, to: str, watch: CommandProgress) -> Moved | MovedLog:
+async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_run: bool) -> Moved | MovedLog:
     """Return what was moved to `to`: the index if it is an address as in SLUICE_STORE, the log if as in SLUICE_LOG.
 
     Raises:
@@ -30,7 +32,7 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress) -> Moved 
         Unavailable: a part is away.
     """
     if to.partition(":")[0] in ("kafka", "sqlite"):
-        return await migrate_log(settings, to, watch)
+        return await migrate_log(settings, to, watch, dry_run=dry_run)
     target_settings = settings.model_copy(update={"store": to})
     if store_address(target_settings) == store_address(settings):
         raise ConfigurationError(f"--to {target_settings.shown('store')} is the store of SLUICE_STORE")
@@ -42,15 +44,29 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress) -> Moved 
             stack.push_async_callback(store.close)
             await store.start()
         send = await stack.enter_async_context(sending(log, "migrate"))
-        await stack.enter_async_context(audited(log, settings, "migrate"))
+        if not dry_run:
+            await stack.enter_async_context(audited(log, settings, "migrate"))
         try:
-            return await move_store(source, target, log, send, watch, address=store_address(target_settings))
+            return await move_store(
+                source,
+                target,
+                log,
+                send,
+                watch,
+                address=store_address(target_settings),
+                dry_run=dry_run,
+            )
         except Rejected as error:
             raise CommandError(error.sentence) from error
 
 
 async def migrate_log(
-    settings: Settings, to: str, watch: CommandProgress, *, step: Callable[[str], None] = lambda _: None
+    settings: Settings,
+    to: str,
+    watch: CommandProgress,
+    *,
+    dry_run: bool,
+    step: Callable[[str], None] = lambda _: None,
 ) -> MovedLog:
     """Return what was moved from the log of the settings to `to`, an address as in SLUICE_LOG; `step` is for tests.
 
@@ -69,7 +85,10 @@ async def migrate_log(
         store = open_store(settings)
         stack.push_async_callback(store.close)
         await store.start()
-        target = open_log(to, settings.data, settings.log_password if _wants_password(to) else None)
+        if dry_run and _is_new(to, settings):
+            target = open_log("sqlite:", Path(stack.enter_context(TemporaryDirectory())))
+        else:
+            target = open_log(to, settings.data, settings.log_password if _wants_password(to) else None)
         stack.push_async_callback(target.stop)
         await target.start()
         await _check_stopped(target)
@@ -89,8 +108,10 @@ async def migrate_log(
             step=step,
         )
         try:
+            if dry_run:
+                return await move_log(move, dry_run=True)
             await record(log, settings, "migrate", "begun")
-            done = await move_log(move)
+            done = await move_log(move, dry_run=False)
         except Rejected as error:
             raise CommandError(error.sentence) from error
         await record(target, target_settings, "migrate", "done")
@@ -101,6 +122,12 @@ def _wants_password(to: str) -> bool:
     """Return whether the log has a user without a password: SLUICE_LOG_PASSWORD may be the source's alone."""
     user, _, password = to.removeprefix("kafka://").partition("?")[0].rpartition("@")[0].partition(":")
     return bool(user) and not password
+
+
+def _is_new(to: str, settings: Settings) -> bool:
+    """Return whether the log is a file that doesn't exist yet."""
+    path = to.removeprefix("sqlite:")
+    return to.startswith("sqlite:") and not (Path(path) if path else settings.data / "log.sqlite").exists()
 
 
 @asynccontextmanager
@@ -132,9 +159,12 @@ def migrate_lines(done: Moved | MovedLog) -> Iterator[str]:
     counts, what = (done.topics, "records") if isinstance(done, MovedLog) else (done.collections, "points")
     for name, count in counts.items():
         yield f"{count:9}  {name}"
+    total = sum(counts.values())
     if isinstance(done, MovedLog) and done.left_out:
         yield f"{done.left_out} submissions are too large for the new log, so their originals can't be downloaded there"
-    total = sum(counts.values())
+    if done.dry_run:
+        yield f"Would copy {total} {what} to {done.to}, and embed nothing"
+        return
     yield f"{total} {what} are at {done.to}, and compared; {done.written} were copied now, and nothing was embedded"
     if isinstance(done, MovedLog):
         yield f"Start Sluice with SLUICE_LOG={done.to}; the old log is refused from now on, and may be deleted"

@@ -69,14 +69,15 @@ _LOST: Final = -1  # stands for partition and offset of a letter's record that i
 
 
 class MovedLog(Message, frozen=True, kw_only=True):
-    """What was moved."""
+    """What was moved, or would be."""
 
     to: str
+    dry_run: bool
     topics: dict[str, int]  # records by topic
     written: int  # records written; fewer than all after an interrupted run
     # Submissions too large for the new log: their documents have no original there, and can't be replayed.
     left_out: int = 0
-    log_id: str  # of the new log
+    log_id: str = ""  # of the new log
 
 
 class MoveMark(Message, frozen=True, kw_only=True):
@@ -88,7 +89,7 @@ class MoveMark(Message, frozen=True, kw_only=True):
     ends: dict[str, dict[str, int]]  # of the source by topic and partition, when the move began
 
 
-async def move_log(move: "LogMove") -> MovedLog:
+async def move_log(move: "LogMove", *, dry_run: bool) -> MovedLog:
     """Return what was copied. The target is the store's log afterwards. After a crash, call it again.
 
     Nothing else may use either log or the store meanwhile.
@@ -100,8 +101,9 @@ async def move_log(move: "LogMove") -> MovedLog:
     on_source, in_store = await pairing.on_log(move.source), await pairing.in_store(move.store)
     on_target = await pairing.on_log(move.target)
     if on_target is not None and in_store is not None and on_target.log_id == in_store.log_id:
-        await move.finish()
-        return MovedLog(to=move.to, topics={}, written=0, log_id=in_store.log_id)
+        if not dry_run:
+            await move.finish()
+        return MovedLog(to=move.to, dry_run=dry_run, topics={}, written=0, log_id=in_store.log_id)
     if on_source is None or in_store is None or on_source.log_id != in_store.log_id:
         raise Rejected("log and store of the settings don't belong together yet: start Sluice with them once", CODE)
     registry = await collections.settled(move.store)
@@ -112,6 +114,8 @@ async def move_log(move: "LogMove") -> MovedLog:
     foreign = [topic.name for topic in move.topics if topic.name in await _groups_forwarded(move)]
     await _check_read(move.source, registry, foreign)
     mark = await _check_target(move.target, move.moves, on_source)
+    if dry_run:
+        return await move.planned()
     return await move.run(registry, mark, on_source, in_store)
 
 
@@ -210,6 +214,11 @@ class LogMove:
 
     # The steps
 
+    async def planned(self) -> MovedLog:
+        """Return what would be copied."""
+        topics = {topic: len([None async for _ in self._chosen(topic)]) for topic in COPIED}
+        return MovedLog(to=self.to, dry_run=True, topics=topics, written=0, left_out=len(self._left_out))
+
     async def run(
         self, registry: Registry, mark: MoveMark | None, on_source: pairing.Pairing, in_store: pairing.Pairing
     ) -> MovedLog:
@@ -253,7 +262,9 @@ class LogMove:
         if standing.log_id != mark.log_id:
             raise Unavailable("another process wrote the store's pairing meanwhile: stop everything that uses it", CODE)
         await self.finish()
-        return MovedLog(to=self.to, topics=counts, written=written, left_out=len(self._left_out), log_id=mark.log_id)
+        return MovedLog(
+            to=self.to, dry_run=False, topics=counts, written=written, left_out=len(self._left_out), log_id=mark.log_id
+        )
 
     async def _marked(self, on_source: pairing.Pairing) -> MoveMark:
         mark = MoveMark(source=on_source.log_id, log_id=uuid4().hex, store_id=uuid4().hex, ends=await self._ends())

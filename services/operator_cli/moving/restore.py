@@ -30,9 +30,10 @@ _points = wire.body_decoder(list[Point])
 
 
 class Restored(Message, frozen=True, kw_only=True):
-    """What was restored."""
+    """What was restored, or would be."""
 
     path: str  # the data folder
+    dry_run: bool
     created: str  # when the backup was made
     sluice: str  # the version that made it
     documents: int
@@ -42,7 +43,7 @@ class Restored(Message, frozen=True, kw_only=True):
     seconds: float
 
 
-async def restore(source: Path, data: Path, watch: CommandProgress) -> Restored:
+async def restore(source: Path, data: Path, watch: CommandProgress, *, dry_run: bool = False) -> Restored:
     """Return what was restored from the folder `source` into the data folder, which must be empty or absent.
 
     All hashes are checked first. The log is moved to its place last, so a folder with a log is complete.
@@ -59,10 +60,12 @@ async def restore(source: Path, data: Path, watch: CommandProgress) -> Restored:
         manifest.check_room(data, _ROOM * made.size)
         watch.begin("check", made.size)
         await asyncio.to_thread(_check, source, made, watch)
-        await _stage(source, made, staging, watch)
-        await asyncio.to_thread(_settle, staging, data)
+        if not dry_run:
+            await _stage(source, made, staging, watch)
+            await asyncio.to_thread(_settle, staging, data)
     return Restored(
         path=str(data),
+        dry_run=dry_run,
         created=made.created,
         sluice=made.sluice,
         documents=made.documents,
@@ -175,6 +178,9 @@ def restore_lines(done: Restored) -> Iterator[str]:
     """Yield the lines to print without `--json`."""
     what = f"{done.documents} documents, {done.points} points, {done.blobs} blobs"
     yield f"The backup of {done.created}, made by Sluice {done.sluice}, is whole: {what}"
+    if done.dry_run:
+        yield f"Would restore it into {done.path}"
+        return
     yield f"Restored into {done.path} in {done.seconds:.1f} s"
     if done.settings:
         yield "It was made with " + ", ".join(f"SLUICE_{name.upper()}={value}" for name, value in done.settings.items())
