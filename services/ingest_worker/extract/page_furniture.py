@@ -16,6 +16,9 @@ _FEW: Final = 6  # pages; each of fewer may end with the same sum
 _SHARE: Final = 0.12  # of a document's pages, at least
 _MOST: Final = 0.3  # share of a document's pages with a line that is furniture even right above tables
 _NUMBER: Final = re.compile(r"\d(?<![\d.,]\d)\d{0,4}(?![\d,]|\.\d)")  # begins with what is seldom there: fast
+_SUM: Final = re.compile(
+    r"[^\W\d]+(?:: ?|(?=.*[.,]\d\d(?!\d)) )(?:[A-Z]{3} |[€$£¥] ?)?[\d.,']*\d(?: [A-Z]{3}| ?[€$£¥])?"
+)  # Total: 9
 _SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)]*+(?=\s|$)")
 _REST: Final = 600  # characters of a sentence that goes on on the next page
 
@@ -42,8 +45,7 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
     """Return the pages without the lines that run over several of them, and those lines.
 
     A line that also stands in the middle of pages stays, and one of a table, and a title above the pages of a table.
-    Of fewer than four pages, only numbers of pages go, and words beside them; of fewer than six, nothing that has
-    other digits.
+    Of fewer than four pages, only numbers of pages go, and words beside them; of fewer than six, no sums.
     `headings` are the `letters` of the lines that stay, by page. A page of which half would go stays, as a form does.
     """
     lines = [page.splitlines() for page in pages]
@@ -58,7 +60,7 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
     if len(pages) < _LEAST:
         shared = dict.fromkeys(_numbering(lines, {key: places[key] for key in shared}), len(pages))
     elif len(pages) < _FEW:
-        shared = {key: count for key, count in shared.items() if NUMBER in key or not any(map(str.isdecimal, key))}
+        shared = {key: count for key, count in shared.items() if not _SUM.fullmatch(key)}
     anywhere = Counter(" ".join(line.split()) for some in lines for line in some) if shared else Counter[str]()
     for key, count in shared.items():
         some = places[key]

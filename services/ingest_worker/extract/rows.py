@@ -30,7 +30,8 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
 
     The header is what `find_header` finds in the first rows, and again after blank rows, where a new table may begin.
     Without one there, the header before them stays if it has a name for each column. Rows above a header are kept as
-    they are; blank cells and rows are left out. Nor does it stay where columns of figures have as many words.
+    they are; blank cells and rows are left out. Nor does it stay where columns of figures have as many words, and no
+    row has as many cells as it.
     """
     spaced = ([cell if isinstance(cell, Covered | Figure) else " ".join(cell.split()) for cell in row] for row in rows)
     return "\n\n".join(_labelled(spaced))
@@ -63,7 +64,9 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
 def _fits(names: Sequence[str], counted: AbstractSet[int], block: Sequence[Sequence[str]]) -> bool:
     filled = [(at, cell) for cells in block for at, cell in enumerate(cells) if cell and not isinstance(cell, Covered)]
     figures = [is_figure(cell) for at, cell in filled if at in counted]
-    return all(at < len(names) and names[at] for at, _ in filled) and (not figures or 2 * sum(figures) > len(figures))
+    whole = any(len(own(cells)) == len(own(names)) for cells in block)
+    goes_on = whole or not figures or 2 * sum(figures) > len(figures)
+    return goes_on and all(at < len(names) and names[at] for at, _ in filled)
 
 
 def _row(cells: Sequence[str], names: Sequence[str]) -> str:

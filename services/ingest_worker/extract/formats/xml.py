@@ -14,7 +14,7 @@ from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, on
 from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
 from services.ingest_worker.extract.headings import of_wiki
-from services.ingest_worker.extract.markup import parsed, tag, whole, words
+from services.ingest_worker.extract.markup import attribute, parsed, tag, whole, words
 from services.ingest_worker.extract.page import declared_charset, part_text
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
 from services.ingest_worker.extract.sheets import LeftOut, shown
@@ -29,7 +29,6 @@ _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _PROSE = frozenset({"p", "para", "body", "section"})
-_READ = frozenset({"rss", "RDF", "feed", "mediawiki"})  # roots of files that are lists of articles
 _EXAMPLES = frozenset({"code", "codeblock", "example", "literal", "literallayout", "pre", "programlisting", "screen"})
 # Elements whose words don't touch those beside them
 _APART = tuple(
@@ -182,11 +181,16 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
         element, depth = ahead.pop()
         if records and (not len(element) or _is_record(element, _NESTED if depth else 0)):
             yield "; ".join(_fields(element))
-        elif tag(element) in ("table", "tgroup") and (rows := list(element.iter("{*}tr", "{*}row"))):
+        elif tag(element) in ("table", "tgroup", "tbl") and (rows := list(element.iter("{*}tr", "{*}row"))):
             places = {each.get("colname"): at for at, each in enumerate(element.iter("{*}colspec"))}
             headed = next(element.iter("{*}thead", "{*}th"), None) is not None
-            yield table(spread([_cell(cell, places) for cell in row if tag(cell)] for row in rows), headed=headed)
-        elif not records and ((element.text or "").strip() or any((child.tail or "").strip() for child in element)):
+            cells = ([_cell(cell, places) for cell in row if tag(cell) not in ("", "trPr", "tblPrEx")] for row in rows)
+            yield table(spread(cells), headed=headed)
+        elif not records and (
+            element.find("{*}r/{*}t") is not None
+            or (element.text or "").strip()
+            or any((child.tail or "").strip() for child in element)
+        ):
             line = _page(element) or ("" if is_base64(element.text or "") else _words(element))
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
         else:
@@ -222,33 +226,39 @@ def _words(element: "_Element") -> str:
 
 
 def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
-    """Return a cell as HTML and CALS declare it; `places` are the columns' by name."""
+    """Return a cell as HTML, CALS and Word declare it; `places` are the columns' by name."""
     first, last = (places.get(cell.get(name), 0) for name in ("namest", "nameend"))
     across, down, more = (whole(cell.get(name)) for name in ("colspan", "rowspan", "morerows"))
+    across = across or whole(attribute(cell.find("{*}tcPr/{*}gridSpan")))
     return Cell(_words(cell), across or 1 + last - first, down or 1 + more)
 
 
 def _mark_raised(root: "_Element") -> None:
-    """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note."""
+    """Keep raised numbers apart from digits before them (10^5), and [1] for a note; SCOAP3 stays a word."""
     for each in list(root.iter("{*}sup", "{*}superscript")):
         number, before, parent = words(each), each.getprevious(), each.getparent()
         ahead = ("" if parent is None else parent.text) if before is None else before.tail
         refers = (parent is not None and tag(parent) == "xref") or each.find("{*}xref") is not None
-        each[:], each.text = [], f"[{number}]" if refers else raised(number, ahead or "")
+        apart = (ahead or "")[-1:].isdigit() or not number[:1].isdigit()
+        each[:], each.text = [], f"[{number}]" if refers else raised(number, ahead or "") if apart else number
 
 
 def _is_prose(root: "_Element") -> bool:
-    """Return whether the file has paragraphs, or text beside elements: it is to be read, not looked up."""
-    return tag(root) in _READ or (
-        tag(root) != "opml"
-        and any(
-            tag(element) in _PROSE
-            or (len(element) > 0 and (element.text or "").strip())
-            or (element.tail or "").strip()
-            or str(element.tag).startswith("{http://www.w3.org/2000/svg}")
-            for element in root.iter()
-        )
+    """Return whether the file has titles, paragraphs, or text beside elements: it is to be read, not looked up."""
+    return tag(root) != "opml" and any(
+        tag(element) in _PROSE
+        or (any(tag(child) in _TITLES for child in element) and not _is_entry(element))
+        or (len(element) > 0 and (element.text or "").strip())
+        or (element.tail or "").strip()
+        or str(element.tag).startswith("{http://www.w3.org/2000/svg}")
+        for element in root.iter()
     )
+
+
+def _is_entry(element: "_Element") -> bool:
+    """Return whether a title in it is a field: beside another of its name, it has three kinds of fields and no more."""
+    beside = {each.tag for each in (element.getprevious(), element.getnext()) if each is not None}
+    return element.tag in beside and len({tag(child) for child in element}) > 2 and _is_record(element, 0)
 
 
 def _is_record(element: "_Element", depth: int) -> bool:

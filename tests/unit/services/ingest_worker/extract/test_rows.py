@@ -135,6 +135,8 @@ def test_words_below_a_gap_in_columns_of_figures_are_no_values_of_the_table() ->
         ("Rope,8,\nTar,n/a,\nOakum,7,", "Item: Rope; Q1: 8\nItem: Tar; Q1: n/a\nItem: Oakum; Q1: 7"),
         ("Rope,,late", "Item: Rope; Note: late"),
         (",1500,", "Q1: 1500"),
+        ("Cake,sold out,-\nScone,sold out,-", "Item: Cake; Q1: sold out; Note: -\nItem: Scone; Q1: sold out; Note: -"),
+        ("Tar,?,", "Tar | ?"),
     ],
 )
 def test_a_group_or_a_sum_below_a_gap_is_of_the_table(below: str, text: str) -> None:

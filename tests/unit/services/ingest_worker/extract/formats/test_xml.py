@@ -284,16 +284,81 @@ def test_a_title_among_fields_is_a_field() -> None:
     ("raised", "text"),
     [
         ("at 10<sup>5</sup> Pa", "at 10^5 Pa"),
-        ("12 m<superscript>2</superscript>", "12 m^2"),
+        ("10<superscript>-3</superscript> mol m<superscript>-2</superscript>", "10^-3 mol m^-2"),
         ("Gauges<xref rid='b1'><sup>1</sup></xref> are", "Gauges[1] are"),
         ("Gauges<sup><xref rid='b1'>1</xref>,<xref rid='b2'>2</xref></sup> are", "Gauges[1,2] are"),
         # Not apart from what they belong to
         ("the 1<sup>st</sup> of May", "the 1st of May"),
         ("H<sub>2</sub>O", "H2O"),
         ("<sup>1</sup>By the office.", "1By the office."),
+        ("SCOAP<sup>3</sup> pays", "SCOAP3 pays"),  # a search for the word finds it
+        ("12 m<superscript>2</superscript>", "12 m2"),
         ("M<sup>lle</sup> Lund", "Mlle Lund"),
         ("see [<xref rid='b1'>1</xref>]", "see [1]"),
     ],
 )
 def test_raised_numbers_stay_apart(raised: str, text: str) -> None:
     assert _read(f"<article><p>{raised}</p></article>").text == text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (
+            (
+                "<task id='t'><title>Fuse</title><shortdesc>It protects.</shortdesc><taskbody><steps>"
+                "<step><cmd>Stop.</cmd></step><step><cmd>Pull it.</cmd></step></steps></taskbody></task>"
+            ),
+            "# Fuse\n\nIt protects.\n\nStop.\n\nPull it.",
+        ),
+        (
+            (
+                "<act><title>Harbours</title><part><heading>1</heading><text>Open.</text></part>"
+                "<part><heading>2</heading><text>Free.</text></part></act>"
+            ),
+            "# Harbours\n\n## 1\n\nOpen.\n\n## 2\n\nFree.",
+        ),
+        (
+            (
+                "<book><chapter><title>Ebb</title><step>Wait.</step><step>Go.</step></chapter>"
+                "<chapter><title>Flow</title><step>Stay.</step></chapter></book>"
+            ),
+            "## Ebb\n\nWait.\n\nGo.\n\n## Flow\n\nStay.",
+        ),
+        (
+            (
+                "<dita><task><title>On</title><a>x</a><steps><cmd>Open.</cmd></steps></task>"
+                "<task><title>Off</title><a>y</a><steps><cmd>Shut.</cmd></steps></task></dita>"
+            ),
+            "## On\n\nx\n\nOpen.\n\n## Off\n\ny\n\nShut.",
+        ),
+        ("<poem><title>Tide</title><l>It goes</l><l>and comes</l></poem>", "# Tide\n\nIt goes\n\nand comes"),
+    ],
+)
+def test_a_title_above_other_text_is_a_heading(data: str, text: str) -> None:
+    read = _read(data)
+
+    assert read.text == text
+    assert read.title == text.partition("\n")[0].lstrip("# ")
+
+
+def test_runs_of_a_paragraph_touch_and_tables_of_word_stay_together() -> None:
+    def cell(text: str, more: str = "") -> str:
+        return f"<w:tc>{more}<w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+    def row(*cells: str) -> str:
+        return f"<w:tr><w:trPr><w:cantSplit/></w:trPr>{''.join(cells)}</w:tr>"
+
+    runs = "<w:p><w:pPr><w:pStyle/></w:pPr><w:r><w:t>We pa</w:t></w:r><w:r><w:t>int the </w:t></w:r>"
+    runs += "<w:hlink><w:r><w:t>hull</w:t></w:r></w:hlink></w:p>"
+    rows = row(*map(cell, ("Task", "Cost", "Who"))) + row(*map(cell, ("Paint", "90", "Ann")))
+    rows += row(cell("In May", "<w:tcPr><w:gridSpan w:val='2'/></w:tcPr>"), cell("Bo"))
+    body = f"<w:body>{runs}{runs}<w:tbl><w:tblPr/>{rows}</w:tbl></w:body>"
+
+    text = _read(f"<w:wordDocument xmlns:w='http://word/2003/wordml'>{body}</w:wordDocument>").text
+
+    assert text.split("\n\n") == [
+        "We paint the hull",
+        "We paint the hull",
+        "| Task | Cost | Who |\n| --- | --- | --- |\n| Paint | 90 | Ann |\n| In May | In May | Bo |",
+    ]
