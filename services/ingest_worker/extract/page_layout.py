@@ -589,7 +589,7 @@ def _is_group(lines: Sequence[_Line]) -> bool:
 
 
 def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
-    """Yield the lines in parts: behind a wider gap, lines with other columns are another table's."""
+    """Yield the lines in parts: behind a wider gap, a header with other columns begins another table."""
     start = 0
     gaps: list[float] = []
     rows: list[_Line] = []  # lines of several pieces
@@ -598,7 +598,7 @@ def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
             gap, height = line[0].top - rows[-1][0].bottom, line[0].bottom - line[0].top
             wider = gaps and gap > max(1.5 * median_low(gaps), 0.5 * height)
             more = len(rows) >= _LEAST_ROWS and max(map(len, rows)) < len(line)
-            if wider and (more or not _share_columns(rows[-1], line)):
+            if wider and (more or not _share_columns(rows[-1], line)) and _begins_with_header(lines[at:]):
                 yield lines[start:at]
                 start, gaps, rows = at, [], []
             else:
@@ -622,6 +622,11 @@ def _block_end(lines: Sequence[_Line], start: int) -> int:
         if not alone:
             end = at + 1
     return end
+
+
+def _begins_with_header(lines: Sequence[_Line]) -> bool:
+    header = find_header([[piece.text for piece in line] for line in takewhile(lambda line: len(line) > 1, lines)])
+    return header is not None and header.at == 0
 
 
 def _share_columns(above: _Line, below: _Line) -> bool:

@@ -476,6 +476,24 @@ def test_a_gap_within_the_columns_of_a_table_does_not_end_it(rows: str) -> None:
     assert "Cranes: 3" in _rows(text)[-1]
 
 
+@pytest.mark.parametrize(
+    "below",
+    [
+        "South     12        1         in summer\nWest      6         3         in winter",  # one piece more
+        "South     12        1         in all\n",  # a sum
+        "South         (closed from June on)\nWest          (closed from May on)",  # other edges
+    ],
+)
+def test_a_group_below_a_gap_stays_in_its_table_if_no_header_begins_it(below: str) -> None:
+    above = "Pier      Depth     Cranes\nNorth     4.5       2\nEast      5         3\nUp        6         1\n\n"
+
+    rows = _rows(text_of(_page(above + below))[0])
+
+    assert rows[0] == "Pier | Depth | Cranes"
+    assert all(row.startswith("Pier: ") for row in rows[1:])
+    assert len(rows) == 4 + len(below.splitlines())
+
+
 def test_boxes_of_words_beside_each_other_in_three_lines_make_no_table() -> None:
     lines = ("Human          Small          Office of", "Resources      Business       the Chief")
     boxes = "\n".join((*lines, "Office         Line           Inspector"))
