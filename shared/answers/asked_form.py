@@ -30,30 +30,44 @@ _TIME: Final = re.compile(
     r"november|december|never|always|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
     re.IGNORECASE,
 )
-_WHEN: Final = re.compile(r"\W*+when\b", re.IGNORECASE)
 _FORMS: Final = (
     (re.compile(r"\bhow old\b", re.IGNORECASE), _AGE),
     (re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE), _FIGURE),
     (re.compile(r"\bhow (?:long|high|tall|deep|wide|heavy|fast)\b", re.IGNORECASE), _MEASURE),
     (re.compile(r"^\W*+when (?:was|were|did)\b", re.IGNORECASE), _TIME),
+    (
+        # The noun must be the last of its phrase: not "what is the price list".
+        re.compile(
+            r"\bwhat (?:is|are|was|were) the (?:[\w-]+ ){0,3}?(?:number|amount|interval|timeout|duration|price|cost|"
+            r"fee|weight|height|width|length|depth|elevation|altitude|diameter|distance|speed|temperature|population|"
+            r"salary|wage|budget|revenue|size|capacity|percentage)"
+            r"(?: (?:of|for|in|at|on|to|during|between|per|from|by|when|if)\b|\W*$)",
+            re.IGNORECASE,
+        ),
+        _FIGURE,
+    ),
 )
 # A number of two digits, or a name with one.
 _NUMBERED: Final = re.compile(r"(?<!\w)(?=[^\W\d]*+\d)(?=\w\w|\w[.,-]++\w)\w++(?:[.,-]++\w++)*+")
 _MOST_NUMBERED: Final = 20  # of a question, each looked for in the whole text
 _FENCED: Final = re.compile(r"```.*?```", re.DOTALL)
-
-
-def forms_of(question: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns of the forms that an answer has; `when` may be answered without one, by `if it rains`."""
-    forms = tuple(form for asks, form in _FORMS if asks.search(question))
-    return forms or (_TIME,) * bool(_WHEN.match(question))
+# Not a number before a unit, nor after a bare `of`: "in 2000 boxes", "a tank of 1800".
+_YEAR: Final = re.compile(
+    r"\b(?:in|by|since|until|before|after|FY|(?:as|end|start|beginning|middle|quarter|year|spring|summer|autumn) of)"
+    r" ?+(?:FY ?+)?(?:1[5-9]|20)\d\d(?!\w|[.,]\d|\W?(?:[%°$£€¥]|(?:[mnµ]?s|sec(?:ond)?s?|min(?:ute)?s?|h|hours?|days?|"
+    r"weeks?|months?|years?|[kcm]?m|(?:kilo|centi|milli)?met(?:re|er)s?|miles?|feet|ft|inches|lit(?:re|er)s?|l|gallons?|"
+    r"[km]?g|(?:kilo)?grams?|t|tons?|tonnes?|euros?|eur|usd|gbp|dollars?|pounds?|crowns?|cents?|percent|per|degrees?|"
+    r"[kmg]?hz|[km]?wh?|watts?|volts?|rpm|bytes?|[kmgt]i?b|people|persons|times|units|items|pieces|parts|steps|boxes|"
+    r"bags|copies|rows|entries|lines|words|tokens|characters|pages|requests|calls|attempts|messages)\b))",
+    re.IGNORECASE,
+)
 
 
 def has_asked_form(question: str, text: str) -> bool:
     """Return whether the text has the form that the question asks for: a figure, a time or an age.
 
     True if the question asks for none, and for texts that are not in English. The question's own numbers don't count,
-    nor do figures in code, which is an example.
+    nor do figures in code, which is an example, nor years, which are no amounts.
     """
     asked = [form for asks, form in _FORMS if asks.search(question)]
     if not asked or is_german(text) or any(letter.isalpha() for letter in text if not letter.isascii()):
@@ -61,4 +75,5 @@ def has_asked_form(question: str, text: str) -> bool:
     prose = _FENCED.sub(" ", text)
     for number in list(dict.fromkeys(_NUMBERED.findall(question)))[:_MOST_NUMBERED]:
         prose = re.sub(rf"(?<!\w){re.escape(number)}(?!\w)", " ", prose)
-    return all(form.search(prose) for form in asked)
+    without_years = _YEAR.sub(lambda year: year[0].split()[0], prose)  # "until" and "since" tell how long
+    return all(form.search(prose if form in (_AGE, _TIME) else without_years) for form in asked)

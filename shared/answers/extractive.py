@@ -11,20 +11,20 @@ import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 import msgspec
 
 from shared.answers import Conversation, Event, Finished, Passage, Prompted
-from shared.answers.asked_form import forms_of, has_asked_form
+from shared.answers.asked_form import has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
 from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
 from shared.answers.rows import Lookup, lookups
 from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
-from shared.answers.units import Unit, row_text, units
+from shared.answers.units import FIELD, Unit, row_text, units
 from shared.answers.word_forms import NOUNS_OF, STEM, other_forms, with_forms
 from shared.errors import PipelineError
 
@@ -41,17 +41,25 @@ _CHARACTERS: Final = 900  # of the whole answer, roughly
 _LONGEST: Final = 400  # of one sentence
 # Chosen on a set of 60 questions, confirmed on another one (docs/adr/0023-extractive-answers.md).
 _BY_MEANING: Final = 0.75  # the similarity's share of a score; the rest is coverage
+_BY_MEANING_KEYED: Final = 0.6  # the same for a form's line or a row, which have few words, mostly names of fields
 _BY_PASSAGE: Final = 0.15  # how much the coverage of the whole passage adds
-_BY_NEIGHBOUR_SCORE: Final = 0.25  # how much the better neighbour's adds: an answer often follows its subject
+_BY_NEIGHBOUR: Final = 0.1  # how much the similarity of the better neighbour adds
+_BY_NEIGHBOUR_SCORE: Final = 0.25  # how much its whole score adds: an answer often follows its subject
 _ALONE: Final = 0.8  # share of its own score that a unit without neighbours gets instead
+_BY_KIND: Final = 0.08  # for a unit that looks like an answer: a date for when, a number for how many
 _BY_NAME: Final = 0.2  # for a sentence that has the question's names itself, not only its document
 _BY_RANK: Final = 0.1 / 12  # cost per better passage
 _BY_HEADING: Final = 0.5  # weight of a word that occurs only in the headings above the unit
+_BY_STOP_WORD: Final = 0.3  # weight of a stop word
+_TOO_SHORT: Final = 0.15  # cost of a unit with fewer than `_SHORT` words: seldom a statement
+_UNFIT: Final = 0.06  # cost if the document lacks a code of the question
 _BARE_CODE: Final = 0.1  # cost of code without an introducing sentence
-_NEXT_BEST: Final = 0.79  # of the best unit's score, below which no further place is quoted
+_ROW: Final = 0.12  # cost of a table's row that isn't named; twice that if it lacks the name in the question
+_NEXT_BEST: Final = 0.78  # of the best unit's score, below which no further place is quoted
 _AROUND: Final = 500  # characters of the best place: the unit with its neighbours
 _AROUND_OTHERS: Final = 300
 _NEARLY: Final = 0.4  # of a unit's score, from which its neighbour is quoted with it
+_FORWARD: Final = 0.05  # advantage of the following neighbour over the preceding one
 _LEAST: Final = 0.45  # confidence below which there is no answer
 _LEAST_BY_WORDS: Final = 0.6  # the same without an embedding model
 _MAIN: Final = 0.4  # share of the question's weight that makes a word its main one
@@ -61,21 +69,57 @@ _LEFT_OUT_BY_RANK: Final = 0.15  # of a word: cost per passage when there are to
 _ALIKE: Final = 0.7  # similarity at which a unit answers, however few words match
 _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with the question
 # The more there is to choose from, the likelier something looks like an answer and is none. Then the passage must be a
-# good one, or the place hold all words of the question and be close to it.
+# good one, or the place hold all words of the question and be close to it; and a count must be of what is asked for.
 _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
-_CLOSE: Final = 0.58  # least similarity in another one
-_SETTLES: Final = 0.6  # similarity and coverage at which a unit of the form asked for is quoted alone
+_NEAR: Final = 0.55  # least similarity, in a good passage
+_CLOSE: Final = 0.58  # the same in another one
+_COUNTED: Final = 0.75  # of the question's weight, with the headings
+_COUNT: Final = re.compile(r"\bhow many\b", re.IGNORECASE)
+_SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _COMPARED_CODE: Final = 120
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
+_SHORT: Final = 3
 _KEYED: Final = ("field", "row")
 _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
 _YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d")
 _HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)
+_DATE: Final = re.compile(
+    r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:1[5-9]|20)\d\d\b"
+    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d|\b\d{1,2}:\d\d\b"
+    r"|\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|morning|noon|afternoon|evening|midnight|o'clock)\b"
+    r"|\bat (?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
+)
+_ANSWER_KINDS: Final = (
+    (re.compile(r"^(?:when|since when|what (?:date|year)|in (?:which|what) year)\b", re.IGNORECASE), _DATE),
+    (
+        re.compile(r"\bhow old\b", re.IGNORECASE),
+        re.compile(r"\b(?:age[ds]?\b\W{0,3}\d|\d+[ -](?:year|month|week|day|hour|minute)s?[ -]old)", re.IGNORECASE),
+    ),
+    (
+        re.compile(r"\bhow (?:many|much|long|far|high|fast|often)\b", re.IGNORECASE),
+        re.compile(
+            r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|dozen|hundred|thousand)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (re.compile(r"\b(?:what|which) (?:\w+ )?port\b", re.IGNORECASE), re.compile(r"\b\d{2,5}\b")),
+    (re.compile(r"\b(?:what|which) (?:\w+ )?version\b", re.IGNORECASE), re.compile(r"\b\d+\.\d")),
+    (
+        re.compile(
+            r"\b(?:what|which) (?:\w+ )?(?:option|flag|exception|class|method|function|command|setting|parameter|"
+            r"argument|decorator|object|hook|package|attribute|header|mode|policy)\b",
+            re.IGNORECASE,
+        ),
+        re.compile(r"`[^`]+`|--\w|\w\(\)"),
+    ),
+    (re.compile(r"^who\b", re.IGNORECASE), re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+")),
+)
+
 # "How long" and "how far" may ask for a time or a way, which are written without the noun.
 _AMBIGUOUS: Final = frozenset({"long", "far"})
 
@@ -94,7 +138,9 @@ class Quotable(msgspec.Struct, frozen=True):
     terms: frozenset[str]  # in the unit itself
     above: frozenset[str]  # in its headings and its document's title
     context: str  # names of the question that are in its document but not in it
+    fits: bool  # whether its document has every code of the question
     lookup: Lookup | None = None  # of the one row of its table that the question names
+    item: str = ""  # of a list: the only one that the question names, which is quoted alone
 
     @property
     def compared(self) -> str:
@@ -110,7 +156,8 @@ class Wanted(msgspec.Struct, frozen=True):
     words: frozenset[str]  # that a unit should have
     names: frozenset[str]  # that its document must have: names, years, numbers
     codes: frozenset[str]  # that its document should have, and some passage must
-    kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when or how many
+    kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
+    counts: bool  # whether it asks how many
 
 
 def wanted(question: str) -> Wanted:
@@ -123,7 +170,8 @@ def wanted(question: str) -> Wanted:
         words=frozenset(asked - named - explaining or asked),
         names=frozenset(named),
         codes=frozenset(coded - named),
-        kinds=forms_of(question),
+        kinds=tuple(pattern for asks, pattern in _ANSWER_KINDS if asks.search(question)),
+        counts=_COUNT.search(question) is not None,
     )
 
 
@@ -161,16 +209,19 @@ class Extractive:
         question = spelled_out(conversation.turns)
         found = await asyncio.to_thread(quotable, question, conversation.passages)
         last = [turn.content[:LONGEST_QUESTION] for turn in conversation.turns if turn.role == "user"][-1:]
-        if last and question != last[0]:
-            own = frozenset(content_words(last[0]))  # what a follow-up asks for; words carried over only say of what
-            has_own = [each for each in found if own & (each.terms | each.above)]
-            # Of a row without them, the column that was asked for before would be quoted again.
-            found = has_own or [each for each in found if each.unit.kind not in _KEYED or not own]
+        own = frozenset(content_words(last[0])) if last else frozenset[str]()
+        if own and question != last[0]:
+            # Of a row without what a follow-up asks for, the column that was asked for before would be quoted again.
+            found = [each for each in found if each.unit.kind not in _KEYED or own & (each.terms | each.above)]
+        found = [msgspec.structs.replace(each, item=_item(each, own)) for each in found]
         alike: Sequence[float] | None = None
         if found and self._compare:
             try:
                 found = [await self._by_meaning(each, self._compare) for each in found]
-                alike = await self._compare(question, [each.compared for each in found])
+                items = {at: f"{each.unit.about}: {each.item}" for at, each in enumerate(found) if each.item}
+                near = await self._compare(question, [*(each.compared for each in found), *items.values()])
+                of_items = dict(zip(items, near[len(found) :], strict=True))
+                alike = [max(one, of_items.get(at, one)) for at, one in enumerate(near[: len(found)])]
             except PipelineError:
                 alike = None
         telling = told_apart if conversation.compare else answer
@@ -215,7 +266,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
                 continue
             above = with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
             context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
-            found.append(Quotable(rank, position, unit, terms, above, context))
+            found.append(Quotable(rank, position, unit, terms, above, context, fits))
     found = _of_the_number(question, _of_the_row(question, found, best))
     if len(found) > MOST_COMPARED:
         likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
@@ -258,6 +309,23 @@ def _of_the_row(question: str, found: list[Quotable], passages: Sequence[Passage
         others |= {id(row.unit) for row in rows if named} - looked.keys()
     kept = [each for each in found if id(each.unit) not in others]
     return [row for each in kept if (row := _narrowed(each, looked.get(id(each.unit))))]
+
+
+def _item(each: Quotable, asked: frozenset[str]) -> str:
+    """Return the one item of a list of `name: value` of which the question has the name; '' if it has none or several.
+
+    A name of the headings doesn't tell items apart, and where names have numbers, as steps, their order says something.
+    """
+    unit = each.unit
+    lines = unit.text.removeprefix(unit.opening).strip().splitlines() if unit.kind == "list" else []
+    items = [line.removeprefix("- ") for line in lines]
+    names = [words(item.partition(":")[0]) for item in items]
+    if not all(map(FIELD.match, items)) or not all(map(str.isalpha, chain.from_iterable(names))):
+        return ""
+    told = asked.union(*other_forms(asked, frozenset(chain.from_iterable(names))).values())
+    above = each.above.union(words(unit.opening))
+    named = [item for item, name in zip(items, names, strict=True) if told.issuperset(name) and set(name) - above]
+    return named[0] if len(named) == 1 else ""
 
 
 def _narrowed(row: Quotable, looked: Lookup | None) -> Quotable | None:
@@ -316,7 +384,7 @@ def answer(
     places = _places(found, matching.scores(near), asks)
     if matching.settles(places[0].best, near):
         unit = found[places[0].best]
-        places = [_Place(places[0].best, unit.terms, _quoted(unit.unit, asks))]
+        places = [_Place(places[0].best, unit.terms, _quoted(unit, asks))]
     least = _LEAST if alike is not None else _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
     if matching.confidence(places, near) < least:
         return (), [NO_ANSWER]
@@ -379,7 +447,9 @@ def _weights(question: str, asks: Wanted, weigh: Weigh) -> dict[str, float]:
     how = {word for token in _HOW.findall(question) for word in words(token)}
     measured = (how & NOUNS_OF.keys()) - _AMBIGUOUS
     heaviest = max(weights.values(), default=1.0)
-    return {word: heaviest if word in measured else weights.get(word, 1.0) for word in sorted(asks.words)}
+    return {
+        word: heaviest if word in measured else weights.get(word, 1.0) or _BY_STOP_WORD for word in sorted(asks.words)
+    }
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -444,14 +514,18 @@ class _Matching:
         unit = each.unit
         covered = self.covered(each.terms)
         covered += _BY_HEADING * (self.covered(each.terms | each.above) - covered)
-        score = _BY_MEANING * near[at] + (1 - _BY_MEANING) * covered + _BY_PASSAGE * self._whole[each.rank]
-        score -= _BY_RANK * each.rank + _BARE_CODE * (unit.kind == "code" and not unit.opening)
+        meaning = _BY_MEANING_KEYED if unit.kind in _KEYED else _BY_MEANING
+        score = meaning * near[at] + (1 - meaning) * covered + _BY_PASSAGE * self._whole[each.rank]
+        score += _BY_NEIGHBOUR * max((near[beside] for beside in self._beside[at]), default=near[at])
+        score += _BY_KIND * any(pattern.search(unit.text) for pattern in asks.kinds) - _BY_RANK * each.rank
+        score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.terms) < _SHORT)
+        row = unit.kind == "row" and not each.lookup
         if unit.kind not in _KEYED and asks.names:
             score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
-        return score
+        return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.terms)))
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
-        """Return whether the unit alone is the answer: of the form asked for, and about the question's subject."""
+        """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
         each, kinds = self._found[at], self._asks.kinds
         fits = bool(kinds) and all(pattern.search(each.unit.text) for pattern in kinds)
         named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
@@ -462,16 +536,19 @@ class _Matching:
     def trusted(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit more than shares words with the question, and does so by more than chance."""
         each = self._found[at]
-        if near[at] < _UNLIKE or self._few or self._passages[each.rank].score > _GOOD:
+        if near[at] < _UNLIKE or self._few:
             return near[at] >= _UNLIKE
-        return near[at] >= _CLOSE and self.covered(each.terms | each.above) == 1.0 and not each.context
+        covered = self.covered(each.terms | each.above)
+        if self._passages[each.rank].score > _GOOD:
+            return near[at] >= _NEAR and (covered >= _COUNTED or not self._asks.counts)
+        return near[at] >= _CLOSE and covered == 1.0 and not each.context
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
         best = places[0].best
         each = self._found[best]
         terms = frozenset[str]().union(each.above, *(place.terms for place in places))
-        if near[best] >= _ALIKE:
+        if near[best] >= (_CLOSE if self._few and each.lookup and not self._asks.kinds else _ALIKE):
             return 1.0
         score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
         odds = math.log(score / (1 - score))
@@ -503,7 +580,7 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
         if at in taken or any(_same(words(found[at].unit.text), other) for other in seen):
             continue  # versions of one text are quoted once
         around = _around(at, found, scores, taken, _AROUND_OTHERS if chosen else _AROUND)
-        text = _joined([_quoted(found[each].unit, asks) for each in around])
+        text = _joined([_quoted(found[each], asks) for each in around])
         if chosen and len(text) > room:
             break
         taken.update(around)
@@ -522,11 +599,11 @@ def _around(
     chosen = [at]
     unit = found[at].unit
     length = len(unit.text)
-    while unit.kind not in _KEYED:
+    while unit.kind not in _KEYED and not found[at].item:
         first, last = found[chosen[0]], found[chosen[-1]]
         before, behind = places.get((first.rank, first.position - 1)), places.get((last.rank, last.position + 1))
         options = [
-            (scores[each].alone, each)
+            (scores[each].alone + (_FORWARD if each == behind else 0.0), each)
             for each in (before, behind)
             if each is not None
             and each not in taken
@@ -534,9 +611,7 @@ def _around(
             and length + len(found[each].unit.text) <= longest
             and found[each].unit.kind not in _KEYED
             and (found[each].unit.about == unit.about or found[each].unit.kind == "code")
-            and (
-                found[each].unit.kind == "code" or not _said(found[each].unit, [found[other].unit for other in chosen])
-            )
+            and not _said(found[each].unit, [found[other].unit for other in chosen])
             and not (each == before and found[each].unit.kind == "code" and not found[each].unit.opening)
         ]
         if not options:
@@ -562,17 +637,22 @@ def _same(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _said(unit: Unit, others: Sequence[Unit]) -> bool:
-    """Return whether one of the other units says what the unit says."""
-    return any(_same(words(unit.text), words(other.text)) for other in others)
+    """Return whether one of the other units says what the unit says. Longer code isn't said by its beginning."""
+    own = words(unit.text)
+    return any(
+        _same(own, there) and (unit.kind != "code" or set(own) <= set(there))
+        for there in (words(other.text) for other in others)
+    )
 
 
-def _quoted(unit: Unit, asks: Wanted) -> str:
+def _quoted(each: Quotable, asks: Wanted) -> str:
     """Return the quotation of the unit; of a row, only the columns that the question names, if it names any.
 
     A column whose value the question has tells which row is asked for.
     """
+    unit = each.unit
     if unit.kind in ("list", "code"):
-        return unit.text
+        return each.item or unit.text
     if unit.cells:
         (row, _), *cells = unit.cells
         said = asks.words | asks.names | asks.codes

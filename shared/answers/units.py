@@ -22,7 +22,7 @@ _RULE: Final = re.compile(r"(?:=++|-++|(?:[-*_]\s*+){3,}+)$")
 _ROW: Final = re.compile(r"\|(.*?)\|?$")
 _ITEM: Final = re.compile(r"\A(?:[-*+•]|(\d{1,3}[.)]))\s+(?:\[[ xX]\]\s+)?")
 _NUMBER: Final = re.compile(r"\A\d{1,3}[.)] ")
-_FIELD: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*+(?: [\w/&().#'-]++){0,6}+:(?:\s|$)")
+FIELD: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*+(?: [\w/&().#'-]++){0,6}+:(?:\s|$)")
 # Directives of documentation generators: included files, admonitions, tabs.
 _INCLUDED: Final = re.compile(r"\{!(?:(?!\{!|!\}).)*+!\}|\{%(?:(?!\{%|%\}).)*+%\}")
 _LABEL: Final = re.compile(r"(?:!!!|\?\?\?\+?|===!?)\s*+[\w ]*+(?:\".*\")?\s*+$")
@@ -115,9 +115,6 @@ def _list(items: Sequence[str], opening: str, about: str) -> Iterator[Unit]:
     quoted = [plain(item.removeprefix(mark)) for item, mark in zip(items, marks, strict=True)]
     lines = [f"{mark or '- '}{item}" for item, mark in zip(quoted, marks, strict=True)]
     whole = "\n".join([*([opening, ""] if opening else []), *lines])
-    if not any(marks) and len(items) > 1 and all(map(_FIELD.match, quoted)):
-        yield from (Unit(kind="field", text=item, about=f"{about} {opening}".strip()) for item in quoted)
-        return
     if len(items) > 1 and len(whole) <= LONGEST_LIST:
         yield Unit(kind="list", text=whole, about=about, opening=opening)
         return
@@ -236,7 +233,7 @@ def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
     A page of a PDF has no blank lines: what is a title or a line of a form only shows in its lines.
     """
-    form = sum(1 for line in lines if _FIELD.match(line)) > 1
+    form = sum(1 for line in lines if FIELD.match(line)) > 1
     kind, begun = "prose", list[str]()
     for position, line in enumerate(lines):
         before, after = begun[-1] if begun else "", lines[position + 1] if position + 1 < len(lines) else ""
@@ -245,7 +242,7 @@ def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield kind, " ".join(begun)
             yield "heading", line
             kind, begun = "prose", []
-        elif form and _FIELD.match(line) and not before.endswith(("-", ",")):
+        elif form and FIELD.match(line) and not before.endswith(("-", ",")):
             if begun:
                 yield kind, " ".join(begun)
             kind, begun = "field", [line]
