@@ -256,9 +256,14 @@ def _is_prose(root: "_Element") -> bool:
 
 
 def _is_entry(element: "_Element") -> bool:
-    """Return whether a title in it is a field: beside another of its name, it has three kinds of fields and no more."""
+    """Return whether a title in it is a field: beside another of its name, with three kinds of plain fields or more.
+
+    Where half of these are sentences, the title is a heading above them.
+    """
+    said = sum((child.text or "").rstrip().endswith((".", "!", "?")) for child in element)
     beside = {each.tag for each in (element.getprevious(), element.getnext()) if each is not None}
-    return element.tag in beside and len({tag(child) for child in element}) > 2 and _is_record(element, 0)
+    kinds = {tag(child) for child in element}
+    return element.tag in beside and len(kinds) > 2 and 2 * said < len(element) and _is_record(element, 0)
 
 
 def _is_record(element: "_Element", depth: int) -> bool:

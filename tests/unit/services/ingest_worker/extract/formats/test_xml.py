@@ -267,7 +267,8 @@ def test_signs_of_a_wikis_table_in_other_xml_are_text() -> None:
 
 def test_a_title_among_fields_is_a_field() -> None:
     books = [
-        f'<book id="{at}"><author>Lund</author><title>{name}</title><price unit="EUR">{at}.5</price></book>'
+        f'<book id="{at}"><author>Lund</author><title>{name}</title><price unit="EUR">{at}.5</price>'
+        "<about>All of them.</about></book>"
         for at, name in enumerate(("Tides", "Ropes"), 1)
     ]
 
@@ -275,8 +276,8 @@ def test_a_title_among_fields_is_a_field() -> None:
 
     assert read.title == "a"  # as the file is called
     assert read.text == (
-        "id: 1; author: Lund; title: Tides; price: 1.5 (unit: EUR)\n\n"
-        "id: 2; author: Lund; title: Ropes; price: 2.5 (unit: EUR)"
+        "id: 1; author: Lund; title: Tides; price: 1.5 (unit: EUR); about: All of them.\n\n"
+        "id: 2; author: Lund; title: Ropes; price: 2.5 (unit: EUR); about: All of them."
     )
 
 
@@ -331,6 +332,13 @@ def test_raised_numbers_stay_apart(raised: str, text: str) -> None:
                 "<task><title>Off</title><a>y</a><steps><cmd>Shut.</cmd></steps></task></dita>"
             ),
             "## On\n\nx\n\nOpen.\n\n## Off\n\ny\n\nShut.",
+        ),
+        (
+            (
+                "<guide><part><title>Ebb</title><warning>Wait.</warning><step>Go on foot.</step></part>"
+                "<part><title>Flow</title><warning>Be quick!</warning><step>Go by boat.</step></part></guide>"
+            ),
+            "## Ebb\n\nWait.\n\nGo on foot.\n\n## Flow\n\nBe quick!\n\nGo by boat.",
         ),
         ("<poem><title>Tide</title><l>It goes</l><l>and comes</l></poem>", "# Tide\n\nIt goes\n\nand comes"),
     ],
