@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.answers import Conversation, Passage, Prompted, Turn
-from shared.answers.extractive import NO_ANSWER, NO_PASSAGES, Extractive, answer, focus, quotable
+from shared.answers.extractive import NO_ANSWER, NO_PASSAGES, Compare, Extractive, answer, focus, quotable
 from shared.answers.sentences import content_words
 from shared.answers.word_forms import other_forms
 from shared.errors import Unavailable
@@ -518,8 +518,8 @@ async def alike(_question: str, texts: Sequence[str]) -> Sequence[float]:
     return [0.6 for _ in texts]
 
 
-async def streamed(conversation: Conversation) -> str:
-    return "".join([event async for event in Extractive(alike).stream(conversation) if isinstance(event, str)])
+async def streamed(conversation: Conversation, compare: Compare = alike) -> str:
+    return "".join([event async for event in Extractive(compare).stream(conversation) if isinstance(event, str)])
 
 
 def asked(*questions: str) -> tuple[Turn, ...]:
@@ -542,21 +542,26 @@ async def test_a_follow_up_about_what_no_row_has_is_not_answered_by_the_column_b
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "told"),
+    ("then", "told"),
     [
-        ("Who repairs the roof of the bakery?", "And the rent?", "The rent of the workshop is 900 pounds."),
-        ("Who repairs the roof of the bakery?", "And the ovens?", "The tenant repairs the ovens."),
-        ("What is the rent of the workshop?", "And of the garage?", "The rent of the garage is 90 pounds."),
-        ("Who repairs the roof of the bakery?", "And the harbour?", "The landlord repairs the roof of the bakery."),
+        ("And the rent?", "The rent of the workshop rises to 900 pounds."),
+        ("What about the workshop?", "The rent of the workshop rises to 900 pounds."),
+        ("And the harbour?", "Olsen Ltd repairs it in April."),  # nothing has its words
     ],
 )
-async def test_a_follow_up_is_answered_by_what_has_only_its_own_words(first: str, then: str, told: str) -> None:
-    lease = (
-        "# Repairs\n\nThe landlord repairs the roof of the bakery. The tenant repairs the ovens.\n\n"
-        "# Money\n\nThe rent of the workshop is 900 pounds. The rent of the garage is 90 pounds."
+async def test_a_follow_up_is_answered_though_what_has_its_words_is_unlike_all_of_it(then: str, told: str) -> None:
+    minutes = (
+        "# Minutes\n\n## Roof of the bakery\n\nThe roof of the bakery leaks. Olsen Ltd repairs it in April.\n\n"
+        "## Rent\n\nThe rent of the workshop rises to 900 pounds."
     )
 
-    assert told in await streamed(Conversation(turns=asked(first, then), passages=(a_passage(1, lease, score=0.9),)))
+    async def near(_question: str, texts: Sequence[str]) -> Sequence[float]:
+        return [0.4 if "oof" in text else 0.24 for text in texts]
+
+    turns = asked("Who repairs the roof of the bakery?", then)
+    conversation = Conversation(turns=turns, passages=(a_passage(1, minutes, score=0.3),))
+
+    assert told in await streamed(conversation, near)
 
 
 PUMP = "# Pump\n\nData:\n\n- Power: 50 W\n- Weight: 9.4 kg\n- Warranty: 24 months\n- Pump oil: 2 litres"
@@ -609,9 +614,7 @@ async def test_a_row_that_is_named_answers_what_is_asked_in_other_words(question
 
     conversation = Conversation(turns=asked(question), passages=(a_passage(1, rows, score=0.3),))
 
-    events = [event async for event in Extractive(some).stream(conversation)]
-
-    assert "".join(event for event in events if isinstance(event, str)) == found
+    assert await streamed(conversation, some) == found
 
 
 async def test_who_is_answered_by_the_sentence_with_the_name_alone() -> None:
