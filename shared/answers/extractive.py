@@ -319,12 +319,14 @@ def _item(each: Quotable, asked: frozenset[str]) -> str:
     unit = each.unit
     lines = unit.text.removeprefix(unit.opening).strip().splitlines() if unit.kind == "list" else []
     items = [line.removeprefix("- ") for line in lines]
-    names = [words(item.partition(":")[0]) for item in items]
+    names = [frozenset(content_words(item.partition(":")[0])) for item in items]
     if not all(map(FIELD.match, items)) or not all(map(str.isalpha, chain.from_iterable(names))):
         return ""
     told = asked.union(*other_forms(asked, frozenset(chain.from_iterable(names))).values())
     above = each.above.union(words(unit.opening))
-    named = [item for item, name in zip(items, names, strict=True) if told.issuperset(name) and set(name) - above]
+    asks = [(name, item) for name, item in zip(names, items, strict=True) if name <= told and name - above]
+    # Where the weight of the bag is asked for, `Weight` isn't.
+    named = [item for name, item in asks if not any(name < other for other, _ in asks)]
     return named[0] if len(named) == 1 else ""
 
 

@@ -564,7 +564,7 @@ async def test_a_follow_up_is_answered_though_what_has_its_words_is_unlike_all_o
     assert told in await streamed(conversation, near)
 
 
-PUMP = "# Pump\n\nData:\n\n- Power: 50 W\n- Weight: 9.4 kg\n- Warranty: 24 months\n- Pump oil: 2 litres"
+PUMP = "# Pump\n\n- Power: 5 W\n- Weight: 9.4 kg\n- Warranty: 24 months\n- Pump oil: 2 l\n- Weight of the bag: 30 g"
 HOURS = "# Library\n\nOpening hours:\n\n- Monday: 9 to 17\n- Tuesday: closed\n- Saturday: 10 to 13"
 STEPS = "# Reset of the alarm\n\n- Step 1: Open the cover.\n- Step 2: Press the red key.\n- Step 3: Close it."
 
@@ -574,11 +574,12 @@ STEPS = "# Reset of the alarm\n\n- Step 1: Open the cover.\n- Step 2: Press the 
     [
         (PUMP, ["What is the warranty of the pump?"], ["Warranty: 24 months"]),
         (PUMP, ["How heavy is the pump?"], ["Weight: 9.4 kg"]),
+        (PUMP, ["What is the weight of the bag of the pump?"], ["Weight of the bag: 30 g"]),
         (PUMP, ["How long is the warranty of the pump?", "And the weight?"], ["Weight: 9.4 kg"]),
         (HOURS, ["Is the library open on Tuesday?"], ["Tuesday: closed"]),
         (PUMP, ["What are the data of the pump?"], []),
         (PUMP, ["What is the weight and the power of the pump?"], []),
-        (PUMP, ["How much oil does the pump need?"], ["Pump oil: 2 litres"]),
+        (PUMP, ["How much oil does the pump need?"], ["Pump oil: 2 l"]),
         (PUMP, ["Which oil is for the pump?", "And its colour?"], []),
         (HOURS, ["What are the opening hours of the library?"], []),
         (HOURS, ["When is the library open from Monday to Saturday?"], []),
