@@ -14,7 +14,7 @@ from shared.embedder import Embedder, Vector
 from shared.ids import text_hash
 from shared.log import Log
 from shared.log.faststream_driver import DriverBroker
-from shared.store import Point, Store
+from shared.store import Filter, Point, Store
 from tests.faults.trap import Trap
 
 # Each in the order in which it is passed. A folder has one first start.
@@ -82,6 +82,10 @@ def _on(verb: str) -> Name:
     return lambda name, *_, **__: f"{verb} {_kind(name)}"
 
 
+def _put(name: str, _: Sequence[Point], only_if: Filter | None, **__: Any) -> str:
+    return f"{'insert' if only_if is None else 'upsert'} {_kind(name)}"
+
+
 def _just(what: str) -> Name:
     return lambda *_, **__: what
 
@@ -109,7 +113,7 @@ WRITES: dict[str, dict[str, Name]] = {
         "create_collection": _on("create"),
         "drop_collection": _on("drop"),
         "upsert": _on("upsert"),
-        "insert": _on("insert"),
+        "put_if": _put,
         "set_payload": _on("set payload of"),
         "delete": _on("delete"),
         "flush": _just("flush"),

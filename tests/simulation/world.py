@@ -71,7 +71,7 @@ from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.state.rebuild_gate import CODE, Gate
 from shared.state.statuses import Statuses
-from shared.store import Filter, Leg, Store
+from shared.store import Filter, Leg, Point, Store
 from shared.store.bm25 import Bm25
 from shared.topics import DEAD_LETTERS, EXTRACTED, FEEDBACK, STATUS, SUBMITTED, chunks_topic
 from tests.fakes.blobs import UNKEPT, MemoryBlobs
@@ -109,7 +109,7 @@ HORIZON_S = 1000.0  # nothing waits for longer
 TICK_S = 1e-6  # of a step, so that whatever is done later is younger
 NEAR_S = 5.0  # of which a timer may fire although others have something to do
 PATIENCE = 30_000  # steps; the longest of 20,000 histories took a tenth
-WRITES = frozenset(f"store.{name}" for name in ("upsert", "insert", "set_payload", "delete"))
+WRITES = frozenset(f"store.{name}" for name in ("upsert", "put_if", "set_payload", "delete"))
 RECORDS: ContextVar[tuple[Record, ...]] = ContextVar("RECORDS", default=())  # that the running code works on
 TENANT: ContextVar[str] = ContextVar("TENANT")  # whose document the running code works on
 
@@ -201,6 +201,19 @@ class _Gated:
 
         self.__dict__[method] = call
         return call
+
+
+class _Store(_Gated):
+    """A store that is asked twice for what a write left, as a server is: others come between."""
+
+    _part: MemoryStore
+
+    async def put_if(
+        self, name: str, points: Sequence[Point], only_if: Filter | None, *, fields: Sequence[str] | None = None
+    ) -> list[Point]:
+        await self._through("store.put_if", lambda: self._part.put_if(name, points, only_if, fields=()))
+        found: list[Point] = await self.retrieve(name, [point.id for point in points], fields=fields)
+        return found
 
 
 class _Blobs(_Gated):
@@ -426,7 +439,7 @@ class World:
         process = Process(name, self.plan.clocks[number], self.plan.speeds[number])
         self.processes[name] = process
         through = self.through(process)
-        store = cast("Store", _Gated(self.store, "store", through))
+        store = cast("Store", _Store(self.store, "store", through))
         blobs = cast("Blobs", _Blobs(self.blobs, "blobs", through))
         ledger = process.ledger = Ledger(store)
         process.index = Index(store, self.generation, _Shut(self))
