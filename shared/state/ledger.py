@@ -367,7 +367,6 @@ class Ledger:
         self._lookup: Batcher[str, Entry] = Batcher(self._found)
         self._own: Batcher[tuple[str, str], Entry] = Batcher(self._found_of_tenants)
         self._writing: Batcher[_Write, str] = Batcher(self._write)
-        self._writer: Batcher[str, str] = Batcher(self._writers)
 
     async def create(self) -> None:
         """Create the collection unless it exists."""
@@ -422,18 +421,6 @@ class Ledger:
         entries = [_entry(point.payload) for page in pages for point in page.points]
         return {(entry.tenant, entry.document_id): entry for entry in entries}
 
-    async def known(self, document_id: str) -> bool:
-        """Return whether the document has an entry."""
-        if await self._writer.get(document_id) is not None:
-            return True
-        await self._gate.ledger()
-        return False
-
-    async def _writers(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Return the last writer of each entry; reading only this costs a tenth of reading the entries."""
-        points = await self._store.retrieve(COLLECTION, ids, fields=("writer",))
-        return {point.id: _writer_of(point) for point in points}
-
     async def update(self, document_id: str, transition: Transition) -> Entry | None:
         """Return the entry after `transition`; if that returns None, nothing changes."""
         return await self.update_seen(document_id, await self.get(document_id), transition)
@@ -447,12 +434,20 @@ class Ledger:
             wanted = transition(seen)
             if wanted is None:
                 return seen
-            writer = f"{_PROCESS}-{next(_writes)}"
-            rev = seen.rev if seen else 0
-            wanted = msgspec.structs.replace(wanted, rev=rev + 1, writer=writer)
-            if await self._writing.get(_Write(rev, Point(id=document_id, payload=_payload(wanted)))) == writer:
-                return wanted
+            if (written := await self._written(seen.rev if seen else 0, wanted)) is not None:
+                return written
             seen = await self.get(document_id)
+
+    async def enter(self, entry: Entry) -> None:
+        """Write the entry of a document that has none; do nothing for others."""
+        await self._gate.ledger()
+        await self._written(0, entry)
+
+    async def _written(self, rev: int, wanted: Entry) -> Entry | None:
+        """Return the entry as it was written; None if the stored one hasn't the revision `rev` any more."""
+        wanted = msgspec.structs.replace(wanted, rev=rev + 1, writer=f"{_PROCESS}-{next(_writes)}")
+        write = _Write(rev, Point(id=wanted.document_id, payload=_payload(wanted)))
+        return wanted if await self._writing.get(write) == wanted.writer else None
 
     async def _write(self, writes: Sequence["_Write"]) -> Mapping["_Write", str]:
         """Write each point unless its stored revision has changed, and return the last writer of each.

@@ -279,30 +279,24 @@ class Submissions:
 
     async def _enter(self, id_: str, document: DocumentSubmitted, place: LogPosition) -> None:
         """Enter the document in the ledger before the first stage has read it, so that its status can be shown."""
-
-        def first(entry: Entry | None) -> Entry | None:
-            if entry is not None:
-                return None
-            return Entry(
-                document_id=id_,
-                tenant=document.tenant,
-                source=document.source,
-                path=document.path,
-                rev=0,
-                writer="",
-                accepted=Accepted(),
-                last=Last(version=0, place=place, status="accepted", at=place.time),
-                created_at=place.time,
-                updated_at=place.time,
-                title=document.title,
-                url=document.url,
-                tags=document.tags,
-            )
-
+        entry = Entry(
+            document_id=id_,
+            tenant=document.tenant,
+            source=document.source,
+            path=document.path,
+            rev=0,
+            writer="",
+            accepted=Accepted(),
+            last=Last(version=0, place=place, status="accepted", at=place.time),
+            created_at=place.time,
+            updated_at=place.time,
+            title=document.title,
+            url=document.url,
+            tags=document.tags,
+        )
         try:
             async with asyncio.timeout(ENTER_S):
-                if not await self.ledger.known(id_):
-                    await self.ledger.update_seen(id_, None, first)
+                await self.ledger.enter(entry)
         except (Unavailable, TimeoutError) as error:
             log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=str(error) or "the store hangs")
 

@@ -103,8 +103,22 @@ async def test_an_entry_that_was_seen_and_has_changed_since_is_read_again() -> N
     assert stands == await ledger.get(name)
     assert stands is not None
     assert stands.tags == ("a", "b", "c")
-    assert await ledger.known(name)
-    assert not await ledger.known(NAMES[1])
+
+
+async def test_a_door_enters_only_a_document_that_nobody_knows() -> None:
+    ledger = await a_ledger(MemoryStore())
+    there, new = NAMES[:2]
+    stands = await ledger.update(there, tagged(there, "a"))
+
+    for name in (there, new):
+        entry = tagged(name, "b")(None)
+        assert entry is not None
+        await ledger.enter(entry)
+
+    assert await ledger.get(there) == stands
+    entered = await ledger.get(new)
+    assert entered is not None
+    assert (entered.tags, entered.rev) == (("b",), 1)
 
 
 def a_deleted_entry(status: Status = "deleted") -> Entry:

@@ -46,7 +46,7 @@ async def test_an_empty_ledger_is_believed_only_where_it_is_whole(store: MemoryS
     await note(store, "ledger")
     clock.now += LEASE_S
 
-    for read in (ledger.get(NAME), ledger.known(NAME), ledger.count(Filter()), ledger.entries([NAME])):
+    for read in (ledger.get(NAME), ledger.count(Filter()), ledger.entries([NAME])):
         with pytest.raises(Unavailable, match="its ledger is read from the log") as told:
             await read
         assert told.value.code == CODE
