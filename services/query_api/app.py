@@ -5,13 +5,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import structlog
 from litestar import Litestar, Response, Router
 from litestar.config.cors import CORSConfig
-from litestar.datastructures import Headers
-from litestar.di import Provide
+from litestar.datastructures import Headers, State
 from litestar.exceptions import NotFoundException
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
@@ -26,7 +25,6 @@ from services.query_api.answer.answering import Answering
 from services.query_api.clients import ollama, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.embedding import Embedding
-from services.query_api.clients.links import Links
 from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
@@ -42,9 +40,9 @@ from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.openapi import MORE_LINES, described_instead, openapi
-from services.query_api.http.problems import HANDLERS, AnyRequest, Problem, on_http_exception, request_id
+from services.query_api.http.problems import HANDLERS, AnyRequest, on_http_exception, request_id
 from services.query_api.http.reply_warnings import ReplyWarnings
-from services.query_api.http.request import ApiRequest
+from services.query_api.http.request import PARTS, ApiRequest
 from services.query_api.http.routes import ROUTE_ROLES, AllowedMethods, index_of, routes_in
 from services.query_api.http.signing import Signer
 from services.query_api.http.stopping import Stopping
@@ -92,7 +90,6 @@ _EXPOSED: Final = ("Location", "Link", "Retry-After", "X-Request-Id")  # headers
 _BEGAN: Final = "began"  # in a request's state
 
 log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,45 +200,43 @@ def make_api(parts: ApiParts) -> Litestar:
         publish=parts.publish,
         before=parts.generations.watch.before,
     )
-    provided: dict[str, object] = {
-        "retriever": retriever,
-        "searching": Searching(retriever, parts.past, QueryExpander(parts.models, rate), settings.min_score),
-        "metrics": parts.metrics,
-        "submissions": submissions,
-        "settings": settings,
-        "library": library,
-        "census": stats.Census(
+    provided = (
+        retriever,
+        Searching(retriever, parts.past, QueryExpander(parts.models, rate), settings.min_score),
+        submissions,
+        settings,
+        library,
+        stats.Census(
             parts.log,
             parts.ledger,
             parts.index,
             settings.data if settings.keeps_data else None,
             usage=partial(usage_of, parts.registry, settings.embedding_price),
         ),
-        "details": detail.DocumentDetails(library, parts.index, parts.callbacks, signer),
-        "originals": original.Originals(library, parts.index, parts.log, parts.blobs),
-        "tracker": events.ProgressTracker(library, parts.index, parts.notices),
-        "selector": selector,
-        "checker": checker,
-        "place": place,
-        "erasing": erase.Erasing(place, selector, eraser, signer),
-        "generations": parts.generations,
-        "comparer": GenerationComparer(parts.generations, parts.log),
-        "service": service,
-        "log_figures": LogFigures(parts.log, service.open, parts.generations.groups),
-        "tenants": tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
-        "feed": changes.ChangeFeed(parts.log, parts.notices, signer),
-        "operations": log_state.LogOperations(parts.log, parts.publish),
-        "thumbs": Thumbs(parts.log, parts.publish, parts.ledger, settings.feedback_questions),
-        "settings_report": settings_report(settings, read_given()),
-        "answering": answering,
-        "models": Models(parts.models, parts.embedder),
-        "embedding": Embedding(parts.embedder),
-        "file_reader": parts.file_reader,
-        "vector_store": vector_stores.VectorStore(retriever, parts.ledger),
-        "signer": signer,
-        "probed": Probed(parts.stopping.of(parts.readiness), parts.registry),
-        "monitoring": monitoring.Monitoring(keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
-    }
+        detail.DocumentDetails(library, parts.index, parts.callbacks, signer),
+        original.Originals(library, parts.index, parts.log, parts.blobs),
+        events.ProgressTracker(library, parts.index, parts.notices),
+        selector,
+        checker,
+        place,
+        erase.Erasing(place, selector, eraser, signer),
+        parts.generations,
+        GenerationComparer(parts.generations, parts.log),
+        service,
+        LogFigures(parts.log, service.open, parts.generations.groups),
+        tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
+        changes.ChangeFeed(parts.log, parts.notices, signer),
+        log_state.LogOperations(parts.log, parts.publish),
+        Thumbs(parts.log, parts.publish, parts.ledger, settings.feedback_questions),
+        settings_report(settings, read_given()),
+        answering,
+        Models(parts.models, parts.embedder),
+        Embedding(parts.embedder),
+        vector_stores.VectorStore(retriever, parts.ledger),
+        signer,
+        Probed(parts.stopping.of(parts.readiness), parts.registry),
+        monitoring.Monitoring(keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
+    )
     tools = AgentTools(retriever, answering, library, settings.public_url)
     routes = [
         *(route for route in ROUTES if route not in _OLLAMA),
@@ -252,7 +247,7 @@ def make_api(parts: ApiParts) -> Litestar:
         console.index_page,
     ]
     pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES}, signer, parts.oidc)
-    provided["console"] = pages
+    of_type: dict[type, object] = {type(each): each for each in (*provided, pages)}
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]
     return Litestar(
@@ -261,10 +256,7 @@ def make_api(parts: ApiParts) -> Litestar:
             Router("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
             Router("/api", route_handlers=_OLLAMA),
         ],
-        dependencies={
-            **{name: Provide(_giver(value), sync_to_thread=False) for name, value in provided.items()},
-            "links": Provide(_links(settings.public_url), sync_to_thread=False),
-        },
+        state=State({PARTS: of_type | {upload.ReadFile: parts.file_reader}}, deep_copy=False),
         middleware=[
             _Bound,
             DefineMiddleware(Audit, trail=parts.trail),
@@ -359,18 +351,3 @@ def _missing(pages: console.Console) -> Callable[[AnyRequest, NotFoundException]
         return pages.missing() if reads else on_http_exception(request, error)
 
     return handled
-
-
-def _giver(value: T) -> Callable[[], T]:
-    return lambda: value
-
-
-def _links(public_url: str) -> Callable[[ApiRequest], Links]:
-    def links(request: ApiRequest) -> Links:
-        try:
-            return Links(public_url or str(request.base_url))
-        except ValueError:  # its port is no number, or too large
-            host = request.headers.get("host", "")
-            raise Problem(400, f"Host: {host[:100]!a} is not a name with a port", details={"field": "Host"}) from None
-
-    return links

@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
@@ -100,10 +99,9 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     refuses=(422, 501),
     ok={JSON: ChatReply, EVENT_STREAM: StreamEvent},
 )
-async def chat(
-    data: JSONBody[ChatBody], request: ApiRequest, answering: NamedDependency[Answering]
-) -> Response[ChatReply] | ServerSentEvent:
+async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatReply] | ServerSentEvent:
     """Answer a message; with `useRag`, from the indexed documents."""
+    answering = request.part(Answering)
     turns = _turns(data)
     asked = next(turn for turn in reversed(turns) if turn.role == "user")
     searches = answering.unasked == "on" if data.use_rag is None else data.use_rag

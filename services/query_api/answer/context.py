@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.answer.answering import Answering, RagOptions
@@ -42,13 +41,11 @@ class ContextReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @post("/rag/context", role="query", takes=FILTERS, refuses=(422,))
-async def rag_context(
-    data: JSONBody[ContextBody], request: ApiRequest, answering: NamedDependency[Answering]
-) -> ContextReply:
+async def rag_context(data: JSONBody[ContextBody], request: ApiRequest) -> ContextReply:
     """Return the passages that a model would get with the question, for callers that use their own model."""
     retrieval = data.retrieval(filters_of(data.filters), data.top_k)
     question = question_of(data.query, "query")
-    found, warnings = await answering.passages(request.user.tenant, question, retrieval)
+    found, warnings = await request.part(Answering).passages(request.user.tenant, question, retrieval)
     for warning in warnings:
         warn(request, warning, "filters")
     passages = tuple(shown(found))

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
@@ -74,16 +73,12 @@ class QueryReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     refuses=(404, 409, 422),
     ok={JSON: QueryReply, EVENT_STREAM: StreamEvent},
 )
-async def rag_query(
-    data: JSONBody[QueryBody],
-    request: ApiRequest,
-    answering: NamedDependency[Answering],
-    library: NamedDependency[DocumentViews],
-) -> Response[QueryReply] | ServerSentEvent:
+async def rag_query(data: JSONBody[QueryBody], request: ApiRequest) -> Response[QueryReply] | ServerSentEvent:
     """Answer a question from chosen documents, with citations."""
+    answering = request.part(Answering)
     question = question_of(data.question, "question")
     ids = _ids(data)
-    await _require_ready(library, request.user.tenant, ids)
+    await _require_ready(request.part(DocumentViews), request.user.tenant, ids)
     must = [Match("metadata.documentId", tuple(ids))]
     if data.subject_id is not None:
         must.append(Match("metadata.subjectId", _spellings(data.subject_id)))

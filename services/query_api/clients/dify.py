@@ -3,7 +3,6 @@
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.problems import Problem
@@ -78,12 +77,10 @@ class DifyRecords(msgspec.Struct, frozen=True):
 
 
 @post("/retrieval", role="query", takes=FILTERS, refuses=(422,))
-async def dify_retrieval(
-    data: JSONBody[DifyRetrievalBody], request: ApiRequest, retriever: NamedDependency[Retriever]
-) -> DifyRecords:
+async def dify_retrieval(data: JSONBody[DifyRetrievalBody], request: ApiRequest) -> DifyRecords:
     """Find passages for Dify. An unknown knowledge id has no results."""
     setting = data.retrieval_setting
-    found = await retriever.search(
+    found = await request.part(Retriever).search(
         request.user.tenant,
         question_of(data.query, "query"),
         top_k=setting.top_k,

@@ -7,6 +7,9 @@ from urllib.parse import quote
 import msgspec
 
 from services.query_api.answer.answering import Answer
+from services.query_api.http.problems import Problem
+from services.query_api.http.request import ApiRequest
+from shared.settings import Settings
 
 _WORDS: Final = 6  # words of a passage's beginning, by which a browser finds it on a page
 _WEB: Final = ("http://", "https://")
@@ -67,6 +70,15 @@ class Links:
             )
             for passage in answer.passages
         ]
+
+
+def links_of(request: ApiRequest) -> Links:
+    """Return the URLs of a reply: below SLUICE_PUBLIC_URL, or else the address by which the caller reached us."""
+    try:
+        return Links(request.part(Settings).public_url or str(request.base_url))
+    except ValueError:  # its port is no number, or too large
+        host = request.headers.get("host", "")
+        raise Problem(400, f"Host: {host[:100]!a} is not a name with a port", details={"field": "Host"}) from None
 
 
 def source_list(links: Sequence[SourceLink]) -> str:

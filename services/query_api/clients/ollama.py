@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
 from msgspec import UNSET, UnsetType
@@ -23,7 +22,7 @@ from services.query_api.answer.turns import ChatMessage, Options, image_addresse
 from services.query_api.clients.asking import ClientReply, figures, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
-from services.query_api.clients.links import Links, SourceLink
+from services.query_api.clients.links import SourceLink, links_of
 from services.query_api.clients.models import Models
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
@@ -146,14 +145,15 @@ async def ollama_version() -> OllamaVersion:
 
 
 @get("/tags", role="query", needs_parts=False)
-async def ollama_tags(models: NamedDependency[Models]) -> OllamaModels:
+async def ollama_tags(request: ApiRequest) -> OllamaModels:
     """List the models."""
-    return OllamaModels([_listed(name) for name in models.listed()])
+    return OllamaModels([_listed(name) for name in request.part(Models).listed()])
 
 
 @get("/ps", role="query", needs_parts=False)
-async def ollama_ps(models: NamedDependency[Models]) -> OllamaModels:
+async def ollama_ps(request: ApiRequest) -> OllamaModels:
     """List the loaded models. All models are always reported as loaded."""
+    models = request.part(Models)
     loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0}  # Ollama's "never"
     lengths = await models.contexts()
     return OllamaModels([_listed(name, **loaded, context_length=lengths[name]) for name in models.listed()])
@@ -166,8 +166,9 @@ def _listed(name: str, **loaded: Any) -> OllamaListedModel:
 
 
 @post("/show", role="query", refuses=(404,), needs_parts=False)
-async def ollama_show(data: JSONBody[ModelBody], models: NamedDependency[Models]) -> OllamaModelShown:
+async def ollama_show(data: JSONBody[ModelBody], request: ApiRequest) -> OllamaModelShown:
     """Show a model."""
+    models = request.part(Models)
     name = data.model or data.name
     if not name:
         raise invalid("model", "is required")
@@ -208,20 +209,17 @@ class OllamaAnswer(TypedDict):
     ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent},
 )
 async def api_chat(
-    data: JSONBody[Any],
-    request: ApiRequest,
-    answering: NamedDependency[Answering],
-    models: NamedDependency[Models],
-    links: NamedDependency[Links],
+    data: JSONBody[Any], request: ApiRequest
 ) -> Response[dict[str, Any]] | Response[ChatReply] | Stream | ServerSentEvent:
     """Answer a chat, in AgentX's or in Ollama's format, according to the fields of the body."""
+    answering, links = request.part(Answering), links_of(request)
     if not speaks_ollama(data):
         if isinstance(data, Mapping):
             warn_of_unknown(request, data, fields_of(ChatBody))
-        agentx: Response[ChatReply] | ServerSentEvent = await chat.fn(body_of(data, ChatBody), request, answering)
+        agentx: Response[ChatReply] | ServerSentEvent = await chat.fn(body_of(data, ChatBody), request)
         return agentx
     body = body_of(data, OllamaChatBody)
-    choice = models.choice(body.model)
+    choice = request.part(Models).choice(body.model)
     if not body.messages:
         return _loaded(body.model, data, {"message": {"role": "assistant", "content": ""}})
     asked = AnswerRequest(
@@ -237,15 +235,10 @@ async def api_chat(
 
 
 @post("/generate", role="query", takes=WHOLE, refuses=(404, 422, 501), ok={JSON: OllamaAnswer, NDJSON: str})
-async def ollama_generate(
-    data: JSONBody[GenerateBody],
-    request: ApiRequest,
-    answering: NamedDependency[Answering],
-    models: NamedDependency[Models],
-    links: NamedDependency[Links],
-) -> Response[dict[str, Any]] | Stream:
+async def ollama_generate(data: JSONBody[GenerateBody], request: ApiRequest) -> Response[dict[str, Any]] | Stream:
     """Answer a prompt."""
-    choice = models.choice(data.model)
+    answering, links = request.part(Answering), links_of(request)
+    choice = request.part(Models).choice(data.model)
     if not data.prompt:
         return _loaded(data.model, msgspec.to_builtins(data), {"response": ""})
     turns = [Turn(role="user", content=data.prompt, images=image_addresses(data.images))]
@@ -339,12 +332,11 @@ class OllamaEmbedding(msgspec.Struct, frozen=True):
 
 
 @post("/embed", role="query", takes=CHUNKS, refuses=(404,))
-async def ollama_embed(
-    data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
-) -> OllamaEmbeddings:
+async def ollama_embed(data: JSONBody[EmbedBody], request: ApiRequest) -> OllamaEmbeddings:
     """Embed texts with the model of the index."""
+    embedding = request.part(Embedding)
     began = time.perf_counter_ns()
-    models.check_embedding(data.model)
+    request.part(Models).check_embedding(data.model)
     embedding.check_dimension(data.dimensions)
     texts = embedding.texts(data.input) if data.input not in ("", []) else []  # Ollama's own answer to nothing is none
     vectors = await embedding.vectors(texts) if texts else []
@@ -357,10 +349,9 @@ async def ollama_embed(
 
 
 @post("/embeddings", role="query", takes=TEXTS, refuses=(404,))
-async def ollama_embeddings(
-    data: JSONBody[EmbedBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
-) -> OllamaEmbedding:
+async def ollama_embeddings(data: JSONBody[EmbedBody], request: ApiRequest) -> OllamaEmbedding:
     """Embed one text. Older clients use this route."""
-    models.check_embedding(data.model)
+    embedding = request.part(Embedding)
+    request.part(Models).check_embedding(data.model)
     [vector] = await embedding.vectors(embedding.texts(data.prompt, "prompt")[:1])
     return OllamaEmbedding(vector.tolist())

@@ -4,15 +4,14 @@ from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from services.query_api.clients.links import Links
+from services.query_api.clients.links import links_of
 from services.query_api.http.openapi import described
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, beside
 from services.query_api.http.routes import WHOLE, get, post, put
-from services.query_api.ingest.upload import ReadFile
+from services.query_api.ingest.upload import reader_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 
@@ -43,14 +42,12 @@ class ProcessedFile(msgspec.Struct, frozen=True):
 
 
 @post("/web-search", role="query")
-async def web_search(
-    data: JSONBody[WebSearchBody],
-    request: ApiRequest,
-    retriever: NamedDependency[Retriever],
-    links: NamedDependency[Links],
-) -> list[WebResult]:
+async def web_search(data: JSONBody[WebSearchBody], request: ApiRequest) -> list[WebResult]:
     """Find passages as results of a web search, at most one for each link."""
-    found = await retriever.search(request.user.tenant, question_of(data.query, "query"), top_k=data.count)
+    links = links_of(request)
+    found = await request.part(Retriever).search(
+        request.user.tenant, question_of(data.query, "query"), top_k=data.count
+    )
     results: dict[str, WebResult] = {}
     for hit in found.hits:
         link = links.passage(hit.metadata, hit.text)
@@ -68,7 +65,7 @@ async def web_search(
     refuses=(422,),
     body={"application/octet-stream": bytes},
 )
-async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFile]) -> ProcessedFile:
+async def process_file(request: ApiRequest) -> ProcessedFile:
     """Extract the text of a file without storing it: Open WebUI's external document loader.
 
     If no parser is free within a minute, the reply is a 503.
@@ -77,7 +74,9 @@ async def process_file(request: ApiRequest, file_reader: NamedDependency[ReadFil
     if not body:
         raise Problem(400, "the body is missing", details={"field": "body"})
     name = unquote(request.headers.get("x-filename", "")) or None
-    read = await file_reader(body, tenant=request.user.tenant, name=name, media_type=request.content_type[0] or None)
+    read = await reader_of(request)(
+        body, tenant=request.user.tenant, name=name, media_type=request.content_type[0] or None
+    )
     return ProcessedFile(read.text, read.metadata)
 
 

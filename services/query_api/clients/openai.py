@@ -12,7 +12,6 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
@@ -21,7 +20,7 @@ from services.query_api.answer.turns import ChatMessage, objects, sampling, turn
 from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
-from services.query_api.clients.links import Links, SourceLink
+from services.query_api.clients.links import Links, SourceLink, links_of
 from services.query_api.clients.models import Choice, Models
 from services.query_api.http.problems import Problem, invalid, openai_error
 from services.query_api.http.request import ApiRequest
@@ -91,15 +90,17 @@ class OpenAIModels(msgspec.Struct, frozen=True, kw_only=True, tag_field="object"
     line="OpenAI's API, with /v1/chat/completions and /v1/embeddings",
     needs_parts=False,
 )
-async def openai_models(models: NamedDependency[Models]) -> OpenAIModels:
+async def openai_models(request: ApiRequest) -> OpenAIModels:
     """List the models."""
+    models = request.part(Models)
     lengths = await models.contexts()
     return OpenAIModels(data=[OpenAIModel(id=name, context_length=lengths[name]) for name in models.listed()])
 
 
 @get("/v1/models/{name:path}", role="query", needs_parts=False)
-async def openai_model(name: FromPath[str], models: NamedDependency[Models]) -> OpenAIModel:
+async def openai_model(name: FromPath[str], request: ApiRequest) -> OpenAIModel:
     """Show a model."""
+    models = request.part(Models)
     wanted = name.removeprefix("/")
     models.check(wanted)
     return OpenAIModel(id=wanted, context_length=await models.context(wanted))
@@ -154,16 +155,13 @@ class ChatCompletion(TypedDict):
     ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent},
 )
 async def openai_chat_completions(
-    data: JSONBody[CompletionBody],
-    request: ApiRequest,
-    answering: NamedDependency[Answering],
-    models: NamedDependency[Models],
-    links: NamedDependency[Links],
+    data: JSONBody[CompletionBody], request: ApiRequest
 ) -> Response[dict[str, Any]] | Stream:
     """Answer a conversation, whole or as a stream."""
+    answering, links = request.part(Answering), links_of(request)
     if data.n is not None and data.n != 1:
         raise invalid("n", f"is {data.n}; this server gives one answer to a question")
-    choice = models.choice(data.model)
+    choice = request.part(Models).choice(data.model)
     if data.use_rag is not None:
         choice = msgspec.structs.replace(choice, rag=data.use_rag)
     asked = AnswerRequest(
@@ -294,11 +292,10 @@ class EmbeddingList(msgspec.Struct, frozen=True, kw_only=True, tag_field="object
 
 
 @post("/v1/embeddings", role="query", takes=CHUNKS, refuses=(404,))
-async def openai_embeddings(
-    data: JSONBody[EmbeddingsBody], models: NamedDependency[Models], embedding: NamedDependency[Embedding]
-) -> EmbeddingList:
+async def openai_embeddings(data: JSONBody[EmbeddingsBody], request: ApiRequest) -> EmbeddingList:
     """Embed texts with the model of the index."""
-    models.check_embedding(data.model)
+    embedding = request.part(Embedding)
+    request.part(Models).check_embedding(data.model)
     texts = embedding.texts(data.input)
     embedding.check_dimension(data.dimensions)
     vectors = await embedding.vectors(texts, as_queries=data.input_type in ("query", "search_query"))

@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import Stream
 
@@ -15,7 +14,7 @@ from services.query_api.answer.answering import Answer, Answering, AnswerRequest
 from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
 from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.json_formats import openai_format
-from services.query_api.clients.links import Links, SourceLink
+from services.query_api.clients.links import Links, SourceLink, links_of
 from services.query_api.clients.models import Choice, Models
 from services.query_api.clients.openai import annotations
 from services.query_api.clients.vector_stores import ID, MaxResults, RankingOptions, attributes_of, check_store, file_of
@@ -149,21 +148,16 @@ class ResponseObject(TypedDict):
     refuses=(404, 422, 501),
     ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent},
 )
-async def openai_responses(
-    data: JSONBody[ResponsesBody],
-    request: ApiRequest,
-    answering: NamedDependency[Answering],
-    models: NamedDependency[Models],
-    links: NamedDependency[Links],
-) -> Response[dict[str, Any]] | Stream:
+async def openai_responses(data: JSONBody[ResponsesBody], request: ApiRequest) -> Response[dict[str, Any]] | Stream:
     """Answer a conversation, whole or as a stream of events."""
+    answering, links = request.part(Answering), links_of(request)
     for field in ("previous_response_id", "conversation"):
         if getattr(data, field) is not None:
             raise invalid(field, "nothing is kept between requests; send the whole conversation as input")
     tools = [] if data.tool_choice == "none" else objects(data.tools, "tools")
     own = data.searched
     searched = retrieval_of(tools, own)
-    choice = models.choice(data.model)
+    choice = request.part(Models).choice(data.model)
     rag = choice.rag or searched is not None if data.use_rag is None else data.use_rag
     choice = msgspec.structs.replace(choice, rag=rag)
     turns = turns_of(messages_of(data.input), "input")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.documents.listing import of_tenant
@@ -161,26 +160,21 @@ def check_store(id_: str) -> None:
 
 
 @get("/v1/vector_stores", role="query")
-async def openai_vector_stores(request: ApiRequest, vector_store: NamedDependency[VectorStore]) -> VectorStoreList:
+async def openai_vector_stores(request: ApiRequest) -> VectorStoreList:
     """List the store."""
-    return VectorStoreList(data=[await vector_store.card(request.user.tenant)])
+    return VectorStoreList(data=[await request.part(VectorStore).card(request.user.tenant)])
 
 
 @get("/v1/vector_stores/{id_:str}", role="query")
-async def openai_vector_store(
-    id_: FromPath[str], request: ApiRequest, vector_store: NamedDependency[VectorStore]
-) -> VectorStoreCard:
+async def openai_vector_store(id_: FromPath[str], request: ApiRequest) -> VectorStoreCard:
     """Show the store."""
     check_store(id_)
-    return await vector_store.card(request.user.tenant)
+    return await request.part(VectorStore).card(request.user.tenant)
 
 
 @post("/v1/vector_stores/{id_:str}/search", role="query", takes=FILTERS, refuses=(422,))
 async def openai_vector_store_search(
-    id_: FromPath[str],
-    data: JSONBody[VectorStoreSearchBody],
-    request: ApiRequest,
-    vector_store: NamedDependency[VectorStore],
+    id_: FromPath[str], data: JSONBody[VectorStoreSearchBody], request: ApiRequest
 ) -> VectorStoreResults:
     """Find passages."""
     check_store(id_)
@@ -191,7 +185,7 @@ async def openai_vector_store_search(
             attributes=attributes_of(hit.metadata),
             content=[{"type": "text", "text": hit.shown}],
         )
-        for hit in await vector_store.search(request.user.tenant, data)
+        for hit in await request.part(VectorStore).search(request.user.tenant, data)
     ]
     queries = [data.query] if isinstance(data.query, str) else data.query
     return VectorStoreResults(search_query=queries, data=results)

@@ -13,7 +13,6 @@ import msgspec
 from litestar import MediaType, Response, delete, get, post, route
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Cookie
-from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, JSONBody
 from litestar.response import Redirect
@@ -237,8 +236,9 @@ async def _from_own_page(connection: ASGIConnection, _: BaseRouteHandler) -> Non
 
 
 @route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={"open": True, "page": True}, status_code=200)
-async def index_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[Any]:
+async def index_page(request: ApiRequest) -> Response[Any]:
     """Return the console to a browser, and the index of routes to other clients, as JSON or text."""
+    console = request.part(Console)
     if shows_pages(request):
         return await console.page(request)
     wanted = request.accept.best_match(["application/json", "text/plain"])
@@ -258,16 +258,15 @@ def shows_pages(request: AnyRequest) -> bool:
     opt={"open": True, "page": True},
     status_code=200,
 )
-async def console_page(request: AnyRequest, console: NamedDependency[Console]) -> Response[str]:
+async def console_page(request: ApiRequest) -> Response[str]:
     """Show one view of the console."""
-    return await console.page(request)
+    return await request.part(Console).page(request)
 
 
 @get(ASSETS + "/{stamp:str}/{name:str}", include_in_schema=False, opt={"open": True})
-async def console_asset(
-    stamp: FromPath[str], name: FromPath[str], console: NamedDependency[Console]
-) -> Response[bytes]:
+async def console_asset(stamp: FromPath[str], name: FromPath[str], request: ApiRequest) -> Response[bytes]:
     """Return a script, style sheet or image of the console."""
+    console = request.part(Console)
     asset = console.assets.get(name)
     if asset is None or stamp != console.stamp:
         raise Problem(404, "the console has no such file")
@@ -276,9 +275,9 @@ async def console_asset(
 
 
 @get("/console/session", include_in_schema=False, opt={"open": True})
-async def console_session(request: AnyRequest, console: NamedDependency[Console]) -> Response[Session]:
+async def console_session(request: ApiRequest) -> Response[Session]:
     """Return the browser's session."""
-    return Response(await console.session(request), headers=_FRESH)
+    return Response(await request.part(Console).session(request), headers=_FRESH)
 
 
 @post(
@@ -288,10 +287,9 @@ async def console_session(request: AnyRequest, console: NamedDependency[Console]
     opt={"open": True, "audited": True, "takes": BodyLimit(4096, 100)},
     status_code=200,
 )
-async def console_sign_in(
-    data: JSONBody[Key], request: ApiRequest, console: NamedDependency[Console]
-) -> Response[Session]:
+async def console_sign_in(data: JSONBody[Key], request: ApiRequest) -> Response[Session]:
     """Sign a browser in."""
+    console = request.part(Console)
     if not console.keyring.needed:
         raise Problem(409, "this server has no API keys, so nobody needs to sign in")
     value, caller = await slowed(console.keyring.sign_in(data.key.strip()))
@@ -300,8 +298,9 @@ async def console_sign_in(
 
 
 @delete("/console/session", include_in_schema=False, opt={"open": True, "audited": True}, status_code=204)
-async def console_sign_out(request: AnyRequest, console: NamedDependency[Console]) -> Response[None]:
+async def console_sign_out(request: ApiRequest) -> Response[None]:
     """Sign a browser out: its cookie is worth nothing any more."""
+    console = request.part(Console)
     if (caller := await console.signed_in(request)) is not None:
         note_caller(caller)
         await console.keyring.sign_out(request.cookies[SESSION_COOKIE])
@@ -309,16 +308,18 @@ async def console_sign_out(request: AnyRequest, console: NamedDependency[Console
 
 
 @get("/console/oidc", include_in_schema=False, opt={"open": True})
-async def console_oidc(request: AnyRequest, console: NamedDependency[Console]) -> Redirect:
+async def console_oidc(request: ApiRequest) -> Redirect:
     """Send a browser to the OpenID provider."""
+    console = request.part(Console)
     address, kept = await console.provider.begin()
     return Redirect(address, status_code=303, cookies=[_handshake(request, console.signer.sign(kept))], headers=_FRESH)
 
 
 # Strict cookies aren't sent with what another site leads to: the page that follows asks for its session by script.
 @get(RETURN, include_in_schema=False, opt={"open": True, "audited": True, "page": True})
-async def console_oidc_sign_in(request: AnyRequest, console: NamedDependency[Console]) -> Redirect:
+async def console_oidc_sign_in(request: ApiRequest) -> Redirect:
     """Sign a browser in that comes from the OpenID provider."""
+    console = request.part(Console)
     kept: Handshake | None = None
     with suppress(Problem):  # what this server didn't sign never makes it call the provider
         kept = console.signer.opened(request.cookies.get(_HANDSHAKE, ""), Handshake, field=_HANDSHAKE)

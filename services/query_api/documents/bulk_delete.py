@@ -4,7 +4,6 @@ import asyncio
 from typing import Any, Final
 
 import msgspec
-from litestar.di import NamedDependency
 
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.documents.views import DocumentViews
@@ -78,20 +77,15 @@ _TEXTS: Final = {"type": "array", "items": _TEXT}
         "cursor": _TEXT,
     },
 )
-async def rag_documents_delete(
-    request: ApiRequest,
-    selector: NamedDependency[DocumentSelector],
-    submissions: NamedDependency[Submissions],
-    signer: NamedDependency[Signer],
-    library: NamedDependency[DocumentViews],
-) -> DeletedPage:
+async def rag_documents_delete(request: ApiRequest) -> DeletedPage:
     """Delete documents by filter: in the body, or as `source`, `tags` or `all` in the query.
 
     `source` and `path` in the query name one document, which is deleted at once; it is a 404 if there is none.
     Without `confirm`, documents are only counted. With that count as `confirm`, each request deletes one page. The
     reply is 409 when the count has changed since.
     """
-    named = await _named(request, library)
+    selector, submissions = request.part(DocumentSelector), request.part(Submissions)
+    named = await _named(request)
     if named is not None:
         outcome = await _removed(submissions, named, wait_of(request)[0])
         return DeletedPage(matched=1, items=[outcome], next_cursor=None, message="1 deletion accepted")
@@ -101,7 +95,7 @@ async def rag_documents_delete(
         matched = await selector.count(chosen)
         message = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
         return DeletedPage(matched=matched, items=[], next_cursor=None, message=message)
-    bound = BoundCursors(signer, "delete", chosen)
+    bound = BoundCursors(request.part(Signer), "delete", chosen)
     if selection.cursor is None:
         confirmed(selection.confirm, await selector.count(chosen))
     entries, after = await selector.page(chosen, bound.opened(selection.cursor, selection.confirm))
@@ -113,7 +107,7 @@ async def rag_documents_delete(
     )
 
 
-async def _named(request: ApiRequest, library: DocumentViews) -> Entry | None:
+async def _named(request: ApiRequest) -> Entry | None:
     """Return the document that `source` and `path` in the query name; None if there is no `path`.
 
     Raises:
@@ -131,7 +125,7 @@ async def _named(request: ApiRequest, library: DocumentViews) -> Entry | None:
     if await request.body():
         raise invalid("path", "can't be combined with a body")
     tenant = request.user.tenant
-    return await library.entry(tenant, id_of(tenant, query["source"], query["path"]))
+    return await request.part(DocumentViews).entry(tenant, id_of(tenant, query["source"], query["path"]))
 
 
 async def _asked(request: ApiRequest) -> DeleteSelection:

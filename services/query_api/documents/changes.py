@@ -11,7 +11,6 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from aiokafka import TopicPartition
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
@@ -166,18 +165,14 @@ class _Page(NamedTuple):
     ok={JSON: ChangesPage, EVENT_STREAM: StreamEvent},
 )
 async def rag_changes(
-    request: ApiRequest,
-    feed: NamedDependency[ChangeFeed],
-    cursor: FromQuery[str | None] = None,
-    *,
-    wait: Wait = 0,
-    limit: Limit = 100,
+    request: ApiRequest, cursor: FromQuery[str | None] = None, *, wait: Wait = 0, limit: Limit = 100
 ) -> Response[ChangesPage] | ServerSentEvent:
     """Return the outcomes of your submissions after `cursor`, each at least once.
 
     Without a cursor there are no items, only the newest cursor. `wait` waits for the first change. With `Accept:
     text/event-stream` the changes come as server-sent events, whose ids are cursors. After a 410, start over.
     """
+    feed = request.part(ChangeFeed)
     tenant, given = request.user.tenant, request.headers.get("last-event-id") or cursor
     at = await feed.end() if given is None else await feed.at(tenant, given)
     if "text/event-stream" in request.headers.get("accept", ""):

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
 from services.query_api.documents.views import DocumentView, DocumentViews, last_of, view_of
@@ -195,10 +194,7 @@ def _callback_view(callback: Callback, token: str) -> CallbackView:
     headers=("ETag",),
 )
 async def rag_document(
-    document_id: FromPath[str],
-    request: ApiRequest,
-    details: NamedDependency[DocumentDetails],
-    submission: FromQuery[str | None] = None,
+    document_id: FromPath[str], request: ApiRequest, submission: FromQuery[str | None] = None
 ) -> Response[DocumentDetail]:
     """Show a document: the version that answers searches, and the status of its newest submission.
 
@@ -209,7 +205,7 @@ async def rag_document(
     if not reads and submission is None:
         sentence = "this API key lacks the role query; with ingest, ask as the Location of the 202 does"
         raise Problem(403, sentence, details={"role": "query"})
-    shown = await details.detail(request.user.tenant, document_id, submission, reads=reads)
+    shown = await request.part(DocumentDetails).detail(request.user.tenant, document_id, submission, reads=reads)
     return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})
 
 
@@ -220,6 +216,6 @@ class CallbackKey(msgspec.Struct, frozen=True):
 
 
 @get("/rag/callback-key", role="ingest", line="show the key that verifies callbacks", needs_parts=False)
-async def rag_callback_key(request: ApiRequest, signer: NamedDependency[Signer]) -> CallbackKey:
+async def rag_callback_key(request: ApiRequest) -> CallbackKey:
     """Show the key that signs the callbacks of the caller's tenant, to verify them with (docs/callbacks.md)."""
-    return CallbackKey(shown_key(signer.callback_key(request.user.tenant)))
+    return CallbackKey(shown_key(request.part(Signer).callback_key(request.user.tenant)))

@@ -6,7 +6,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
@@ -120,19 +119,16 @@ class ProgressTracker:
     "/rag/documents/{document_id:str}/events", role="query", lane="watch", ok={EVENT_STREAM: StreamEvent}, nothing=True
 )
 async def rag_document_events(
-    document_id: FromPath[str],
-    request: ApiRequest,
-    tracker: NamedDependency[ProgressTracker],
-    signer: NamedDependency[Signer],
-    since: FromQuery[str | None] = None,
+    document_id: FromPath[str], request: ApiRequest, since: FromQuery[str | None] = None
 ) -> ServerSentEvent | Response[None]:
     """Stream a document's progress: `received`, `extracted`, `embedding`, then `searchable`, `deleted` or `failed`.
 
     `since` names a submission, as the `Link` of a 202 has it; without it, the newest known submission is watched. The
     stream ends after the last step. A client that reconnects then gets 204, so that it stops reconnecting.
     """
+    tracker = request.part(ProgressTracker)
     tenant, seen = request.user.tenant, request.headers.get("last-event-id", "")
-    at = None if since is None else signer.submitted_at(since, field="since", tenant=tenant)
+    at = None if since is None else request.part(Signer).submitted_at(since, field="since", tenant=tenant)
     now = await tracker.progress(tenant, document_id, at)
     if now.step in LAST and now.mark == seen:
         return Response(None, status_code=204)

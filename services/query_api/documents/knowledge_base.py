@@ -1,7 +1,6 @@
 """`GET /knowledge-base` and `/knowledge-base/{id}`: documents in the contract of Tu2tor's knowledge base."""
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from services.query_api.documents.detail import DocumentDetail, DocumentDetails
@@ -23,21 +22,17 @@ class KnowledgePage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 @get("/knowledge-base", role="query")
-async def knowledge_base_list(
-    request: ApiRequest, library: NamedDependency[DocumentViews], limit: Limit = 100, cursor: Cursor = None
-) -> KnowledgePage:
+async def knowledge_base_list(request: ApiRequest, limit: Limit = 100, cursor: Cursor = None) -> KnowledgePage:
     """List the documents of the knowledge base, which are those of `/rag/documents`."""
     listing = Listing(where=of_tenant(request.user.tenant))
-    page = await library.page(listing, limit=limit, cursor=parsed_cursor(cursor, ListCursor))
+    page = await request.part(DocumentViews).page(listing, limit=limit, cursor=parsed_cursor(cursor, ListCursor))
     return KnowledgePage(success=True, items=[_knowledge(each) for each in page.items], next_cursor=page.next_cursor)
 
 
 @get("/knowledge-base/{document_id:str}", role="query")
-async def knowledge_base_document(
-    document_id: FromPath[str], request: ApiRequest, details: NamedDependency[DocumentDetails]
-) -> KnowledgeReply:
+async def knowledge_base_document(document_id: FromPath[str], request: ApiRequest) -> KnowledgeReply:
     """Show a document of the knowledge base, with its progress."""
-    return _knowledge(await details.detail(request.user.tenant, document_id))
+    return _knowledge(await request.part(DocumentDetails).detail(request.user.tenant, document_id))
 
 
 def _knowledge(document: DocumentView) -> KnowledgeReply:

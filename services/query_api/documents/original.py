@@ -9,7 +9,6 @@ from urllib.parse import quote
 import msgspec
 from aiokafka import TopicPartition
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
 
 from services.query_api.documents.views import DocumentViews
@@ -17,8 +16,7 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import get, post
 from services.query_api.ingest.document import IngestReply, taken
-from services.query_api.ingest.submissions import Submissions
-from services.query_api.ingest.upload import ReadFile
+from services.query_api.ingest.upload import reader_of
 from shared.blobs import Blobs
 from shared.contracts import DocumentSubmitted, Given, TextReading
 from shared.errors import Rejected
@@ -150,19 +148,13 @@ class Originals:
     ok={"*/*": bytes},
     headers=("ETag", "Content-Disposition"),
 )
-async def rag_document_original(
-    document_id: FromPath[str],
-    request: ApiRequest,
-    originals: NamedDependency[Originals],
-    file_reader: NamedDependency[ReadFile],
-    page: Page = None,
-) -> Response[bytes]:
+async def rag_document_original(document_id: FromPath[str], request: ApiRequest, page: Page = None) -> Response[bytes]:
     """Return the document as it was sent, as a download. It is kept as long as the log keeps submissions."""
-    original = await originals.original(request.user.tenant, document_id)
+    original = await request.part(Originals).original(request.user.tenant, document_id)
     body, name, media_type = original.body, original.name, original.media_type
     if page is not None:
         try:
-            body = await file_reader.picture(body, page, tenant=request.user.tenant, name=original.name)
+            body = await reader_of(request).picture(body, page, tenant=request.user.tenant, name=original.name)
         except Rejected as refused:
             raise Problem(404, refused.sentence) from None
         name, media_type = f"{name}-{page}.png", "image/png"
@@ -179,20 +171,15 @@ async def rag_document_original(
 
 
 @post("/rag/documents/{document_id:str}/reread", role="ingest", lane="bring", refuses=(409, 422), accepted=True)
-async def rag_document_reread(
-    document_id: FromPath[str],
-    request: ApiRequest,
-    originals: NamedDependency[Originals],
-    submissions: NamedDependency[Submissions],
-) -> Response[IngestReply]:
+async def rag_document_reread(document_id: FromPath[str], request: ApiRequest) -> Response[IngestReply]:
     """Read the document again from its original if its format's reader has changed since; else it is `unchanged`.
 
     Where the text stays the same, nothing is embedded.
     """
-    document = await originals.reread(request.user.tenant, document_id)
+    document = await request.part(Originals).reread(request.user.tenant, document_id)
     if document is None:
         return Response(IngestReply(status="unchanged", document_id=document_id))
-    return await taken(request, submissions, document)
+    return await taken(request, document)
 
 
 def _media_type(submitted: DocumentSubmitted) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import FromQuery
 from prometheus_client import CollectorRegistry
 
@@ -305,9 +304,9 @@ def _disk(folder: Path) -> Disk:
     role=("query", "operator"),
     line="count documents by state and source, chunks, and how fast they arrive",
 )
-async def rag_stats(request: ApiRequest, census: NamedDependency[Census], sizes: FromQuery[bool] = False) -> Stats:
+async def rag_stats(request: ApiRequest, sizes: FromQuery[bool] = False) -> Stats:
     """Count documents by status and source, and recent submissions. Operators also see the backlog of each stage.
 
     `sizes=true` adds documents, chunks and bytes of text by source: the caller's, or every tenant's for operators.
     """
-    return await census.of(request.user.tenant, pipeline=request.user.may("operator"), sizes=sizes)
+    return await request.part(Census).of(request.user.tenant, pipeline=request.user.may("operator"), sizes=sizes)

@@ -20,7 +20,6 @@ from services.query_api.http.problems import Problem, invalid, not_found
 from services.query_api.http.request import ApiRequest, described, metadata_of, tags_of
 from services.query_api.http.routes import METADATA, delete, get, patch
 from services.query_api.ingest.document import IngestReply, taken, title_of
-from services.query_api.ingest.submissions import Submissions
 from services.query_api.search.results import public
 from shared.blobs import Blobs
 from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Note, Status, TextFormat
@@ -294,10 +293,9 @@ class ListQuery:
     line="list documents: source, path, pathPrefix, q, state, tags, sort",
     query=ListQuery,
 )
-async def rag_documents(
-    request: ApiRequest, library: NamedDependency[DocumentViews], wanted: NamedDependency[ListQuery]
-) -> DocumentPage:
+async def rag_documents(request: ApiRequest, wanted: NamedDependency[ListQuery]) -> DocumentPage:
     """List documents, last changed first. Deleted documents appear only when `state` or `status` names them."""
+    library = request.part(DocumentViews)
     wanted.check()
     tenant, source, path, sort = request.user.tenant, wanted.source, wanted.path, wanted.sort
     must: list[Condition] = [Match("tenant", (tenant,))]
@@ -344,11 +342,7 @@ class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     accepted=True,
 )
 async def rag_document_patch(
-    document_id: FromPath[str],
-    data: JSONBody[PatchBody],
-    request: ApiRequest,
-    library: NamedDependency[DocumentViews],
-    submissions: NamedDependency[Submissions],
+    document_id: FromPath[str], data: JSONBody[PatchBody], request: ApiRequest
 ) -> Response[IngestReply]:
     """Change the title, description, tags or metadata; the file is not read again, and only a new title is embedded.
 
@@ -360,7 +354,7 @@ async def rag_document_patch(
         raise Problem(
             400, "the body changes nothing: send title, description, tags or metadata", details={"field": "title"}
         )
-    entry = await library.entry(request.user.tenant, document_id)
+    entry = await request.part(DocumentViews).entry(request.user.tenant, document_id)
     names: tuple[Kept, ...] = get_args(Kept)
     document = DocumentSubmitted(
         tenant=entry.tenant,
@@ -377,7 +371,7 @@ async def rag_document_patch(
     )
     if entry.erased:
         raise not_found()
-    return await taken(request, submissions, described(document))
+    return await taken(request, described(document))
 
 
 def version_of(if_match: str | None) -> int | None:
@@ -392,40 +386,30 @@ def version_of(if_match: str | None) -> int | None:
 
 
 @delete("/rag/documents/{document_id:str}", role="ingest", line="delete a document", refuses=(409, 422), accepted=True)
-async def rag_document_delete(
-    document_id: FromPath[str],
-    request: ApiRequest,
-    library: NamedDependency[DocumentViews],
-    submissions: NamedDependency[Submissions],
-) -> Response[IngestReply]:
+async def rag_document_delete(document_id: FromPath[str], request: ApiRequest) -> Response[IngestReply]:
     """Delete a document with all its chunks."""
-    entry = await library.entry(request.user.tenant, document_id)
-    return await taken(request, submissions, deletion(entry))
+    entry = await request.part(DocumentViews).entry(request.user.tenant, document_id)
+    return await taken(request, deletion(entry))
 
 
 @get("/rag/documents/{document_id:str}/chunks", role="query", refuses=(409,))
 async def rag_document_chunks(
-    document_id: FromPath[str],
-    request: ApiRequest,
-    library: NamedDependency[DocumentViews],
-    limit: Limit = 100,
-    cursor: Cursor = None,
+    document_id: FromPath[str], request: ApiRequest, limit: Limit = 100, cursor: Cursor = None
 ) -> ChunkPage:
     """List the passages of the version that answers searches, in reading order."""
     parsed = parsed_cursor(cursor, ChunkCursor)
-    return await library.chunks(request.user.tenant, document_id, limit=limit, cursor=parsed)
+    return await request.part(DocumentViews).chunks(request.user.tenant, document_id, limit=limit, cursor=parsed)
 
 
 @get(
     "/rag/documents/{document_id:str}/text", role="query", refuses=(422,), ok={"text/markdown": str, "text/plain": str}
 )
-async def rag_document_text(
-    document_id: FromPath[str], request: ApiRequest, library: NamedDependency[DocumentViews]
-) -> Response[str]:
+async def rag_document_text(document_id: FromPath[str], request: ApiRequest) -> Response[str]:
     """Return the extracted text, which is Markdown or plain; `Accept: text/plain` removes the markup.
 
     A text of more than 4 million characters keeps it.
     """
+    library = request.part(DocumentViews)
     text, text_format = await library.text(request.user.tenant, document_id)
     if text_format != "markdown":
         return Response(text, media_type="text/plain")

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from services.query_api.http.auth import Keyring, slowed
 from services.query_api.http.problems import AnyRequest, Problem
+from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import JSON, get
 from shared.log.metrics import LogFigures
 from shared.runtime.probes import METRICS_TEXT, Probed, exposition, report
@@ -92,20 +92,13 @@ class Monitoring:
 
 
 @get("/readyz", open=True, ok={JSON: Readiness}, instead={503: {JSON: Readiness}})
-async def readyz(
-    request: AnyRequest, probed: NamedDependency[Probed], monitoring: NamedDependency[Monitoring]
-) -> Response[dict[str, Any]]:
+async def readyz(request: ApiRequest) -> Response[dict[str, Any]]:
     """Say whether everything that Sluice needs works. Callers with a key also see what doesn't."""
-    return await report(probed, detailed=await monitoring.may_see_details(request))
+    return await report(request.part(Probed), detailed=await request.part(Monitoring).may_see_details(request))
 
 
 @get("/metrics", open=True, refuses=(401,), ok={METRICS_TEXT: str}, media_type=METRICS_TEXT)
-async def metrics(
-    request: AnyRequest,
-    probed: NamedDependency[Probed],
-    monitoring: NamedDependency[Monitoring],
-    log_figures: NamedDependency[LogFigures],
-) -> bytes:
+async def metrics(request: ApiRequest) -> bytes:
     """Show all figures in Prometheus' text format. Needs the role operator, or a network of SLUICE_METRICS_ALLOW."""
-    await monitoring.check_may_see_metrics(request)
-    return await exposition(probed) + await log_figures.exposition()
+    await request.part(Monitoring).check_may_see_metrics(request)
+    return await exposition(request.part(Probed)) + await request.part(LogFigures).exposition()

@@ -47,12 +47,18 @@ LARGE = 64 << 10  # bytes; a larger body is decoded beside the event loop
 HEAVY = 8 << 10  # bytes of a body that is checked there: its chunks take a while
 _LONGEST_TAGS = 8 * MOST_TAGS * LONGEST_TAG  # characters of a text of them, with escapes and blanks
 DEFAULT_WAIT_S = 30.0
+PARTS: Final = "parts"  # in the application's state, by type
 MOST_WAIT_S = 300.0
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 class ApiRequest(Request[Caller, None, State]):
     """A request whose `json` also takes form-encoded bodies, and refuses with a `Problem`."""
+
+    def part(self, kind: type[T]) -> T:
+        """Return the API's part of this type: `app.py` makes them."""
+        part: T = self.app.state[PARTS][kind]
+        return part
 
     async def body(self) -> bytes:
         """Return the body. The framework's own leaves it in the scope, which lives on with an idle connection."""

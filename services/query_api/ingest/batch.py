@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 
 from services.query_api.http.json_marks import pieces
 from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid, too_large
@@ -68,21 +67,18 @@ class BatchReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     accepted=True,
     body={JSON: list[IngestBody], NDJSON[0]: str},
 )
-async def rag_ingest_batch(
-    request: ApiRequest,
-    submissions: NamedDependency[Submissions],
-    checker: NamedDependency[UnchangedChecker],
-    settings: NamedDependency[Settings],
-) -> Response[BatchReply]:
+async def rag_ingest_batch(request: ApiRequest) -> Response[BatchReply]:
     """Add documents: a JSON array, or one JSON object a line, each as /rag/ingest takes it.
 
     Items are submitted as they arrive; those that the index holds unchanged are only counted. A refused item has its
     error and doesn't stop the others. The reply waits for the end of processing only when `Prefer: wait` asks for it.
     """
     wait_s, headers = wait_of(request, otherwise=0.0)
-    batch = _Batch(submissions, checker, request.user.tenant, strict=is_strict(request))
+    batch = _Batch(
+        request.part(Submissions), request.part(UnchangedChecker), request.user.tenant, strict=is_strict(request)
+    )
     try:
-        async with aclosing(_items(request, settings.max_body)) as items:
+        async with aclosing(_items(request, request.part(Settings).max_body)) as items:
             turns = LoopTurns()
             async for item in items:
                 await batch.add(item)

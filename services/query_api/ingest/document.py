@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.problems import MOST_NAMED, Problem, invalid
@@ -127,14 +126,12 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     refuses=(409, 422),
     accepted=True,
 )
-async def rag_ingest(
-    data: JSONBody[IngestBody], request: ApiRequest, submissions: NamedDependency[Submissions]
-) -> Response[IngestReply]:
+async def rag_ingest(data: JSONBody[IngestBody], request: ApiRequest) -> Response[IngestReply]:
     """Add a document, or replace the document with the same source and path."""
     document, skipped, doubt = await beside(len(await request.body()) > HEAVY, _checked, request.user.tenant, data)
     if doubt is not None:
         warn(request, doubt, "hash")
-    reply = await taken(request, submissions, document)
+    reply = await taken(request, document)
     reply.content = with_skipped(reply.content, skipped)
     return reply
 
@@ -142,12 +139,10 @@ async def rag_ingest(
 @post(
     "/rag/ingest/text", role="ingest", lane="bring", line="add a text", takes=WHOLE, refuses=(409, 422), accepted=True
 )
-async def rag_ingest_text(
-    data: JSONBody[TextBody], request: ApiRequest, submissions: NamedDependency[Submissions]
-) -> Response[IngestReply]:
+async def rag_ingest_text(data: JSONBody[TextBody], request: ApiRequest) -> Response[IngestReply]:
     """Add a text; its title, or its content if it has none, becomes its path."""
     document = await beside(len(await request.body()) > HEAVY, _text_document, request.user.tenant, data)
-    return await taken(request, submissions, document, wordy=True)
+    return await taken(request, document, wordy=True)
 
 
 def _text_document(tenant: str, data: TextBody) -> DocumentSubmitted:
@@ -198,41 +193,37 @@ def hash_doubt(document: DocumentSubmitted) -> str | None:
     return f"hash: the body's sha256 is {digest}, not the one that was sent"
 
 
-async def taken(
-    request: ApiRequest, submissions: Submissions, document: DocumentSubmitted, *, wordy: bool = False
-) -> Response[IngestReply]:
+async def taken(request: ApiRequest, document: DocumentSubmitted, *, wordy: bool = False) -> Response[IngestReply]:
     """Submit the document, and return its status when it is processed or the wait is over.
 
     Raises:
         Problem: 422, the document can't be processed; 503, it couldn't be accepted.
     """
-    return await replied(request, submissions, await submissions.submit(document), wordy=wordy)
+    return await replied(request, await request.part(Submissions).submit(document), wordy=wordy)
 
 
-async def replied(
-    request: ApiRequest, submissions: Submissions, receipt: SubmissionReceipt, *, wordy: bool
-) -> Response[IngestReply]:
+async def replied(request: ApiRequest, receipt: SubmissionReceipt, *, wordy: bool) -> Response[IngestReply]:
     """Return the submission's status when it is processed or the caller's wait is over.
 
     Raises:
         Problem: 422, the document can't be processed.
     """
     wait_s, headers = wait_of(request)
-    ended = await end_of(submissions, receipt, wait_s, headers)
+    ended = await end_of(request, receipt, wait_s, headers)
     if ended is None:
         return Response(under_way(receipt), status_code=202, headers={**whereabouts(request, receipt), **headers})
     return Response(reply_of(receipt, ended, wordy=wordy), headers=headers)
 
 
 async def end_of(
-    submissions: Submissions, receipt: SubmissionReceipt, wait_s: float, headers: Mapping[str, str]
+    request: ApiRequest, receipt: SubmissionReceipt, wait_s: float, headers: Mapping[str, str]
 ) -> SubmissionEnd | None:
     """Return how the submission ended; None if it didn't end in time.
 
     Raises:
         Problem: 422, the document can't be processed.
     """
-    ended = await submissions.end(receipt, wait_s)
+    ended = await request.part(Submissions).end(receipt, wait_s)
     if ended is None or ended.last.status != "failed":
         return ended
     last = ended.last
@@ -424,9 +415,7 @@ class UrlBody(DescribedBody, frozen=True, kw_only=True, rename="camel"):
     refuses=(409, 422),
     accepted=True,
 )
-async def rag_ingest_url(
-    data: JSONBody[UrlBody], request: ApiRequest, submissions: NamedDependency[Submissions]
-) -> Response[IngestReply]:
+async def rag_ingest_url(data: JSONBody[UrlBody], request: ApiRequest) -> Response[IngestReply]:
     """Add or update a web page under its address. Each linked page becomes a document of its own."""
     if not 0 <= data.depth <= MOST_DEPTH:
         raise invalid("depth", f"is {data.depth}, but must be from 0 to {MOST_DEPTH}")
@@ -439,4 +428,4 @@ async def rag_ingest_url(
         crawl=Crawl(depth=data.depth, sitemap=data.sitemap) if data.depth or data.sitemap else None,
         **data.submitted(),
     )
-    return await taken(request, submissions, document, wordy=True)
+    return await taken(request, document, wordy=True)

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import msgspec
 import structlog
 from aiokafka import TopicPartition
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from services.query_api.http.problems import invalid
@@ -271,14 +270,12 @@ class UnchangedChecker:
 
 
 @post("/rag/ingest/check", role="ingest", lane="bring", reads=True, takes=CHUNKS)
-async def rag_ingest_check(
-    data: JSONBody[CheckBody], request: ApiRequest, checker: NamedDependency[UnchangedChecker]
-) -> CheckReply:
+async def rag_ingest_check(data: JSONBody[CheckBody], request: ApiRequest) -> CheckReply:
     """Report which documents are unchanged in the index and needn't be sent again. Nothing is written."""
     if len(data.items) > MOST_ITEMS:
         raise invalid("items", f"has {len(data.items)} items, but at most {MOST_ITEMS} are allowed at once")
     held = await beside(len(await request.body()) > HEAVY, _held, request.user.tenant, data.items)
-    return CheckReply(await checker.check(held))
+    return CheckReply(await request.part(UnchangedChecker).check(held))
 
 
 def _held(tenant: str, items: Sequence[HeldDocument]) -> list[tuple[DocumentSubmitted, str]]:

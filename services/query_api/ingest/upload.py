@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Final, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
+from typing import IO, Any, Final, NamedTuple, Protocol, TypeVar, get_args
 from urllib.parse import unquote
 
 import msgspec
 from litestar import Response
-from litestar.di import NamedDependency
 from multipart import (  # type: ignore[import-untyped]  # it has no stubs
     MultipartError,
     MultipartSegment,
@@ -98,7 +97,6 @@ class FileText(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
 
 
-@runtime_checkable  # the framework checks it
 class ReadFile(Protocol):
     """Reads a file of any supported format."""
 
@@ -114,6 +112,11 @@ class ReadFile(Protocol):
 
     async def picture(self, body: bytes, page: int, *, tenant: str, name: str | None) -> bytes:
         """Return the page of a PDF, counted from 1, as PNG. Raises as above."""
+
+
+def reader_of(request: ApiRequest) -> ReadFile:
+    """Return the API's reader of files."""
+    return request.part(ReadFile)  # type: ignore[type-abstract]  # the key is the protocol itself
 
 
 @dataclass(frozen=True)
@@ -190,18 +193,16 @@ _BODY: Final = {
     description=READABLE,
     body=_BODY,
 )
-async def rag_ingest_upload(
-    request: ApiRequest, submissions: NamedDependency[Submissions], file_reader: NamedDependency[ReadFile]
-) -> Response[IngestReply] | Response[UploadReply]:
+async def rag_ingest_upload(request: ApiRequest) -> Response[IngestReply] | Response[UploadReply]:
     """Add files: multipart under any field name, or one raw body with its content type and X-Filename."""
     async with _sent(request) as upload:
         _heed(request, upload.fields)
         if len(upload.files) == 1:
-            sent = await _submitted(request, submissions, file_reader, upload.files[0], upload.fields)
-            reply = await replied(request, submissions, sent.receipt, wordy=True)
+            sent = await _submitted(request, upload.files[0], upload.fields)
+            reply = await replied(request, sent.receipt, wordy=True)
             told = with_skipped(reply.content, sent.skipped)
             return Response(told, status_code=reply.status_code, headers=reply.headers)
-        return await _taken_all(request, submissions, file_reader, upload.named())
+        return await _taken_all(request, upload.named())
 
 
 @post(
@@ -214,18 +215,16 @@ async def rag_ingest_upload(
     accepted=True,
     body=_BODY,
 )
-async def knowledge_base(
-    request: ApiRequest, submissions: NamedDependency[Submissions], file_reader: NamedDependency[ReadFile]
-) -> Response[KnowledgeReply]:
+async def knowledge_base(request: ApiRequest) -> Response[KnowledgeReply]:
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
     wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
         _heed(request, upload.fields)
         if len(upload.files) > 1:
             raise invalid("file", f"{len(upload.files)} files were sent, but this route takes one")
-        sent = await _submitted(request, submissions, file_reader, upload.files[0], upload.fields)
+        sent = await _submitted(request, upload.files[0], upload.fields)
     receipt, document = sent.receipt, sent.document
-    ended = await end_of(submissions, receipt, wait_s, headers)
+    ended = await end_of(request, receipt, wait_s, headers)
     id_ = ended.entry.document_id if ended else receipt.document_id
     reply = KnowledgeReply(
         success=True,
@@ -259,22 +258,17 @@ async def _beside(size: int, most: int, work: Callable[..., T], *args: Any) -> T
 
 
 async def _submitted(
-    request: ApiRequest,
-    submissions: Submissions,
-    file_reader: ReadFile,
-    file: File,
-    fields: Mapping[str, list[str]],
-    *,
-    of_many: bool = False,
+    request: ApiRequest, file: File, fields: Mapping[str, list[str]], *, of_many: bool = False
 ) -> _Sent:
     """Submit a file. It is in memory only during this call."""
+    submissions, tenant = request.part(Submissions), request.user.tenant
     async with submissions.room.taken(file.size):
         content = await _beside(file.size, IN_MEMORY, file.body.read)
-        document = _document(request.user.tenant, file, content, fields)
+        document = _document(tenant, file, content, fields)
         if (doubt := await _beside(file.size, _SMALL, hash_doubt, document)) is not None:
             warn(request, doubt, "hash")
         if (password := _password(request, fields)) is not None:
-            content = await file_reader.unlocked(content, tenant=request.user.tenant, name=file.name, password=password)
+            content = await reader_of(request).unlocked(content, tenant=tenant, name=file.name, password=password)
             document = msgspec.structs.replace(document, content=content)
         skipped = await _beside(len(content), _SMALL, _skipped, content)
         receipt = await submissions.submit(document, of_many=of_many)
@@ -299,18 +293,16 @@ def _skipped(content: bytes) -> tuple[SkippedChunk, ...]:
     return () if listed is None else prepared_chunks(listed).skipped
 
 
-async def _taken_all(
-    request: ApiRequest, submissions: Submissions, file_reader: ReadFile, upload: Upload
-) -> Response[UploadReply]:
+async def _taken_all(request: ApiRequest, upload: Upload) -> Response[UploadReply]:
     """Submit every file. If a file is refused or fails, its item has the error, and the others go on."""
     wait_s, headers = wait_of(request)
 
     async def one(file: File) -> IngestReply:
         try:
-            sent = await _submitted(request, submissions, file_reader, file, upload.fields, of_many=True)
+            sent = await _submitted(request, file, upload.fields, of_many=True)
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
-        ended = await submissions.end(sent.receipt, wait_s)
+        ended = await request.part(Submissions).end(sent.receipt, wait_s)
         reply = under_way(sent.receipt) if ended is None else reply_of(sent.receipt, ended, wordy=True)
         path = reply.path or sent.document.path
         reply = msgspec.structs.replace(reply, file=file.name, source=sent.document.source, path=path)

@@ -66,16 +66,12 @@ class AuditQuery:
 
 
 @get("/ops/audit", role=("admin", "operator"), line="show who changed what", query=AuditQuery)
-async def ops_audit(
-    request: ApiRequest,
-    operations: NamedDependency[LogOperations],
-    signer: NamedDependency[Signer],
-    wanted: NamedDependency[AuditQuery],
-) -> AuditViewPage:
+async def ops_audit(request: ApiRequest, wanted: NamedDependency[AuditQuery]) -> AuditViewPage:
     """Show changes, admin calls and refusals, the oldest first: all for operators, those of its tenant for an admin.
 
     `since` is an ISO 8601 time, `key` an id as `sluice keys ls` shows it. An empty page may still move the cursor.
     """
+    signer = request.part(Signer)
     own, tenant, after = request.user.tenant, wanted.tenant, wanted.cursor
     if not request.user.may("operator"):
         if tenant not in (None, own):
@@ -84,7 +80,7 @@ async def ops_audit(
             )
         tenant = own
     page = await audit_page(
-        operations.log,
+        request.part(LogOperations).log,
         AuditFilter(tenant=tenant, key=wanted.key, action=wanted.action),
         since=time_of(wanted.since, "since"),
         after=None if after is None else signer.opened(after, _AuditCursor, field="cursor", tenant=own).offset,

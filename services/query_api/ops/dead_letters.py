@@ -160,18 +160,14 @@ def _filter(given: LetterSelection | LetterQuery, tenant: str, ids: Iterable[str
     line="list records that could not be processed; /redrive and /drop settle them",
     query=LetterQuery,
 )
-async def ops_dead_letters(
-    request: ApiRequest,
-    service: NamedDependency[DeadLetterService],
-    signer: NamedDependency[Signer],
-    wanted: NamedDependency[LetterQuery],
-) -> DeadLetterPage:
+async def ops_dead_letters(request: ApiRequest, wanted: NamedDependency[LetterQuery]) -> DeadLetterPage:
     """List dead letters, the newest failure first; `since` and `until` are ISO 8601 times."""
+    signer = request.part(Signer)
     tenant = request.user.tenant
     below = (
         None if wanted.cursor is None else signer.opened(wanted.cursor, _Below, field="cursor", tenant=tenant).offset
     )
-    found = await service.open.newest(_filter(wanted, tenant), limit=wanted.limit, below=below)
+    found = await request.part(DeadLetterService).open.newest(_filter(wanted, tenant), limit=wanted.limit, below=below)
     return DeadLetterPage(
         items=[DeadLetterView(**_fields(each)) for each in found.letters],
         total=found.total,
@@ -180,11 +176,9 @@ async def ops_dead_letters(
 
 
 @get("/ops/dead-letters/{letter_id:str}", role="admin")
-async def ops_dead_letter(
-    letter_id: FromPath[str], request: ApiRequest, service: NamedDependency[DeadLetterService]
-) -> DeadLetterWhole:
+async def ops_dead_letter(letter_id: FromPath[str], request: ApiRequest) -> DeadLetterWhole:
     """Show a dead letter with its record."""
-    each = await _one(service, request.user.tenant, letter_id)
+    each = await _one(request, letter_id)
     return DeadLetterWhole(**_fields(each), record=_record(each.letter))
 
 
@@ -194,53 +188,35 @@ async def ops_dead_letter(
     ok={"application/octet-stream": bytes},
     headers=("Content-Disposition",),
 )
-async def ops_dead_letter_record(
-    letter_id: FromPath[str],
-    request: ApiRequest,
-    service: NamedDependency[DeadLetterService],
-) -> Response[bytes]:
+async def ops_dead_letter_record(letter_id: FromPath[str], request: ApiRequest) -> Response[bytes]:
     """Download the value of the dead letter's record, unchanged."""
-    each = await _one(service, request.user.tenant, letter_id)
-    value = await service.body(each.letter) or b""
+    each = await _one(request, letter_id)
+    value = await request.part(DeadLetterService).body(each.letter) or b""
     # The value may contain anything; a browser must not run it.
     headers = {"Content-Disposition": f'attachment; filename="{each.id}"', "X-Content-Type-Options": "nosniff"}
     return Response(value, media_type="application/octet-stream", headers=headers)
 
 
 @post("/ops/dead-letters/redrive", role="admin", json_only=True)
-async def ops_dead_letters_redrive(
-    data: JSONBody[LetterSelection],
-    request: ApiRequest,
-    service: NamedDependency[DeadLetterService],
-    signer: NamedDependency[Signer],
-) -> SettledPage:
+async def ops_dead_letters_redrive(data: JSONBody[LetterSelection], request: ApiRequest) -> SettledPage:
     """Redrive dead letters, the oldest first. One that a newer version has replaced is `superseded` and not sent."""
-    return await _settled(data, request, service, signer, service.redrive)
+    return await _settled(data, request, request.part(DeadLetterService).redrive)
 
 
 @post("/ops/dead-letters/drop", role="admin", json_only=True)
-async def ops_dead_letters_drop(
-    data: JSONBody[LetterSelection],
-    request: ApiRequest,
-    service: NamedDependency[DeadLetterService],
-    signer: NamedDependency[Signer],
-) -> SettledPage:
+async def ops_dead_letters_drop(data: JSONBody[LetterSelection], request: ApiRequest) -> SettledPage:
     """Drop dead letters: their records will never be processed."""
-    return await _settled(data, request, service, signer, service.drop)
+    return await _settled(data, request, request.part(DeadLetterService).drop)
 
 
 async def _settled(
-    chosen: LetterSelection,
-    request: ApiRequest,
-    service: DeadLetterService,
-    signer: Signer,
-    settle: Callable[..., Awaitable[list[SettledLetter]]],
+    chosen: LetterSelection, request: ApiRequest, settle: Callable[..., Awaitable[list[SettledLetter]]]
 ) -> SettledPage:
-    tenant, above, upto = request.user.tenant, -1, None
+    signer, tenant, above, upto = request.part(Signer), request.user.tenant, -1, None
     if chosen.cursor is not None:
         cursor = signer.opened(chosen.cursor, _Above, field="cursor", tenant=tenant)
         above, upto = cursor.offset, cursor.upto
-    found = await service.open.oldest(chosen.wanted(tenant), limit=MOST, above=above, upto=upto)
+    found = await request.part(DeadLetterService).open.oldest(chosen.wanted(tenant), limit=MOST, above=above, upto=upto)
     items = await settle(found.letters, dry_run=chosen.dry_run)
     for each, item in zip(found.letters, items, strict=True):
         if not chosen.dry_run and item.outcome != "refused" and (name := document_of(each.letter)) is not None:
@@ -256,8 +232,9 @@ async def _settled(
     return SettledPage(items=items, dry_run=chosen.dry_run, next_cursor=next_cursor)
 
 
-async def _one(service: DeadLetterService, tenant: str, letter_id: str) -> OpenLetter:
-    found = await service.open.newest(LetterFilter(tenant=tenant, ids=frozenset((letter_id,))), limit=1)
+async def _one(request: ApiRequest, letter_id: str) -> OpenLetter:
+    wanted = LetterFilter(tenant=request.user.tenant, ids=frozenset((letter_id,)))
+    found = await request.part(DeadLetterService).open.newest(wanted, limit=1)
     if not found.letters:
         raise Problem(404, "there is no such dead letter")
     return found.letters[0]

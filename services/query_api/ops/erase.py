@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import FromQuery, JSONBody
 
 from services.query_api.documents.bulk_delete import BoundCursors, confirmed
@@ -176,11 +175,12 @@ class Erasing:
     json_only=True,
     refuses=(409,),
 )
-async def ops_erase(data: JSONBody[Erase], request: ApiRequest, erasing: NamedDependency[Erasing]) -> ErasedPage:
+async def ops_erase(data: JSONBody[Erase], request: ApiRequest) -> ErasedPage:
     """Erase documents; only an id and a version remain in the index, blobs, dead letters and log. One page per request.
 
     With `source` but without `confirm`, the documents are only counted. The reply is 409 when the count has changed.
     """
+    erasing = request.part(Erasing)
     if (data.document_ids is None) == (data.source is None):
         raise invalid("documentIds", "send either these or a source")
     tenant, wait_s = request.user.tenant, wait_of(request)[0]
@@ -204,17 +204,13 @@ async def ops_erase(data: JSONBody[Erase], request: ApiRequest, erasing: NamedDe
 
 
 @get("/ops/erase/forgotten", role="admin")
-async def ops_erase_forgotten(
-    receipt: FromQuery[str],
-    request: ApiRequest,
-    place: NamedDependency[DataLocation],
-    signer: NamedDependency[Signer],
-) -> ErasureForgotten:
+async def ops_erase_forgotten(receipt: FromQuery[str], request: ApiRequest) -> ErasureForgotten:
     """Say whether the data files were rewritten since an erasure, by the `receipt` that its reply contained.
 
     Asking has the next hourly upkeep rewrite them. Nothing is searched for, so the reply tells of no other documents.
     """
-    since = signer.opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
+    place = request.part(DataLocation)
+    since = request.part(Signer).opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
     ours = can_rewrite(place.log, place.index)
     rewritten = ours and place.rewrites.covers(since)
     parts = await kept_parts(place.log, place.index, rewritten=rewritten)
@@ -223,10 +219,9 @@ async def ops_erase_forgotten(
 
 
 @post("/ops/forget", role="operator", json_only=True, takes=WHOLE)
-async def ops_forget(
-    data: JSONBody[Forget], place: NamedDependency[DataLocation], signer: NamedDependency[Signer]
-) -> Forgotten:
+async def ops_forget(data: JSONBody[Forget], request: ApiRequest) -> Forgotten:
     """Rewrite the log's and the store's files without deleted data, and say which parts still contain the words."""
+    place, signer = request.part(DataLocation), request.part(Signer)
     proved = [signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
     words = list(dict.fromkeys(word for each in proved for word in each.words))
     parts = [] if data.dry_run else [*await place.rewrites.now(), *kept_by_producers(place.producers)]

@@ -11,7 +11,6 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 from aiokafka import TopicPartition
-from litestar.di import NamedDependency
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from services.query_api.http.admission import TokenBuckets
@@ -160,27 +159,20 @@ async def _every(log_: Log, span: Span, tenants: Collection[str]) -> AsyncGenera
 
 
 @post("/rag/feedback", role="query", reads=False, line="say what you think of an answer: request, thumb, reason")
-async def rag_feedback(
-    data: JSONBody[FeedbackBody], request: ApiRequest, thumbs: NamedDependency[Thumbs]
-) -> FeedbackReply:
+async def rag_feedback(data: JSONBody[FeedbackBody], request: ApiRequest) -> FeedbackReply:
     """Keep a thumb under an answer, and why, for the tenant's admins. A later one for the same answer replaces it."""
+    thumbs = request.part(Thumbs)
     thumbs.check_rate(request.user)
     return FeedbackReply(await thumbs.keep(request.user.tenant, data))
 
 
 @get("/ops/feedback", role="admin", line="show the thumbs under answers")
-async def ops_feedback(
-    request: ApiRequest,
-    thumbs: NamedDependency[Thumbs],
-    since: FromQuery[str | None] = None,
-    *,
-    limit: Limit = 100,
-) -> FeedbackList:
+async def ops_feedback(request: ApiRequest, since: FromQuery[str | None] = None, *, limit: Limit = 100) -> FeedbackList:
     """Show the thumbs under answers of the caller's tenant, the newest first. `since` is an ISO 8601 time.
 
     Only the last 10,000 thumbs of all tenants are looked at.
     """
-    found = await thumbs.newest(request.user.tenant, limit, time_of(since, "since") or 0)
+    found = await request.part(Thumbs).newest(request.user.tenant, limit, time_of(since, "since") or 0)
     return FeedbackList([_view(each) for each in found])
 
 

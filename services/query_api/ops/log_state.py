@@ -3,7 +3,6 @@
 from typing import Final, NamedTuple
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import FromQuery, JSONBody
 
 from services.query_api.http.problems import Problem, invalid
@@ -62,34 +61,28 @@ class _ReplayCursor(msgspec.Struct, frozen=True):
 
 
 @get("/ops/lag", role="operator", line="show how far the stages are")
-async def ops_lag(operations: NamedDependency[LogOperations]) -> list[GroupLag]:
+async def ops_lag(request: ApiRequest) -> list[GroupLag]:
     """Show how many records each consumer group has yet to read, and since when. Records of all tenants count."""
-    return await lags(operations.log)
+    return await lags(request.part(LogOperations).log)
 
 
 @get("/ops/groups", role="operator", refuses=(404,))
-async def ops_groups(
-    operations: NamedDependency[LogOperations], group: FromQuery[str | None] = None
-) -> list[PartitionLag]:
+async def ops_groups(request: ApiRequest, group: FromQuery[str | None] = None) -> list[PartitionLag]:
     """Show offsets, lag and members of each partition of the consumer groups."""
     try:
-        return await descriptions(operations.log, group)
+        return await descriptions(request.part(LogOperations).log, group)
     except Rejected as error:
         raise Problem(404, error.sentence) from None
 
 
 @post("/ops/replay", role="admin", json_only=True)
-async def ops_replay(
-    data: JSONBody[ReplayBody],
-    request: ApiRequest,
-    operations: NamedDependency[LogOperations],
-    signer: NamedDependency[Signer],
-) -> ReplayPage:
+async def ops_replay(data: JSONBody[ReplayBody], request: ApiRequest) -> ReplayPage:
     """Process records of the caller's documents again. Ended submissions are skipped; missing parts are made again.
 
     One request reads at most 10,000 records and takes about ten seconds. What the first request found at the end of
     the topic is the end for all pages, so the records of the replay itself are not replayed.
     """
+    operations, signer = request.part(LogOperations), request.part(Signer)
     tenant = request.user.tenant
     order = ReplayOrder(
         topic=data.topic,

@@ -4,7 +4,6 @@ import asyncio
 from typing import Annotated
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from services.query_api.documents.selection import Selection
@@ -112,26 +111,25 @@ class Tenants:
 
 
 @get("/ops/tenants", role="operator", line="list the tenants and what they have; /ops/tenants/erase erases one")
-async def ops_tenants(tenants: NamedDependency[Tenants]) -> TenantList:
+async def ops_tenants(request: ApiRequest) -> TenantList:
     """List the tenants that have documents, dead letters or keys."""
-    return TenantList(await tenants.all())
+    return TenantList(await request.part(Tenants).all())
 
 
 @get("/ops/tenants/{tenant:str}", role="operator", refuses=(404,))
-async def ops_tenant(tenant: FromPath[str], tenants: NamedDependency[Tenants]) -> TenantWhole:
+async def ops_tenant(tenant: FromPath[str], request: ApiRequest) -> TenantWhole:
     """Show what a tenant has. Its blobs are counted one by one, which takes a while in a large store."""
-    return await tenants.one(tenant)
+    return await request.part(Tenants).one(tenant)
 
 
 @post("/ops/tenants/erase", role="operator", json_only=True, refuses=(409,))
-async def ops_tenants_erase(
-    data: JSONBody[EraseTenant], request: ApiRequest, erasing: NamedDependency[Erasing]
-) -> ErasedPage:
+async def ops_tenants_erase(data: JSONBody[EraseTenant], request: ApiRequest) -> ErasedPage:
     """Erase all documents of a tenant, deleted ones too, its dead letters and thumbs. One page a request.
 
     Without `confirm`, the documents are only counted. The reply is 409 when the count has changed. The tenant's keys
     stay valid: revoke them before, or documents may come meanwhile.
     """
+    erasing = request.part(Erasing)
     chosen = Selection(
         data.tenant, Filter(must=(Match("tenant", (data.tenant,)),), must_not=(_ERASED,)), by_chunks=False
     )

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
@@ -181,24 +180,16 @@ class CheckedSearch(NamedTuple):
 
 
 @post("/rag/search", role="query", line="find passages: query, topK, filters", takes=FILTERS, refuses=(409, 422))
-async def rag_search(
-    data: JSONBody[SearchBody],
-    request: ApiRequest,
-    searching: NamedDependency[Searching],
-) -> SearchReply:
+async def rag_search(data: JSONBody[SearchBody], request: ApiRequest) -> SearchReply:
     """Find passages of the indexed documents by meaning and by words."""
-    return await _reply(await _check(data, request, searching))
+    return await _reply(await _check(data, request))
 
 
 @post("/rag/search/batch", role="query", takes=FILTERS, refuses=(409, 422))
-async def rag_search_batch(
-    data: JSONBody[SearchBatchBody],
-    request: ApiRequest,
-    searching: NamedDependency[Searching],
-) -> SearchBatchReply:
+async def rag_search_batch(data: JSONBody[SearchBatchBody], request: ApiRequest) -> SearchBatchReply:
     """Run several searches in one request. If any query is invalid, none is run."""
     searches = [
-        await _check(body_of(item, SearchBody, f"queries[{number}]"), request, searching, f"queries[{number}].")
+        await _check(body_of(item, SearchBody, f"queries[{number}]"), request, f"queries[{number}].")
         for number, item in enumerate(data.queries)
     ]
     turns = asyncio.Semaphore(AT_ONCE)
@@ -210,13 +201,13 @@ async def rag_search_batch(
     return SearchBatchReply(replies=await asyncio.gather(*map(reply, searches)))
 
 
-async def _check(options: SearchBody, request: ApiRequest, searching: Searching, at: str = "") -> CheckedSearch:
+async def _check(options: SearchBody, request: ApiRequest, at: str = "") -> CheckedSearch:
     """Return the search that a body asks for, before anything is paid for. `at` precedes the names of its fields.
 
     Raises:
         Problem: 400 or 422, an option is invalid or can't be combined with another; 409, the past index isn't built.
     """
-    of, (retriever, past, expander, threshold) = options, searching
+    of, (retriever, past, expander, threshold) = options, request.part(Searching)
     question = question_of(of.query, f"{at}query")
     where = filters_of(of.filters, f"{at}filters")
     if of.as_of is not None:

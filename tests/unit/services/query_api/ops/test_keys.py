@@ -3,13 +3,14 @@
 import httpx
 import pytest
 from litestar import Litestar
-from litestar.di import Provide
+from litestar.datastructures import State
 from litestar.middleware import DefineMiddleware
 
 from services.query_api.http.auth import Authenticate, Keyring
 from services.query_api.http.problems import HANDLERS
+from services.query_api.http.request import PARTS, ApiRequest
 from services.query_api.ops.keys import ops_config
-from shared.runtime.settings_report import settings_report
+from shared.runtime.settings_report import SettingsReport, settings_report
 from shared.settings import load_settings, read_given
 from tests.integration.api import a_client
 
@@ -22,7 +23,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> httpx.AsyncClient:
     app = Litestar(
         [ops_config],
         middleware=[DefineMiddleware(Authenticate, keyring=Keyring(settings.keys))],
-        dependencies={"settings_report": Provide(lambda: report, sync_to_thread=False)},
+        request_class=ApiRequest,
+        state=State({PARTS: {SettingsReport: report}}),
         exception_handlers=HANDLERS,
     )
     return a_client(app)
