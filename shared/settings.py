@@ -348,7 +348,7 @@ def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
     Raises:
         ConfigurationError: an entry has another shape, an unknown role, a short or a repeated key.
     """
-    keys: list[ApiKey] = []
+    keys: dict[str, ApiKey] = {}
     for number, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), start=1):
         parts = entry.split(":")
         if len(parts) != 3 or not all(parts):
@@ -363,10 +363,10 @@ def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
             raise ConfigurationError(f"SLUICE_API_KEYS: the key of entry {number} must have 8 characters or more")
         if not re.fullmatch(_TENANT, tenant):
             raise ConfigurationError(f"SLUICE_API_KEYS: the tenant of entry {number} {_TENANT_RULE}")
-        if any(key == other.key for other in keys):
+        if key in keys:
             raise ConfigurationError(f"SLUICE_API_KEYS: entry {number} repeats a key")
-        keys.append(ApiKey(key, tenant, frozenset(role for role in ROLES if role in roles)))
-    return tuple(keys)
+        keys[key] = ApiKey(key, tenant, frozenset(role for role in ROLES if role in roles))
+    return tuple(keys.values())
 
 
 # Variables of the systems that Sluice replaces. Only settings that don't change what an index contains.
