@@ -1,8 +1,9 @@
 """Rewrites a page's tree so that its text says what the page shows: numbers of lists, merged cells, code, notes."""
 
 import re
+from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
 from services.ingest_worker.extract.archive import ADDRESS
@@ -49,6 +50,7 @@ def reshape(tree: "HtmlElement") -> None:
     _drop_empty(tree)
     _write_equations(tree)
     _unwrap_forms(tree)
+    _name_text(tree)
     _keep_asides(tree)
     _drop_groups(tree)
     for table in list(islice(tree.iter("table"), _MOST)):
@@ -125,6 +127,29 @@ def _unwrap_forms(tree: "HtmlElement") -> None:
     for form in forms:
         if 2 * len(words(form)) > whole:
             form.tag = "div"
+
+
+def _name_text(tree: "HtmlElement") -> None:
+    """Make the parent of most paragraphs an article: trafilatura drops headings and lists of a text that nothing names.
+
+    That of a part without the page's heading stays as it is.
+    """
+    if any(next(tree.iter(name), None) is not None for name in ("article", "main")):
+        return
+    said = Counter[Any]()
+    for each in islice(tree.iter("p"), _MOST):
+        said[each.getparent()] += len(words(each))
+    text, most = said.most_common(1)[0] if said else (None, 0)
+    title = next(tree.iter("h1"), None)
+    if text is None or 2 * most < said.total() or (title is not None and text not in title.iterancestors()):
+        return
+    if text.tag == "div":
+        text.tag = "article"
+    elif text.tag == "body":
+        article = text.makeelement("article")
+        article.text, text.text = text.text, None
+        article.extend(list(text))
+        text.append(article)
 
 
 def _keep_asides(tree: "HtmlElement") -> None:

@@ -207,6 +207,38 @@ def test_a_page_within_a_form_is_read() -> None:
     assert "keeps a book" in extract(page.encode(), Hints(filename="a.html")).text
 
 
+@pytest.mark.parametrize(
+    "around", ["%s", "<div>%s</div>", '<div class="WordSection1">%s</div>', '<div id="wrap"><div>%s</div></div>']
+)
+@pytest.mark.parametrize("long", [1, 8])
+def test_a_text_that_nothing_names_keeps_its_headings_lists_and_warnings(around: str, long: int) -> None:
+    text = f"<h1>Locks</h1><p>{_PROSE * long}</p><h2>Steps</h2><p>{_PROSE.upper()}</p><ol><li>Open.</li></ol>"
+    text += "<aside class='warning'><p>It is wet.</p></aside><ul><li>a rope</li></ul><dl><dt>Red</dt><dd>shut</dd></dl>"
+
+    found = extract(f"<html><body>{around % text}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert all(each in found for each in ("# Locks", "## Steps", "1. Open.", "It is wet.", "- a rope", "Red: shut"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<article><h1>Locks</h1><p>{0}</p></article><div><p>{1}</p></div>",
+        "<main><h1>Locks</h1><p>{0}</p></main><div><p>{1}</p></div>",
+        "<div class='post'><h1>Locks</h1><p>{0}</p></div><div class='comments'><p>{1}</p></div>",
+        "<div><h1>Locks</h1><p>{0}</p></div><aside><p>{1}</p></aside>",
+        "<h1>Locks</h1><p>{0}</p><nav><p>{1}</p></nav>",
+    ],
+)
+def test_what_is_beside_the_text_of_a_page_stays_out(page: str) -> None:
+    beside = "Sign in to say something, or read what our other visitors wrote about it. " * 6
+
+    found = extract(f"<html><body>{page.format(_PROSE * 2, beside)}</body></html>".encode(), Hints(filename="a.html"))
+
+    assert "keeps a book" in found.text
+    assert "Sign in" not in found.text
+
+
 def test_a_warning_in_the_article_and_a_footnote_are_text() -> None:
     warning = '<section><aside class="warning"><p>The quay is slippery.</p></aside></section>'
     note = '<aside epub:type="footnote"><p>At low water.</p></aside>'
