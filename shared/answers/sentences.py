@@ -18,11 +18,12 @@ _LINKS: Final = (
     (re.compile(r"<(https?://[^<>\s]+)>"), r"\1"),
 )
 _INLINE: Final = (
+    # Strong and deleted words, up to the next such mark: one that closes nothing is looked for once.
+    (re.compile(r"(\*\*|__|~~)(?=\S)((?:(?!\1).)++)(?<=\S)\1", re.DOTALL), r"\2"),
     (re.compile(r"(?<![\w*])([*_])(?=\S)([^*_]+?)(?<=\S)\1(?![\w*])"), r"\2"),
     (re.compile(r"\\([!-/:-@\[-`{-~])"), r"\1"),
     (re.compile(r"\s+"), " "),
 )
-_STRONG: Final = re.compile(r"(\*\*|__|~~)(?=\S)")
 # Full stops followed by white space, after closing quotes and brackets; CJK needs no space.
 _END: Final = re.compile(
     r"(?<=[.!?…।؟۔])\s+|(?<=[.!?…][\"'”’»)\]])\s+|(?<=[。！？｡])(?![」』）”])|(?<=[。！？][」』）”])"
@@ -97,30 +98,9 @@ def plain(text: str) -> str:
     """Return a line of Markdown without its markup, and without text that looks like a citation."""
     for pattern, kept in _LINKS:
         text = pattern.sub(kept, text)
-    text = _unstressed(text)
     for pattern, kept in _INLINE:
         text = pattern.sub(kept, text)
     return unmarked(text).strip()
-
-
-def _unstressed(text: str) -> str:
-    """Return the line without the marks around strong and deleted words. Each mark is looked for once."""
-    parts: list[str] = []
-    at = 0
-    unclosed: set[str] = set()  # marks that nothing closes any more
-    for opening in _STRONG.finditer(text):
-        mark = opening[0]
-        if opening.start() < at or mark in unclosed:
-            continue
-        end = text.find(mark, opening.end() + 1)
-        while end > 0 and text[end - 1].isspace():
-            end = text.find(mark, end + 1)
-        if end < 0:
-            unclosed.add(mark)
-            continue
-        parts += [text[at : opening.start()], text[opening.end() : end]]
-        at = end + len(mark)
-    return "".join([*parts, text[at:]]) if parts else text
 
 
 def split(text: str) -> Iterator[str]:

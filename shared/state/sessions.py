@@ -6,7 +6,6 @@ leave the collection out. All APIs on one store share it.
 
 import hashlib
 import secrets
-import time
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -17,9 +16,6 @@ from shared.times import now_ms
 COLLECTION: Final = "sessions"
 INDEXES: Final[dict[str, IndexKind]] = {"key": "keyword", "over": "integer"}
 SESSION_S: Final = 7 * 24 * 3600  # after that, a browser has to sign in again
-KNOWN_S: Final = 3.0  # how long an API may take a session for open that another API has closed
-_MOST_KNOWN: Final = 1000
-_LENGTH: Final = 43  # of a name: 32 bytes in base64
 
 
 class OpenSession(NamedTuple):
@@ -34,14 +30,10 @@ class OpenSession(NamedTuple):
 class Sessions:
     """Opens, finds and closes sessions. Raises Unavailable when the store is away."""
 
-    def __init__(
-        self, store: Store, clock: Callable[[], int] = now_ms, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, store: Store, clock: Callable[[], int] = now_ms) -> None:
         """Take the store; `clock` gives ms since 1970."""
         self._store = store
         self._clock = clock
-        self._monotonic = monotonic
-        self._known: dict[str, tuple[OpenSession, int, float]] = {}  # with its end and the time of the look, by point
 
     async def create(self) -> None:
         """Create the collection unless it exists."""
@@ -59,31 +51,18 @@ class Sessions:
 
     async def find(self, name: str) -> OpenSession | None:
         """Return who opened the session; None if it was closed, or is too old."""
-        if len(name) != _LENGTH:
-            return None
-        point, now = _point(name), self._monotonic()
-        session, over, since = self._known.pop(point, (None, 0, 0.0))
-        if session is not None and now - since < KNOWN_S and over > self._clock():
-            self._known[point] = (session, over, since)
-            return session
-        found = await self._store.retrieve(COLLECTION, [point])
+        found = await self._store.retrieve(COLLECTION, [_point(name)])
         if not found or found[0].payload["over"] <= self._clock():
             return None
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
         payload = found[0].payload
-        session = OpenSession(
+        return OpenSession(
             payload["key"], payload.get("user", ""), payload.get("tenant", ""), tuple(payload.get("roles", ()))
         )
-        self._known[point] = (session, payload["over"], now)
-        return session
 
     async def close(self, name: str) -> None:
         """Delete the session."""
-        point = _point(name)
-        await self._store.delete(COLLECTION, Filter(must=(Ids((point,)),)))
+        await self._store.delete(COLLECTION, Filter(must=(Ids((_point(name),)),)))
         await self._store.flush()
-        self._known.pop(point, None)
 
 
 def _point(name: str) -> str:

@@ -27,6 +27,7 @@ _LEAST: Final = 12  # bytes of a row's record
 _NAME: Final = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 
 Ranks = tuple[dict[int, int], dict[int, int]]  # new rows and columns by the former ones, from 1
+_Field = tuple[int, int, int]  # of a binary sheet: 0 for a row or 1 for a column, offset, bytes
 
 
 def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> tuple[bytes, dict[str, Ranks]]:
@@ -69,22 +70,26 @@ def _moved_binary(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] 
     at = sheet.find(_SIZE, 0, 1000) + len(_SIZE)
     if (1 + _integer(sheet, at + 4)) * (1 + _integer(sheet, at + 12)) <= MOST_PLACES:
         return None
-    rows, columns, row = set[int](), set[int](), 1
+    moved, fields, row = bytearray(sheet), set[_Field](), None
     for kind, at in records(sheet):
         if kind == ROW:
-            row = 1 + _integer(sheet, at)
+            row = at
         elif kind in _CELLS:
-            rows.add(row)
-            columns.add(1 + _integer(sheet, at))
-    ranks = _nearer(rows, columns, name, hints)
-    if ranks is None:
-        return None
-    moved = bytearray(sheet)
-    for kind, at in records(sheet):
-        place = ranks[kind != ROW].get(1 + _integer(sheet, at)) if kind == ROW or kind in _CELLS else None
-        if place is not None:  # a row with a cell
-            moved[at : at + 4] = (place - 1).to_bytes(4, "little")
-    return bytes(moved), ranks
+            fields |= {(1, at, 4)} if row is None else {(0, row, 4), (1, at, 4)}
+    ranks = _written(moved, fields, (), name, hints)
+    return None if ranks is None else (bytes(moved), ranks)
+
+
+def _written(sheet: bytearray, fields: set[_Field], columns: Iterable[int], name: str, hints: Hints) -> Ranks | None:
+    """Write near places into the fields; None if the sheet stays as it is. `columns` have cells without a field."""
+    far = set[int](), set(columns)
+    for axis, at, size in fields:
+        far[axis].add(1 + _integer(sheet, at, size))
+    ranks = _nearer(*far, name, hints)
+    if ranks is not None:
+        for axis, at, size in fields:
+            sheet[at : at + size] = (ranks[axis][1 + _integer(sheet, at, size)] - 1).to_bytes(size, "little")
+    return ranks
 
 
 def records(sheet: bytes) -> Iterator[tuple[int, int]]:
@@ -129,26 +134,20 @@ def book_moved_together(data: bytes, hints: Hints) -> bytes:
 
 def _moved_old(book: bytearray, start: int, name: str, hints: Hints) -> bool:
     """Return whether the cells of the sheet that starts there are moved now."""
-    cells: list[tuple[int, int]] = []  # offset of the row, which the first column follows, and of the last column
+    fields, columns = set[_Field](), set[int]()
     merged: list[int] = []  # offsets of counts
     for kind, at, size in old_records(book, start):
         if kind == _SPAN and _integer(book, at + 4) * _integer(book, at + 10, 2) <= MOST_PLACES:
             return False
         if kind in _OLD_CELLS and size >= 6:
-            cells.append((at, at + size - 2 if kind == _MANY else at + 2))
+            # Columns of one record follow each other, at their new places, too. A column may stand at `last` alone.
+            last = at + size - 2 if kind == _MANY else at + 2
+            fields |= {(0, at, 2), (1, at + 2, 2), (1, last, 2)}
+            columns.update(range(1 + _integer(book, at + 2, 2), 1 + _integer(book, last, 2)))
         elif kind == _MERGED:
             merged.append(at)
-    rows = {1 + _integer(book, at, 2) for at, _ in cells}
-    spans = {(1 + _integer(book, at + 2, 2), 1 + _integer(book, last, 2)) for at, last in cells}
-    columns = {column for first, last in spans for column in (first, *range(first, last), last)}
-    near = _nearer(rows, columns, name, hints)
-    if near is None:
+    if _written(book, fields, columns, name, hints) is None:
         return False
-    for at, last in cells:
-        # Columns of one record follow each other, at their new places, too. A column may stand at `last` alone.
-        changed = {at: near[0], at + 2: near[1], last: near[1]}
-        for place, ranks in changed.items():
-            book[place : place + 2] = (ranks[1 + _integer(book, place, 2)] - 1).to_bytes(2, "little")
     for at in merged:
         book[at : at + 2] = b"\0\0"  # they name cells by their former places
     return True

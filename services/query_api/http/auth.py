@@ -132,7 +132,7 @@ class Keyring:
         return await self._sessions.open(session, known, seconds)
 
     async def sign_out(self, session: str) -> None:
-        """End the session, in this process at once, in others after `KNOWN_S`."""
+        """End the session, in all processes."""
         if self._sessions is not None:
             await self._sessions.close(session)
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, NamedTuple, Protocol, TypeVar, get_args
 from urllib.parse import unquote
@@ -386,64 +385,42 @@ def _is_for_ingest(head: bytes) -> bool:
     return start.startswith((b"{", b"[")) and all(name in head for name in (b'"source"', b'"path"', b'"text"'))
 
 
-class _Parts:
-    """Collects the parts of a multipart body.
+async def _multipart(request: ApiRequest, open_: ExitStack) -> Upload:
+    """Return the files and fields of a multipart body; `open_` closes the files in the end.
 
     The framework's own reader would decode a field of any size in any charset, such as punycode, which takes minutes.
+
+    Raises:
+        Problem: 400, the body can't be read, has no file, or a field isn't text; 413, the fields are too large.
     """
-
-    def __init__(self, open_: ExitStack) -> None:
-        """Take what closes the files in the end."""
-        self.files: list[File] = []
-        self.fields: dict[str, list[str]] = {}
-        self._open = open_
-        self._part: MultipartSegment | None = None
-        self._body: IO[bytes] = BytesIO()
-        self._size = 0  # of all fields
-
-    async def add(self, event: MultipartSegment | bytes | None) -> None:
-        """Take what the parser found: a part's head, a piece of it, or its end.
-
-        Raises:
-            Problem: 400, a field isn't text; 413, the fields are too large.
-        """
-        if isinstance(event, MultipartSegment):
-            self._part = event
-            self._body = self._open.enter_context(
-                SpooledTemporaryFile(IN_MEMORY) if event.filename else BytesIO()  # noqa: SIM115
-            )
-        elif event and self._part is not None and self._part.filename:
-            await _beside(self._body.tell() + len(event), IN_MEMORY, self._body.write, event)
-        elif event:
-            self._size += self._body.write(event)
-            if self._size > _FIELD_BYTES:
-                raise too_large(f"the fields beside the files have more than {_FIELD_BYTES} bytes", _FIELD_BYTES)
-        elif self._part is not None:
-            self._end(self._part)
-
-    def _end(self, part: MultipartSegment) -> None:
-        size = _rewound(self._body)
-        if part.filename:
-            kind = part.header("Content-Type")
-            self.files.append(File(name=_named(part.filename), media_type=kind, body=self._body, size=size))
-        else:
-            self.fields.setdefault(part.name, []).append(_decoded(self._body.read(), part.charset, part.name))
-
-
-async def _multipart(request: ApiRequest, open_: ExitStack) -> Upload:
-    parts = _Parts(open_)
+    files, fields, field_bytes = list[File](), dict[str, list[str]](), 0
     try:
         with PushMultipartParser(request.content_type[1].get("boundary", ""), max_segment_count=_PARTS) as parser:
             async for piece in request.stream():
                 for event in parser.parse(piece) if piece and not parser.closed else ():
-                    await parts.add(event)
+                    if isinstance(event, MultipartSegment):  # a part's head; then come its pieces, and None
+                        part, body = event, open_.enter_context(SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115
+                    elif event:
+                        field_bytes += 0 if part.filename else len(event)
+                        if field_bytes > _FIELD_BYTES:
+                            raise too_large(
+                                f"the fields beside the files have more than {_FIELD_BYTES} bytes", _FIELD_BYTES
+                            )
+                        await _beside(body.tell() + len(event), IN_MEMORY, body.write, event)
+                    else:
+                        size = _rewound(body)
+                        if part.filename:
+                            kind = part.header("Content-Type")
+                            files.append(File(name=_named(part.filename), media_type=kind, body=body, size=size))
+                        else:
+                            fields.setdefault(part.name, []).append(_decoded(body.read(), part.charset, part.name))
     except MultipartError as error:
         raise Problem(400, f"the multipart body can't be read: {error}") from None
-    if not parts.files:
+    if not files:
         raise invalid("file", "no file was sent; a multipart part needs a filename")
-    if len(parts.files) > MOST_FILES:
-        raise invalid("file", f"{len(parts.files)} files were sent, but at most {MOST_FILES} are allowed at once")
-    return Upload(parts.files, parts.fields)
+    if len(files) > MOST_FILES:
+        raise invalid("file", f"{len(files)} files were sent, but at most {MOST_FILES} are allowed at once")
+    return Upload(files, fields)
 
 
 def _decoded(text: bytes, charset: str | None, name: str) -> str:
