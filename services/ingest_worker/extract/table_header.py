@@ -178,8 +178,12 @@ def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
         return False
     if all(_is_label(name) and not _is_label(value) for name, value in pairs):
         return True
-    names = sum(_is_name(name) for name, _ in pairs)
-    return names == len(pairs) or (len(pairs) > 2 and 3 * names >= 2 * len(pairs) and not _is_name(pairs[0][1]))
+    names, values = sum(_is_name(name) for name, _ in pairs), [value for _, value in pairs[1:]]
+    if names == len(pairs) or len(pairs) < 3 or _is_name(pairs[0][1]):
+        return names == len(pairs)
+    # A column has values of one kind, a form's properties have any.
+    mixed = 0 < 4 * sum(map(is_figure, values)) <= 3 * len(values) and _commonest(values)[1] < 0.5
+    return mixed or 3 * names >= 2 * len(pairs)
 
 
 def _commonest(values: Sequence[str]) -> tuple[str, float]:
@@ -212,7 +216,7 @@ def _counts(figures: Sequence[str]) -> bool:
     if not rising and not falling:
         return False
     if _shape(figures[0]) != "9":
-        return _shape(figures[0]) in ("9-9-9", "9-9", "9/9/9", "9/9", "9.9.9", "9:9", "9:9:9", "9%")
+        return _shape(figures[0]) in ("9-9-9", "9-9", "9/9/9", "9/9", "9.9.9", "9.9.", "9:9", "9:9:9", "9%")
     numbers = [key[0] for key in keys]
     even = len({after - before for before, after in pairwise(numbers)}) == 1
     if all(number in _YEARS for number in numbers):

@@ -14,6 +14,7 @@ def _rows(text: str) -> list[list[str]]:
         "Name,Phone,Phone,City\nAda Pole,home only,desk line,Bath\nBo Reed,mobile first,reception,Hull",  # equal names
         "Item,1,2,3\nPlums,10,11,12\nFigs,20,21,22",  # numbers that count
         "Metric,2024-01-01,2024-02-01\nVisits,120,130\nReturns,7,8",  # dates
+        "Crew,1.6.,2.6.\nRed,8,7\nBlue,9,4",
         "Boat,08:00,09:00\nWren,12,31\nRook,4,9",  # times
         "Stage,10%,20%,30%\nRed,5,6,7\nBlue,4,3,2",  # percentages
         "Port,2019,2020\nHull,3,4",  # years
@@ -112,6 +113,42 @@ def test_a_row_of_a_form_names_no_columns(form: str) -> None:
     rows = [row.split("|") for row in form.split(";")]
 
     assert labelled(rows) == "\n\n".join(" | ".join(filter(None, row)) for row in rows)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Name|Hanna Ritz;Geburtsdatum|04.11.1986;Krankenkasse|Nordkasse;Hausarzt|Dr. Sabeti;Notfall|Lars, 0151 22",
+        "Empresa|Talleres Roca S.L.;CIF|B-4410;Teléfono|972 10 20 30;Persona de contacto|Ana Roca;Pago|30 días",
+        "Krankenkasse|Nordkasse;Mitglied seit|2014;Beitrag|120,50;Status|aktiv",
+    ],
+)
+def test_a_list_of_properties_without_colons_has_no_header(form: str) -> None:
+    rows = [row.split("|") for row in form.split(";")]
+
+    assert labelled(rows) == "\n\n".join(map(" | ".join, rows))
+    assert table(rows, headed=False).startswith("|  |  |\n")
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [
+        "Leistung|Kosten;Haarschnitt|12,50;Färben|45;Bart|frei;Waschen|6,00",
+        "Fach|Note;Deutsch|2;Sport|befreit;Mathe|1",
+        "Name|Instrument;Anna|Geige;Ole|Klavier;Ida|Tuba",
+        "Datum|Ereignis;3.4.|Kick-off;später|Übergabe;5.6.|Fest",
+        "Zeit|Programm;9:00|Begrüßung;10:30|Vortrag;12:00|Essen",
+        "Item|Value;Share|4;Owner|Ann;Since|2014-05-01;Phone|555 12",
+        "What|Shown;Share|7%;Uptime|74:05:07;Rent|1,250.50;When|2024-05-06",
+    ],
+)
+def test_the_names_of_a_table_of_two_columns_stay_its_header(ordinary: str) -> None:
+    rows = [row.split("|") for row in ordinary.split(";")]
+
+    found = find_header(rows)
+
+    assert found is not None
+    assert (found.at, found.names) == (0, rows[0])
 
 
 def test_a_form_above_its_table_is_none_of_it() -> None:
