@@ -18,6 +18,7 @@ from tests.e2e.harness import Server, served
 from tests.request_shapes import LARGEST_BODIES, ShapedBody
 
 SENDERS, SENDS_S, BACK_S = 100, 30.0, 60.0
+ENDED_S = 600.0  # longest wait for the documents that were accepted
 KEY = "key-of-twenty-characters"
 _PAUSE_S = 0.25  # between two looks at the memory
 
@@ -26,19 +27,44 @@ def measure(row: Row) -> None:
     """Pass to `row`, without keys and with one, the most memory, and how much is left after a minute."""
     for keys in ("", f"{KEY}:tenant:admin"):
         with tempfile.TemporaryDirectory() as folder, served(Path(folder) / "data", API_KEYS=keys) as server:
-            before = _memory(server)
-            most, replies = _sent(server, {"Authorization": f"Bearer {KEY}"} if keys else {})
+            before, headers = _memory(server), {"Authorization": f"Bearer {KEY}"} if keys else {}
+            most, replies = _sent(server, headers)
             told = ", ".join(f"{count} x {status}" for status, count in sorted(replies.items()))
             what = f"memory beside {SENDERS} senders {'with a key' if keys else 'without keys'}"
             row(what, f"{most >> 20} MB, {before >> 20} before; {told}", "≤ 1200 MB")
             time.sleep(BACK_S)
-            row(f"… {BACK_S:g} s later", f"{_memory(server) >> 20} MB", "as before")
+            row(f"… {BACK_S:g} s later", _told(server, headers), "as before")
+            if _under_way(server, headers):
+                deadline = time.monotonic() + ENDED_S
+                while _under_way(server, headers) and time.monotonic() < deadline:
+                    time.sleep(1)
+                time.sleep(BACK_S)
+                what = f"… {BACK_S:g} s after all documents ended, which the store keeps"
+                row(what, _told(server, headers), "as before, but for the store")
+
+
+def _told(server: Server, headers: dict[str, str]) -> str:
+    """Return the memory of all processes, that of the main one and of the store, and what is under way."""
+    parts = [f"{_memory(server) >> 20} MB", f"main {_used(server.family()[:1]) >> 20}"]
+    store = [each for each in server.family() if any("edge_server" in word for word in each.cmdline())]
+    mapped = sum(file.rss for each in store for file in each.memory_maps() if file.path.startswith("/"))
+    parts.append(f"store {_used(store) >> 20}, some of {mapped >> 20} in files that the system can take back")
+    return "; ".join([*parts, f"{_under_way(server, headers)} documents under way"])
+
+
+def _under_way(server: Server, headers: dict[str, str]) -> int:
+    with server.client(headers=headers) as client:
+        return len(client.get("/rag/documents?status=accepted&limit=100").json()["items"])
 
 
 def _memory(server: Server) -> int:
     """Return the bytes that the server and its children hold and nobody else does."""
+    return _used(server.family())
+
+
+def _used(processes: list[psutil.Process]) -> int:
     total = 0
-    for each in server.family():
+    for each in processes:
         with suppress(psutil.NoSuchProcess):  # a parser's life is short
             total += each.memory_full_info().uss
     return total
