@@ -232,7 +232,7 @@ def make_api(parts: ApiParts) -> Litestar:
         answering,
         Models(parts.models, parts.embedder),
         Embedding(parts.embedder),
-        vector_stores.VectorStore(retriever),
+        vector_stores.VectorStore(retriever, parts.ledger),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),
         monitoring.Monitoring(keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),

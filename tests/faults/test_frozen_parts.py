@@ -23,9 +23,9 @@ pytestmark = [CI_ONLY, pytest.mark.slow]
 GUARD_S = 60.0  # a hang guard: three times what a route waits for a part
 ADMIN_GUARD_S = 180.0  # likewise for what admins and operators change: they wait as long as a slow part may take
 # They wait for the model's server as long as it may take to load a model.
-OF_MODELS = {"openai_embeddings", "ollama_embed"}
+OF_MODELS = {"openai_embeddings", "ollama_embed", "ollama_embeddings"}
 NEED = {  # routes that can't do without the part
-    "store": {"rag_documents", "rag_document", "rag_stats", "rag_search", "chat"},
+    "store": {"rag_documents", "rag_document", "rag_stats", "rag_search", "chat", "openai_vector_stores"},
     "log": {"rag_ingest", "rag_ingest_upload", "rag_document_patch", "rag_changes", "ops_lag", "ops_audit"},
     "model": {"rag_search", "chat", "openai_responses"},
 }

@@ -27,7 +27,7 @@ from services.query_api.clients.models import Models
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
 from services.query_api.http.request import ApiRequest, body_of
-from services.query_api.http.routes import CHUNKS, EVENT_STREAM, JSON, NDJSON, WHOLE, StreamEvent, get, post
+from services.query_api.http.routes import CHUNKS, EVENT_STREAM, JSON, NDJSON, TEXTS, WHOLE, StreamEvent, get, post
 from shared.answers import Turn
 
 API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send
@@ -80,10 +80,11 @@ class ModelBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts to embed."""
+    """Texts to embed; `prompt` is the older field, of one text."""
 
     model: str
     input: Any = None
+    prompt: str | None = None
     dimensions: int | None = None
 
 
@@ -324,6 +325,12 @@ class OllamaEmbeddings(msgspec.Struct, frozen=True, kw_only=True):
     prompt_eval_count: int
 
 
+class OllamaEmbedding(msgspec.Struct, frozen=True):
+    """The vector of a text."""
+
+    embedding: list[float]
+
+
 @post("/embed", role="query", takes=CHUNKS, refuses=(404,))
 async def ollama_embed(data: JSONBody[EmbedBody], request: ApiRequest) -> OllamaEmbeddings:
     """Embed texts with the model of the index."""
@@ -339,3 +346,12 @@ async def ollama_embed(data: JSONBody[EmbedBody], request: ApiRequest) -> Ollama
         total_duration=time.perf_counter_ns() - began,
         prompt_eval_count=await embedding.count(texts) if texts else 0,
     )
+
+
+@post("/embeddings", role="query", takes=TEXTS, refuses=(404,))
+async def ollama_embeddings(data: JSONBody[EmbedBody], request: ApiRequest) -> OllamaEmbedding:
+    """Embed one text. Older clients use this route."""
+    embedding = request.part(Embedding)
+    request.part(Models).check_embedding(data.model)
+    [vector] = await embedding.vectors(embedding.texts(data.prompt, "prompt")[:1])
+    return OllamaEmbedding(vector.tolist())

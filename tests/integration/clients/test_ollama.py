@@ -170,14 +170,16 @@ async def test_who_leaves_a_stream_stops_the_model(chatter: ollama.AsyncClient, 
         await model.left.wait()
 
 
-async def test_texts_are_embedded(quoter: ollama.AsyncClient, parts: ApiParts) -> None:
+async def test_texts_are_embedded_in_the_new_way_and_the_old(quoter: ollama.AsyncClient, parts: ApiParts) -> None:
     name = parts.embedder.model.name
 
-    both = await quoter.embed(f"{name}:latest", ["a lantern", "a heron"])
+    both = await quoter.embed(name, ["a lantern", "a heron"])
     nothing = await quoter.embed(name, "")
+    old = await quoter.embeddings(f"{name}:latest", "a lantern")
 
     [own] = await parts.embedder.embed_documents(["a lantern"])
     assert np.allclose(both.embeddings[0], own, atol=1e-6)
+    assert np.allclose(old.embedding, own, atol=1e-6)
     assert (len(both.embeddings), nothing.embeddings) == (2, [])
     with pytest.raises(ollama.ResponseError, match="not found; this server has"):
         await quoter.embed("nomic-embed-text", "x")
