@@ -29,7 +29,7 @@ from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.console.oidc import Oidc, provider_id
-from services.query_api.documents import changes, detail, events, original, stats, views
+from services.query_api.documents import changes, events, original, stats, views
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.documents.stats import usage_of
 from services.query_api.http import monitoring
@@ -51,7 +51,6 @@ from services.query_api.ingest.submissions import StatusWaiters, Submissions
 from services.query_api.ops import erase, log_state, tenants
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.feedback import Thumbs
-from services.query_api.ops.generation_comparer import GenerationComparer
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.purge import FileRewrites
 from services.query_api.ops.redrive import DeadLetterService
@@ -162,14 +161,7 @@ def make_api(parts: ApiParts) -> Litestar:
     )
     library = views.DocumentViews(parts.ledger, parts.index, parts.blobs)
     selector = DocumentSelector(parts.ledger, parts.index)
-    place = erase.DataLocation(
-        parts.log,
-        parts.index,
-        parts.ledger,
-        settings.data if settings.keeps_data else None,
-        parts.rewrites,
-        settings.topics_of_tenants,
-    )
+    data = settings.data if settings.keeps_data else None
     eraser = Eraser(
         submissions=submissions,
         index=parts.index,
@@ -210,18 +202,25 @@ def make_api(parts: ApiParts) -> Litestar:
             parts.log,
             parts.ledger,
             parts.index,
-            settings.data if settings.keeps_data else None,
+            data,
             usage=partial(usage_of, parts.registry, settings.embedding_price),
         ),
-        detail.DocumentDetails(library, parts.index, parts.callbacks, signer),
+        parts.index,
+        parts.callbacks,
         original.Originals(library, parts.index, parts.log, parts.blobs),
         events.ProgressTracker(library, parts.index, parts.notices),
         selector,
         checker,
-        place,
-        erase.Erasing(place, selector, eraser, signer),
+        erase.Erasing(
+            selector=selector,
+            eraser=eraser,
+            signer=signer,
+            ledger=parts.ledger,
+            rewrites=parts.rewrites,
+            data=data,
+            producers=settings.topics_of_tenants,
+        ),
         parts.generations,
-        GenerationComparer(parts.generations, parts.log),
         service,
         LogFigures(parts.log, service.open, parts.generations.groups),
         tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),

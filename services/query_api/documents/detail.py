@@ -72,57 +72,44 @@ class DocumentDetail(DocumentView, frozen=True, kw_only=True, rename="camel", om
     chunk_overlap: int | None = None
 
 
-class DocumentDetails:
-    """Reads one document of a tenant."""
+async def detail_of(
+    request: ApiRequest, document_id: str, token: str | None = None, *, reads: bool = True
+) -> DocumentDetail:
+    """Return the document, with the status of the submission with the token where one is given.
 
-    def __init__(self, library: DocumentViews, index: Index, callbacks: Callbacks, signer: Signer) -> None:
-        self._library = library
-        self._index = index
-        self._callbacks = callbacks
-        self._signer = signer
+    Without `reads`, only what its sender knows: a token doesn't say which document it is of, so a document that doesn't
+    have the submission shows its status alone.
 
-    async def detail(
-        self, tenant: str, document_id: str, token: str | None = None, *, reads: bool = True
-    ) -> DocumentDetail:
-        """Return the document, with the status of the submission with the token where one is given.
+    Raises:
+        Problem: 400, there is no such token; 404.
+    """
+    signer, index, tenant = request.part(Signer), request.part(Index), request.user.tenant
+    submission = None if token is None else signer.submitted_at(token, field="submission", tenant=tenant)
+    entry = await request.part(DocumentViews).entry(tenant, document_id)
+    shown = view_of(entry, await index.head(document_id), submission)
+    last = last_of(entry, submission)
+    progress = await _progress(index, entry, last)
+    fields = msgspec.structs.asdict(shown) | _of_body(entry) | progress
+    fields["stages"] = () if last is None else tuple(_stages(last, chunked="chunks_embedded" in progress))
+    if not reads:
+        own = _OF_SUBMISSION if submission is None or entry.submitted(submission) is None else _OF_SENT
+        return DocumentDetail(**_NOTHING | {name: fields[name] for name in own})
+    called = (await request.part(Callbacks).of_document(document_id))[:MOST_SHOWN]
+    views = tuple(_callback_view(each, signer.submission(tenant, each.place)) for each in called)
+    return DocumentDetail(**fields, callbacks=views)
 
-        Without `reads`, only what its sender knows: a token doesn't say which document it is of, so a document that
-        doesn't have the submission shows its status alone.
 
-        Raises:
-            Problem: 400, there is no such token; 404.
-        """
-        submission = None
-        if token is not None:
-            submission = self._signer.submitted_at(token, field="submission", tenant=tenant)
-        entry = await self._library.entry(tenant, document_id)
-        shown = view_of(entry, await self._index.head(document_id), submission)
-        last = last_of(entry, submission)
-        progress = await self._progress(entry, last)
-        fields = msgspec.structs.asdict(shown) | _of_body(entry) | progress
-        fields["stages"] = () if last is None else tuple(_stages(last, chunked="chunks_embedded" in progress))
-        if not reads:
-            own = _OF_SUBMISSION if submission is None or entry.submitted(submission) is None else _OF_SENT
-            return DocumentDetail(**_NOTHING | {name: fields[name] for name in own})
-        called = await self._callbacks.of_document(document_id)
-        return DocumentDetail(
-            **fields,
-            callbacks=tuple(
-                _callback_view(each, self._signer.submission(tenant, each.place)) for each in called[:MOST_SHOWN]
-            ),
-        )
-
-    async def _progress(self, entry: Entry, last: Last | None) -> dict[str, Any]:
-        if last is None or (last.status not in TERMINAL and last.version == 0):
-            return {"progress": 0}
-        if last.status in TERMINAL:
-            return {"progress": 100}
-        embedded = await embedding_of(self._index, entry.document_id, last.version)
-        if embedded is None:
-            return {"progress": READ_PERCENT}
-        done, count = embedded
-        percent = READ_PERCENT + (99 - READ_PERCENT) * done // max(count, 1)
-        return {"progress": min(percent, 99), "chunks_embedded": done, "chunk_count": count}
+async def _progress(index: Index, entry: Entry, last: Last | None) -> dict[str, Any]:
+    if last is None or (last.status not in TERMINAL and last.version == 0):
+        return {"progress": 0}
+    if last.status in TERMINAL:
+        return {"progress": 100}
+    embedded = await embedding_of(index, entry.document_id, last.version)
+    if embedded is None:
+        return {"progress": READ_PERCENT}
+    done, count = embedded
+    percent = READ_PERCENT + (99 - READ_PERCENT) * done // max(count, 1)
+    return {"progress": min(percent, 99), "chunks_embedded": done, "chunk_count": count}
 
 
 async def embedding_of(index: Index, document_id: str, version: int) -> tuple[int, int] | None:
@@ -205,7 +192,7 @@ async def rag_document(
     if not reads and submission is None:
         sentence = "this API key lacks the role query; with ingest, ask as the Location of the 202 does"
         raise Problem(403, sentence, details={"role": "query"})
-    shown = await request.part(DocumentDetails).detail(request.user.tenant, document_id, submission, reads=reads)
+    shown = await detail_of(request, document_id, submission, reads=reads)
     return Response(shown, headers={"ETag": shown.etag} if shown.etag else {})
 
 

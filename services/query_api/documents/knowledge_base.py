@@ -3,7 +3,7 @@
 import msgspec
 from litestar.params import FromPath
 
-from services.query_api.documents.detail import DocumentDetail, DocumentDetails
+from services.query_api.documents.detail import DocumentDetail, detail_of
 from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.documents.views import Cursor, DocumentView, DocumentViews, Limit, ListCursor, parsed_cursor
 from services.query_api.http.request import ApiRequest
@@ -32,7 +32,7 @@ async def knowledge_base_list(request: ApiRequest, limit: Limit = 100, cursor: C
 @get("/knowledge-base/{document_id:str}", role="query")
 async def knowledge_base_document(document_id: FromPath[str], request: ApiRequest) -> KnowledgeReply:
     """Show a document of the knowledge base, with its progress."""
-    return _knowledge(await request.part(DocumentDetails).detail(request.user.tenant, document_id))
+    return _knowledge(await detail_of(request, document_id))
 
 
 def _knowledge(document: DocumentView) -> KnowledgeReply:

@@ -14,7 +14,7 @@ from litestar.params import FromPath, QueryParameter
 from services.query_api.documents.views import DocumentViews
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get, post
+from services.query_api.http.routes import get, submit
 from services.query_api.ingest.document import IngestReply, taken
 from services.query_api.ingest.upload import reader_of
 from shared.blobs import Blobs
@@ -170,7 +170,7 @@ async def rag_document_original(document_id: FromPath[str], request: ApiRequest,
     )
 
 
-@post("/rag/documents/{document_id:str}/reread", role="ingest", lane="bring", refuses=(409, 422), accepted=True)
+@submit("/rag/documents/{document_id:str}/reread")
 async def rag_document_reread(document_id: FromPath[str], request: ApiRequest) -> Response[IngestReply]:
     """Read the document again from its original if its format's reader has changed since; else it is `unchanged`.
 

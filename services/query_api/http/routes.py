@@ -139,6 +139,9 @@ post = partial(_route, litestar.post)
 put = partial(_route, litestar.put)
 patch = partial(_route, litestar.patch)
 delete = partial(_route, litestar.delete)
+submit = partial(
+    post, role="ingest", lane="bring", refuses=(409, 422), accepted=True
+)  # a document; replies with its end
 
 
 # Finding them

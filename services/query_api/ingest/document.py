@@ -25,7 +25,7 @@ from services.query_api.http.request import (
     tags_of,
     wait_of,
 )
-from services.query_api.http.routes import CHUNKS, METADATA, WHOLE, post
+from services.query_api.http.routes import CHUNKS, METADATA, WHOLE, submit
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
 from shared.contracts import CHANGED, CONFLICT, GONE, Crawl, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected
@@ -117,15 +117,7 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     warnings: tuple[str, ...] = ()  # parts of the request that were ignored or are doubtful
 
 
-@post(
-    "/rag/ingest",
-    role="ingest",
-    lane="bring",
-    line="add or replace a document: source, path, text",
-    takes=CHUNKS,
-    refuses=(409, 422),
-    accepted=True,
-)
+@submit("/rag/ingest", line="add or replace a document: source, path, text", takes=CHUNKS)
 async def rag_ingest(data: JSONBody[IngestBody], request: ApiRequest) -> Response[IngestReply]:
     """Add a document, or replace the document with the same source and path."""
     document, skipped, doubt = await beside(len(await request.body()) > HEAVY, _checked, request.user.tenant, data)
@@ -136,9 +128,7 @@ async def rag_ingest(data: JSONBody[IngestBody], request: ApiRequest) -> Respons
     return reply
 
 
-@post(
-    "/rag/ingest/text", role="ingest", lane="bring", line="add a text", takes=WHOLE, refuses=(409, 422), accepted=True
-)
+@submit("/rag/ingest/text", line="add a text", takes=WHOLE)
 async def rag_ingest_text(data: JSONBody[TextBody], request: ApiRequest) -> Response[IngestReply]:
     """Add a text; its title, or its content if it has none, becomes its path."""
     document = await beside(len(await request.body()) > HEAVY, _text_document, request.user.tenant, data)
@@ -406,15 +396,7 @@ class UrlBody(DescribedBody, frozen=True, kw_only=True, rename="camel"):
     sitemap: bool = False  # whether to fetch the pages of the site's sitemap
 
 
-@post(
-    "/rag/ingest/url",
-    role="ingest",
-    lane="bring",
-    line="add a web page, or a site by its sitemap",
-    takes=METADATA,
-    refuses=(409, 422),
-    accepted=True,
-)
+@submit("/rag/ingest/url", line="add a web page, or a site by its sitemap", takes=METADATA)
 async def rag_ingest_url(data: JSONBody[UrlBody], request: ApiRequest) -> Response[IngestReply]:
     """Add or update a web page under its address. Each linked page becomes a document of its own."""
     if not 0 <= data.depth <= MOST_DEPTH:

@@ -22,7 +22,7 @@ from multipart import (  # type: ignore[import-untyped]  # it has no stubs
 from services.query_api.http.problems import Problem, invalid, too_large
 from services.query_api.http.reply_warnings import lenient, warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
-from services.query_api.http.routes import JSON, WHOLE, post
+from services.query_api.http.routes import JSON, WHOLE, submit
 from services.query_api.ingest.document import (
     DescribedBody,
     IngestBody,
@@ -179,16 +179,12 @@ _BODY: Final = {
 }
 
 
-@post(
+@submit(
     "/rag/ingest/upload",
-    role="ingest",
-    lane="bring",
     line="add files",
     takes=WHOLE,
     holds=IN_MEMORY,
-    refuses=(409, 422),
     ok={JSON: (IngestReply, UploadReply)},
-    accepted=True,
     description=READABLE,
     body=_BODY,
 )
@@ -204,16 +200,7 @@ async def rag_ingest_upload(request: ApiRequest) -> Response[IngestReply] | Resp
         return await _taken_all(request, upload.named())
 
 
-@post(
-    "/knowledge-base",
-    role="ingest",
-    lane="bring",
-    takes=WHOLE,
-    holds=IN_MEMORY,
-    refuses=(409, 422),
-    accepted=True,
-    body=_BODY,
-)
+@submit("/knowledge-base", takes=WHOLE, holds=IN_MEMORY, body=_BODY)
 async def knowledge_base(request: ApiRequest) -> Response[KnowledgeReply]:
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
     wait_s, headers = wait_of(request, otherwise=0.0)

@@ -26,26 +26,12 @@ from services.query_api.ops.purge import (
     kept_parts,
     seen,
 )
-from shared.log import Log
-from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
 
 MOST = 100  # ids per request
 MOST_PROOFS = 1000
 Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
 Proofs = Annotated[list[str], msgspec.Meta(max_length=MOST_PROOFS)]
-
-
-@dataclass(frozen=True)
-class DataLocation:
-    """Where the process keeps its data."""
-
-    log: Log
-    index: Index
-    ledger: Ledger
-    data: Path | None  # None: the process has no data folder
-    rewrites: FileRewrites
-    producers: Mapping[str, str]  # tenant by producer's own topic
 
 
 class ErasureRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -113,14 +99,17 @@ class ErasureForgotten(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[KeptPart]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Erasing:
     """Erases documents a page at a time, or chooses the words by which they are searched for afterwards."""
 
-    place: DataLocation
     selector: DocumentSelector
     eraser: Eraser
     signer: Signer
+    ledger: Ledger
+    rewrites: FileRewrites
+    data: Path | None  # None: the process has no data folder
+    producers: Mapping[str, str]  # tenant by producer's own topic
 
     async def page(self, chosen: Selection, run: ErasureRun, wait_s: float) -> ErasedPage:
         """Return the outcome for the next page of the selection.
@@ -149,14 +138,14 @@ class Erasing:
         """Return the receipt of what was erased until now; None if it was nothing."""
         if not any(item.outcome == "erased" for item in items):
             return None
-        return self.signer.sign(self.place.rewrites.receipt(), tenant=tenant)
+        return self.signer.sign(self.rewrites.receipt(), tenant=tenant)
 
     async def outcomes(
         self, entries: Sequence[Entry], wait_s: float, *, dry_run: bool
     ) -> tuple[list[Erased], str | None]:
         """Return what became of each document; in a dry run its canaries, and all of them signed."""
         if dry_run:
-            index = self.place.index
+            index = self.eraser.index
             words = {entry.document_id: await canaries(index, entry.tenant, entry.document_id) for entry in entries}
             items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
             return items, self.signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
@@ -187,7 +176,7 @@ async def ops_erase(data: JSONBody[Erase], request: ApiRequest) -> ErasedPage:
     if data.source is not None:
         return await erasing.page(selection(tenant, {"source": [data.source]}, gone=True), data, wait_s)
     names = list(dict.fromkeys(data.document_ids or ()))
-    known = [await erasing.place.ledger.of_tenant(tenant, name) for name in names]
+    known = [await erasing.ledger.of_tenant(tenant, name) for name in names]
     entries = [entry for entry in known if entry is not None]
     missing = set(names) - {entry.document_id for entry in entries}
     unknown = [
@@ -209,21 +198,22 @@ async def ops_erase_forgotten(receipt: FromQuery[str], request: ApiRequest) -> E
 
     Asking has the next hourly upkeep rewrite them. Nothing is searched for, so the reply tells of no other documents.
     """
-    place = request.part(DataLocation)
-    since = request.part(Signer).opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
-    ours = can_rewrite(place.log, place.index)
-    rewritten = ours and place.rewrites.covers(since)
-    parts = await kept_parts(place.log, place.index, rewritten=rewritten)
-    producers = [topic for topic, tenant in place.producers.items() if tenant == request.user.tenant]
+    erasing = request.part(Erasing)
+    log, index = erasing.eraser.log, erasing.eraser.index
+    since = erasing.signer.opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
+    ours = can_rewrite(log, index)
+    rewritten = ours and erasing.rewrites.covers(since)
+    parts = await kept_parts(log, index, rewritten=rewritten)
+    producers = [topic for topic, tenant in erasing.producers.items() if tenant == request.user.tenant]
     return ErasureForgotten(done=rewritten or not ours, parts=[*parts, *kept_by_producers(producers)])
 
 
 @post("/ops/forget", role="operator", json_only=True, takes=WHOLE)
 async def ops_forget(data: JSONBody[Forget], request: ApiRequest) -> Forgotten:
     """Rewrite the log's and the store's files without deleted data, and say which parts still contain the words."""
-    place, signer = request.part(DataLocation), request.part(Signer)
-    proved = [signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
+    erasing = request.part(Erasing)
+    proved = [erasing.signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
     words = list(dict.fromkeys(word for each in proved for word in each.words))
-    parts = [] if data.dry_run else [*await place.rewrites.now(), *kept_by_producers(place.producers)]
-    count, found = (0, []) if place.data is None else await seen(place.data, words)
+    parts = [] if data.dry_run else [*await erasing.rewrites.now(), *kept_by_producers(erasing.producers)]
+    count, found = (0, []) if erasing.data is None else await seen(erasing.data, words)
     return Forgotten(parts=parts, files=count, found=found)

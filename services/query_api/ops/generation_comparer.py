@@ -13,7 +13,6 @@ from services.query_api.ops.generation_service import GenerationService, Generat
 from services.query_api.search.retrieval import Retriever
 from shared.answers.ndcg import DEPTH, ndcg
 from shared.errors import Rejected
-from shared.log import Log
 from shared.runtime.generation_stages import model_of
 from shared.state.generations import CODE, Registered, Registry, scale_of
 from shared.state.index import Index
@@ -132,89 +131,87 @@ async def drawn(index: Index, tenant: str, count: int) -> list[Judged]:
     return [*found.values()]
 
 
-class GenerationComparer:
-    """Compares generations by what they find, their size and their cost. Raises Unavailable when a part is away."""
+async def compare(generations: GenerationService, wanted: CompareRequest, tenant: str) -> Comparison:
+    """Return how another generation differs from the serving one, for the tenant's documents.
 
-    def __init__(self, generations: GenerationService, log: Log) -> None:
-        self._generations = generations
-        self._log = log
+    Raises:
+        Rejected: there is no other generation, or no question. Unavailable: a part is away.
+    """
+    registry = await generations.watch.look()
+    serving, other = registry.current, _other(registry, wanted.id)
+    asked = await _retriever(generations, serving), await _retriever(generations, other)
+    questions = wanted.questions or await drawn(_index(generations, serving), tenant, wanted.sample)
+    if not questions:
+        raise Rejected("no document has a title or heading to ask for: give questions", CODE)
+    for retriever in asked:
+        await retriever.search(tenant, _WARMING, top_k=1)
+    found: list[QuestionComparison] = []
+    times: list[list[float]] = [[], []]
+    for number, judged in enumerate(questions):
+        rankings: list[Ranking] = [{}, {}]
+        for side in (0, 1) if number % 2 else (1, 0):  # alternating, so that neither always finds warm caches
+            rankings[side], took = await _searched(asked[side], tenant, judged, wanted.top_k)
+            times[side].append(took)
+        found.append(compared(judged, rankings[0], rankings[1], wanted.top_k))
+    scored = [each for each in found if each.ndcg is not None]
+    before, after = (
+        round(fmean(getattr(each, name) for each in scored), 4) if scored else None for name in ("ndcg", "ndcg_other")
+    )
+    status = await generations.status()
+    known = {each.id: each for each in status.items}
+    if other.id not in known or serving.id not in known:
+        raise Rejected("the generations changed during the comparison: compare again", CODE)
+    return Comparison(
+        serving=await _side(generations, serving, known[serving.id], times[0], before),
+        other=await _side(generations, other, known[other.id], times[1], after),
+        top_k=wanted.top_k,
+        questions=len(found),
+        judged=len(scored),
+        overlap=round(fmean(each.overlap for each in found), 4),
+        moved=round(fmean(each.moved for each in found), 4),
+        drawn=not wanted.questions,
+        drop=None if before is None or after is None else round(before - after, 4),
+        changed=most_changed(found),
+        notes=_notes(known[other.id]),
+    )
 
-    async def compare(self, wanted: CompareRequest, tenant: str) -> Comparison:
-        """Return how another generation differs from the serving one, for the tenant's documents.
 
-        Raises:
-            Rejected: there is no other generation, or no question.
-        """
-        registry = await self._generations.watch.look()
-        serving, other = registry.current, _other(registry, wanted.id)
-        ours, theirs = await self._retriever(serving), await self._retriever(other)
-        questions = wanted.questions or await drawn(self._index(serving), tenant, wanted.sample)
-        if not questions:
-            raise Rejected("no document has a title or heading to ask for: give questions", CODE)
-        asked = (ours, theirs)
-        for retriever in asked:
-            await retriever.search(tenant, _WARMING, top_k=1)
-        found: list[QuestionComparison] = []
-        times: list[list[float]] = [[], []]
-        for number, judged in enumerate(questions):
-            rankings: list[Ranking] = [{}, {}]
-            for side in (0, 1) if number % 2 else (1, 0):  # alternating, so that neither always finds warm caches
-                rankings[side], took = await _searched(asked[side], tenant, judged, wanted.top_k)
-                times[side].append(took)
-            found.append(compared(judged, rankings[0], rankings[1], wanted.top_k))
-        scored = [each for each in found if each.ndcg is not None]
-        before, after = (
-            round(fmean(getattr(each, name) for each in scored), 4) if scored else None
-            for name in ("ndcg", "ndcg_other")
-        )
-        status = await self._generations.status()
-        known = {each.id: each for each in status.items}
-        if other.id not in known or serving.id not in known:
-            raise Rejected("the generations changed during the comparison: compare again", CODE)
-        return Comparison(
-            serving=await self._side(serving, known[serving.id], times[0], before),
-            other=await self._side(other, known[other.id], times[1], after),
-            top_k=wanted.top_k,
-            questions=len(found),
-            judged=len(scored),
-            overlap=round(fmean(each.overlap for each in found), 4),
-            moved=round(fmean(each.moved for each in found), 4),
-            drawn=not wanted.questions,
-            drop=None if before is None or after is None else round(before - after, 4),
-            changed=most_changed(found),
-            notes=_notes(known[other.id]),
-        )
+def _index(generations: GenerationService, registered: Registered) -> Index:
+    return Index(generations.store, registered.generation, generations.gate)
 
-    def _index(self, registered: Registered) -> Index:
-        return Index(self._generations.store, registered.generation, self._generations.gate)
 
-    async def _retriever(self, registered: Registered) -> Retriever:
-        embedder = await model_of(registered, self._generations.embedders)
-        # Its searches don't count as users' searches, so they have metrics that nobody reads.
-        metrics = Metrics(CollectorRegistry())
-        watch = self._generations.watch
-        return Retriever(
-            self._index(registered),
-            embedder,
-            current_bm25(),
-            metrics,
-            scale=lambda: scale_of(watch.registry, registered.id),
-        )
+async def _retriever(generations: GenerationService, registered: Registered) -> Retriever:
+    embedder = await model_of(registered, generations.embedders)
+    # Its searches don't count as users' searches, so they have metrics that nobody reads.
+    metrics = Metrics(CollectorRegistry())
+    watch = generations.watch
+    return Retriever(
+        _index(generations, registered),
+        embedder,
+        current_bm25(),
+        metrics,
+        scale=lambda: scale_of(watch.registry, registered.id),
+    )
 
-    async def _side(
-        self, registered: Registered, status: GenerationStatus, times: Sequence[float], ndcg: float | None
-    ) -> Side:
-        size = await index_bytes(self._generations.store, registered.generation)
-        size += await chunk_topic_bytes(self._log, registered.generation)
-        took = registered.built_at - registered.began if registered.built_at and registered.began else None
-        return Side(
-            id=registered.id,
-            **{name: getattr(status, name) for name in _OF_STATUS},
-            disk_bytes=size or None,
-            build_seconds=None if took is None else round(took / 1000),
-            search_ms=round(median(times), 1),
-            ndcg=ndcg,
-        )
+
+async def _side(
+    generations: GenerationService,
+    registered: Registered,
+    status: GenerationStatus,
+    times: Sequence[float],
+    ndcg: float | None,
+) -> Side:
+    size = await index_bytes(generations.store, registered.generation)
+    size += await chunk_topic_bytes(generations.log, registered.generation)
+    took = registered.built_at - registered.began if registered.built_at and registered.began else None
+    return Side(
+        id=registered.id,
+        **{name: getattr(status, name) for name in _OF_STATUS},
+        disk_bytes=size or None,
+        build_seconds=None if took is None else round(took / 1000),
+        search_ms=round(median(times), 1),
+        ndcg=ndcg,
+    )
 
 
 def _other(registry: Registry, id_: str | None) -> Registered:

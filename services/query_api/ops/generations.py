@@ -8,7 +8,7 @@ from litestar.params import JSONBody
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.routes import get, post
-from services.query_api.ops.generation_comparer import CompareRequest, Comparison, GenerationComparer
+from services.query_api.ops.generation_comparer import CompareRequest, Comparison, compare
 from services.query_api.ops.generation_plan import BuildRequest, Plan
 from services.query_api.ops.generation_service import GenerationList, GenerationService, Outcome
 from shared.errors import Rejected
@@ -57,7 +57,7 @@ async def ops_generations_compare(data: JSONBody[CompareRequest], request: ApiRe
 
     Without `questions`, titles and headings of `sample` chunks are asked for.
     """
-    return await request.part(GenerationComparer).compare(data, request.user.tenant)
+    return await compare(request.part(GenerationService), data, request.user.tenant)
 
 
 @post("/ops/generations/switch", role="operator", json_only=True, refuses=(409,), conflicts=True)

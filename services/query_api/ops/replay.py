@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 import msgspec
@@ -193,11 +192,9 @@ async def replay(
         Unavailable: the log is away; a replay may be repeated.
     """
     chosen = await spans_of(log, order) if spans is None else spans
+    send = None if dry_run else publish
     done = await asyncio.gather(
-        *(
-            _PartitionReplay(log, publish, order, dry_run=dry_run, budget=budget).run(partition, span)
-            for partition, span in chosen.items()
-        )
+        *(_replayed(log, send, order, partition, span=span, budget=budget) for partition, span in chosen.items())
     )
     return Replayed(
         topic=order.topic,
@@ -209,62 +206,51 @@ async def replay(
     )
 
 
-@dataclass
-class _PartitionReplay:
-    """Replays one partition. It sends records in batches: to wait for each alone would cost a disk sync per record."""
+async def _replayed(
+    log: Log, publish: Publish | None, order: ReplayOrder, partition: int, *, span: Span, budget: ReplayBudget | None
+) -> ReplayedPartition:
+    """Return what was replayed of the offsets; without `publish`, what would be.
 
-    log: Log
-    publish: Publish
-    order: ReplayOrder
-    _: KW_ONLY
-    dry_run: bool
-    budget: ReplayBudget | None
+    Records are sent in batches: to wait for each alone would cost a disk sync per record.
+    """
+    since, until = span
+    at, read, sent, unreadable = since, 0, 0, 0
+    batch: dict[bytes, tuple[ReplayRecord, bytes | None]] = {}  # by route: one record per document
 
-    def __post_init__(self) -> None:
-        self._batch: dict[bytes, tuple[ReplayRecord, bytes | None]] = {}  # by route: one record per document
-
-    async def run(self, partition: int, span: Span) -> ReplayedPartition:
-        """Return what was replayed of the offsets."""
-        since, until = span
-        at, read, sent, unreadable = since, 0, 0, 0
-        async with aclosing(records(self.log, {TopicPartition(self.order.topic, partition): span})) as found:
-            async for record in found:
-                if self.budget is not None and not self.budget.take():
-                    break
-                read, at = read + 1, record.offset + 1
-                try:
-                    again = replayed(self.order, record)
-                except Rejected:
-                    unreadable += 1
-                    continue
-                if again is not None:
-                    await self._send(again, record.value)
-                    sent += 1
-            else:
-                at = max(since, until)
-        await self._flush()
-        return ReplayedPartition(
-            partition=partition,
-            since=since,
-            until=max(since, until),
-            read=read,
-            sent=sent,
-            unreadable=unreadable,
-            next=at,
-        )
-
-    async def _send(self, record: ReplayRecord, value: bytes | None) -> None:
-        if self.dry_run:
-            return
-        if record.route in self._batch or len(self._batch) >= _BATCH:
-            await self._flush()
-        self._batch[record.route] = record, value
-
-    async def _flush(self) -> None:
-        batch, self._batch = self._batch, {}
-        await asyncio.gather(
-            *(
-                self.publish(self.order.topic, value, key=record.key, route=record.route, headers=record.headers)
-                for record, value in batch.values()
+    async def flush() -> None:
+        if publish is not None:
+            await asyncio.gather(
+                *(
+                    publish(order.topic, value, key=each.key, route=each.route, headers=each.headers)
+                    for each, value in batch.values()
+                )
             )
-        )
+        batch.clear()
+
+    async with aclosing(records(log, {TopicPartition(order.topic, partition): span})) as found:
+        async for record in found:
+            if budget is not None and not budget.take():
+                break
+            read, at = read + 1, record.offset + 1
+            try:
+                again = replayed(order, record)
+            except Rejected:
+                unreadable += 1
+                continue
+            if again is not None:
+                if again.route in batch or len(batch) >= _BATCH:
+                    await flush()
+                batch[again.route] = again, record.value
+                sent += 1
+        else:
+            at = max(since, until)
+    await flush()
+    return ReplayedPartition(
+        partition=partition,
+        since=since,
+        until=max(since, until),
+        read=read,
+        sent=sent,
+        unreadable=unreadable,
+        next=at,
+    )
