@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import structlog
 from litestar import Litestar, Response, Router
@@ -86,6 +86,7 @@ ROUTES: Final = routes_in(
 _OLLAMA: Final = [route for route in ROUTES if route.fn.__module__ == ollama.__name__]
 
 _EXPOSED: Final = ("Location", "Link", "Retry-After", "X-Request-Id")  # headers that other sites' pages may read
+SHARED: Final = "shared"  # in the application's state
 _BEGAN: Final = "began"  # in a request's state
 
 log = structlog.get_logger(__name__)
@@ -107,20 +108,20 @@ class ApiParts:
     bm25: Bm25
     blobs: Blobs
     callbacks: Callbacks
-    sessions: Sessions  # shared by the APIs of several generations
-    oidc: Oidc | None = None  # likewise
+    sessions: Sessions
+    oidc: Oidc | None = None
     models: ChatModels
     readiness: Troubles
-    stopping: Stopping = field(default_factory=Stopping)  # shared by the APIs of several generations
-    rewrites: FileRewrites  # shared by the APIs of several generations
+    stopping: Stopping = field(default_factory=Stopping)
+    rewrites: FileRewrites
     secret: bytes  # signs cursors; the same in every API of the installation
     file_reader: upload.ReadFile
     generations: GenerationService
     not_in_force: tuple[str, ...] = ()  # settings that differ from what the index was built with
     reranker: Reranker | None = None
-    metrics: Metrics  # shared by the APIs of several generations
-    trail: AuditTrail  # likewise
-    past: PastIndexes  # likewise
+    metrics: Metrics
+    trail: AuditTrail
+    past: PastIndexes
     registry: CollectorRegistry
 
     def close(self) -> None:
@@ -129,10 +130,19 @@ class ApiParts:
         self.stopping.end()
 
 
-def make_api(parts: ApiParts) -> Litestar:
-    """Return the API. Every route is also served under /api."""
-    settings = parts.settings
-    keyring = Keyring(settings.keys, key_file_of(settings), parts.sessions, provider_id(settings))
+class SharedParts(NamedTuple):
+    """The parts that the application has once, whatever generation answers."""
+
+    keyring: Keyring
+    limits: AdmissionLimits
+    rate: AnswerRate
+    signer: Signer
+    pages: console.Console
+
+
+def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
+    """Return what `ApiRequest.part` gives while the generation of `parts.index` answers, by type."""
+    settings, signer = parts.settings, shared.signer
     retriever = Retriever(
         parts.index,
         parts.embedder,
@@ -141,13 +151,11 @@ def make_api(parts: ApiParts) -> Litestar:
         scale=lambda: scale_of(parts.generations.watch.registry, parts.index.generation.id),
         reranker=parts.reranker,
     )
-    limits = AdmissionLimits(settings, parts.stopping, several=lambda: keyring.several_tenants)
-    signer = Signer(parts.secret)
     checker = unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index)
     submissions = Submissions(
         unchanged=checker.unchanged,
         sent=checker.sent,
-        count=limits.documents.spend,
+        count=shared.limits.documents.spend,
         publish=parts.publish,
         ledger=parts.ledger,
         index=parts.index,
@@ -171,11 +179,10 @@ def make_api(parts: ApiParts) -> Litestar:
         callbacks=parts.callbacks,
         siblings=partial(parts.generations.siblings, parts.index),
     )
-    rate = AnswerRate(settings.chat_rate)
     answering = Answering(
         retriever,
         parts.models,
-        rate,
+        shared.rate,
         gate=RelevanceGate(settings.min_score, settings.gate),
         general_knowledge=settings.general_knowledge == "on",
         inert_links=settings.answer_links == "inert",
@@ -193,8 +200,10 @@ def make_api(parts: ApiParts) -> Litestar:
         before=parts.generations.watch.before,
     )
     provided = (
+        shared.pages,
+        AgentTools(retriever, answering, library, settings.public_url),
         retriever,
-        Searching(retriever, parts.past, QueryExpander(parts.models, rate), settings.min_score),
+        Searching(retriever, parts.past, QueryExpander(parts.models, shared.rate), settings.min_score),
         submissions,
         settings,
         library,
@@ -223,7 +232,7 @@ def make_api(parts: ApiParts) -> Litestar:
         parts.generations,
         service,
         LogFigures(parts.log, service.open, parts.generations.groups),
-        tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, keyring),
+        tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, shared.keyring),
         changes.ChangeFeed(parts.log, parts.notices, signer),
         log_state.LogOperations(parts.log, parts.publish),
         Thumbs(parts.log, parts.publish, parts.ledger, settings.feedback_questions),
@@ -233,19 +242,27 @@ def make_api(parts: ApiParts) -> Litestar:
         Embedding(parts.embedder),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),
-        monitoring.Monitoring(keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
+        monitoring.Monitoring(shared.keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
     )
-    tools = AgentTools(retriever, answering, library, settings.public_url)
+    return {type(each): each for each in provided} | {upload.ReadFile: parts.file_reader}
+
+
+def make_api(parts: ApiParts) -> Litestar:
+    """Return the API. Every route is also served under /api."""
+    settings = parts.settings
+    keyring = Keyring(settings.keys, key_file_of(settings), parts.sessions, provider_id(settings))
+    limits = AdmissionLimits(settings, parts.stopping, several=lambda: keyring.several_tenants)
+    signer = Signer(parts.secret)
     routes = [
         *(route for route in ROUTES if route not in _OLLAMA),
         livez,
         monitoring.readyz,
         monitoring.metrics,
-        mcp_route(tools, parts.version),
+        mcp_route(parts.version),
         console.index_page,
     ]
     pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES}, signer, parts.oidc)
-    of_type: dict[type, object] = {type(each): each for each in (*provided, pages)}
+    shared = SharedParts(keyring, limits, AnswerRate(settings.chat_rate), signer, pages)
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]
     return Litestar(
@@ -254,7 +271,7 @@ def make_api(parts: ApiParts) -> Litestar:
             Router("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
             Router("/api", route_handlers=_OLLAMA),
         ],
-        state=State({PARTS: of_type | {upload.ReadFile: parts.file_reader}}, deep_copy=False),
+        state=State({PARTS: parts_of(parts, shared), SHARED: shared}, deep_copy=False),
         middleware=[
             _Bound,
             DefineMiddleware(Audit, trail=parts.trail),

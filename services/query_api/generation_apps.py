@@ -1,17 +1,16 @@
-"""Runs one API per generation. A request is answered by the generation that served when the request arrived.
+"""Gives each request the parts of the generation that serves when it asks for the first of them.
 
-So a request uses one model and one pair of collections throughout (correctness.md, section 4). The API of a switch's
-target is made, and its model loaded, before the switch. The switch itself then only changes a name.
+So a request uses one model and one pair of collections throughout (correctness.md, section 4). The parts of a switch's
+target are made, and its model loaded, before the switch. The switch itself then only changes which are given.
 """
 
 import asyncio
 from dataclasses import replace
 
 import structlog
-from litestar import Litestar
-from litestar.types import Receive, Scope, Send
 
-from services.query_api.app import ApiParts, make_api
+from services.query_api.app import SHARED, ApiParts, make_api, parts_of
+from services.query_api.http.request import PARTS
 from services.query_api.search.retrieval import Retriever
 from shared.errors import Unavailable
 from shared.runtime.generation_stages import model_of
@@ -23,38 +22,31 @@ log = structlog.get_logger(__name__)
 
 
 class GenerationApps:
-    """An ASGI application that passes each request to the API of the generation that serves."""
+    """The application that answers from whatever generation serves."""
 
     def __init__(self, parts: ApiParts) -> None:
+        self.app = make_api(parts)
         self._parts = parts
         self._serving = parts.index.generation.id
-        self._apps: dict[str, Litestar] = {self._serving: make_api(self._parts)}
+        self._made: dict[str, dict[type, object]] = {self._serving: self.app.state[PARTS]}
         self._preparing: dict[str, asyncio.Task[None]] = {}
         parts.generations.watch.listen(self.follow)
 
-    @property
-    def serving(self) -> Litestar:
-        """Return the API that answers now."""
-        return self._apps[self._serving]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await self._apps[self._serving](scope, receive, send)
-
     async def follow(self, registry: Registry) -> None:
-        """Prepare the APIs of new generations, drop those of dropped ones, and use the one that serves."""
+        """Prepare the parts of new generations, drop those of dropped ones, and give those of the one that serves."""
         there = {each.id for each in registry.fed}
-        for id_ in self._apps.keys() - there - {self._serving}:
-            del self._apps[id_]
+        for id_ in self._made.keys() - there - {self._serving}:
+            del self._made[id_]
         for id_ in self._parts.past.loaded - there:
             self._parts.past.drop(id_)
         for each in registry.fed:
             if each.as_of is not None and not each.built:
                 continue
-            if each.id not in self._apps.keys() | self._parts.past.loaded | self._preparing.keys():
+            if each.id not in self._made.keys() | self._parts.past.loaded | self._preparing.keys():
                 self._preparing[each.id] = asyncio.create_task(self._prepare(each))
-        if registry.serving != self._serving and registry.serving in self._apps:
+        if registry.serving != self._serving and registry.serving in self._made:
             self._serving = registry.serving
+            self.app.state[PARTS] = self._made[self._serving]
             log.info("api_switched", generation=registry.serving)
         await self._tell()
 
@@ -76,8 +68,7 @@ class GenerationApps:
                 self._parts.past.load(registered.id, retriever)
                 return
             parts = replace(self._parts, index=index, embedder=embedder)
-            # In a thread, because making some hundred routes would delay other requests.
-            self._apps[registered.id] = await asyncio.to_thread(make_api, parts)
+            self._made[registered.id] = parts_of(parts, self.app.state[SHARED])
             log.info("api_prepared", generation=registered.id)
         except (Unavailable, ConfigurationError) as error:  # tried again at the next look
             log.warning("api_not_prepared", generation=registered.id, reason=str(error))
@@ -86,6 +77,6 @@ class GenerationApps:
         generations.watch.nudge()
 
     async def _tell(self) -> None:
-        watch, ready = self._parts.generations.watch, tuple(sorted(self._apps.keys() | self._parts.past.loaded))
+        watch, ready = self._parts.generations.watch, tuple(sorted(self._made.keys() | self._parts.past.loaded))
         if (watch.own.ready, watch.own.serving) != (ready, self._serving):
             await watch.tell(answers=True, ready=ready, serving=self._serving)

@@ -118,7 +118,7 @@ async def opened(
         notices=notices,
         ledger=base.ledger,
         backlog=base.backlog,
-        index=Index(base.store, base.index.generation, base.gate),  # each generation has its own API
+        index=Index(base.store, base.index.generation, base.gate),  # each generation has its own parts
         generations=generations,
         not_in_force=base.not_in_force,
         embedder=base.embedder,
@@ -150,7 +150,7 @@ async def start(
     return RunningService(
         troubles=parts.readiness,
         registry=parts.registry,
-        door=GenerationApps(parts),
+        door=GenerationApps(parts).app,
         draining=parts.stopping.begin,
         closing=parts.close,
     )

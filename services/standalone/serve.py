@@ -65,7 +65,7 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
             return 0
         keep()
         settle_memory()
-        async with answered(GenerationApps(parts), listener, connections_of(settings)) as answering:
+        async with answered(GenerationApps(parts).app, listener, connections_of(settings)) as answering:
             url = url_of(listener)
             state = settings.data / STATE_FILE
             state.write_text(json.dumps({"pid": os.getpid(), "url": url}))

@@ -15,7 +15,6 @@ from aiokafka.structs import RecordMetadata
 from litestar import Litestar
 
 from services.query_api.app import ApiParts, make_api
-from services.query_api.generation_apps import GenerationApps
 from tests.conformance import Conformance
 
 TENANTS = 1_000  # more than there are tests
@@ -29,7 +28,7 @@ def an_app(parts: ApiParts, **changed: Any) -> Litestar:
     return make_api(replace(parts, **changed))
 
 
-def a_client(app: Litestar | GenerationApps, tenant: str = "") -> httpx.AsyncClient:
+def a_client(app: Litestar, tenant: str = "") -> httpx.AsyncClient:
     key = {"Authorization": f"Bearer key-of-{tenant}"} if tenant else {}
     # Litestar's types of the same protocol are narrower than httpx's.
     transport = httpx.ASGITransport(cast("Any", app))
@@ -38,7 +37,7 @@ def a_client(app: Litestar | GenerationApps, tenant: str = "") -> httpx.AsyncCli
         base_url="http://127.0.0.1",
         headers=key,
         timeout=60,
-        event_hooks={"response": [Conformance.of(app if isinstance(app, Litestar) else app.serving).check_reply]},
+        event_hooks={"response": [Conformance.of(app).check_reply]},
     )
 
 

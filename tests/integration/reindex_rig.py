@@ -19,7 +19,7 @@ class Rig:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self.api = GenerationApps(pipeline.parts)
+        self.api = GenerationApps(pipeline.parts).app
 
     async def post(self, path: str, body: dict[str, Any], status: int = 200) -> Any:
         async with a_client(self.api) as client:

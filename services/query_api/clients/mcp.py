@@ -13,6 +13,7 @@ from litestar.types import Receive, Scope, Send
 
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.http.problems import Problem
+from services.query_api.http.request import ApiRequest
 from services.query_api.http.routes import ROUTE_ROLES
 from shared.version import how_to_add
 
@@ -22,14 +23,15 @@ if TYPE_CHECKING:
 MISSING: Final = f"this server was installed without MCP: add the extra `mcp` with {how_to_add('mcp')}"
 
 
-def mcp_route(tools: AgentTools, version: str) -> ASGIRouteHandler:
+def mcp_route(version: str) -> ASGIRouteHandler:
     """Return the route. It keeps no sessions, so any instance of the API can answer any request."""
-    loading: asyncio.Task[McpServer] | None = None
+    loading: asyncio.Task[type[McpServer]] | None = None
+    made: dict[AgentTools, McpServer] = {}  # one of each generation that has answered
 
-    def load() -> "McpServer":
+    def load() -> "type[McpServer]":
         from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
 
-        return McpServer(tools, version)
+        return McpServer
 
     @asgi("/mcp", opt={ROUTE_ROLES: ("query",), "reads": True}, copy_scope=True)
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,7 +41,8 @@ def mcp_route(tools: AgentTools, version: str) -> ASGIRouteHandler:
         if find_spec("mcp") is None:
             raise Problem(501, MISSING, code="NOT_INSTALLED")
         loading = loading or asyncio.create_task(asyncio.to_thread(load))
-        server = await asyncio.shield(loading)
-        await server.handle(scope, receive, send)
+        kind, tools = await asyncio.shield(loading), ApiRequest(scope).part(AgentTools)
+        made[tools] = made.get(tools) or kind(tools, version)
+        await made[tools].handle(scope, receive, send)
 
     return mcp

@@ -47,7 +47,7 @@ LARGE = 64 << 10  # bytes; a larger body is decoded beside the event loop
 HEAVY = 8 << 10  # bytes of a body that is checked there: its chunks take a while
 _LONGEST_TAGS = 8 * MOST_TAGS * LONGEST_TAG  # characters of a text of them, with escapes and blanks
 DEFAULT_WAIT_S = 30.0
-PARTS: Final = "parts"  # in the application's state, by type
+PARTS: Final = "parts"  # in the state of the application, and of a request: by type
 MOST_WAIT_S = 300.0
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -56,8 +56,8 @@ class ApiRequest(Request[Caller, None, State]):
     """A request whose `json` also takes form-encoded bodies, and refuses with a `Problem`."""
 
     def part(self, kind: type[T]) -> T:
-        """Return the API's part of this type: `app.py` makes them."""
-        part: T = self.app.state[PARTS][kind]
+        """Return the API's part of this type, of the generation that answers this request: `parts_of` in `app.py`."""
+        part: T = self.scope["state"].setdefault(PARTS, self.app.state[PARTS])[kind]
         return part
 
     async def body(self) -> bytes:
