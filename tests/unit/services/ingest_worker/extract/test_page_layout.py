@@ -241,28 +241,6 @@ Debts                                      40
 """
 
 
-def test_a_line_that_one_column_alone_has_divides_the_others_whose_words_it_does_not_cross() -> None:
-    across, upright = _grid((0, 8, 18, 26, 34), (0, 1, 3, 5))
-    across[2] = Edge(across[2].place, upright[0].place, upright[1].place)  # a coloured cell
-    page = _page(
-        """
-Quay    Cargo     2022    2023
-        timber
-K1      and coal  11      12
-        iron
-K2      and salt  21      22
-""",
-        across,
-        upright,
-        bold=(0,),
-    )
-
-    assert _rows(text_of(page)[0])[1:] == [
-        "Quay: K1; Cargo: timber and coal; 2022: 11; 2023: 12",
-        "Quay: K2; Cargo: iron and salt; 2022: 21; 2023: 22",
-    ]
-
-
 def test_a_table_without_lines_has_its_headers_and_wrapped_labels() -> None:
     text, _ = text_of(_page(ACCOUNTS))
 
@@ -499,3 +477,51 @@ def test_boxes_of_words_beside_each_other_in_three_lines_make_no_table() -> None
     boxes = "\n".join((*lines, "Office         Line           Inspector"))
 
     assert TABLE not in (text_of(_page(boxes))[0] or "")
+
+
+def test_prose_whose_words_stand_apart_as_in_a_scan_makes_no_table() -> None:
+    prose = """
+the   harbour   of   the   northern   island   was
+built   by   two   brothers   from   oslo,   and   its
+piers   are   made   of   oak   that   came   from   the
+forests   behind   the   town,   where   it   grows
+in   the   wind   of   the   sea   all   year   long
+"""
+
+    assert TABLE not in (text_of(_page(prose))[0] or "")
+
+
+SMALL_TABLES = (
+    """
+Berth     water     power     crane
+North     yes       no        no
+South     yes       yes       no
+West      no        yes       yes
+East      no        no        yes
+""",
+    """
+            fares in summer
+boat        adults    children
+skua        9         4
+tern        12        6
+puffin      11        5
+""",
+    """
+boat        seats     price in
+                      euros
+skua        9         4
+tern        12        6
+puffin      11        5
+""",
+    """
+dish              small     large
+soup of the day   4.00      6.00
+fish and chips    9.00      12.00
+tea               2.00      3.00
+""",
+)
+
+
+@pytest.mark.parametrize("table", SMALL_TABLES)
+def test_tables_of_words_in_lower_case_stay_tables(table: str) -> None:
+    assert (text_of(_page(table))[0] or "").count(TABLE) >= 4
