@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from services.query_api import answer, clients, documents, ingest, ops, search
 from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
-from services.query_api.clients import ollama
+from services.query_api.clients import ollama, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.mcp import mcp_route
@@ -240,6 +240,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         answering,
         Models(parts.models, parts.embedder),
         Embedding(parts.embedder),
+        vector_stores.VectorStore(retriever, parts.ledger),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),
         monitoring.Monitoring(shared.keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),

@@ -88,6 +88,8 @@ REQUESTS: Final[Mapping[str, RouteExample]] = {
     ),
     "openai_responses": RouteExample(body={"model": _MODEL, "input": "When does the ferry leave?"}),
     "openai_embeddings": RouteExample(body={"model": _EMBEDDER, "input": "ferries"}),
+    "openai_vector_stores": RouteExample(),
+    "openai_vector_store": RouteExample(path={"id_": "documents"}),
     "openai_vector_store_search": RouteExample(path={"id_": "documents"}, body={**_ASKED, "max_num_results": 1}),
     "dify_retrieval": RouteExample(body={**_ASKED, "knowledge_id": "notes", "retrieval_setting": {"top_k": 1}}),
     "web_search": RouteExample(body={**_ASKED, "count": 1}),

@@ -25,7 +25,7 @@ ADMIN_GUARD_S = 180.0  # likewise for what admins and operators change: they wai
 # They wait for the model's server as long as it may take to load a model.
 OF_MODELS = {"openai_embeddings", "ollama_embed", "ollama_embeddings"}
 NEED = {  # routes that can't do without the part
-    "store": {"rag_documents", "rag_document", "rag_stats", "rag_search", "chat", "openai_vector_store_search"},
+    "store": {"rag_documents", "rag_document", "rag_stats", "rag_search", "chat", "openai_vector_stores"},
     "log": {"rag_ingest", "rag_ingest_upload", "rag_document_patch", "rag_changes", "ops_lag", "ops_audit"},
     "model": {"rag_search", "chat", "openai_responses"},
 }

@@ -1,20 +1,24 @@
 """OpenAI's vector-store search. All documents of the caller's tenant are one store, named `documents`."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from litestar.params import FromPath, JSONBody
 
+from services.query_api.documents.listing import of_tenant
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import FILTERS, post
+from services.query_api.http.routes import FILTERS, get, post
 from services.query_api.search.filters import OPERATORS, FilterConditions, filter_of
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import MOST_QUERIES, question_of
+from shared.state.ledger import Ledger
+from shared.store import Filter, Match
 
 ID: Final = "documents"
+_ENDED: Final = ("created", "updated", "unchanged")
 _COMPARISONS: Final = OPERATORS - {"prefix"}
 MaxResults = Annotated[int, msgspec.Meta(ge=1, le=50)]
 
@@ -32,6 +36,28 @@ class VectorStoreSearchBody(msgspec.Struct, frozen=True, kw_only=True):
     max_num_results: MaxResults | None = None
     filters: dict[str, Any] | None = None
     ranking_options: RankingOptions | None = None
+
+
+class VectorStoreCard(msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="vector_store"):
+    """The vector store, as OpenAI's API shows it."""
+
+    id: str = ID
+    created_at: int = 0
+    name: str = ID
+    status: Literal["completed", "in_progress"]
+    usage_bytes: int = 0
+    file_counts: dict[str, int]
+    metadata: dict[str, Any] = {}
+    last_active_at: int | None = None
+
+
+class VectorStoreList(msgspec.Struct, frozen=True, kw_only=True, tag_field="object", tag="list"):
+    """OpenAI's list of vector stores."""
+
+    data: list[VectorStoreCard]
+    first_id: str = ID
+    last_id: str = ID
+    has_more: bool = False
 
 
 class VectorStoreResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,23 +81,40 @@ class VectorStoreResults(
     next_page: str | None = None
 
 
-async def hits_of(retriever: Retriever, tenant: str, data: VectorStoreSearchBody) -> list[Found]:
-    """Return the hits of all queries, best first, each chunk once."""
-    queries = [data.query] if isinstance(data.query, str) else data.query
-    if not 0 < len(queries) <= MOST_QUERIES:
-        raise invalid("query", f"has {len(queries)} queries; allowed are 1 to {MOST_QUERIES}")
-    least = (data.ranking_options.score_threshold if data.ranking_options else None) or 0.0
-    where = filter_of(filters_of(data.filters) if data.filters else None)
-    most = data.max_num_results or 10
-    best: dict[str, Found] = {}
-    for query in queries:
-        found = await retriever.search(tenant, question_of(query, "query"), top_k=most, where=where)
-        for hit in found.hits:
-            chunk = hit.metadata["chunkId"]
-            if hit.score >= least and (chunk not in best or hit.score > best[chunk].score):
-                best[chunk] = hit
-    hits = list(best.values())  # those of one query are in their order, which may be a cross-encoder's
-    return hits if len(queries) == 1 else sorted(hits, key=lambda hit: -hit.score)[:most]
+class VectorStore:
+    """The store in the form of OpenAI's API."""
+
+    def __init__(self, retriever: Retriever, ledger: Ledger) -> None:
+        self._retriever = retriever
+        self._ledger = ledger
+
+    async def card(self, tenant: str) -> VectorStoreCard:
+        """Return the description of the store."""
+        mine = Match("tenant", (tenant,))
+        total = await self._ledger.count(of_tenant(tenant))
+        done = await self._ledger.count(Filter(must=(mine, Match("last.status", _ENDED))))
+        failed = await self._ledger.count(Filter(must=(mine, Match("last.status", ("failed",)))))
+        waiting = max(0, total - done - failed)
+        counts = {"completed": done, "failed": failed, "in_progress": waiting, "cancelled": 0, "total": total}
+        return VectorStoreCard(status="in_progress" if waiting else "completed", file_counts=counts)
+
+    async def search(self, tenant: str, data: VectorStoreSearchBody) -> list[Found]:
+        """Return the hits of all queries, best first, each chunk once."""
+        queries = [data.query] if isinstance(data.query, str) else data.query
+        if not 0 < len(queries) <= MOST_QUERIES:
+            raise invalid("query", f"has {len(queries)} queries; allowed are 1 to {MOST_QUERIES}")
+        least = (data.ranking_options.score_threshold if data.ranking_options else None) or 0.0
+        where = filter_of(filters_of(data.filters) if data.filters else None)
+        most = data.max_num_results or 10
+        best: dict[str, Found] = {}
+        for query in queries:
+            found = await self._retriever.search(tenant, question_of(query, "query"), top_k=most, where=where)
+            for hit in found.hits:
+                chunk = hit.metadata["chunkId"]
+                if hit.score >= least and (chunk not in best or hit.score > best[chunk].score):
+                    best[chunk] = hit
+        hits = list(best.values())  # those of one query are in their order, which may be a cross-encoder's
+        return hits if len(queries) == 1 else sorted(hits, key=lambda hit: -hit.score)[:most]
 
 
 def filters_of(given: Mapping[str, Any], field: str = "filters") -> dict[str, Any]:
@@ -116,6 +159,19 @@ def check_store(id_: str) -> None:
         raise Problem(404, f"there is no vector store {id_!r}; there is {ID!r}", details={"field": "vector_store_id"})
 
 
+@get("/v1/vector_stores", role="query")
+async def openai_vector_stores(request: ApiRequest) -> VectorStoreList:
+    """List the store."""
+    return VectorStoreList(data=[await request.part(VectorStore).card(request.user.tenant)])
+
+
+@get("/v1/vector_stores/{id_:str}", role="query")
+async def openai_vector_store(id_: FromPath[str], request: ApiRequest) -> VectorStoreCard:
+    """Show the store."""
+    check_store(id_)
+    return await request.part(VectorStore).card(request.user.tenant)
+
+
 @post("/v1/vector_stores/{id_:str}/search", role="query", takes=FILTERS, refuses=(422,))
 async def openai_vector_store_search(
     id_: FromPath[str], data: JSONBody[VectorStoreSearchBody], request: ApiRequest
@@ -129,7 +185,7 @@ async def openai_vector_store_search(
             attributes=attributes_of(hit.metadata),
             content=[{"type": "text", "text": hit.shown}],
         )
-        for hit in await hits_of(request.part(Retriever), request.user.tenant, data)
+        for hit in await request.part(VectorStore).search(request.user.tenant, data)
     ]
     queries = [data.query] if isinstance(data.query, str) else data.query
     return VectorStoreResults(search_query=queries, data=results)

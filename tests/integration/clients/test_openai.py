@@ -463,14 +463,15 @@ async def test_what_cannot_be_embedded_is_a_400_that_says_why(
 
 
 async def test_the_documents_are_a_vector_store(quoter: openai.AsyncOpenAI, quoting: Site) -> None:
+    [store] = [each async for each in quoter.vector_stores.list()]
+    shown = await quoter.vector_stores.retrieve(store.id)
     birds: Any = {"type": "and", "filters": [{"type": "in", "key": "tags", "value": ["birds"]}]}
-    found = [each async for each in quoter.vector_stores.search("documents", query="When is the lantern lit?")]
+    found = [each async for each in quoter.vector_stores.search(store.id, query="When is the lantern lit?")]
     unequal: Any = {"type": "ne", "key": "tags", "value": "light"}
-    others = [each async for each in quoter.vector_stores.search("documents", query="lantern", filters=unequal)]
-    filtered = [
-        each async for each in quoter.vector_stores.search("documents", query=["lantern", "nest"], filters=birds)
-    ]
+    others = [each async for each in quoter.vector_stores.search(store.id, query="lantern", filters=unequal)]
+    filtered = [each async for each in quoter.vector_stores.search(store.id, query=["lantern", "nest"], filters=birds)]
 
+    assert (shown.id, shown.file_counts.completed, shown.status) == (store.id, 2, "completed")
     assert (found[0].file_id, found[0].filename) == (quoting.lantern, "lantern.md")
     assert "six in the evening" in found[0].content[0].text
     assert (found[0].attributes or {})["title"] == "Lantern"
@@ -481,7 +482,7 @@ async def test_a_vector_store_refuses_what_it_has_not(quoter: openai.AsyncOpenAI
     either: Any = {"type": "or", "filters": []}
 
     with pytest.raises(openai.NotFoundError, match="there is 'documents'"):
-        await quoter.vector_stores.search("vs_1", query="x")
+        await quoter.vector_stores.retrieve("vs_1")
     with pytest.raises(openai.UnprocessableEntityError, match="'or' is not supported"):
         await quoter.vector_stores.search("documents", query="x", filters=either)
     with pytest.raises(openai.BadRequestError, match="max_num_results"):
