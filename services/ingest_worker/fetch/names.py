@@ -7,8 +7,8 @@ pool, a few such names would hold up everything else that runs there.
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
 from threading import Thread
 from typing import Any, Final
 
@@ -41,27 +41,17 @@ class Names:
                 await self._turns.acquire(tenant)
         except TimeoutError:
             raise Busy from None
-        loop = asyncio.get_running_loop()
-        found = loop.create_future()
-
-        def finish(result: Iterable[tuple[Any, ...]] | Exception) -> None:
-            self._turns.release(tenant)
-            if found.done():  # the caller left
-                return
-            if isinstance(result, Exception):
-                found.set_exception(result)
-            else:
-                found.set_result(result)
+        loop, found = asyncio.get_running_loop(), Future[list[tuple[Any, ...]]]()
+        found.set_running_or_notify_cancel()  # so that a caller who leaves can't cancel it
 
         def look() -> None:
-            result: Iterable[tuple[Any, ...]] | Exception
             try:
-                result = self._lookup(host, port, 0, socket.SOCK_STREAM)
+                found.set_result(list(self._lookup(host, port, 0, socket.SOCK_STREAM)))
             except Exception as error:  # noqa: BLE001 - the caller gets it
-                result = error
+                found.set_exception(error)
             with suppress(RuntimeError):  # the loop ended first
-                loop.call_soon_threadsafe(partial(finish, result))
+                loop.call_soon_threadsafe(self._turns.release, tenant)
 
         # A daemon, so that the process can end before its name servers answer.
         Thread(target=look, name="name-lookup", daemon=True).start()
-        return list(dict.fromkeys(row[4][0] for row in await found))
+        return list(dict.fromkeys(row[4][0] for row in await asyncio.wrap_future(found)))
