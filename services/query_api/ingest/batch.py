@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from litestar import Response
@@ -25,9 +25,6 @@ from shared.contracts import DocumentSubmitted
 from shared.errors import PipelineError, Rejected
 from shared.settings import Settings
 from shared.times import LoopTurns
-
-if TYPE_CHECKING:
-    from shared.inputs.prepared_chunks import SkippedChunk
 
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 MOST_ITEMS: Final = 100_000  # because each has its entry in the reply
@@ -124,9 +121,9 @@ class _Batch:
         self._results: list[SubmissionReceipt | IngestReply | bytes | None] = []
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # number and document of an item, by document id
         self._size = 0
-        self._skipped: dict[int, tuple[int, tuple[SkippedChunk, ...]]] = {}  # prepared chunks left out: all, and named
-        self._names: dict[int, tuple[str | None, str | None]] = {}  # source and path as they were sent
-        self._warnings: dict[int, tuple[str, ...]] = {}
+        self._told: dict[
+            int, dict[str, Any]
+        ] = {}  # what else the entry of an item has: names, warnings, skipped chunks
         self._newest: dict[str, int] = {}  # number of the last item that was accepted, by document id
 
     async def add(self, item: bytes | Problem) -> None:
@@ -156,24 +153,21 @@ class _Batch:
     def _read(self, number: int, item: bytes) -> DocumentSubmitted:
         """Return the item's submission, and note its name, its warnings, and the chunks that were left out."""
         value = parse_json(item, "the item", values=BATCH.values)
-        self._names[number] = _name(value, "source", 30), _name(value, "path", 45)
+        told = self._told[number] = {"source": _name(value, "source", 30), "path": _name(value, "path", 45)}
         fields, doubts = lenient(value, IngestBody) if isinstance(value, dict) else (value, {})
         document, skipped = document_of(self._tenant, body_of(fields, IngestBody))
-        self._names[number] = document.source, document.path
-        self._warn(number, doubts | unknown_fields(value, _FIELDS), document)
-        if skipped:
-            self._skipped[number] = len(skipped), self._few(skipped)
-        return document
-
-    def _warn(self, number: int, doubts: dict[str, str], document: DocumentSubmitted) -> None:
-        """Note the warnings about the item. Raises a 400 if the caller asked for strict handling."""
+        told |= {"source": document.source, "path": document.path}
+        doubts |= unknown_fields(value, _FIELDS)
         if (doubt := hash_doubt(document)) is not None:
             doubts["hash"] = doubt
-        if self._strict:
+        if self._strict:  # as the caller asked
             for field, sentence in doubts.items():
                 raise Problem(400, sentence, details={"field": field})
         if doubts:
-            self._warnings[number] = self._few(tuple(doubts.values()))
+            told["warnings"] = self._few(tuple(doubts.values()))
+        if skipped:
+            told |= {"skipped_count": len(skipped), "skipped": self._few(skipped)}
+        return document
 
     def _few(self, mistakes: tuple[T, ...]) -> tuple[T, ...]:
         """Return those of the mistakes that the reply names, and count the others."""
@@ -264,14 +258,12 @@ class _Batch:
     def _failed(self, number: int, why: Problem | PipelineError) -> bytes:
         reply = IngestReply(status="failed", error=brief(why.sentence, 140), code=why.code.upper())
         item = msgspec.json.encode(self._item(number, reply, ()))
-        self._names.pop(number, None)
+        self._told.pop(number, None)
         return item
 
     def _item(self, index: int, reply: IngestReply, found: Sequence[IngestReply | bytes]) -> BatchItem:
-        skipped_count, skipped = self._skipped.get(index, (0, ()))
-        source, path = self._names.get(index, (None, None))
-        fields: dict[str, Any] = {"index": index, "source": source, "path": reply.path or path}
-        fields |= {"skipped": skipped, "skipped_count": skipped_count, "warnings": self._warnings.get(index, ())}
+        fields: dict[str, Any] = {**self._told.get(index, {}), "index": index}
+        fields["path"] = reply.path or fields.get("path")
         later = self._newest.get(reply.document_id or "", index)
         # If the later one failed, this one answers.
         newer = found[later] if later > index else reply
