@@ -52,41 +52,35 @@ _BY_RANK: Final = 0.1 / 12  # cost per better passage
 _BY_HEADING: Final = 0.5  # weight of a word that occurs only in the headings above the unit
 _BY_STOP_WORD: Final = 0.3  # weight of a stop word
 _TOO_SHORT: Final = 0.15  # cost of a unit with fewer than `_SHORT` words: seldom a statement
-_UNFIT: Final = 0.06  # cost if the document lacks a code of the question
 _BARE_CODE: Final = 0.1  # cost of code without an introducing sentence
 _ROW: Final = 0.12  # cost of a table's row that isn't named; twice that if it lacks the name in the question
 _NEXT_BEST: Final = 0.78  # of the best unit's score, below which no further place is quoted
 _AROUND: Final = 500  # characters of the best place: the unit with its neighbours
 _AROUND_OTHERS: Final = 300
 _NEARLY: Final = 0.4  # of a unit's score, from which its neighbour is quoted with it
-_FORWARD: Final = 0.05  # advantage of the following neighbour over the preceding one
 _LEAST: Final = 0.45  # confidence below which there is no answer
 _LEAST_BY_WORDS: Final = 0.6  # the same without an embedding model
+_LEAST_ELSE: Final = 0.4  # the same for a question that isn't English: its stop words count, and few are covered
 _MAIN: Final = 0.4  # share of the question's weight that makes a word its main one
 _LACKING: Final = 0.1  # what the confidence loses if neither the quotes nor their passage have the main word
-_LEAST_ELSE: Final = 0.4  # the same for a question that isn't English: its stop words count, and few are covered
 _LEFT_OUT_BY_RANK: Final = 0.15  # of a word: cost per passage when there are too many units to compare
 _ALIKE: Final = 0.7  # similarity at which a unit answers, however few words match
 _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with the question
 # The more there is to choose from, the likelier something looks like an answer and is none. Then the passage must be a
-# good one, or the place hold all words of the question and be close to it; and a count must be of what is asked for.
+# good one, or the place hold all words of the question and be close to it.
 _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
 _NEAR: Final = 0.55  # least similarity, in a good passage
 _CLOSE: Final = 0.58  # the same in another one
-_COUNTED: Final = 0.75  # of the question's weight, with the headings
-_COUNT: Final = re.compile(r"\bhow many\b", re.IGNORECASE)
 _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
-_COMPARED_CODE: Final = 120
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
 _SHORT: Final = 3
 _KEYED: Final = ("field", "row")
 _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
-_YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d")
 _HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)
 _DATE: Final = re.compile(
     r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:1[5-9]|20)\d\d\b"
@@ -107,8 +101,6 @@ _ANSWER_KINDS: Final = (
             re.IGNORECASE,
         ),
     ),
-    (re.compile(r"\b(?:what|which) (?:\w+ )?port\b", re.IGNORECASE), re.compile(r"\b\d{2,5}\b")),
-    (re.compile(r"\b(?:what|which) (?:\w+ )?version\b", re.IGNORECASE), re.compile(r"\b\d+\.\d")),
     (
         re.compile(
             r"\b(?:what|which) (?:\w+ )?(?:option|flag|exception|class|method|function|command|setting|parameter|"
@@ -138,7 +130,6 @@ class Quotable(msgspec.Struct, frozen=True):
     terms: frozenset[str]  # in the unit itself
     above: frozenset[str]  # in its headings and its document's title
     context: str  # names of the question that are in its document but not in it
-    fits: bool  # whether its document has every code of the question
     lookup: Lookup | None = None  # of the one row of its table that the question names
     item: str = ""  # of a list: the only one that the question names, which is quoted alone
 
@@ -146,8 +137,7 @@ class Quotable(msgspec.Struct, frozen=True):
     def compared(self) -> str:
         """Return the text that the model compares: the unit with its headings and its document's subject."""
         unit = self.unit
-        text = f"{unit.opening} {unit.text[len(unit.opening) :][:_COMPARED_CODE]}" if unit.kind == "code" else unit.text
-        return ": ".join(filter(None, (self.context, unit.about, text)))[:_COMPARED]
+        return ": ".join(filter(None, (self.context, unit.about, unit.text)))[:_COMPARED]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -157,7 +147,6 @@ class Wanted(msgspec.Struct, frozen=True):
     names: frozenset[str]  # that its document must have: names, years, numbers
     codes: frozenset[str]  # that its document should have, and some passage must
     kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
-    counts: bool  # whether it asks how many
 
 
 def wanted(question: str) -> Wanted:
@@ -171,7 +160,6 @@ def wanted(question: str) -> Wanted:
         names=frozenset(named),
         codes=frozenset(coded - named),
         kinds=tuple(pattern for asks, pattern in _ANSWER_KINDS if asks.search(question)),
-        counts=_COUNT.search(question) is not None,
     )
 
 
@@ -249,14 +237,13 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
     asks = wanted(question)
     best = passages[:_PASSAGES]
     held = _held(best)
-    elsewhen = _of_another_year(asks, best)
     if not all(any(_holds(there, code) for there in held.values()) for code in asks.codes):
         return []
     forms = other_forms(asks.words, frozenset().union(*held.values()))
     found: list[Quotable] = []
     for rank, passage in enumerate(best):
         there = held[_document(passage)]
-        if _document(passage) in elsewhen or not all(_holds(there, name) for name in asks.names):
+        if not all(_holds(there, name) for name in asks.names):
             continue
         fits = all(_holds(there, code) for code in asks.codes)
         section = str(passage.metadata.get("sectionTitle") or "")
@@ -266,7 +253,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
                 continue
             above = with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
             context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
-            found.append(Quotable(rank, position, unit, terms, above, context, fits))
+            found.append(Quotable(rank, position, unit, terms, above, context))
     found = _of_the_number(question, _of_the_row(question, found, best))
     if len(found) > MOST_COMPARED:
         likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
@@ -343,12 +330,7 @@ def focus(question: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """
     asks = wanted(question)
     held = _held(passages[:_PASSAGES])
-    elsewhen = _of_another_year(asks, passages[:_PASSAGES])
-    fitting = [
-        document
-        for document, there in held.items()
-        if document not in elsewhen and all(_holds(there, name) for name in asks.names)
-    ]
+    fitting = [document for document, there in held.items() if all(_holds(there, name) for name in asks.names)]
     return tuple(fitting) if asks.names and 0 < len(fitting) <= min(_MOST_FOCUSED, len(held) - 1) else ()
 
 
@@ -524,12 +506,12 @@ class _Matching:
         row = unit.kind == "row" and not each.lookup
         if unit.kind not in _KEYED and asks.names:
             score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
-        return score - _UNFIT * (not each.fits) - _ROW * (row + (row and bool(asks.names - each.terms)))
+        return score - _ROW * (row + (row and bool(asks.names - each.terms)))
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
-        each, kinds = self._found[at], self._asks.kinds
-        fits = bool(kinds) and all(pattern.search(each.unit.text) for pattern in kinds)
+        each = self._found[at]
+        fits = _has_form(self._asks, each.unit.text)
         named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
         own = each.terms | each.above
         fits = fits and not self._asks.names & named - own
@@ -540,10 +522,9 @@ class _Matching:
         each = self._found[at]
         if near[at] < _UNLIKE or self._few:
             return near[at] >= _UNLIKE
-        covered = self.covered(each.terms | each.above)
         if self._passages[each.rank].score > _GOOD:
-            return near[at] >= _NEAR and (covered >= _COUNTED or not self._asks.counts)
-        return near[at] >= _CLOSE and covered == 1.0 and not each.context
+            return near[at] >= _NEAR
+        return near[at] >= _CLOSE and self.covered(each.terms | each.above) == 1.0 and not each.context
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
@@ -605,7 +586,7 @@ def _around(
         first, last = found[chosen[0]], found[chosen[-1]]
         before, behind = places.get((first.rank, first.position - 1)), places.get((last.rank, last.position + 1))
         options = [
-            (scores[each].alone + (_FORWARD if each == behind else 0.0), each)
+            (scores[each].alone, each)
             for each in (before, behind)
             if each is not None
             and each not in taken
@@ -658,17 +639,21 @@ def _quoted(each: Quotable, asks: Wanted) -> str:
     if unit.cells:
         (row, _), *cells = unit.cells
         said = asks.words | asks.names | asks.codes
-        fit = {name: 0 if said.issuperset(words(value)) else _fit(name, value, said, asks) for name, value in cells}
+        fit = {
+            name: 0
+            if said.issuperset(words(value))
+            else len(said & set(words(name))) + (_has_form(asks, value) and not _has_form(asks, row))
+            for name, value in cells
+        }
         most = max(fit.values(), default=0)
         if most and len(named := [cell for cell in cells if fit[cell[0]] == most]) < len(cells):
             return _shortened(row_text(row, named))
     return _shortened(unit.text)
 
 
-def _fit(column: str, value: str, said: AbstractSet[str], asks: Wanted) -> int:
-    """Return how many of the question's words the column's name has, and one for a value of the form asked for."""
-    has_form = bool(asks.kinds) and all(pattern.search(value) for pattern in asks.kinds)
-    return len(said & set(words(column))) + has_form
+def _has_form(asks: Wanted, text: str) -> bool:
+    """Return whether the text looks like an answer to the question, if it asks for a time, a number or a person."""
+    return bool(asks.kinds) and all(pattern.search(text) for pattern in asks.kinds)
 
 
 def _document(passage: Passage) -> str:
@@ -683,21 +668,6 @@ def _held(passages: Sequence[Passage]) -> dict[str, set[str]]:
         above = " ".join(str(metadata.get(name) or "") for name in ("path", "sectionTitle", "url"))
         held.setdefault(_document(passage), set()).update(words(f"{passage.title} {above} {passage.shown}"))
     return held
-
-
-def _of_another_year(asks: Wanted, passages: Sequence[Passage]) -> frozenset[str]:
-    """Return the documents called after other years than the question's, if one is called after that: reports in a row.
-
-    Each of them speaks of the years before it, so the years in their passages don't tell them apart.
-    """
-    years = set(filter(_YEAR.fullmatch, asks.names))
-    called = {
-        _document(each): set(filter(_YEAR.fullmatch, words(f"{each.title} {each.metadata.get('path') or ''}")))
-        for each in passages
-    }
-    if not years or not any(years <= each for each in called.values()):
-        return frozenset()
-    return frozenset(document for document, each in called.items() if each and not each & years)
 
 
 def _holds(there: set[str], name: str) -> bool:

@@ -23,7 +23,7 @@ _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")  # of a JSON field: `
 _OF_A_NOUN: Final = re.compile(r"\W*(?:who|what) (?:is|are|was|were)\b", re.IGNORECASE)
 _NOUN: Final = re.compile(r"(?:\b(?:the|its|their)|['’]s) (\w+)", re.IGNORECASE)
 _WHO: Final = re.compile(r"who\b", re.IGNORECASE)
-_HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)  # an adjective needs no column if the question names one
+_NUMBER: Final = frozenset(words("number"))  # `phone number` asks for the column `Phone`
 _POLITE: Final = frozenset(words("please show give find know look about information details entry everything"))
 
 
@@ -118,8 +118,7 @@ def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozen
     (label, _), *cells = row.cells
     values = " ".join([label, *(value for _, value in cells)])
     stated = [_with_forms_of(content, values), *(of_columns[column] for column in named)]
-    how = words(" ".join(_HOW.findall(question))) if named else ()
-    known = about.union(_POLITE, how, *stated)
+    known = about.union(_POLITE, _NUMBER if named else (), *stated)
     return Lookup(
         row=row,
         columns=columns,

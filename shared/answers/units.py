@@ -184,7 +184,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:  # noqa: C901, PLR0912, PLR
             yield "row", "\x1f".join(header) + "\n" + "\x1f".join(row)
             row = []
 
-    for raw in _without_front_matter(text).splitlines():
+    for raw in text.splitlines():
         line = raw.strip()
         if _FENCE.match(line):
             yield from flushed()
@@ -266,13 +266,6 @@ def _is_title(line: str, after: str, before: str, *, form: bool) -> bool:
         and ":" not in line
         and not line.endswith((".", ",", ";", "!", "?", "-", ")"))
     )
-
-
-def _without_front_matter(text: str) -> str:
-    if not text.startswith("---\n"):
-        return text
-    _, end, rest = text[4:].partition("\n---\n")
-    return rest if end else text
 
 
 def _dedented(lines: Sequence[str]) -> str:

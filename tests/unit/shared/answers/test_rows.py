@@ -28,6 +28,7 @@ def asked(question: str, table: str = GOODS, title: str = "") -> Lookup | None:
         ("Who is the supplier of Copper Rope?", "P058, Supplier: Halvorsen"),
         ("Price and supplier of P060?", "P060, Unit price: 9.10; Supplier: Halvorsen"),
         ("Wie ist der Unit price von P058?", "P058, Unit price: 48.75"),
+        ("What is the supplier number of P060?", "P060, Supplier: Halvorsen"),
     ],
 )
 def test_a_question_that_names_a_row_and_its_columns_is_certain(question: str, text: str | None) -> None:
