@@ -3,6 +3,7 @@
 import codecs
 import re
 import unicodedata
+from collections.abc import Iterable
 
 import chardet
 
@@ -30,6 +31,7 @@ _BASE64 = re.compile(
     r"\s*+(?:data:[\w/+.;=-]{1,100},)?(?:(?:[A-Za-z0-9+/]{60,}+\s*+){3,}+|[A-Za-z0-9+/]{200,}+)[A-Za-z0-9+/=\s]*+"
 )
 _PICTURE = re.compile(r"data:[\w/+.;=-]{1,100};base64,[A-Za-z0-9+/=\s%]*+")  # as the target of a Markdown link
+_WRAPPED = re.compile("(?<=[\u3000-\u9fff\uff00-\uff9f])\n(?=[\u3000-\u9fff\uff00-\uff9f])")  # Chinese or Japanese
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _ESCAPE_SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*+[ -/]*+[@-~]|\\][^\x07\x1b]{0,1000}+(?:\x07|\x1b\\\\))")
 # Control characters, soft hyphens, bidirectional overrides, byte order marks, surrogates, non-characters.
@@ -84,6 +86,11 @@ def is_base64(text: str) -> bool:
 def one_line(text: str | None, limit: int = 500) -> str | None:
     """Return the cleaned text on one line, truncated to `limit` characters; None if blank."""
     return " ".join(cleaned(text or "").split())[:limit].rstrip() or None
+
+
+def unwrapped(lines: Iterable[str]) -> str:
+    """Return lines of one text as one line: with blanks between them, but for those of scripts without blanks."""
+    return _WRAPPED.sub("", "\n".join(lines)).replace("\n", " ")
 
 
 def decoded(data: bytes, hints: Hints, *, declared: str | None = None) -> str:

@@ -66,6 +66,15 @@ def whole(text: str | None, default: int = 0) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 9 else default
 
 
+def enclose(element: "_Element", before: str, after: str) -> None:
+    """Write texts at the beginning and the end of the element."""
+    element.text = f"{before}{element.text or ''}"
+    if len(element):
+        element[-1].tail = f"{element[-1].tail or ''}{after}"
+    else:
+        element.text += after
+
+
 def words(element: "_Element") -> str:
     """Return all text in the element, with white space collapsed to single spaces."""
     return " ".join("".join(map(str, element.itertext())).split())

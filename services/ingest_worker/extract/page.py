@@ -36,7 +36,8 @@ _BEFORE = re.compile(r"(?:<[?!][^<>]*+>\s*+)*+")  # a document
 _VOID = frozenset({"br", "hr", "img", "wbr"})
 _NOTES = frozenset({"en-media", "en-note", "en-todo", "main"})  # of Evernote, and what lxml doesn't know
 _BREAK = "\v"  # an intended line break; line ends of the source are white space
-_BREAKS = {"br": _BREAK, "td": " | ", "th": " | "}
+_CELL = "\f"  # begins a cell of a table that only arranges what is in it
+_BREAKS = {"br": _BREAK, "td": _CELL, "th": _CELL}
 _AROUND = frozenset({"nav", "header", "footer", "aside"})
 _BLOCKS = frozenset(
     {"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "section", "article", "blockquote", "form"}
@@ -240,7 +241,7 @@ class _Page:
         self._mark = "#" * int(tag[1]) + " " if heading else "- " if item else ""
 
     def close(self) -> None:
-        lines = [" ".join(line.split()) for line in "".join(self._words).split(_BREAK)]
+        lines = map(_beside, "".join(self._words).split(_BREAK))
         line = ("\n" if not self._mark else " ").join(filter(None, lines))
         if line:
             tight = self._mark == "- " and bool(self._blocks) and self._blocks[-1].lstrip("\n").startswith("- ")
@@ -251,6 +252,11 @@ class _Page:
     def text(self) -> str:
         self.close()
         return numbered("".join(self._blocks))
+
+
+def _beside(line: str) -> str:
+    """Return a line's cells with signs between them."""
+    return " | ".join(filter(None, (" ".join(cell.split()) for cell in line.split(_CELL))))
 
 
 def _rows(element: "HtmlElement") -> list[list[str]]:

@@ -13,7 +13,7 @@ from itertools import pairwise, takewhile
 from statistics import median_low
 from typing import Final, NamedTuple, TypeVar
 
-from services.ingest_worker.extract.clean import one_line
+from services.ingest_worker.extract.clean import one_line, unwrapped
 from services.ingest_worker.extract.rows import REPEATED, named_rows, row_label
 from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, is_figure, is_value, own
 
@@ -98,11 +98,11 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _unwrapped(lines: Iterable[str]) -> str:
     """Return the lines of a cell as one; U+FFFE also stands behind a hyphen that may only divide a word."""
-    found = ""
+    found: list[str] = []
     for line in lines:
-        divided = found[-1:] == "-" and found[-2:-1].isalpha() and line[:1].islower()
-        found += ("\ufffe" if divided else " " * bool(found)) + line
-    return found.replace("\ufffe ", "\ufffe")
+        divided = bool(found) and found[-1][-1:] == "-" and found[-1][-2:-1].isalpha() and line[:1].islower()
+        found += [f"{found.pop()}\ufffe{line}"] if divided else [line]
+    return unwrapped(found).replace("\ufffe ", "\ufffe")
 
 
 class _Table(NamedTuple):

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.blocks import RAISED
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.markup import whole, words
+from services.ingest_worker.extract.markup import enclose, whole, words
 from services.ingest_worker.extract.rows import Cell, spread
 from services.ingest_worker.extract.table_header import Covered
 
@@ -24,6 +24,7 @@ _NOTE: Final = re.compile(
 _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
+_STRUCK: Final = ("del", "s", "strike")
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
 _WITHIN: Final = frozenset({
@@ -38,6 +39,7 @@ _ROMAN: Final = {
 _STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
 MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
 _EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
+NAMED: Final = "named"  # the class of a text that nothing else names
 RELATIVE: Final = re.compile(r"(?:[/.]|[\w%-]{1,100}[./])[^\s()<>\[\]]{0,2000}")
 _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
@@ -85,7 +87,10 @@ def _is_bold(row: "HtmlElement") -> bool:
 
 
 def _drop_empty(tree: "HtmlElement") -> None:
-    """Drop anchors and spacers, with which trafilatura drops the text behind them, and underlines: it writes tags."""
+    """Drop anchors and spacers, with which trafilatura drops the text behind them, and underlines: it writes tags.
+
+    What is struck out gets its marks.
+    """
     from lxml import etree  # imported here, because only parser processes should load heavy libraries
 
     for element in list(tree.iter("a", "b", "div", "em", "i", "span", "strong")):
@@ -94,7 +99,11 @@ def _drop_empty(tree: "HtmlElement") -> None:
             element.tail = f" {element.tail}"
         if empty:
             element.tag = "u"
-    etree.strip_tags(tree, "u", "q")  # all at once: `drop_tag` writes all of the text before each anew
+    for struck in islice(tree.iter(*_STRUCK), _MOST):
+        code = next(struck.iterancestors("pre", "code"), None) is not None
+        if not code and words(struck) and all(each.tag in _WITHIN for each in struck.iterdescendants()):
+            enclose(struck, "~~", "~~")
+    etree.strip_tags(tree, "u", "q", *_STRUCK)  # all at once: `drop_tag` writes all of the text before each anew
 
 
 def _write_equations(tree: "HtmlElement") -> None:
@@ -145,8 +154,9 @@ def _name_text(tree: "HtmlElement") -> None:
         return
     if text.tag == "div":
         text.tag = "article"
+        text.set("class", NAMED)
     elif text.tag == "body":
-        article = text.makeelement("article")
+        article = text.makeelement("article", {"class": NAMED})
         article.text, text.text = text.text, None
         article.extend(list(text))
         text.append(article)
@@ -232,16 +242,9 @@ def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
         if not said.strip() or address in said:
             continue
         if ADDRESS.fullmatch(address):
-            before, after = "", f" ({address})"
+            enclose(link, "", f" ({address})")
         elif base is not None and RELATIVE.fullmatch(address) and not {"[", "]"} & set(said):
-            before, after = "[", f"]({address})"
-        else:
-            continue
-        link.text = f"{before}{link.text or ''}"
-        if len(link):
-            link[-1].tail = f"{link[-1].tail or ''}{after}"
-        else:
-            link.text += after
+            enclose(link, "[", f"]({address})")
 
 
 def joined(base: str, link: str) -> str:

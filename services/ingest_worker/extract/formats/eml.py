@@ -242,5 +242,5 @@ FORMAT = Format(
     sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=4,
+    revision=5,
 )

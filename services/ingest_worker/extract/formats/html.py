@@ -13,7 +13,7 @@ from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import record
 from services.ingest_worker.extract.markup import words
 from services.ingest_worker.extract.page import declared_charset, flat_text, numbered, page_text, tree_of
-from services.ingest_worker.extract.page_shape import RELATIVE, joined
+from services.ingest_worker.extract.page_shape import NAMED, RELATIVE, joined
 from shared.contracts import Note
 from shared.errors import Rejected
 from shared.inputs.urls import MOST_CHARACTERS
@@ -174,7 +174,7 @@ def _main_text(tree: "HtmlElement | None", base: str, *, favor_precision: bool) 
         )
     except Exception:  # noqa: BLE001 - RecursionError on deep pages, and others: the whole page is used instead
         text = ""
-    return _MainText(_ESCAPED.sub(_meant, numbered(cleaned(text or ""))), targets)
+    return _MainText(_ESCAPED.sub(_meant, numbered(cleaned(text or "")).replace(r"\~\~", "~~")), targets)
 
 
 def _meant(found: re.Match[str]) -> str:
@@ -215,6 +215,10 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
         address = target if target.startswith("#") else joined(base, target)
         if block is None:
             continue
+        if (text := block.getparent()) is not None and text.get(
+            "class"
+        ) == NAMED:  # or paragraphs with many are dropped
+            link.tag = "span"
         if block not in texts:
             near = islice(block, _NEAR)
             texts[block] = (

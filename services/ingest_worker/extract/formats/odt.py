@@ -15,7 +15,7 @@ from services.ingest_worker.extract.declared import declared
 from services.ingest_worker.extract.drawings import Box, in_reading_order
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
-from services.ingest_worker.extract.markup import attribute, parsed, tag, whole, words
+from services.ingest_worker.extract.markup import attribute, enclose, parsed, tag, whole, words
 from services.ingest_worker.extract.parts import pictures
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from shared.contracts import Note
@@ -195,11 +195,7 @@ def _restyled(root: "_Element") -> frozenset[str]:
             ahead = (parent.text if parent is not None else "") if before is None else before.tail
             element.text = raised(element.text, ahead or "")
         elif attribute(element, "style-name") in struck and any(text.strip() for text in map(str, element.itertext())):
-            element.text = f"~~{element.text or ''}"
-            if len(element):
-                element[-1].tail = f"{element[-1].tail or ''}~~"
-            else:
-                element.text += "~~"
+            enclose(element, "~~", "~~")
     return frozenset(hidden)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from html import unescape
 from typing import NamedTuple
 
-from services.ingest_worker.extract.clean import cleaned, decoded
+from services.ingest_worker.extract.clean import cleaned, decoded, unwrapped
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 
 _TIME = r"(?:(\d{1,4}):)?(\d\d):(\d\d)[.,]\d{1,3}"
@@ -54,7 +54,7 @@ def _paragraphs(source: str) -> Iterator[tuple[int, str]]:
         speaker = named[0] if named else speaker
         speaks = lines[0].startswith(("- ", "– ")) or (named and not goes_on)
         if parts and (speaks or cue.start - end > _PAUSE or length > _LONGEST or _ENDS.search(parts[-1])):
-            yield start, " ".join(parts)
+            yield start, unwrapped(parts)
             parts, length = [], 0
         if parts and named:
             lines[0] = lines[0][named.end() :]
@@ -62,7 +62,7 @@ def _paragraphs(source: str) -> Iterator[tuple[int, str]]:
         parts += lines
         length += sum(map(len, lines))
     if parts:
-        yield start, " ".join(parts)
+        yield start, unwrapped(parts)
 
 
 def _cues(source: str) -> Iterator[_Cue]:
@@ -107,4 +107,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
+    revision=2,
 )

@@ -231,6 +231,15 @@ South     Brandt        4 t
     ]
 
 
+def test_the_lines_of_a_cell_in_chinese_or_japanese_are_joined_without_blanks() -> None:
+    rows = [("項目", "内容", "担当"), ("点検", "消火器を六", "田中"), ("", "月末までに", ""), ("清掃", "毎朝", "森")]
+    lines = "\n".join(a.ljust(10) + b.ljust(14) + c for a, b, c in rows)
+
+    page = _page(lines, *_grid((0, 10, 24, 30), (0, 1, 3, 4)), bold=(0,))
+
+    assert _rows(text_of(page)[0])[1] == "項目: 点検; 内容: 消火器を六月末までに; 担当: 田中"
+
+
 ACCOUNTS = """
                                Three months ended
                                March       June

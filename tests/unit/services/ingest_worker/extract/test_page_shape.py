@@ -213,11 +213,14 @@ def test_a_page_within_a_form_is_read() -> None:
 @pytest.mark.parametrize("long", [1, 8])
 def test_a_text_that_nothing_names_keeps_its_headings_lists_and_warnings(around: str, long: int) -> None:
     text = f"<h1>Locks</h1><p>{_PROSE * long}</p><h2>Steps</h2><p>{_PROSE.upper()}</p><ol><li>Open.</li></ol>"
-    text += "<aside class='warning'><p>It is wet.</p></aside><ul><li>a rope</li></ul><dl><dt>Red</dt><dd>shut</dd></dl>"
+    text += "<aside class='warning'><p>It is wet.</p></aside><ul><li>a rope</li></ul>"
+    text += "<p>See <a href='a/b'>A</a>, <a href='b/c'>B</a>.</p><dl><dt>Red</dt><dd>shut</dd></dl>"
 
     found = extract(f"<html><body>{around % text}</body></html>".encode(), Hints(filename="a.html")).text
 
-    assert all(each in found for each in ("# Locks", "## Steps", "1. Open.", "It is wet.", "- a rope", "Red: shut"))
+    assert all(
+        each in found for each in ("# Locks", "## Steps", "1. Open.", "It is wet.", "- a rope", "[B](b/c)", "Red: shut")
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,6 +251,24 @@ def test_a_warning_in_the_article_and_a_footnote_are_text() -> None:
         "Text.",
         "At low water.",
     ]
+
+
+@pytest.mark.parametrize("long", [1, 8])
+@pytest.mark.parametrize("name", ["del", "s", "strike"])
+def test_what_is_struck_out_has_its_marks(name: str, long: int) -> None:
+    page = f"<p>It costs <{name}>40 <b>euros</b></{name}> 35 euros. {_PROSE * long}</p><pre>a <{name}>b</{name}></pre>"
+
+    text = extract(f"<html><body>{page}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert text.replace("*", "").startswith("It costs ~~40 euros~~ 35 euros. The harbour")
+    assert text.count("~~") == 2
+
+
+def test_cells_that_only_arrange_a_page_leave_no_signs() -> None:
+    rows = "<tr><td></td></tr><tr><td>a</td><td>b</td></tr>"
+    rows += "<tr><td><h2>Seeds</h2><p>On 9 March.</p></td><td></td><td>Bea |x|<br>0117</td></tr>"
+
+    assert page_text(f"<table>{rows}</table>").strip() == "a | b\n\n## Seeds\n\nOn 9 March.\n\nBea |x|\n0117"
 
 
 def test_raised_numbers_stand_apart() -> None:

@@ -54,5 +54,16 @@ def test_captions_that_roll_are_read_once() -> None:
     assert _text(rolling, "a.vtt") == "[00:00:01] the lock is closed"
 
 
+def test_lines_of_chinese_and_japanese_are_joined_without_blanks() -> None:
+    cues = ["水塔在一九三六年", "由林先生建成。", "- 东 西？", "- 咖啡馆 Tern", "有 7 张桌子，"]
+    source = "".join(f"00:00:0{at},000 --> 00:00:0{at},900\n{said}\n\n" for at, said in enumerate(cues))
+
+    assert _text(source, "a.srt") == (
+        "[00:00:00] 水塔在一九三六年由林先生建成。\n\n[00:00:02] - 东 西？\n\n[00:00:03] - 咖啡馆 Tern 有 7 张桌子，"
+    )
+    korean = "00:00:01,000 --> 00:00:02,000\n물탑은 임 씨가\n지었다.\n"
+    assert _text(korean, "a.srt") == "[00:00:01] 물탑은 임 씨가 지었다."
+
+
 def test_without_cues_the_text_stays() -> None:
     assert _text("no subtitles", "a.srt") == "no subtitles"
