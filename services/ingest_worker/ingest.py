@@ -26,7 +26,7 @@ from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, Forwarded
 from shared.errors import Rejected
 from shared.inputs.limits import check_described, check_names
-from shared.inputs.metadata import InvalidMetadata, checked_metadata
+from shared.inputs.metadata import checked_metadata
 from shared.inputs.urls import canonical
 from shared.log import Publish, Record
 from shared.log.dead_letters import RecordOwner
@@ -133,7 +133,9 @@ class Ingest:
         if await self._rekeyed(record, submitted, name):
             return True
         await self._register_callback(record, submitted)
-        _check_described(submitted)
+        # What a foreign producer may not send. The doors refuse such a request.
+        check_described(submitted)
+        checked_metadata(submitted.metadata, "metadata")
         if submitted.patch and (entry is None or accept.unpatchable(entry, place, submitted.if_version)):
             return await self._decisions.refuse_patch(submitted, place, source_record)
         submitted = with_kept_fields(submitted, entry)
@@ -278,15 +280,6 @@ def _named(record: Record) -> DocumentSubmitted:
     submitted = submission_of(record)
     check_names(submitted)
     return submitted
-
-
-def _check_described(submitted: DocumentSubmitted) -> None:
-    """Raise Rejected for what a foreign producer may not send. The doors refuse such a request."""
-    check_described(submitted)
-    try:
-        checked_metadata(submitted.metadata, "metadata")
-    except InvalidMetadata as error:
-        raise Rejected(str(error)) from None
 
 
 def _source_record(record: Record) -> Forwarded | None:

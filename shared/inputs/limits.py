@@ -15,28 +15,37 @@ MOST_TAGS: Final = 64
 LONGEST_TAG: Final = 200
 
 
+class InvalidField(Rejected):
+    """What a document's sender says in `field`, a path, can't be taken; `what` says why."""
+
+    def __init__(self, field: str, what: str, code: str = "invalid") -> None:
+        super().__init__(f"{field} {what}", code)
+        self.field = field
+        self.what = what
+
+
 def check_names(submitted: DocumentSubmitted) -> None:
-    """Raise Rejected with code `too_long` if source or path is, so that no entry of the document is kept under it."""
+    """Raise InvalidField with code `too_long` if source or path is: no entry of the document is kept under it."""
     _check("source", submitted.source, LONGEST_SOURCE)
     _check("path", submitted.path, LONGEST_PATH)
 
 
 def check_described(submitted: DocumentSubmitted) -> None:
-    """Raise Rejected with code `too_long` if a field beside the names is, or if there are too many tags."""
+    """Raise InvalidField with code `too_long` if a field beside the names is, or if there are too many tags."""
     _check("title", submitted.title or "", LONGEST_TITLE)
     _check("description", submitted.description or "", LONGEST_DESCRIPTION)
     _check("filename", submitted.filename or "", LONGEST_PATH)
     _check("hash", submitted.hash or "", LONGEST_HASH)
     _check("mediaType", submitted.media_type or "", LONGEST_MEDIA_TYPE)
     if len(submitted.tags) > MOST_TAGS:
-        raise Rejected(f"tags has {len(submitted.tags)} tags, but at most {MOST_TAGS} are allowed", "too_long")
+        raise InvalidField("tags", f"has {len(submitted.tags)} tags, but at most {MOST_TAGS} are allowed", "too_long")
     for tag in submitted.tags:
         _check("tags", tag, LONGEST_TAG)
 
 
 def _check(field: str, value: str, longest: int) -> None:
     if len(value) > longest:
-        raise Rejected(f"{field} has {len(value)} characters, but at most {longest} are allowed", "too_long")
+        raise InvalidField(field, f"has {len(value)} characters, but at most {longest} are allowed", "too_long")
 
 
 SMALLEST: Final = 100  # characters

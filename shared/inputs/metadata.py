@@ -5,44 +5,36 @@ from typing import Any, Final
 
 import msgspec
 
+from shared.inputs.limits import InvalidField
+
 MOST_DEPTH: Final = 16  # the store's own limit for payloads
 MOST_BYTES: Final = 40_000
 _LONGEST_NAME: Final = 200  # characters of each name in a path
 _MOST_INTEGER: Final = 2**63 - 1
 
 
-class InvalidMetadata(ValueError):  # noqa: N818 - says what the metadata are
-    """A metadata field can't be stored."""
-
-    def __init__(self, field: str, what: str) -> None:
-        """Take the field's path, and what is wrong with the field."""
-        super().__init__(f"{field} {what}")
-        self.field = field
-        self.what = what
-
-
 def checked_metadata(metadata: Mapping[str, Any], field: str) -> dict[str, Any]:
     """Return the metadata if a caller may send it.
 
     Raises:
-        InvalidMetadata: an integer is too large, or the whole is too large or nested too deeply.
+        InvalidField: an integer is too large, or the whole is too large or nested too deeply.
     """
     try:
         size = len(msgspec.json.encode(metadata))
     except RecursionError:
         size = 0  # the check says how deep it may be
     if size > MOST_BYTES:  # first, because the check costs more
-        raise InvalidMetadata(field, f"is larger than {MOST_BYTES} bytes")
+        raise InvalidField(field, f"is larger than {MOST_BYTES} bytes")
     _check(metadata, field, ())
     return dict(metadata)
 
 
 def _check(value: Any, field: str, path: tuple[int | str, ...]) -> None:
     if len(path) > MOST_DEPTH:
-        raise InvalidMetadata(field, f"is nested deeper than {MOST_DEPTH} levels")
+        raise InvalidField(field, f"is nested deeper than {MOST_DEPTH} levels")
     if isinstance(value, int) and abs(value) > _MOST_INTEGER:
         steps = (f".{step[:_LONGEST_NAME]}" if isinstance(step, str) else f"[{step}]" for step in path)
-        raise InvalidMetadata(field + "".join(steps), "is an integer beyond 64 bits; send it as a string")
+        raise InvalidField(field + "".join(steps), "is an integer beyond 64 bits; send it as a string")
     items: Iterable[tuple[int | str, Any]] = ()
     if isinstance(value, list):
         items = enumerate(value)

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from shared.contracts import ChunkType, Note, PreparedChunk
-from shared.inputs.metadata import InvalidMetadata, checked_metadata
+from shared.inputs.limits import InvalidField
+from shared.inputs.metadata import checked_metadata
 
 _WORD = re.compile(r"\w+")
 _BLANKED = str.maketrans({chr(code): " " for code in range(128) if not _WORD.match(chr(code))})  # is faster
@@ -156,7 +157,7 @@ def prepared_chunks(chunks: Sequence[Any], clean: Callable[[str], str] = str.str
         else:
             try:
                 chunk, active = _read(value, clean)
-            except (_Wrong, InvalidMetadata) as wrong:
+            except (_Wrong, InvalidField) as wrong:
                 error = str(wrong)[:_LONGEST_ERROR]
         if error is not None:
             skipped.append(SkippedChunk(index=index, error=error, id=own))

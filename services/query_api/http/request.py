@@ -20,10 +20,9 @@ from services.query_api.http.problems import Problem, invalid, of_contract, too_
 from services.query_api.http.reply_warnings import FILTERING, OURS, fields_of, lenient, texts_of, unknown_fields, warn
 from services.query_api.http.routes import SMALL, BodyLimit
 from shared.contracts import DocumentSubmitted
-from shared.errors import Rejected
 from shared.ids import composed
-from shared.inputs.limits import LONGEST_TAG, MOST_TAGS, check_described
-from shared.inputs.metadata import InvalidMetadata, checked_metadata
+from shared.inputs.limits import LONGEST_TAG, MOST_TAGS, InvalidField, check_described
+from shared.inputs.metadata import checked_metadata
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -214,7 +213,7 @@ def metadata_of(value: Mapping[str, Any] | str | None, field: str = "metadata") 
         raise invalid(field, "must be an object")
     try:
         return checked_metadata(value or {}, field)
-    except InvalidMetadata as error:
+    except InvalidField as error:
         raise invalid(error.field, error.what) from None
 
 
@@ -232,9 +231,8 @@ def described(document: DocumentSubmitted, within: str = "") -> DocumentSubmitte
     """Return the submission, or raise the 400 for a field that is too long, by its name after `within`."""
     try:
         check_described(document)
-    except Rejected as error:
-        field, _, what = error.sentence.partition(" ")
-        raise invalid(f"{within}{field}", what) from None
+    except InvalidField as error:
+        raise invalid(f"{within}{error.field}", error.what) from None
     return document
 
 

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
+from shared.inputs.limits import InvalidField
 from shared.inputs.metadata import (
     MOST_BYTES,
     MOST_DEPTH,
-    InvalidMetadata,
     checked_metadata,
     variant_text,
     variant_texts,
@@ -34,7 +34,7 @@ def test_metadata_that_the_store_takes_come_back(metadata: dict[str, Any]) -> No
     ],
 )
 def test_what_it_does_not_take_is_refused_by_field(metadata: dict[str, Any], field: str, what: str) -> None:
-    with pytest.raises(InvalidMetadata, match=what) as refused:
+    with pytest.raises(InvalidField, match=what) as refused:
         checked_metadata(metadata, "metadata")
 
     assert refused.value.field == field
