@@ -20,7 +20,7 @@ async def submission_value(document: DocumentSubmitted, blobs: Blobs) -> bytes:
     Raises:
         Unavailable: the blob store is away.
     """
-    body = document.text.encode("utf-8", "surrogatepass") if document.text is not None else document.content
+    body = document.body
     if body is None or len(body) <= CLAIM_CHECK_BYTES:
         value = encode(document)
         if body is None or len(value) <= CLAIM_CHECK_BYTES:

@@ -174,6 +174,11 @@ class DocumentSubmitted(Message, frozen=True):
         return self.erases or ids.document_id(self.tenant, self.source, self.path)
 
     @property
+    def body(self) -> bytes | None:
+        """Return the body as it was sent; None if the record hasn't it."""
+        return self.content if self.text is None else self.text.encode("utf-8", "surrogatepass")
+
+    @property
     def given(self) -> Given:
         """Return the fields other than the body."""
         return Given(

@@ -135,10 +135,8 @@ class ContentReader:
     async def _body(self, submitted: DocumentSubmitted) -> bytes | None:
         if submitted.deleted:
             return None
-        if submitted.text is not None:
-            return submitted.text.encode("utf-8", "surrogatepass")
-        if submitted.content is not None:
-            return submitted.content
+        if (body := submitted.body) is not None:
+            return body
         if submitted.blob is not None:
             return await self.blobs.get(submitted.tenant, submitted.document_id, submitted.blob)
         raise Rejected(

@@ -224,13 +224,11 @@ class Client:
 
     def samples(self, name: str) -> dict[str, float]:
         """Return a Prometheus metric's samples by the value of its only label, or by the empty string."""
-        found: dict[str, float] = {}
-        for line in self._send("GET", "/metrics").text.splitlines():
-            what, _, value = line.rpartition(" ")
-            metric, _, label = what.partition("{")
-            if metric == name:
-                found[label.partition('"')[2].partition('"')[0]] = float(value)
-        return found
+        from prometheus_client.parser import text_string_to_metric_families  # not every command needs it
+
+        families = text_string_to_metric_families(self._send("GET", "/metrics").text)
+        samples = (each for family in families for each in family.samples if each.name == name)
+        return {next(iter(each.labels.values()), ""): each.value for each in samples}
 
     def _waiting(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """Return the reply to a request that is answered when the document has ended, or after WAIT_S."""

@@ -18,19 +18,8 @@ reindex = typer.Typer(
     no_args_is_help=True,
 )
 
-_COLUMNS = (
-    "id",
-    "state",
-    "model",
-    "chunks of",
-    "documents",
-    "chunks",
-    "unread",
-    "failed",
-    "embedded",
-    "copied",
-    "left",
-)
+_COUNTS = ("documents", "chunks", "unread", "failed", "embedded", "copied")
+_COLUMNS = ("id", "state", "model", "chunks of", *_COUNTS, "left")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,10 +120,8 @@ class Originals:
             return None
 
     async def _body(self, entry: Entry, submitted: DocumentSubmitted) -> bytes | None:
-        if submitted.text is not None:
-            return submitted.text.encode("utf-8", "surrogatepass")
-        if submitted.content is not None or submitted.blob is None:
-            return submitted.content
+        if submitted.body is not None or submitted.blob is None:
+            return submitted.body
         try:
             return await self._blobs.get(entry.tenant, entry.document_id, submitted.blob)
         except Rejected:

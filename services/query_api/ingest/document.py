@@ -55,6 +55,7 @@ class DescribedBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def submitted(self) -> dict[str, Any]:
         """Return these fields as the submission has them, and its time. Raises a 400 for an invalid one."""
+        called = self.callback_url or ""
         return {
             "title": title_of(self.title),
             "tags": tags_of(self.tags),
@@ -62,7 +63,8 @@ class DescribedBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             **sizes_of(self.chunk_size, self.chunk_overlap),
             "keep": keep_of(self.keep),
             "on_conflict": on_conflict_of(self.on_conflict),
-            "callback_url": callback_of(self.callback_url),
+            # Whether the address may be called is decided when it is: docs/callbacks.md.
+            "callback_url": url_of(called, "callbackUrl") if called.strip() else None,
             "submitted_at": now_ms(),
         }
 
@@ -174,8 +176,7 @@ def hash_doubt(document: DocumentSubmitted) -> str | None:
     """Return a warning if the sender's hash has the form of a SHA-256 but isn't the body's, else None."""
     if document.hash is None or not _SHA256.fullmatch(document.hash.strip()):
         return None
-    body = document.content if document.text is None else document.text.encode("utf-8", "surrogatepass")
-    if body is None:
+    if (body := document.body) is None:
         return None
     digest = hashlib.sha256(body).hexdigest()
     if digest == document.hash.strip().lower():
@@ -339,14 +340,6 @@ def url_of(url: str, field: str = "url") -> str:
         return canonical(url)
     except Rejected as error:
         raise invalid(field, error.sentence) from None
-
-
-def callback_of(url: str | None) -> str | None:
-    """Return the address to call in one spelling, None for a blank one, or raise the 400.
-
-    Whether the address may be called is decided when it is: docs/callbacks.md.
-    """
-    return url_of(url, "callbackUrl") if url and url.strip() else None
 
 
 def title_of(title: str | None) -> str | None:

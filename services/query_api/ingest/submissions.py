@@ -143,10 +143,6 @@ class SubmissionEnd(msgspec.Struct, frozen=True):
     seen: float  # when the ledger was read, in seconds of the loop's clock
 
 
-async def _not_compared(_: DocumentSubmitted) -> None:
-    """Return None: the first stage compares."""
-
-
 @dataclass(kw_only=True)
 class Submissions:
     """Submits documents and waits for their end."""
@@ -162,7 +158,9 @@ class Submissions:
     at_once: int = 64  # documents appended to the log
     moves: int = 0  # of the log
     count: Callable[[str], None] = lambda _: None
-    unchanged: Callable[[DocumentSubmitted], Awaitable[SubmissionEnd | None]] = _not_compared
+    unchanged: Callable[[DocumentSubmitted], Awaitable[SubmissionEnd | None]] | None = (
+        None  # None: the first stage compares
+    )
     sent: Callable[[DocumentSubmitted, int, int], None] = lambda *_: None  # called with each record's partition, offset
 
     def __post_init__(self) -> None:
@@ -193,7 +191,7 @@ class Submissions:
         """
         with tracing.step("submit", apart=of_many):
             tracing.about(document.tenant, document.document_id)
-            ended = None if compared else await self.unchanged(document)
+            ended = None if compared or self.unchanged is None else await self.unchanged(document)
             if ended is not None and not self.doubtful(document.document_id):
                 return self.spared(document, ended)
             return await self._submit(document)

@@ -186,7 +186,7 @@ class UnchangedChecker:
         known, turns = list[tuple[DocumentSubmitted, str]](), LoopTurns()
         for document in documents:
             if _comparable(document):
-                known.append((document, _body_hash(document)))
+                known.append((document, bytes_hash(document.body or b"")))
                 await turns.give()
         ids = [document.document_id for document, _ in known]
         try:
@@ -202,7 +202,8 @@ class UnchangedChecker:
                     entries = await self._ledger.entries(ids)
                     alike = _those_alike(known, entries)
                 oldest = await self._half_forgotten()
-                same = [id_ for id_ in alike if id_ not in undecided and _has_body_since(entries[id_], oldest)]
+                bodies = {id_: entries[id_].accepted.body for id_ in alike if id_ not in undecided}
+                same = [id_ for id_, body in bodies.items() if body is not None and body.place.time >= oldest]
                 counts = await self._whole(same, entries)
                 return HeldDocuments({id_: _unchanged(entries[id_], count) for id_, count in counts.items()})
         except (Unavailable, TimeoutError) as error:
@@ -313,21 +314,11 @@ def _those_alike(known: Sequence[tuple[DocumentSubmitted, str]], entries: Mappin
     return [document.document_id for document, hash_ in known if _alike(document, hash_, entries)]
 
 
-def _has_body_since(entry: Entry, oldest_ms: float) -> bool:
-    body = entry.accepted.body
-    return body is not None and body.place.time >= oldest_ms
-
-
 def _comparable(document: DocumentSubmitted) -> bool:
     """Return whether a body was sent, an unchanged one has nothing more to do, and hashing it doesn't hold the loop."""
     body = document.content if document.text is None else b""
     waited_for = document.keep or document.on_conflict is not None or document.callback_url is not None
     return body is not None and len(document.text or "") <= _LONGEST and not waited_for
-
-
-def _body_hash(document: DocumentSubmitted) -> str:
-    body = document.content if document.text is None else document.text.encode("utf-8", "surrogatepass")
-    return bytes_hash(body or b"")
 
 
 def _has_body(accepted: Accepted, hash_: str) -> bool:

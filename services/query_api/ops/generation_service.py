@@ -190,8 +190,6 @@ class GenerationService:
         """Cancel the switch in progress, or else drop the generation that is being built."""
         registry = await self.watch.look()
         if registry.switching is not None:
-            if registry.serving == registry.switching.target:
-                raise Rejected("the target serves already, so the switch can't be cancelled any more", CODE)
             await change(self.store, _switch_cancelled)
             return await self._told("the switch was cancelled")
         # Also one that waits to be switched to for the first time.
