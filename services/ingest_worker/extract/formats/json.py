@@ -1,4 +1,4 @@
-"""Reads JSON and JSON Lines: a paragraph per record; JSON without records unchanged, but long lines are indented."""
+"""Reads JSON and JSON Lines: a paragraph per record or row; other JSON unchanged, but long lines are indented."""
 
 import json
 import re
@@ -10,6 +10,8 @@ from typing import Any
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64
 from services.ingest_worker.extract.format import Extraction, Format, Hints
 from services.ingest_worker.extract.page import part_text
+from services.ingest_worker.extract.rows import labelled
+from services.ingest_worker.extract.table_header import is_figure
 
 _LINE = 500  # characters; a longer line was written by a program, and is indented
 _GROWTH = 8  # times as long at most; deeply nested values would grow with the square of their length
@@ -71,6 +73,8 @@ def _paragraphs(value: Any) -> Iterator[str]:
         if _of_objects(value):
             for each in value:
                 yield from record(each)
+        elif _is_table(value):
+            yield labelled([list(map(_shown, row)) for row in value])
         return
     told = list(_told(value, 0)) if isinstance(value, dict) else []
     is_page = _is_page(value)
@@ -81,6 +85,15 @@ def _paragraphs(value: Any) -> Iterator[str]:
             yield f"# {name}"
             for each in records:
                 yield from record(each)
+
+
+def _is_table(value: list[Any]) -> bool:
+    """Return whether the value is a list of at least three rows with equal numbers of values, not of numbers alone."""
+    rows = [row if isinstance(row, list) else [] for row in value]
+    cells = [cell for row in rows for cell in row]
+    if len(rows) < 3 or len(rows[0]) < 2 or len(set(map(len, rows))) > 1:
+        return False
+    return not any(isinstance(cell, list | dict) for cell in cells) and not all(map(is_figure, map(_shown, cells)))
 
 
 def _is_page(value: Any) -> bool:
@@ -180,5 +193,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=3,
+    revision=4,
 )

@@ -110,6 +110,29 @@ def test_settings_with_a_little_markup_stay_as_they_are_written(settings: dict[s
     assert _text(json.dumps(settings)) == json.dumps(settings)
 
 
+def test_rows_with_a_header_are_read_as_those_of_a_csv_file() -> None:
+    rows = [["Name", "Âge", "Ville"], ["Maud", 31, "Lens"], ["Rémi", 44, None]]
+
+    assert _text(json.dumps(rows)).split("\n\n")[1:] == ["Name: Maud; Âge: 31; Ville: Lens", "Name: Rémi; Âge: 44"]
+    assert _text('[["Ann", "Kiel"], ["Bo", "Ulm"], ["Cy", "Bonn"]]') == "Ann | Kiel\n\nBo | Ulm\n\nCy | Bonn"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "[[10.1, 53.2], [10.4, 53.9], [10.5, 54]]",
+        '[["a"], ["b"], ["c"]]',
+        '[["a", "b"], ["c"], ["d", "e"]]',
+        '[["a", ["b"]], ["c", []], ["d", {}]]',
+        '["a", "b", "c"]',
+        '[["/api", "http://x"], ["/", "http://y"]]',
+        '{"rows": [["a", "b"], ["c", "d"], ["e", "f"]]}',
+    ],
+)
+def test_other_lists_stay_as_they_are_written(written: str) -> None:
+    assert _text(written) == written
+
+
 def test_lists_of_one_object_keep_their_name() -> None:
     orders = [{"id": number, "billing": [{"city": "Bonn"}], "shipping": [{"city": "Ulm"}]} for number in (1, 2)]
 
