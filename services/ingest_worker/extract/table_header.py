@@ -91,7 +91,7 @@ def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     if len(below) > 2 and len(own(names)) < 0.75 * median(len(own(row)) for row in below):
         return False  # a line above the table
     figures = [cell for cell in names if is_figure(cell)]
-    counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below)
+    counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below, _shape(figures[0]))
     votes = [
         _vote(name, [row[at] for row in below if at < len(row) and row[at]], counted=counted, pair=len(names) == 2)
         for at, name in enumerate(names)
@@ -111,7 +111,8 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool) -> float:
     figures = sum(1 for value in values if is_figure(value)) / len(values)
     if is_figure(name):
         differs = share >= 0.8 and _shape(name) != shape and (counted or not figures)
-        return (0.5 if differs else -1.0) + (1.5 if counted else 0.0)
+        counts = counted and (differs or not name.endswith("%"))  # a row of rising percentages may be one of values
+        return (0.5 if differs else -1.0) + (1.5 if counts else 0.0)
     if figures >= 0.25:
         return 2 * figures
     vote = 0.0
@@ -216,7 +217,19 @@ def _counts(figures: Sequence[str]) -> bool:
     if not rising and not falling:
         return False
     if _shape(figures[0]) != "9":
-        return _shape(figures[0]) in ("9-9-9", "9-9", "9/9/9", "9/9", "9.9.9", "9.9.", "9:9", "9:9:9", "9%")
+        return _shape(figures[0]) in (
+            "9-9-9",
+            "9-9",
+            "9/9/9",
+            "9/9",
+            "9.9.9",
+            "9.9.",
+            "9:9",
+            "9:9:9",
+            "9%",
+            "9.9%",
+            "9,9%",
+        )
     numbers = [key[0] for key in keys]
     even = len({after - before for before, after in pairwise(numbers)}) == 1
     if all(number in _YEARS for number in numbers):
@@ -224,8 +237,10 @@ def _counts(figures: Sequence[str]) -> bool:
     return even and len(numbers) > 2 and numbers[0] in (0, 1)
 
 
-def _mostly_count(rows: Sequence[Sequence[str]]) -> bool:
-    counting = sum(1 for row in rows if _counts([cell for cell in row if cell and is_figure(cell)]))
+def _mostly_count(rows: Sequence[Sequence[str]], shape: str) -> bool:
+    counting = sum(
+        _counts([cell for cell in row if cell and is_figure(cell) and _shape(cell) == shape]) for row in rows
+    )
     return 2 * counting > len(rows)
 
 

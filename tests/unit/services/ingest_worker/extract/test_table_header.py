@@ -15,6 +15,9 @@ def _rows(text: str) -> list[list[str]]:
         "Item,1,2,3\nPlums,10,11,12\nFigs,20,21,22",  # numbers that count
         "Metric,2024-01-01,2024-02-01\nVisits,120,130\nReturns,7,8",  # dates
         "Crew,1.6.,2.6.\nRed,8,7\nBlue,9,4",
+        "Country,2022,2023\nEast,3 %,5 %\nWest,4 %,6 %",  # figures of another kind, which rise
+        "Line,2022,2023\nEast,9:10,9:20\nWest,9:10,9:30",
+        "Years,0.5 %,1.0 %,1.5 %\n5,101,203,307\n10,212,418,631",
         "Boat,08:00,09:00\nWren,12,31\nRook,4,9",  # times
         "Stage,10%,20%,30%\nRed,5,6,7\nBlue,4,3,2",  # percentages
         "Port,2019,2020\nHull,3,4",  # years
@@ -49,6 +52,10 @@ def test_a_first_row_that_differs_from_the_others_is_the_header(text: str) -> No
         "ACSI,American Customer Satisfaction Index\nALJ,Administrative Law Judge\nAPG,Agency Priority Goal",
         "Author,Ines\nVersion,2\nRigging,Gaff",
         "Ada,1,2,3\nBo,1,2,3",  # each row counts
+        "North,12 %,14 %,15 %\nSouth,9 %,11 %,8 %\nEast,3 %,5 %,2 %",
+        "North,1.2 %,1.4 %,1.5 %\nSouth,9.1 %,1.1 %,8.0 %\nEast,3.3 %,5.0 %,2.1 %",
+        "Ada,2019,2020\nBo,2021,2022\nCy,1990,1991",
+        "Dog,3.5.,4.5.\nCat,1.6.,2.6.\nCow,1.7.,2.8.",
     ],
 )
 def test_no_value_becomes_a_name_where_no_row_is_a_header(text: str) -> None:
