@@ -3,7 +3,7 @@
 import re
 
 from services.ingest_worker.extract import FORMATS
-from services.query_api.ingest.readable_types import READABLE
+from services.query_api.ingest.upload import READABLE
 from tests.docs import readme
 
 _PAGE = (readme.ROOT / "docs/formats.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from services.operator_cli import demo
-from services.operator_cli.demo_server import DemoServer
+from services.operator_cli.demo import DemoServer
 from shared.runtime.process import StopSignal, drained
 from tests.docs import readme
 from tests.e2e.cluster import Cluster, cluster, servers, status
@@ -135,7 +135,7 @@ def receiver() -> Iterator[tuple[str, queue.Queue[dict[str, Any]], threading.Eve
 LARGE_BLOCKS = """
 import psutil
 from services.operator_cli import demo
-from services.operator_cli.demo_server import DemoServer
+from services.operator_cli.demo import DemoServer
 from shared.runtime.process import tune_interpreter
 
 tune_interpreter()
@@ -160,7 +160,7 @@ def test_memory_of_large_bodies_is_given_back() -> None:
 OLD_CYCLES = """
 import asyncio, gc, weakref
 from services.operator_cli import demo
-from services.operator_cli.demo_server import DemoServer
+from services.operator_cli.demo import DemoServer
 from shared.runtime.process import settle_memory
 
 class Node: pass
@@ -184,7 +184,7 @@ asyncio.run(main())
 FREE_BETWEEN = """
 import asyncio, gc, psutil
 from services.operator_cli import demo
-from services.operator_cli.demo_server import DemoServer
+from services.operator_cli.demo import DemoServer
 from shared.runtime.process import settle_memory
 
 async def main():
@@ -205,7 +205,7 @@ asyncio.run(main())
 LOOKED_UP = """
 import asyncio, gc, sys
 from services.operator_cli import demo
-from services.operator_cli.demo_server import DemoServer
+from services.operator_cli.demo import DemoServer
 from shared.runtime.process import settle_memory
 
 class Thing:

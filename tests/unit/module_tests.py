@@ -14,7 +14,6 @@ from typing import Final
 NO_DECISIONS: Final = {
     "services/operator_cli/__main__.py": "starts the command line",
     "services/operator_cli/demo.py": "the story of `make demo`; its transcript is in README.md",
-    "services/operator_cli/demo_server.py": "the processes of `make demo`",
     "services/query_api/process.py": "wiring",
     "services/standalone/store_process.py": "starts the store's process",
 }
