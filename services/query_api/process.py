@@ -10,7 +10,6 @@ from faststream.kafka import KafkaBroker
 
 from services.query_api.app import ApiParts
 from services.query_api.console.oidc import open_oidc
-from services.query_api.generation_apps import GenerationApps
 from services.query_api.http.monitoring import Metrics
 from services.query_api.ingest.submissions import StatusWaiters, listen
 from services.query_api.ingest.upload import ReadFile
@@ -19,6 +18,7 @@ from services.query_api.ops.purge import FileRewrites, forgotten, rewrite_period
 from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.word_table import weight
+from services.query_api.serving_api import ServingApi
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
 from shared.answers.templates import load_templates
@@ -150,7 +150,7 @@ async def start(
     return RunningService(
         troubles=parts.readiness,
         registry=parts.registry,
-        door=GenerationApps(parts).app,
+        door=ServingApi(parts).app,
         draining=parts.stopping.begin,
         closing=parts.close,
     )

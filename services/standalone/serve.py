@@ -14,8 +14,8 @@ from services.embed_worker import app as embed_worker
 from services.ingest_worker import app as ingest_worker
 from services.ingest_worker.chunk import CHUNKER
 from services.query_api.app import ApiParts
-from services.query_api.generation_apps import GenerationApps
 from services.query_api.process import opened
+from services.query_api.serving_api import ServingApi
 from services.standalone.file_reader import FileReader
 from services.standalone.samples import load_samples
 from shared.log.consume import Consumption
@@ -65,7 +65,7 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
             return 0
         keep()
         settle_memory()
-        async with answered(GenerationApps(parts).app, listener, connections_of(settings)) as answering:
+        async with answered(ServingApi(parts).app, listener, connections_of(settings)) as answering:
             url = url_of(listener)
             state = settings.data / STATE_FILE
             state.write_text(json.dumps({"pid": os.getpid(), "url": url}))

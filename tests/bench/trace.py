@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 import httpx
 
-from services.query_api.generation_apps import GenerationApps
+from services.query_api.serving_api import ServingApi
 from services.standalone.serve import start
 from shared.settings import Settings
 
@@ -68,7 +68,7 @@ async def traced(data: Path) -> dict[str, list[str]]:
     async with AsyncExitStack() as stack:
         parts = await start(Settings(data=data, samples="off", chat="extractive:"), stack)
         transport = httpx.ASGITransport(
-            cast("Any", GenerationApps(parts).app)
+            cast("Any", ServingApi(parts).app)
         )  # Litestar's types are narrower than httpx's
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             documents, searches = list[list[str]](), list[list[str]]()

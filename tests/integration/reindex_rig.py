@@ -6,7 +6,7 @@ from typing import Any
 
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
-from services.query_api.generation_apps import GenerationApps
+from services.query_api.serving_api import ServingApi
 from shared.contracts import DocumentSubmitted
 from shared.topics import chunks_topic
 from tests.contract.logs import HANG_S
@@ -19,7 +19,7 @@ class Rig:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self.api = GenerationApps(pipeline.parts).app
+        self.api = ServingApi(pipeline.parts).app
 
     async def post(self, path: str, body: dict[str, Any], status: int = 200) -> Any:
         async with a_client(self.api) as client:

@@ -115,7 +115,7 @@ TESTED_BY: Final = {
     "shared/sandbox/__init__.py": "tests/integration/test_hostile_parser.py",
     "shared/sandbox/landlock.py": "tests/integration/test_hostile_parser.py",
     "shared/store/qdrant/connect.py": "tests/unit/shared/store/qdrant/test_store.py",
-    "services/query_api/generation_apps.py": _REINDEX,
+    "services/query_api/serving_api.py": _REINDEX,
     "services/query_api/ops/generation_plan.py": _REINDEX,
     "services/query_api/ops/generations.py": _REINDEX,
     "shared/runtime/generation_stages.py": _REINDEX,

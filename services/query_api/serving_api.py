@@ -21,7 +21,7 @@ from shared.state.index import Index
 log = structlog.get_logger(__name__)
 
 
-class GenerationApps:
+class ServingApi:
     """The application that answers from whatever generation serves."""
 
     def __init__(self, parts: ApiParts) -> None:
