@@ -139,18 +139,24 @@ def _unwrap_forms(tree: "HtmlElement") -> None:
 
 
 def _name_text(tree: "HtmlElement") -> None:
-    """Make the parent of most paragraphs an article: trafilatura drops headings and lists of a text that nothing names.
+    """Make what holds most paragraphs an article: trafilatura drops headings and lists of a text that nothing names.
 
-    That of a part without the page's heading stays as it is.
+    A page with scripts is one of a site: there, most paragraphs stand right in what is its text. The page's heading
+    belongs to its text.
     """
     if any(next(tree.iter(name), None) is not None for name in ("article", "main")):
         return
     said = Counter[Any]()
     for each in islice(tree.iter("p"), _MOST):
-        said[each.getparent()] += len(words(each))
-    text, most = said.most_common(1)[0] if said else (None, 0)
+        said.update(dict.fromkeys(each.iterancestors(), len(words(each))))
     title = next(tree.iter("h1"), None)
-    if text is None or 2 * most < said.total() or (title is not None and text not in title.iterancestors()):
+    around = set(said if title is None else title.iterancestors())
+    text, inner = None, next(tree.iter("body"), None)
+    while inner is not None and said[inner]:
+        text = inner
+        inner = next((each for each in text if each in around and 2 * said[each] > said[text]), None)
+    beside = next(tree.iter("script"), None) is not None
+    if text is None or (beside and 2 * sum(map(len, map(words, text.iterchildren("p")))) < max(said.values())):
         return
     if text.tag == "div":
         text.tag = "article"

@@ -223,6 +223,16 @@ def test_a_text_that_nothing_names_keeps_its_headings_lists_and_warnings(around:
     )
 
 
+@pytest.mark.parametrize("part", ["section", "div", "details"])
+def test_the_parts_of_a_text_without_scripts_keep_their_headings_and_lists(part: str) -> None:
+    text = f"<{part}><h2>Lock {{0}}</h2><p>{_PROSE}{{0}}</p><ul><li>rope {{0}}</li></ul></{part}>"
+    parts = "".join(map(text.format, range(5)))
+
+    found = extract(f"<html><body><h1>Locks</h1>{parts}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert all(each in found for each in ("# Locks", "## Lock 3", "- rope 4"))
+
+
 @pytest.mark.parametrize(
     "page",
     [
