@@ -63,5 +63,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=3,
+    revision=4,
 )

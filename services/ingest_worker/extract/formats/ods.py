@@ -151,5 +151,5 @@ FORMAT = Format(
     read=read,
     warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
-    revision=5,
+    revision=6,
 )

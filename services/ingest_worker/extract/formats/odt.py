@@ -340,7 +340,7 @@ FORMATS = tuple(
     Format(
         document_type=document_type,
         text_format="markdown",
-        revision=3,
+        revision=4,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),

@@ -75,5 +75,5 @@ FORMAT = Format(
     read=read,
     warm=("python_calamine",),
     libraries=("python-calamine",),
-    revision=3,
+    revision=4,
 )
