@@ -288,7 +288,8 @@ class LimitedProtocol(HttpToolsProtocol):
         # Who is calling isn't known yet. Requests with the same credentials certainly have the same caller.
         cycle.scope[ON_CLOSE] = list[Callable[[], None]]()  # type: ignore[typeddict-unknown-key]
         credentials = tuple(value for name, value in cycle.scope["headers"] if name in _CREDENTIALS)
-        caller, start = (self.address, credentials), partial(super()._start_asgi_task, cycle, app)
+        probes = cycle.scope["path"] == "/livez"  # it waits for no crowd, not even of its own address
+        caller, start = (self.address, credentials, probes), partial(super()._start_asgi_task, cycle, app)
         if self.flow.write_paused:
             self._next = partial(self._limits.starts.add, caller, start)
         else:

@@ -40,9 +40,9 @@ async def echo(request: Request[None, None, None]) -> str:  # type: ignore[type-
 STARTED: list[str] = []
 
 
-@get("/started")
+@get(["/started", "/livez"])
 async def started(request: Request[None, None, None]) -> str:  # type: ignore[type-var]
-    STARTED.append(request.headers["authorization"])
+    STARTED.append("probe" if request.url.path == "/livez" else request.headers["authorization"])
     return "started"
 
 
@@ -326,7 +326,12 @@ async def test_the_system_takes_many_connections_while_the_loop_is_busy() -> Non
                 stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S))
 
 
-async def test_a_crowd_of_one_caller_starts_in_turn_with_another_ones_request() -> None:
+@pytest.mark.parametrize(
+    ("path", "caller", "told"), [(b"/started", b"other", "Bearer other"), (b"/livez", b"crowd", "probe")]
+)
+async def test_a_crowd_of_one_caller_starts_in_turn_with_another_ones_request_and_its_own_probe(
+    path: bytes, caller: bytes, told: str
+) -> None:
     """All of them are there before the loop reads the first one."""
     crowd = 60
     STARTED.clear()
@@ -334,14 +339,14 @@ async def test_a_crowd_of_one_caller_starts_in_turn_with_another_ones_request() 
         with ExitStack() as stack:
             for number in range(crowd + 1):
                 peer = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S))
-                caller = b"other" if number == crowd else b"crowd"
-                peer.sendall(b"GET /started HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n" % caller)
+                asked = (path, caller) if number == crowd else (b"/started", b"crowd")
+                peer.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n" % asked)
             async with asyncio.timeout(HANG_S):
                 while len(STARTED) <= crowd:  # noqa: ASYNC110 - the server runs in this loop
                     await asyncio.sleep(0)
 
     # It is read last, as it came, and starts next.
-    assert STARTED.index("Bearer other") < crowd / 2
+    assert STARTED.index(told) < crowd / 2
 
 
 async def test_running_requests_keep_their_connections_and_one_more_is_told_so() -> None:
