@@ -701,8 +701,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a document is spared though this process sent another text of it",
         "services/query_api/ingest/unchanged_check.py",
-        "for id_ in alike if id_ not in undecided and ",
-        "for id_ in alike if ",
+        " for id_ in alike if id_ not in undecided}",
+        " for id_ in alike}",
         "tests/integration/test_check.py",
     ),
 )
