@@ -18,6 +18,8 @@ _LONGEST: Final = 60  # characters of a name of a column
 _FIGURE: Final = re.compile(r"(?=\D*+\d)[\d\s.,:/%$€£¥'+()-]++|#(?:N/A|[A-Z\d/_]{2,18}[!?])")  # or a formula's error
 _DIGITS: Final = re.compile(r"\d++")
 _WORDS: Final = re.compile(r"[^\W\d_]++")
+# Looks of dates, times and percentages, which may count
+_COUNTED: Final = frozenset("9-9-9 9-9 9/9/9 9/9 9.9.9 9.9. 9:9 9:9:9 9% 9.9% 9,9%".split())  # noqa: SIM905 - a list has a line for each
 _YEARS: Final = range(1900, 2101)
 # What people call columns, in the languages that answers are given in. Only a table of words alone needs them: nothing
 # else tells its header from its first row.
@@ -217,19 +219,7 @@ def _counts(figures: Sequence[str]) -> bool:
     if not rising and not falling:
         return False
     if _shape(figures[0]) != "9":
-        return _shape(figures[0]) in (
-            "9-9-9",
-            "9-9",
-            "9/9/9",
-            "9/9",
-            "9.9.9",
-            "9.9.",
-            "9:9",
-            "9:9:9",
-            "9%",
-            "9.9%",
-            "9,9%",
-        )
+        return _shape(figures[0]) in _COUNTED
     numbers = [key[0] for key in keys]
     even = len({after - before for before, after in pairwise(numbers)}) == 1
     if all(number in _YEARS for number in numbers):
