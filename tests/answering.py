@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from shared.answers import Answers, Conversation
 from shared.answers.citations import marks
-from shared.answers.models import ChatModel, ChatModels
+from shared.answers.model_pool import ChatModel, ChatModels
 
 
 async def pieces(answers: Answers, conversation: Conversation) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from services.query_api.app import ROUTES
 from services.query_api.http.openapi import examples
-from services.query_api.http.routes import SMALL
+from services.query_api.http.route_decorator import SMALL
 from shared.settings import Settings
 
 JSON = "application/json"

@@ -19,10 +19,10 @@ from shared.errors import Unavailable
 from shared.log import Publish
 from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
-from shared.runtime.generation_stages import GenerationParts
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
+from shared.runtime.stage_runner import GenerationParts
 from shared.settings import ConfigurationError, Settings
 from shared.state.generation_watch import LOOK_S
 from shared.state.index import Index

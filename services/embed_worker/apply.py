@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from services.embed_worker.points import chunk_points, head_of, sparse_text
-from services.embed_worker.switch import SwitchStep, advance
 from services.embed_worker.vectors import Vectors
+from services.embed_worker.version_switch import SwitchStep, advance
 from shared.contracts import Chunk, DocumentVersion
 from shared.errors import Rejected
 from shared.ids import point_id
@@ -15,7 +15,7 @@ from shared.log import Publish
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry, published_below
 from shared.state.statuses import Seen, Statuses
-from shared.state.truth import tombstone
+from shared.state.version_deletion import tombstone
 from shared.store.bm25 import Bm25
 
 Load = Callable[[], Awaitable[tuple[Chunk, ...]]]  # returns a version's chunks

@@ -16,7 +16,7 @@ import structlog
 from shared.embedder import BUILT_IN_MODEL, Embedder
 from shared.embedder.open import open_embedder
 from shared.errors import PipelineError
-from shared.runtime.generation_stages import GenerationParts
+from shared.runtime.stage_runner import GenerationParts
 from shared.settings import ConfigurationError
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import CosineScale, change, scaled

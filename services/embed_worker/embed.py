@@ -14,7 +14,7 @@ from shared.errors import Rejected
 from shared.log import Record
 from shared.log.dead_letters import owner_of
 from shared.log.headers import redrives_of
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.statuses import Statuses
 
 

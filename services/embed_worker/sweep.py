@@ -13,7 +13,7 @@ import structlog
 from shared.log import Publish
 from shared.state.index import ATTEMPT, Head, Index
 from shared.state.ledger import REMEMBERED_MS, Entry, Ledger, shortened
-from shared.state.truth import forget, forget_surplus, tombstone
+from shared.state.version_deletion import forget, forget_surplus, tombstone
 from shared.store import EVERYTHING, Filter, Match, Point, Range
 
 log = structlog.get_logger(__name__)

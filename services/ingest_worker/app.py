@@ -13,16 +13,16 @@ from faststream.kafka import KafkaBroker
 from services.ingest_worker.callback_sender import CallbackPoster, CallbackSender
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking, RateLimit, rate_limit_of
-from services.ingest_worker.crawl import Bounds
+from services.ingest_worker.crawl_rules import Bounds
 from services.ingest_worker.extract import READERS
 from services.ingest_worker.fetch import fetcher_of
 from services.ingest_worker.fetch.guard import Guard
+from services.ingest_worker.fill_records import PastTruth, past_truth_of
 from services.ingest_worker.forwarder import STAGE as FORWARD
 from services.ingest_worker.forwarder import Forwarder
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import alone, parser_pool
-from services.ingest_worker.past_truth import PastTruth, past_truth_of
-from services.ingest_worker.rebuilder import Rebuilder
+from services.ingest_worker.store_recovery import Rebuilder
 from shared.contracts import StatusNotice, decode, document_of
 from shared.embedder import TokenCounter
 from shared.log import Log, Publish
@@ -30,9 +30,9 @@ from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.follow import follow
 from shared.log.publish import partition_for, publish
-from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
+from shared.runtime.stage_runner import GenerationParts
 from shared.settings import Settings
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index, IngestCode

@@ -11,8 +11,8 @@ from functools import partial
 import msgspec
 import structlog
 
+from services.ingest_worker.fill_records import PastTruth
 from services.ingest_worker.parsers import ParserPool
-from services.ingest_worker.past_truth import PastTruth
 from shared import tracing
 from shared.blobs import CLAIM_CHECK_BYTES, Blobs
 from shared.claim_check import json_of, prepared_chunks_of, text_of
@@ -22,12 +22,12 @@ from shared.errors import Rejected
 from shared.log import Publish, Record
 from shared.log.dead_letters import owner_of
 from shared.log.headers import redriven
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.generations import Registered
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry
 from shared.state.statuses import Seen, Statuses
-from shared.state.truth import tombstone
+from shared.state.version_deletion import tombstone
 from shared.topics import chunks_topic
 
 

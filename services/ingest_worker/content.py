@@ -14,7 +14,7 @@ import msgspec
 
 from services.ingest_worker.accept import Submission
 from services.ingest_worker.extract import Extraction, detect
-from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.format_types import Hints
 from services.ingest_worker.fetch import FetchedPage, Fetcher, sitemap
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from services.ingest_worker import crawl
+from services.ingest_worker import crawl_rules
 from services.ingest_worker.content import Content, ContentReader
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.fetch import FetchedPage, Fetcher, robots
@@ -32,21 +32,21 @@ class Crawler:
     reader: ContentReader
     fetch: Fetcher
     publish: Publish
-    bounds: crawl.Bounds
+    bounds: crawl_rules.Bounds
 
     async def follow(self, submitted: DocumentSubmitted, place: LogPosition, content: Content) -> Extraction | None:
         """Submit the pages that the page leads to, and return its extraction; None where the crawl ends here."""
         page = content.page
         if page is None or submitted.crawl is None or not submitted.leads_on:
             return None
-        goes_on = crawl.begun(submitted.crawl, place, page.url, self.bounds)
+        goes_on = crawl_rules.begun(submitted.crawl, place, page.url, self.bounds)
         extraction = await self.reader.extract(submitted, content)
         depths: dict[str, int] = {}
         if goes_on.sitemap:
             listed = await self.fetch.listed(page, goes_on.pages or 0, tenant=submitted.tenant)
-            depths = dict.fromkeys(crawl.addresses(listed, page.url, goes_on), goes_on.depth)
+            depths = dict.fromkeys(crawl_rules.addresses(listed, page.url, goes_on), goes_on.depth)
         if goes_on.depth and extraction is not None and "nofollow" not in self._directives(page, extraction):
-            for address in crawl.addresses(extraction.links, page.url, goes_on):
+            for address in crawl_rules.addresses(extraction.links, page.url, goes_on):
                 depths.setdefault(address, goes_on.depth - 1)
         for itself in (page.url, submitted.path, canonical(submitted.url or page.url)):
             depths.pop(itself, None)
@@ -57,7 +57,7 @@ class Crawler:
             for (address, depth), entry in zip(depths.items(), entries, strict=True)
             if entry is None or entry.last.place.time < goes_on.since
         }
-        found = crawl.submissions(submitted, goes_on, new)
+        found = crawl_rules.submissions(submitted, goes_on, new)
         for start in range(0, len(found), _AT_ONCE):
             await asyncio.gather(*map(self._submit, found[start : start + _AT_ONCE]))
         log.info("pages_found", document_id=submitted.document_id, submitted=len(found), left_out=len(new) - len(found))

@@ -19,7 +19,7 @@ from shared.log.headers import sent_position
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger, MovedTo, with_forwarded
 from shared.state.statuses import Statuses
-from shared.state.truth import forget_surplus
+from shared.state.version_deletion import forget_surplus
 from shared.submission import description_hash
 from shared.topics import SUBMITTED
 

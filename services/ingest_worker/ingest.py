@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from services.ingest_worker import accept, crawl
+from services.ingest_worker import accept, crawl_rules
 from services.ingest_worker.accept import Conflict, IndexedVersion, Joined, Published, Superseded, Unchanged
 from services.ingest_worker.content import Content, ContentReader, alike, body_as_sent
 from services.ingest_worker.crawler import Crawler
@@ -40,7 +40,7 @@ from shared.log.headers import (
     redriven,
     redrives_of,
 )
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.callbacks import KEPT_MS, Callbacks
 from shared.state.index import Index
 from shared.state.ledger import Entry, Ledger
@@ -66,7 +66,7 @@ class Ingest:
     partition_of: Callable[[bytes], Awaitable[int]]
     fetch: Fetcher
     room: MemoryBudget = field(default_factory=MemoryBudget)
-    bounds: crawl.Bounds = crawl.Bounds()  # noqa: RUF009 - frozen
+    bounds: crawl_rules.Bounds = crawl_rules.Bounds()  # noqa: RUF009 - frozen
     callbacks: Callbacks | None = None
     moves: int = 0
 

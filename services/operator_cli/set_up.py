@@ -106,8 +106,8 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Create missing topics and collections; report how existing ones differ. Exit code 1: one can't be used."""
-    from services.operator_cli.init_parts import initialise, lines
     from services.operator_cli.installation import run
+    from services.operator_cli.provisioning import initialise, lines
 
     parts = run(lambda settings, _: initialise(settings, dry_run=dry_run, pair=pair))
     if as_json:

@@ -29,7 +29,7 @@ from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.console.oidc import Oidc, provider_id
-from services.query_api.documents import changes, events, original, stats, views
+from services.query_api.documents import changes, document_routes, events, original, stats
 from services.query_api.documents.selection import DocumentSelector
 from services.query_api.documents.stats import usage_of
 from services.query_api.http import monitoring
@@ -39,34 +39,34 @@ from services.query_api.http.auth import Authenticate, Keyring
 from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.openapi import MORE_LINES, described_instead, openapi
 from services.query_api.http.problems import HANDLERS, AnyRequest, on_http_exception, request_id
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import PARTS, ApiRequest
-from services.query_api.http.routes import ROUTE_ROLES, AllowedMethods, index_of, routes_in
-from services.query_api.http.signing import Signer
+from services.query_api.http.route_decorator import ROUTE_ROLES, AllowedMethods, index_of, routes_in
 from services.query_api.http.stopping import Stopping
 from services.query_api.ingest import unchanged_check, upload
 from services.query_api.ingest.submissions import StatusWaiters, Submissions
 from services.query_api.ops import erase, log_state, tenants
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.feedback import Thumbs
+from services.query_api.ops.file_rewrite import FileRewrites
 from services.query_api.ops.generation_service import GenerationService
-from services.query_api.ops.purge import FileRewrites
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search.arranging import RelevanceGate
-from services.query_api.search.expansion import QueryExpander
 from services.query_api.search.past import PastIndexes
+from services.query_api.search.query_expansion import QueryExpander
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import Searching
 from shared import tracing
-from shared.answers.models import ChatModels
+from shared.answers.model_pool import ChatModels
 from shared.blobs import Blobs
 from shared.embedder import Embedder
 from shared.log import Log, Publish
 from shared.log.audit_trail import AuditTrail
-from shared.log.backlog import Backlog
 from shared.log.metrics import LogFigures
+from shared.log.retention_risk import Backlog
 from shared.reranker import Reranker
 from shared.runtime.key_file import key_file_of
 from shared.runtime.probes import OPEN, Probed, Troubles, livez
@@ -167,7 +167,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         moves=parts.log.moves,
         signer=signer,
     )
-    library = views.DocumentViews(parts.ledger, parts.index, parts.blobs)
+    library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs)
     selector = DocumentSelector(parts.ledger, parts.index)
     data = settings.data if settings.keeps_data else None
     eraser = Eraser(

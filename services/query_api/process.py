@@ -13,11 +13,11 @@ from services.query_api.console.oidc import open_oidc
 from services.query_api.http.monitoring import Metrics
 from services.query_api.ingest.submissions import StatusWaiters, listen
 from services.query_api.ingest.upload import ReadFile
+from services.query_api.ops.file_rewrite import FileRewrites, forgotten, rewrite_periodically
 from services.query_api.ops.generation_service import GenerationService
-from services.query_api.ops.purge import FileRewrites, forgotten, rewrite_periodically
 from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
 from services.query_api.search.past import PastIndexes
-from services.query_api.search.word_table import weight
+from services.query_api.search.word_frequencies import weight
 from services.query_api.serving_api import ServingApi
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
@@ -28,9 +28,9 @@ from shared.log.consume import Consumption
 from shared.log.groups import keep_offsets
 from shared.log.publish import publish
 from shared.reranker.served import open_reranker
-from shared.runtime.generation_stages import Join
 from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
+from shared.runtime.stage_runner import Join
 from shared.settings import SHORT_KEY, Settings
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index

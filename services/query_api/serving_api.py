@@ -13,7 +13,7 @@ from services.query_api.app import SHARED, ApiParts, make_api, parts_of
 from services.query_api.http.request import PARTS
 from services.query_api.search.retrieval import Retriever
 from shared.errors import Unavailable
-from shared.runtime.generation_stages import model_of
+from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError
 from shared.state.generations import Registered, Registry, scale_of
 from shared.state.index import Index

@@ -16,12 +16,11 @@ from services.ingest_worker.chunk import CHUNKER
 from services.query_api.app import ApiParts
 from services.query_api.process import opened
 from services.query_api.serving_api import ServingApi
-from services.standalone.file_reader import FileReader
+from services.standalone.parser_adapter import FileReader
 from services.standalone.samples import load_samples
 from shared.log.consume import Consumption
 from shared.runtime import loop_lag
 from shared.runtime.data_lock import lock_data_folder, made_folder
-from shared.runtime.generation_stages import GenerationParts
 from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.process import (
     Announce,
@@ -33,6 +32,7 @@ from shared.runtime.process import (
     tune_interpreter,
 )
 from shared.runtime.resources import open_resources
+from shared.runtime.stage_runner import GenerationParts
 from shared.settings import Settings
 from shared.version import VERSION
 

@@ -22,9 +22,9 @@ from shared.answers.citations import unmarked
 from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
 from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
+from shared.answers.quotable_units import FIELD, Unit, row_text, units
 from shared.answers.rows import Lookup, lookups
 from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
-from shared.answers.units import FIELD, Unit, row_text, units
 from shared.answers.word_forms import NOUNS_OF, STEM, other_forms, with_forms
 from shared.errors import PipelineError
 

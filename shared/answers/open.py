@@ -10,7 +10,7 @@ import msgspec
 from pydantic import SecretStr
 
 from shared.answers.extractive import Extractive
-from shared.answers.models import ChatModel, ChatModels
+from shared.answers.model_pool import ChatModel, ChatModels
 from shared.answers.prompt import CONTEXT
 from shared.answers.templates import Templates
 from shared.errors import Unavailable

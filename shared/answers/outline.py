@@ -7,7 +7,7 @@ import msgspec
 
 from shared.answers import Passage
 from shared.answers.citations import unmarked
-from shared.answers.units import Unit, parts
+from shared.answers.quotable_units import Unit, parts
 
 MOST_PLACES: Final = 20  # of one answer; of more, an even spread of each document's
 _LONGEST: Final = 200  # characters of a heading or a sentence

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from shared.answers.quotable_units import Unit, row_text
 from shared.answers.sentences import content_words, words
-from shared.answers.units import Unit, row_text
 from shared.answers.word_forms import other_forms, with_forms
 from shared.text.words import FUNCTION_WORDS
 

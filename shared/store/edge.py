@@ -32,7 +32,7 @@ from shared.store import (
     StoreHit,
     wire,
 )
-from shared.store.checks import (
+from shared.store.input_validation import (
     check_after,
     check_legs,
     check_limit,

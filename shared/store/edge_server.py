@@ -20,11 +20,11 @@ import msgspec
 
 from shared import sandbox
 from shared.store import wire
-from shared.store.engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
+from shared.store.collection_compaction import Rewriter
+from shared.store.edge_engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
 from shared.store.fair_queue import FairQueue
+from shared.store.file_prefetch import available_memory, read_ahead
 from shared.store.index_builder import IndexBuilder
-from shared.store.read_ahead import available_memory, read_ahead
-from shared.store.rewriting import Rewriter
 
 _POLL_S = 0.02  # polled: a blocking lock call would not notice that the parent has ended
 

@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from services.query_api.documents.events import KEEP_ALIVE_S
-from services.query_api.http.signing import Signer
+from services.query_api.http.opaque_tokens import Signer
 from shared.contracts import LogPosition
 from shared.runtime.connections import HEADERS_S
 from tests.bench.report import Row

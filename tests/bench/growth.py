@@ -15,10 +15,10 @@ import httpx
 import psutil
 from msgspec import Struct
 
+from shared.store.collection_compaction import INDEXED_FROM, Rewriter
+from shared.store.edge_engine import Engine
 from shared.store.edge_server import tell
-from shared.store.engine import Engine
 from shared.store.index_builder import IndexBuilder
-from shared.store.rewriting import INDEXED_FROM, Rewriter
 from tests.bench import synthetic
 from tests.bench.report import Row
 from tests.e2e.harness import Server

@@ -4,7 +4,7 @@ from typing import Any
 
 import qdrant_edge as qdrant
 
-from shared.store.engine import _EXACT, Engine, nearby
+from shared.store.edge_engine import _EXACT, Engine, nearby
 from tests.bench import synthetic
 
 QUERIES, DEPTH = 100, 10

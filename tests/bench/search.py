@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 import httpx
 from msgspec import Struct
 
-from shared.store.engine import Engine
-from shared.store.rewriting import INDEXED_FROM
+from shared.store.collection_compaction import INDEXED_FROM
+from shared.store.edge_engine import Engine
 from tests.bench import growth, synthetic
 from tests.bench.recall import recall
 from tests.bench.report import Row

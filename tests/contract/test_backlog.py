@@ -7,8 +7,8 @@ from aiokafka.structs import RecordMetadata
 from faststream.kafka import KafkaBroker
 
 from shared.log import Log
-from shared.log.backlog import Backlog, endangered
 from shared.log.publish import publish
+from shared.log.retention_risk import Backlog, endangered
 from shared.topics import DAY, Topic
 from tests.contract.logs import Harness, member
 

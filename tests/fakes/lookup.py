@@ -1,4 +1,4 @@
-"""The fake of `socket.getaddrinfo`, as `services.ingest_worker.fetch.names` uses it."""
+"""The fake of `socket.getaddrinfo`, as `services.ingest_worker.fetch.dns_lookup` uses it."""
 
 import socket
 from threading import Event, Lock

@@ -33,7 +33,7 @@ from shared.store import (
     Scalar,
     StoreHit,
 )
-from shared.store.checks import (
+from shared.store.input_validation import (
     check_after,
     check_legs,
     check_limit,

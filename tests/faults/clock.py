@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from services.operator_cli.processes import serve_here
+from services.operator_cli.serve import serve_here
 from tests.e2e.harness import Server
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from services.operator_cli.processes import serve_here
+from services.operator_cli.serve import serve_here
 from shared.embedder import open as embedders
 from shared.runtime import resources
 from tests.faults.crash_points import guard_blobs, guard_embedder, guard_log, guard_store

@@ -9,7 +9,7 @@ import sys
 from typing import Any, Final
 
 from services.ingest_worker import extract, parser_child
-from services.ingest_worker.chunk import version
+from services.ingest_worker.chunk import chunker
 from services.ingest_worker.extract import Extraction, Format, Hints
 from services.ingest_worker.parsers import ParserPool
 from services.operator_cli.main import main
@@ -37,7 +37,7 @@ DEADLY = Format(
 
 def arm() -> None:
     """Have this process, and its parsers, die of these texts."""
-    make = vars(version)["chunks"]
+    make = vars(chunker)["chunks"]
 
     def chunks(text: str, **options: Any) -> Any:
         if text.startswith(TO_CHUNKERS):
@@ -45,7 +45,7 @@ def arm() -> None:
         return make(text, **options)
 
     vars(extract)["FORMATS"] = (DEADLY, *extract.FORMATS)
-    vars(version)["chunks"] = chunks
+    vars(chunker)["chunks"] = chunks
     set_default(ParserPool.__init__, "program", __spec__.name)
 
 

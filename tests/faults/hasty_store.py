@@ -4,7 +4,7 @@ import runpy
 from collections.abc import Callable
 from typing import Any, Final
 
-from shared.store import rewriting
+from shared.store import collection_compaction
 
 SMALL: Final = 20  # dead points; of the product: thousands
 INDEXED_FROM: Final = 40  # vectors; of the product: twenty thousand
@@ -20,7 +20,7 @@ def set_default(function: Callable[..., Any], name: str, value: object) -> None:
 
 
 if __name__ == "__main__":
-    vars(rewriting)["PATIENCE_S"] = PATIENCE_S
-    set_default(rewriting.Rewriter.__init__, "small", SMALL)
-    set_default(rewriting.Rewriter.__init__, "indexed_from", INDEXED_FROM)
+    vars(collection_compaction)["PATIENCE_S"] = PATIENCE_S
+    set_default(collection_compaction.Rewriter.__init__, "small", SMALL)
+    set_default(collection_compaction.Rewriter.__init__, "indexed_from", INDEXED_FROM)
     runpy.run_module("shared.store.edge_server", run_name="__main__")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from services.query_api.http.signing import Signer
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.ops.erase import Canaries
 from shared.ids import document_id
 from tests.e2e.load import Content

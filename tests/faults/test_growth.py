@@ -28,9 +28,9 @@ from shared.state.index import Generation, Index
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.store import Filter, Leg, Point, Store
 from shared.store.bm25 import current_bm25
+from shared.store.collection_compaction import is_due
 from shared.store.edge import EdgeStore
 from shared.store.open import open_store
-from shared.store.rewriting import is_due
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, Topic, chunks_topic, readers
 from tests.e2e.faults import CHOSEN
 from tests.e2e.growth import anonymous_bytes

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from services.query_api.app import ApiParts
-from services.query_api.http.routes import ROUTE_ROLES
+from services.query_api.http.route_decorator import ROUTE_ROLES
 from services.query_api.ingest.submissions import StatusWaiters
 from services.standalone.serve import start
 from shared.answers import Conversation

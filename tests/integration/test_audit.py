@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
 from services.query_api.app import ApiParts
-from services.query_api.http.routes import role_of
+from services.query_api.http.route_decorator import role_of
 from services.query_api.ingest.submissions import UNKNOWN
 from shared.contracts import AuditEntry
 from shared.errors import Unavailable

@@ -12,14 +12,14 @@ from prometheus_client import CollectorRegistry
 
 from services.ingest_worker.chunk import CHUNKER
 from services.query_api.http.monitoring import Metrics
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem
-from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import StatusWaiters, Submissions
 from shared.contracts import DocumentSubmitted
 from shared.log import Record
-from shared.log.backlog import Backlog
 from shared.log.consume import consume
 from shared.log.publish import publish
+from shared.log.retention_risk import Backlog
 from shared.runtime.resources import open_resources
 from shared.settings import Settings
 from shared.topics import DAY, SUBMITTED, readers

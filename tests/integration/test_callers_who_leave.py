@@ -17,7 +17,7 @@ from services.query_api.app import ApiParts
 from services.query_api.http.linger import PATIENCE_S, WRITING_S
 from services.query_api.http.openapi import described
 from services.query_api.ingest.unchanged_check import DOOR_S
-from shared.answers.models import ChatModel, ChatModels
+from shared.answers.model_pool import ChatModel, ChatModels
 from shared.errors import Unavailable
 from shared.runtime.connections import Connections, LimitedProtocol
 from shared.times import PATIENCE

@@ -10,8 +10,8 @@ from litestar import Litestar
 
 from services.query_api.app import ApiParts
 from services.query_api.documents.changes import ChangeFeed, FeedCursor
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem
-from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import StatusWaiters
 from shared.log.sqlite import SqliteLog
 from shared.topics import STATUS, moved_topic, pipeline_topics

@@ -6,7 +6,7 @@ import pytest
 
 from services.query_api.app import ApiParts
 from shared.answers import Conversation, Event, Finished, Prompted
-from shared.answers.models import ChatModel, ChatModels
+from shared.answers.model_pool import ChatModel, ChatModels
 from shared.answers.prompt import CONTEXT
 from shared.errors import Unavailable
 from tests.integration.api import HERONS, LANTERN, a_client, an_app, ingested, problem

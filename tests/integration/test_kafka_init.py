@@ -9,7 +9,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from services.operator_cli.init_parts import InitStep, initialise, lines
+from services.operator_cli.provisioning import InitStep, initialise, lines
 from shared.settings import Settings
 from shared.topics import AUDIT, DAY, DEAD_LETTERS, EXTRACTED, FEEDBACK, PAIRING, STATUS, SUBMITTED
 from tests.contract.kafka_harness import create, empty

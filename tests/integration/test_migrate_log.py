@@ -17,14 +17,14 @@ import pytest
 from pydantic import SecretStr
 
 from services.operator_cli.errors import CommandError
-from services.operator_cli.log_access import replay_on
+from services.operator_cli.log_operations import replay_on
 from services.operator_cli.moving.migrate import migrate_lines, migrate_log
 from services.operator_cli.moving.move_log import MovedLog
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from services.query_api.app import make_api
+from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.original import Originals
-from services.query_api.documents.views import DocumentViews
 from services.query_api.ops.replay import ReplayOrder
 from shared.contracts import DocumentSubmitted, encode, erasure
 from shared.ids import document_id

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from services.query_api.app import ApiParts
 from services.query_api.console.oidc import AT_ONCE, HANDSHAKE_S, LONGEST_S, Handshake, Oidc, open_oidc, provider_id
 from services.query_api.http.auth import Caller, Keyring
-from services.query_api.http.signing import Signer
+from services.query_api.http.opaque_tokens import Signer
 from shared.errors import Unavailable
 from shared.log.audit_trail import AuditTrail
 from shared.settings import ConfigurationError, Settings, parse_api_keys

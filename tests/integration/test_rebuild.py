@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from services.operator_cli.init_parts import initialise
+from services.operator_cli.provisioning import initialise
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from shared.contracts import DocumentSubmitted, encode, erasure

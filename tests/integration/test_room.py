@@ -19,7 +19,7 @@ from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import DocumentChunked, DocumentExtracted, DocumentSubmitted, encode
 from shared.ids import document_id
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import Generation, Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses

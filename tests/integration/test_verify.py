@@ -26,7 +26,7 @@ from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import document_id, point_id
 from shared.settings import Settings
-from shared.state import ledger, verdict
+from shared.state import ledger, verification_result
 from shared.state.index import vector_hash
 from shared.store import Filter, Ids, Match, Point
 from shared.store.edge import EdgeStore
@@ -312,7 +312,7 @@ async def test_a_damage_is_named_and_healed_and_healing_again_changes_nothing(
 
     planned = await rig.verify(repair=True, dry_run=True, sample=sample)
     assert await rig.everything() == damaged
-    assert await verdict.trouble(rig.parts.store) is not None
+    assert await verification_result.trouble(rig.parts.store) is not None
     calls = rig.pipeline.embedded()
     healed = await rig.verify(repair=True, sample=sample)
     again = await rig.verify(repair=True, sample=sample)
@@ -329,7 +329,7 @@ async def test_a_damage_is_named_and_healed_and_healing_again_changes_nothing(
     assert (again.report.verdict, again.repaired) == ("right", None)
     assert rig.pipeline.embedded() - calls == embedded
     assert changed(before, await rig.everything()) == {}
-    assert await verdict.trouble(rig.parts.store) is None
+    assert await verification_result.trouble(rig.parts.store) is None
 
 
 @CI_ONLY

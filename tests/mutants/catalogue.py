@@ -94,14 +94,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "whoever is late leaves its points",
-        "services/embed_worker/switch.py",
+        "services/embed_worker/version_switch.py",
         "        return SwitchStep.WITHDRAW\n",
         "        return SwitchStep.END\n",
         "tests/property/test_apply_model.py",
     ),
     _mutant(
         "no head check: a search shows every version",
-        "shared/store/engine.py",
+        "shared/store/edge_engine.py",
         "found is None or not _is_current(found, versions)",
         "found is None",
         "tests/contract/test_store.py::test_stale_points_in_front_do_not_take_places[edge]",
@@ -115,7 +115,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "the head before the points",
-        "services/embed_worker/switch.py",
+        "services/embed_worker/version_switch.py",
         """    SwitchStep.FENCE: SwitchStep.PUT,
     SwitchStep.PUT: SwitchStep.SWITCH,
     SwitchStep.SWITCH: SwitchStep.FORGET,
@@ -420,17 +420,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a file's time is the clock's",
-        "services/ingest_worker/extract/limits.py",
+        "services/ingest_worker/extract/time_limit.py",
         "    return max(cpu_s, wall_s / wall_factor)\n",
         "    return wall_s\n",
         "tests/integration/test_parsers.py::test_time_that_the_machine_has_for_others_does_not_count",
     ),
     _mutant(
         "a head that was written is searched as it was",
-        "shared/store/engine.py",
+        "shared/store/edge_engine.py",
         "                self.heads.pop(identifier, None)\n",
         "                pass\n",
-        "tests/unit/shared/store/test_engine.py",
+        "tests/unit/shared/store/test_edge_engine.py",
     ),
     _mutant(
         "good texts are embedded again with each try",
@@ -448,7 +448,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a rewrite that forgets what was written meanwhile",
-        "shared/store/engine.py",
+        "shared/store/edge_engine.py",
         """        while self.copy_touched(_COPIED):
             pass
         copy.shard.flush()""",
@@ -457,24 +457,24 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a rewrite of the store's own that goes before the operator's",
-        "shared/store/engine.py",
+        "shared/store/edge_engine.py",
         "return self.copy is not None and time.monotonic() - self.copy.at < _ABANDONED_S",
         "return False",
-        "tests/unit/shared/store/test_rewriting.py::test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_the_operator_goes_first",
+        "tests/unit/shared/store/test_collection_compaction.py::test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_the_operator_goes_first",
     ),
     _mutant(
         "retention believes the wall clock after a restart",
-        "shared/log/sqlite/age.py",
+        "shared/log/sqlite/clock.py",
         "off, before = off + max(0, low - before), None",
         "off, before = off + max(0, high - before), None",
-        "tests/unit/shared/log/sqlite/test_age.py::test_a_clock_that_is_wrong_for_a_day_adds_nothing_and_takes_nothing",
+        "tests/unit/shared/log/sqlite/test_clock.py::test_a_clock_that_is_wrong_for_a_day_adds_nothing_and_takes_nothing",
     ),
     _mutant(
         "retention by the newest milestone",
-        "shared/log/sqlite/age.py",
+        "shared/log/sqlite/clock.py",
         "FROM milestone WHERE partition = ? AND age <= ?",
         "FROM milestone WHERE partition = ? AND age <= ? + 3600000",
-        "tests/unit/shared/log/sqlite/test_age.py",
+        "tests/unit/shared/log/sqlite/test_clock.py",
     ),
     _mutant(
         "a backup with the offsets as they are at its end",
@@ -559,10 +559,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a version leaves the truth while a redrive may make it answer",
-        "shared/state/truth.py",
+        "shared/state/version_deletion.py",
         "[each for each in entry.surplus if await index.withdraw_for_good(document_id, each, entry.tenant)]",
         "[*entry.surplus]",
-        "tests/unit/shared/state/test_truth.py",
+        "tests/unit/shared/state/test_version_deletion.py",
     ),
     _mutant(
         "a replay brings a version back that left the truth",
@@ -617,7 +617,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "shared/state/generations.py",
         "return tuple(each for each in self.generations if not each.lost)",
         "return self.generations",
-        "tests/unit/services/ingest_worker/test_rebuilder.py",
+        "tests/unit/services/ingest_worker/test_store_recovery.py",
     ),
     _mutant(
         "the gate opens while chunks are left to embed",
@@ -627,10 +627,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "the gate opens before every process knows of the successor",
-        "services/ingest_worker/rebuilder.py",
+        "services/ingest_worker/store_recovery.py",
         "            if not self.alone and not self.generations.everybody_knows(registered.id):\n",
         "            if False:\n",
-        "tests/unit/services/ingest_worker/test_rebuilder.py",
+        "tests/unit/services/ingest_worker/test_store_recovery.py",
     ),
     _mutant(
         "who hasn't turned to the successor believes what is left",
@@ -641,17 +641,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "who folds the ledger late undoes what was accepted since",
-        "services/ingest_worker/rebuilder.py",
+        "services/ingest_worker/store_recovery.py",
         "            if seen is not None and seen.accepted.version >= wanted.accepted.version:\n",
         "            if False:\n",
-        "tests/unit/services/ingest_worker/test_rebuilder.py",
+        "tests/unit/services/ingest_worker/test_store_recovery.py",
     ),
     _mutant(
         "a fill makes what was replaced",
-        "services/ingest_worker/past_truth.py",
+        "services/ingest_worker/fill_records.py",
         '                    self._replaced.add(record.key or b"")\n',
         "                    pass\n",
-        "tests/unit/services/ingest_worker/test_past_truth.py",
+        "tests/unit/services/ingest_worker/test_fill_records.py",
     ),
     _mutant(
         "in an empty index, what failed before a newer version came is tried again",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from services.embed_worker.switch import SwitchStep, advance
+from services.embed_worker.version_switch import SwitchStep, advance
 
 POINTS = 2
 DELETED = 3  # the version that deletes the document

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.query_api.documents.plain_text import plain
+from services.query_api.documents.markdown_stripper import plain
 from tests.selection import CI_ONLY
 
 _EXAMPLES = settings(max_examples=200, deadline=None)

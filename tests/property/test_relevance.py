@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from services.query_api.search.candidates import Candidate, Features
 from services.query_api.search.relevance import WORDS, calibrations, features, question, scorer_of
-from services.query_api.search.word_table import weight
+from services.query_api.search.word_frequencies import weight
 from shared.state.generations import CosineScale
 from shared.text.words import STOP_WORDS, stem
 

@@ -16,7 +16,7 @@ from shared.contracts import ERASED, LogPosition
 from shared.embedder.refusals import KEPT_S
 from shared.ids import document_id
 from shared.log import Record
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import Generation, Index, vector_hash
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Entry, Ledger

@@ -35,14 +35,14 @@ from services.ingest_worker import version_publisher as version_publisher_module
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
+from services.ingest_worker.fill_records import PastTruth
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import ParserPool
-from services.ingest_worker.past_truth import PastTruth
-from services.ingest_worker.rebuilder import LedgerFold
-from services.query_api.documents.views import DocumentViews
+from services.ingest_worker.store_recovery import LedgerFold
+from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.http.monitoring import Metrics
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem
-from services.query_api.http.signing import Signer
 from services.query_api.ingest.submissions import StatusWaiters, Submissions
 from services.query_api.ops import eraser as eraser_module
 from services.query_api.ops.eraser import Eraser
@@ -55,11 +55,11 @@ from shared.errors import PipelineError, Rejected, Unavailable
 from shared.ids import document_id
 from shared.log import Log, Publish, Record, Replacement
 from shared.log import publish as publish_module
-from shared.log.backlog import Backlog
 from shared.log.consume import ConsumeOptions, Consumption, Handle, OnDead
 from shared.log.failure import Backoff
 from shared.log.open_letters import LetterFilter
 from shared.log.publish import partition_for, publish
+from shared.log.retention_risk import Backlog
 from shared.model_server.http import BadAnswer
 from shared.state import ledger as ledger_module
 from shared.state.batching import Batcher, WaitingCaller

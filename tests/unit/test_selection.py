@@ -45,7 +45,7 @@ SKIPS = {
     "tests/unit/shared/runtime/test_privacy.py": 2,
     "tests/unit/shared/sandbox/test_seccomp.py": 2,
     "tests/unit/shared/store/test_edge.py": 1,
-    "tests/unit/shared/store/test_read_ahead.py": 2,
+    "tests/unit/shared/store/test_file_prefetch.py": 2,
 }
 # Whatever keeps a test from running.
 SKIPPING = {"skip", "skipif", "importorskip", "skipTest", "xfail", "collect_ignore", "collect_ignore_glob", "__test__"}

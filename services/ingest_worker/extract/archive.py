@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.extract.markup import parsed, tag
+from services.ingest_worker.extract.format_types import Hints
+from services.ingest_worker.extract.safe_xml import parsed, tag
 from shared.errors import Rejected
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import chardet
 
-from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.format_types import Hints
 from shared.errors import Rejected
 
 _BOMS = (

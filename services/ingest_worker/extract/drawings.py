@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from services.ingest_worker.extract.blocks import raised
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.markup import attribute, parsed, reference, tag, whole, words
+from services.ingest_worker.extract.markdown_writer import raised
 from services.ingest_worker.extract.rows import Cell, number, spread, table
+from services.ingest_worker.extract.safe_xml import attribute, parsed, reference, tag, whole, words
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from services.ingest_worker.extract.markup import attribute, tag
+from services.ingest_worker.extract.safe_xml import attribute, tag
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import quoteattr
 
 from services.ingest_worker.extract.archive import packed
-from services.ingest_worker.extract.markup import attribute, parsed, serialized, tag
+from services.ingest_worker.extract.safe_xml import attribute, parsed, serialized, tag
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Container, Iterator
 from typing import Any, Final, NamedTuple
 
-from services.ingest_worker.extract.pdf_objects import Drawn, bounds, drawn, on_page, pdfium, quick, remove
+from services.ingest_worker.extract.pdfium_access import Drawn, bounds, drawn, on_page, pdfium, quick, remove
 
 _NO_INK: Final = (3, 7)  # text rendering modes (ISO 32000, table 106): invisible, or only a border for what is drawn
 _FILLED: Final = (0, 4)

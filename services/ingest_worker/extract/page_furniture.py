@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from services.ingest_worker.extract.blocks import NUMBER, numbers_pages
+from services.ingest_worker.extract.markdown_writer import NUMBER, numbers_pages
 from services.ingest_worker.extract.page_layout import TABLE
 
 _EDGE: Final = 4  # lines at the top and at the bottom of a page that may be furniture

@@ -7,7 +7,7 @@ from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from services.ingest_worker.extract.archive import ERRORS, names, opened, packed, part, related, relations_of
-from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.format_types import Hints
 
 _TYPES: Final = "[Content_Types].xml"
 _HEAD: Final = 256 * 1024  # bytes of the list of types that are looked at

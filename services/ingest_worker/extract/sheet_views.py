@@ -9,9 +9,9 @@ from typing import NamedTuple
 from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import ADDRESS, addresses, part, related
-from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.format_types import Hints
 from services.ingest_worker.extract.number_formats import BUILT_IN, NumberFormat, number_format
+from services.ingest_worker.extract.safe_xml import parsed
 from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, column_number, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"

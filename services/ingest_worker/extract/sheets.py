@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
-from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Hints, as_part
+from services.ingest_worker.extract.document_properties import declared
+from services.ingest_worker.extract.format_types import Extraction, Hints, as_part
 from services.ingest_worker.extract.rows import REPEATED, labelled, number, row_label
 from services.ingest_worker.extract.sheet_views import SheetView
 from services.ingest_worker.extract.table_header import Covered, Figure

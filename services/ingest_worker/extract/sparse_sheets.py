@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from services.ingest_worker.extract.archive import opened, packed, part
-from services.ingest_worker.extract.format import Hints
-from services.ingest_worker.extract.markup import parsed, serialized
+from services.ingest_worker.extract.format_types import Hints
 from services.ingest_worker.extract.ole import stream_places
+from services.ingest_worker.extract.safe_xml import parsed, serialized
 from shared.errors import Rejected
 
 if TYPE_CHECKING:

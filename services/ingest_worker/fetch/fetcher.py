@@ -25,7 +25,7 @@ from shared.errors import Rejected
 from shared.inputs.urls import authority, canonical, origin
 from shared.log.consume import stepped_aside
 from shared.log.failure import Backoff
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.settings import Settings
 from shared.version import VERSION
 

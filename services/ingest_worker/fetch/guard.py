@@ -20,7 +20,7 @@ import httpcore
 import httpx
 
 from services.ingest_worker.fetch.addresses import NEVER_ALLOWED, Address, Network, destination, special
-from services.ingest_worker.fetch.names import Lookup, Names
+from services.ingest_worker.fetch.dns_lookup import Lookup, Names
 from shared.errors import Rejected
 from shared.settings import ConfigurationError
 

@@ -38,7 +38,7 @@ from shared.log.read import records, records_now
 from shared.state import pairing
 from shared.state.generations import Registry, change, on_another_log
 from shared.state.ledger import Entry, Ledger, older
-from shared.state.registry_copy import RegistryCopy
+from shared.state.registry_backup import RegistryCopy
 from shared.store import Store
 from shared.submission import document_id_of
 from shared.topics import (

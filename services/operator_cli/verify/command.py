@@ -20,16 +20,16 @@ from shared.blobs.open import open_blobs
 from shared.contracts import Message
 from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
-from shared.runtime.generation_stages import model_of
 from shared.runtime.in_force import COMMAND as REINDEX
 from shared.runtime.in_force import model_in_force
 from shared.runtime.resources import wanted_generation
+from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError, Settings
-from shared.state import ledger, verdict
+from shared.state import ledger, verification_result
 from shared.state.as_of import overtaken
 from shared.state.generations import AsOf, registry_of
 from shared.state.rebuild_gate import CODE, LOST, RebuildGate
-from shared.state.registry_copy import registered
+from shared.state.registry_backup import registered
 from shared.store import Store
 from shared.store.bm25 import current_bm25
 
@@ -160,7 +160,9 @@ async def _keep(store: Store, report: VerifyReport) -> None:
     if report.verdict == "unsettled":  # nothing is known for certain
         return
     first = next((each.sentence for name in INVARIANTS for each in report.first.get(name, ())), "")
-    await verdict.write(store, verdict.Verdict(differences=report.differences, at=int(time.time() * 1000), first=first))
+    await verification_result.write(
+        store, verification_result.Verdict(differences=report.differences, at=int(time.time() * 1000), first=first)
+    )
 
 
 @asynccontextmanager

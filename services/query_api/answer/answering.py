@@ -12,7 +12,8 @@ import structlog
 from litestar import Response
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
-from services.query_api.answer.chosen import (
+from services.query_api.answer.citing import Citation, citations
+from services.query_api.answer.passage_choice import (
     MOST_FOUND,
     asks_of_the_whole,
     chooses,
@@ -21,7 +22,6 @@ from services.query_api.answer.chosen import (
     supported,
     together,
 )
-from services.query_api.answer.citing import Citation, citations
 from services.query_api.http.admission import AnswerRate
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
@@ -51,7 +51,7 @@ from shared.answers import (
 from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import as_asked, spelled_out
-from shared.answers.models import ChatModel, ChatModels, UnknownModel
+from shared.answers.model_pool import ChatModel, ChatModels, UnknownModel
 from shared.answers.prompt import check_length, shown
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.inputs.metadata import text_in

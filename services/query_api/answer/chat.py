@@ -14,7 +14,7 @@ from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions, Sources, replied
 from services.query_api.answer.citing import excerpt, references
-from services.query_api.answer.turns import (
+from services.query_api.answer.conversation_formats import (
     ChatMessage,
     Content,
     Options,
@@ -27,7 +27,7 @@ from services.query_api.answer.turns import (
 from services.query_api.http.problems import invalid
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
+from services.query_api.http.route_decorator import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
 from shared.answers import Passage, Preferences, Turn, Usage

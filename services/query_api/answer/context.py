@@ -8,7 +8,7 @@ from litestar.params import JSONBody
 from services.query_api.answer.answering import Answering, RagOptions
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import FILTERS, post
+from services.query_api.http.route_decorator import FILTERS, post
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
 from shared.answers import Conversation, Passage, Turn

@@ -11,13 +11,13 @@ from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions, Sources, replied
-from services.query_api.answer.chosen import JOINED, compares
 from services.query_api.answer.citing import references
-from services.query_api.answer.turns import ChatMessage, Wishes, turns_of
-from services.query_api.documents.views import DocumentViews
+from services.query_api.answer.conversation_formats import ChatMessage, Wishes, turns_of
+from services.query_api.answer.passage_choice import JOINED, compares
+from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.http.problems import Problem, broken_off, invalid, unavailable
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import EVENT_STREAM, JSON, TEXTS, StreamEvent, post
+from services.query_api.http.route_decorator import EVENT_STREAM, JSON, TEXTS, StreamEvent, post
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn

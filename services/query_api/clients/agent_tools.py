@@ -6,7 +6,7 @@ import msgspec
 
 from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
 from services.query_api.clients.links import Links
-from services.query_api.documents.views import DocumentViews
+from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of

@@ -16,7 +16,7 @@ from services.query_api.answer.chat import rag_sources
 from services.query_api.clients.links import Links, SourceLink, source_list
 from services.query_api.clients.models import Choice
 from services.query_api.http.problems import Problem, broken_off, invalid
-from services.query_api.http.routes import EVENT_STREAM
+from services.query_api.http.route_decorator import EVENT_STREAM
 from services.query_api.search.filters import filter_of
 from services.query_api.search.search import question_of
 from shared.answers import Conversation, Usage

@@ -7,7 +7,7 @@ from litestar.params import JSONBody
 
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import FILTERS, post
+from services.query_api.http.route_decorator import FILTERS, post
 from services.query_api.search.filters import FilterConditions, filter_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of

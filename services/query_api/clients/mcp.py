@@ -14,7 +14,7 @@ from litestar.types import Receive, Scope, Send
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import ROUTE_ROLES
+from services.query_api.http.route_decorator import ROUTE_ROLES
 from shared.version import how_to_add
 
 if TYPE_CHECKING:

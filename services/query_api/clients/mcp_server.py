@@ -40,8 +40,8 @@ from services.query_api.clients.agent_tools import (
     SearchArguments,
 )
 from services.query_api.clients.links import Links
+from services.query_api.documents.document_routes import ListCursor, parsed_cursor
 from services.query_api.documents.listing import Listing, of_tenant
-from services.query_api.documents.views import ListCursor, parsed_cursor
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import body_of

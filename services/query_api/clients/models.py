@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from services.query_api.http.problems import Problem
-from shared.answers.models import ChatModel, ChatModels, UnknownModel
+from shared.answers.model_pool import ChatModel, ChatModels, UnknownModel
 from shared.embedder import Embedder
 
 RAG: Final = "rag/"

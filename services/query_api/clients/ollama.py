@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions
 from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_figures, parsed_calls
-from services.query_api.answer.turns import ChatMessage, Options, image_addresses, objects, turns_of
+from services.query_api.answer.conversation_formats import ChatMessage, Options, image_addresses, objects, turns_of
 from services.query_api.clients.asking import ClientReply, figures, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import ollama_format
@@ -27,7 +27,17 @@ from services.query_api.clients.models import Models
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
 from services.query_api.http.request import ApiRequest, body_of
-from services.query_api.http.routes import CHUNKS, EVENT_STREAM, JSON, NDJSON, TEXTS, WHOLE, StreamEvent, get, post
+from services.query_api.http.route_decorator import (
+    CHUNKS,
+    EVENT_STREAM,
+    JSON,
+    NDJSON,
+    TEXTS,
+    WHOLE,
+    StreamEvent,
+    get,
+    post,
+)
 from shared.answers import Turn
 
 API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send

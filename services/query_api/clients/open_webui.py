@@ -10,7 +10,7 @@ from services.query_api.clients.links import links_of
 from services.query_api.http.openapi import described
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, beside
-from services.query_api.http.routes import WHOLE, get, post, put
+from services.query_api.http.route_decorator import WHOLE, get, post, put
 from services.query_api.ingest.upload import reader_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of

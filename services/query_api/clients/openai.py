@@ -16,7 +16,7 @@ from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagBody
-from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
+from services.query_api.answer.conversation_formats import ChatMessage, objects, sampling, turns_of
 from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.json_formats import openai_format
@@ -24,7 +24,7 @@ from services.query_api.clients.links import Links, SourceLink, links_of
 from services.query_api.clients.models import Choice, Models
 from services.query_api.http.problems import Problem, invalid, openai_error
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import CHUNKS, EVENT_STREAM, JSON, WHOLE, StreamEvent, get, post
+from services.query_api.http.route_decorator import CHUNKS, EVENT_STREAM, JSON, WHOLE, StreamEvent, get, post
 
 _DONE: Final = b"data: [DONE]\n\n"
 

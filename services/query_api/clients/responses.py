@@ -11,7 +11,7 @@ from litestar.params import JSONBody
 from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagBody, Retrieval
-from services.query_api.answer.turns import ChatMessage, objects, sampling, turns_of
+from services.query_api.answer.conversation_formats import ChatMessage, objects, sampling, turns_of
 from services.query_api.clients.asking import ClientReply, prepare
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink, links_of
@@ -21,7 +21,7 @@ from services.query_api.clients.vector_stores import ID, MaxResults, RankingOpti
 from services.query_api.clients.vector_stores import filters_of as conditions_of
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, body_of
-from services.query_api.http.routes import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
+from services.query_api.http.route_decorator import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
 from services.query_api.search.filters import filter_of
 from shared.answers import Passage, Turn
 from shared.answers.follow_up import spelled_out

@@ -9,7 +9,7 @@ from litestar.params import FromPath, JSONBody
 from services.query_api.documents.listing import of_tenant
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import FILTERS, get, post
+from services.query_api.http.route_decorator import FILTERS, get, post
 from services.query_api.search.filters import OPERATORS, FilterConditions, filter_of
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever

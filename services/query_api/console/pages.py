@@ -22,10 +22,10 @@ from services.query_api.console.oidc import HANDSHAKE_S, RETURN, Handshake, Oidc
 from services.query_api.http.audit import note_caller
 from services.query_api.http.auth import ANYBODY, SESSION_COOKIE, Caller, Keyring, slowed
 from services.query_api.http.browsers import sending_site
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import BodyLimit
-from services.query_api.http.signing import Signer
+from services.query_api.http.route_decorator import BodyLimit
 from shared.settings import LOOPBACK, ROLES
 from shared.state.sessions import SESSION_S
 

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
+from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
-from services.query_api.documents.views import DocumentViews
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import check_filled
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
-from services.query_api.http.routes import FILTERS, JSON, delete
-from services.query_api.http.signing import Signer
+from services.query_api.http.route_decorator import FILTERS, JSON, delete
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
 from shared.ids import bytes_hash

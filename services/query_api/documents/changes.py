@@ -15,10 +15,10 @@ from litestar.params import FromQuery, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from services.query_api.documents.events import KEEP_ALIVE_S
+from services.query_api.http.opaque_tokens import OffsetCursor, Signer
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import EVENT_STREAM, JSON, StreamEvent, get
-from services.query_api.http.signing import OffsetCursor, Signer
+from services.query_api.http.route_decorator import EVENT_STREAM, JSON, StreamEvent, get
 from services.query_api.ingest.submissions import StatusWaiters, any_of
 from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode
 from shared.errors import Rejected

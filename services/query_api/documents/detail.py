@@ -7,11 +7,11 @@ import msgspec
 from litestar import Response
 from litestar.params import FromPath, FromQuery
 
-from services.query_api.documents.views import DocumentView, DocumentViews, last_of, view_of
+from services.query_api.documents.document_routes import DocumentView, DocumentViews, last_of, view_of
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get
-from services.query_api.http.signing import Signer
+from services.query_api.http.route_decorator import get
 from shared.contracts import TERMINAL, Given
 from shared.state.callbacks import MOST_SHOWN, Callback, Callbacks, shown_key
 from shared.state.index import Index

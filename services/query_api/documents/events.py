@@ -10,10 +10,10 @@ from litestar.params import FromPath, FromQuery
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from services.query_api.documents.detail import embedding_of
-from services.query_api.documents.views import DocumentViews, last_of
+from services.query_api.documents.document_routes import DocumentViews, last_of
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import EVENT_STREAM, StreamEvent, get
-from services.query_api.http.signing import Signer
+from services.query_api.http.route_decorator import EVENT_STREAM, StreamEvent, get
 from services.query_api.ingest.submissions import StatusWaiters
 from shared.contracts import TERMINAL, LogPosition, Status
 from shared.errors import Unavailable

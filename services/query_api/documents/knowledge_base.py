@@ -4,10 +4,17 @@ import msgspec
 from litestar.params import FromPath
 
 from services.query_api.documents.detail import DocumentDetail, detail_of
+from services.query_api.documents.document_routes import (
+    Cursor,
+    DocumentView,
+    DocumentViews,
+    Limit,
+    ListCursor,
+    parsed_cursor,
+)
 from services.query_api.documents.listing import Listing, of_tenant
-from services.query_api.documents.views import Cursor, DocumentView, DocumentViews, Limit, ListCursor, parsed_cursor
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get
+from services.query_api.http.route_decorator import get
 from services.query_api.ingest.upload import KnowledgeReply, Processing
 
 _STANDING = {"accepted": "pending", "failed": "failed"}  # by status; all other statuses are "completed"

@@ -11,10 +11,10 @@ from aiokafka import TopicPartition
 from litestar import Response
 from litestar.params import FromPath, QueryParameter
 
-from services.query_api.documents.views import DocumentViews
+from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get, submit
+from services.query_api.http.route_decorator import get, submit
 from services.query_api.ingest.document import IngestReply, taken
 from services.query_api.ingest.upload import reader_of
 from shared.blobs import Blobs

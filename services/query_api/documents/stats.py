@@ -14,10 +14,10 @@ import msgspec
 from litestar.params import FromQuery
 from prometheus_client import CollectorRegistry
 
+from services.query_api.documents.document_routes import STATUSES
 from services.query_api.documents.listing import of_tenant
-from services.query_api.documents.views import STATUSES
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get
+from services.query_api.http.route_decorator import get
 from shared.errors import Unavailable
 from shared.log import Log
 from shared.state.filling import unread

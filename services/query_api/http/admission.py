@@ -17,7 +17,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scop
 
 from services.query_api.http.linger import has_body
 from services.query_api.http.problems import Problem, of_pipeline, too_large
-from services.query_api.http.routes import SMALL, Lane, RouteOptions
+from services.query_api.http.route_decorator import SMALL, Lane, RouteOptions
 from services.query_api.http.stopping import Stopping
 from shared.errors import Unavailable
 from shared.settings import Settings

@@ -13,7 +13,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem, request_id, send_problem, unavailable
-from services.query_api.http.routes import only_reads, role_of
+from services.query_api.http.route_decorator import only_reads, role_of
 from shared.contracts import AuditEntry, AuditResult
 from shared.errors import Unavailable
 from shared.log.audit_trail import AuditedCall, AuditTrail

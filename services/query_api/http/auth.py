@@ -15,7 +15,7 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from services.query_api.http.browsers import SAFE, sending_site
 from services.query_api.http.problems import Problem
-from services.query_api.http.routes import ROUTE_ROLES
+from services.query_api.http.route_decorator import ROUTE_ROLES
 from shared.contracts import DEFAULT_TENANT
 from shared.runtime.key_file import KeyFile, digest_of, key_id
 from shared.runtime.probes import OPEN

@@ -10,7 +10,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Rece
 
 from services.query_api.http.audit import ADMINS
 from services.query_api.http.problems import Problem, send_problem
-from services.query_api.http.routes import only_reads, role_of
+from services.query_api.http.route_decorator import only_reads, role_of
 from shared.runtime.connections import ON_CLOSE
 from shared.times import PATIENCE
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from services.query_api.http.auth import Keyring, slowed
 from services.query_api.http.problems import AnyRequest, Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import JSON, get
+from services.query_api.http.route_decorator import JSON, get
 from shared.log.metrics import LogFigures
 from shared.runtime.probes import METRICS_TEXT, Probed, exposition, report
 

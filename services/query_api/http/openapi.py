@@ -17,7 +17,7 @@ from litestar.routes import HTTPRoute
 
 from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, AnyRequest, is_openai
 from services.query_api.http.request import beside
-from services.query_api.http.routes import JSON, SMALL, Content, RouteOptions, get, role_of
+from services.query_api.http.route_decorator import JSON, SMALL, Content, RouteOptions, get, role_of
 
 ROLE: Final = "x-role"  # of an operation: the role that its key needs; `any` takes every key
 _DESCRIBED: Final = "openapi"  # in the app's state

@@ -15,10 +15,10 @@ from litestar.datastructures import State
 from litestar.types import Empty
 
 from services.query_api.http.auth import Caller
-from services.query_api.http.json_marks import CLOSING, JsonScanner, pieces
+from services.query_api.http.json_scanner import CLOSING, JsonScanner, pieces
 from services.query_api.http.problems import Problem, invalid, of_contract, too_large
 from services.query_api.http.reply_warnings import FILTERING, OURS, fields_of, lenient, texts_of, unknown_fields, warn
-from services.query_api.http.routes import SMALL, BodyLimit
+from services.query_api.http.route_decorator import SMALL, BodyLimit
 from shared.contracts import DocumentSubmitted
 from shared.ids import composed
 from shared.inputs.limits import LONGEST_TAG, MOST_TAGS, InvalidField, check_described

@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 from litestar import Response
 
-from services.query_api.http.json_marks import pieces
+from services.query_api.http.json_scanner import pieces
 from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid, too_large
 from services.query_api.http.reply_warnings import fields_of, is_strict, lenient, unknown_fields, warn
 from services.query_api.http.request import FORM, HEAVY, ApiRequest, beside, body_of, content_type, parse_json, wait_of
-from services.query_api.http.routes import BATCH, JSON, post
+from services.query_api.http.route_decorator import BATCH, JSON, post
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
 from services.query_api.ingest.document import IngestBody, IngestReply, document_of, hash_doubt, reply_of, under_way
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from services.query_api.http.json_marks import CLOSING, JsonScanner
+from services.query_api.http.json_scanner import CLOSING, JsonScanner
 
 
 class _Item:

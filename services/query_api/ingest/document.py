@@ -25,7 +25,7 @@ from services.query_api.http.request import (
     tags_of,
     wait_of,
 )
-from services.query_api.http.routes import CHUNKS, METADATA, WHOLE, submit
+from services.query_api.http.route_decorator import CHUNKS, METADATA, WHOLE, submit
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
 from shared.contracts import CHANGED, CONFLICT, GONE, Crawl, DocumentSubmitted, Kept, Note, OnConflict
 from shared.errors import Rejected

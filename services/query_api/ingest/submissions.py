@@ -18,18 +18,18 @@ from faststream.kafka import KafkaBroker
 
 from services.query_api.http.audit import note_change
 from services.query_api.http.monitoring import Metrics
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import unavailable
-from services.query_api.http.signing import Signer
 from shared import tracing
 from shared.blobs import Blobs
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, LogPosition, StatusNotice, decode
 from shared.errors import Unavailable
 from shared.log import Publish, Record
-from shared.log.backlog import Backlog
 from shared.log.follow import follow
 from shared.log.headers import sent_position
-from shared.runtime.memory_budget import MemoryBudget
+from shared.log.retention_risk import Backlog
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import Index
 from shared.state.ledger import Accepted, Entry, Last, Ledger
 from shared.topics import STATUS, SUBMITTED

@@ -19,7 +19,7 @@ from litestar.params import JSONBody
 
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import HEAVY, ApiRequest, beside, described, metadata_of, name_of, tags_of
-from services.query_api.http.routes import CHUNKS, post
+from services.query_api.http.route_decorator import CHUNKS, post
 from services.query_api.ingest.submissions import SubmissionEnd
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable

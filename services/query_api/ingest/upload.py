@@ -22,7 +22,7 @@ from multipart import (  # type: ignore[import-untyped]  # it has no stubs
 from services.query_api.http.problems import Problem, invalid, too_large
 from services.query_api.http.reply_warnings import lenient, warn, warn_of_unknown
 from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
-from services.query_api.http.routes import JSON, WHOLE, submit
+from services.query_api.http.route_decorator import JSON, WHOLE, submit
 from services.query_api.ingest.document import (
     DescribedBody,
     IngestBody,

@@ -7,10 +7,10 @@ import msgspec
 from litestar.di import NamedDependency
 from litestar.params import FromQuery, QueryParameter
 
+from services.query_api.http.opaque_tokens import OffsetCursor, Signer
 from services.query_api.http.problems import Problem, time_of
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get
-from services.query_api.http.signing import OffsetCursor, Signer
+from services.query_api.http.route_decorator import get
 from services.query_api.ops.log_state import LogOperations
 from shared.contracts import AuditEntry
 from shared.log.audit_trail import AuditFilter, audit_page

@@ -11,10 +11,10 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from services.query_api.http.audit import note_change
+from services.query_api.http.opaque_tokens import OffsetCursor, Signer
 from services.query_api.http.problems import Problem, invalid, time_of
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get, post
-from services.query_api.http.signing import OffsetCursor, Signer
+from services.query_api.http.route_decorator import get, post
 from services.query_api.ops.redrive import DeadLetterService, SettledLetter, document_of
 from shared.contracts import BlobRef, DeadLetter
 from shared.log.open_letters import LetterFilter, OpenLetter

@@ -10,12 +10,12 @@ from litestar.params import FromQuery, JSONBody
 
 from services.query_api.documents.bulk_delete import BoundCursors, confirmed
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
-from services.query_api.http.routes import WHOLE, get, post
-from services.query_api.http.signing import Signer
+from services.query_api.http.route_decorator import WHOLE, get, post
 from services.query_api.ops.eraser import Eraser
-from services.query_api.ops.purge import (
+from services.query_api.ops.file_rewrite import (
     ErasureReceipt,
     FileRewrites,
     KeptPart,

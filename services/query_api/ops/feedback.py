@@ -17,7 +17,7 @@ from services.query_api.http.admission import TokenBuckets
 from services.query_api.http.auth import Caller
 from services.query_api.http.problems import time_of
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get, post
+from services.query_api.http.route_decorator import get, post
 from shared.contracts import AnswerSource, Feedback, decode, encode
 from shared.errors import Rejected
 from shared.log import Log, Publish

@@ -13,7 +13,7 @@ from services.query_api.ops.generation_service import GenerationService, Generat
 from services.query_api.search.retrieval import Retriever
 from shared.answers.ndcg import DEPTH, ndcg
 from shared.errors import Rejected
-from shared.runtime.generation_stages import model_of
+from shared.runtime.stage_runner import model_of
 from shared.state.generations import CODE, Registered, Registry, scale_of
 from shared.state.index import Index
 from shared.store.bm25 import current_bm25

@@ -14,7 +14,7 @@ from shared.errors import Rejected
 from shared.inputs.limits import TOKEN_CHARACTERS, checked_sizes
 from shared.log import Log
 from shared.log.sqlite import SqliteLog
-from shared.runtime.generation_stages import same_vectors
+from shared.runtime.stage_runner import same_vectors
 from shared.settings import Settings
 from shared.state.generations import CODE, AsOf, Registered, Registry
 from shared.state.index import Generation

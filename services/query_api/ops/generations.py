@@ -7,7 +7,7 @@ from litestar.params import JSONBody
 
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
-from services.query_api.http.routes import get, post
+from services.query_api.http.route_decorator import get, post
 from services.query_api.ops.generation_comparer import CompareRequest, Comparison, compare
 from services.query_api.ops.generation_plan import BuildRequest, Plan
 from services.query_api.ops.generation_service import GenerationList, GenerationService, Outcome

@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from services.query_api.http.audit import note_concerned
 from services.query_api.http.problems import Problem, unavailable
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import delete, get
+from services.query_api.http.route_decorator import delete, get
 from shared.runtime.key_file import KeyView, listed_keys, revoke_keys
 from shared.runtime.settings_report import SettingsReport
 from shared.settings import ConfigurationError, Settings

@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 import msgspec
 from litestar.params import FromQuery, JSONBody
 
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.routes import get, post
-from services.query_api.http.signing import Signer
+from services.query_api.http.route_decorator import get, post
 from services.query_api.ops.replay import ReplayBound, ReplayBudget, ReplayedPartition, ReplayOrder, replay
 from shared.errors import Rejected
 from shared.ids import bytes_hash

@@ -25,7 +25,7 @@ from shared.log.open_letters import AT_ONCE, LetterFilter, OpenLetter, OpenLette
 from shared.log.read import records, spans_of
 from shared.state.index import Index
 from shared.state.ledger import WELL, Entry, Ledger, older
-from shared.state.truth import forget
+from shared.state.version_deletion import forget
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
 log = structlog.get_logger(__name__)

@@ -11,7 +11,7 @@ from services.query_api.http.audit import note_concerned
 from services.query_api.http.auth import Keyring
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, wait_of
-from services.query_api.http.routes import get, post
+from services.query_api.http.route_decorator import get, post
 from services.query_api.ops.erase import ErasedPage, Erasing, ErasureRun
 from shared.blobs import Blobs
 from shared.log import Log

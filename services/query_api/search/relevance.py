@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from services.query_api.search.candidates import Candidate, Features, WordFeatures
-from services.query_api.search.word_table import reads, weight, weight_by_length
+from services.query_api.search.word_frequencies import reads, weight, weight_by_length
 from shared.embedder import BUILT_IN_MODEL
 from shared.state.generations import CosineScale
 from shared.text.occurrences import adjacent, occurring

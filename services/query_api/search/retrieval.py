@@ -26,7 +26,7 @@ from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.filters import FIELDS
 from services.query_api.search.relevance import WORDS, best, question, scorer_of
 from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined, public
-from services.query_api.search.word_table import reads
+from services.query_api.search.word_frequencies import reads
 from shared import tracing
 from shared.answers.follow_up import LONGEST_QUESTION
 from shared.embedder import Embedder, Vector

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of, parse_json, tags_of
-from services.query_api.http.routes import FILTERS, post
+from services.query_api.http.route_decorator import FILTERS, post
 from services.query_api.search.arranging import (
     GateMode,
     RelevanceGate,
@@ -25,10 +25,10 @@ from services.query_api.search.arranging import (
     usable,
     weighted,
 )
-from services.query_api.search.expansion import QueryExpander, merged
 from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
 from services.query_api.search.past import PastIndexes
+from services.query_api.search.query_expansion import QueryExpander, merged
 from services.query_api.search.results import Expanded, Explanation, Found, Results
 from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
 from shared.answers import Turn

@@ -20,7 +20,7 @@ from faststream.kafka import KafkaBroker
 from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replacement
 from shared.log.faststream_driver import Driver, DriverBroker
-from shared.log.sqlite import compaction, copying, erasing, groups, upkeep
+from shared.log.sqlite import compaction, copying, erasing, group_membership, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
 from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.producer import Producer
@@ -127,7 +127,7 @@ class SqliteLog:
 
     async def members(self, group_id: str) -> tuple[GroupMember, ...]:
         """Return the consumer that reads for the group, if one does; those that wait for their turn aren't known."""
-        found = groups.reader(self._storage.path, group_id)
+        found = group_membership.reader(self._storage.path, group_id)
         if found is None:
             return ()
         topics = [(name, await self._storage.topic(name)) for name in found.topics]
@@ -138,14 +138,14 @@ class SqliteLog:
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         wanted = {await partition_id(self._storage, tp): (offset, "") for tp, offset in offsets.items()}
-        await self._of_idle_group(group_id, partial(groups.commit, group=group_id, offsets=wanted))
+        await self._of_idle_group(group_id, partial(group_membership.commit, group=group_id, offsets=wanted))
 
     async def drop_group(self, group_id: str) -> None:
-        await self._of_idle_group(group_id, partial(groups.drop, group=group_id))
+        await self._of_idle_group(group_id, partial(group_membership.drop, group=group_id))
 
     async def _of_idle_group(self, group: str, change: Callable[[Transaction], None]) -> None:
         try:
-            await groups.change_at_rest(self._storage, group, change)
+            await group_membership.change_at_rest(self._storage, group, change)
         except CommitFailedError as error:
             raise Rejected(f"{error}; stop them first", "group_busy") from error
 

@@ -10,7 +10,7 @@ import time
 from functools import partial
 from typing import Final
 
-from shared.log.sqlite.age import end_at, forget_milestones
+from shared.log.sqlite.clock import end_at, forget_milestones
 from shared.log.sqlite.storage import Storage, Transaction
 
 # How long a tombstone stays, so that a reader that lags still learns that the key was deleted.

@@ -23,7 +23,7 @@ from aiokafka.errors import (
 
 from shared.log import LogUnavailable
 from shared.log.headers import with_position
-from shared.log.sqlite import groups
+from shared.log.sqlite import group_membership
 from shared.log.sqlite.storage import KnownTopic, Storage
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class Consumer:
         self._assigned_by_hand: list[TopicPartition] = []
         self._topics: list[str] = []
         self._listener: ConsumerRebalanceListener | None = None
-        self._turn: groups.GroupTurn | None = None
+        self._turn: group_membership.GroupTurn | None = None
         self._waiting: asyncio.Task[None] | None = None  # for its turn
         self._wake = asyncio.Event()  # there may be records to read
         self._started = self._closed = False
@@ -135,7 +135,7 @@ class Consumer:
         self._storage.watchers.add(self._written)
         self.assign(self._assigned_by_hand)
         if self._topics and self._group_id is not None:
-            self._turn = groups.GroupTurn(self._storage.path, self._group_id)
+            self._turn = group_membership.GroupTurn(self._storage.path, self._group_id)
             if not await self._take_turn(self._turn, self._group_id):
                 log.info("group_has_a_reader: %s waits until it stops", self._group_id)
                 self._waiting = asyncio.create_task(self._wait_for_turn(self._turn, self._group_id), name="log-turn")
@@ -170,12 +170,12 @@ class Consumer:
 
     # The group
 
-    async def _take_turn(self, turn: groups.GroupTurn, group: str) -> bool:
+    async def _take_turn(self, turn: group_membership.GroupTurn, group: str) -> bool:
         """Return whether this consumer reads from now on. Its first offsets are stored before."""
-        if not turn.take(groups.Member(self._coordinator.member_id, tuple(self._topics))):
+        if not turn.take(group_membership.Member(self._coordinator.member_id, tuple(self._topics))):
             return False
         ids = self._partitions()
-        begin = partial(groups.begin, group=group, partitions=[*ids], at_end=self._reset == "latest")
+        begin = partial(group_membership.begin, group=group, partitions=[*ids], at_end=self._reset == "latest")
         offsets = await self._storage.submit(begin)
         await self._hold([_Held(tp, id_, offsets[id_]) for id_, tp in ids.items()])
         return True
@@ -188,7 +188,7 @@ class Consumer:
             for number, id_ in enumerate(self._storage.topics[name].ids)
         }
 
-    async def _wait_for_turn(self, turn: groups.GroupTurn, group: str) -> None:
+    async def _wait_for_turn(self, turn: group_membership.GroupTurn, group: str) -> None:
         while True:
             await asyncio.sleep(_TURN_S)
             try:
@@ -356,9 +356,9 @@ class Consumer:
         for tp, value in offsets.items():
             offset, metadata = value if isinstance(value, tuple) else (value, "")
             wanted[self._mine(tp).id] = (offset, metadata)
-        change = partial(groups.commit, group=self._group_id, offsets=wanted)
+        change = partial(group_membership.commit, group=self._group_id, offsets=wanted)
         if self._turn is None:
-            await groups.change_at_rest(self._storage, self._group_id, change)
+            await group_membership.change_at_rest(self._storage, self._group_id, change)
         else:
             await self._storage.submit(change)
 
@@ -372,7 +372,7 @@ class Consumer:
     async def committed_metadata(self, partition: TopicPartition) -> str:
         """Return what was committed beside the group's offset of the partition; empty if nothing was."""
         group, id_ = self._group_id or "", await partition_id(self._storage, partition)
-        found = await self._storage.read(lambda connection: groups.committed(connection, group, id_))
+        found = await self._storage.read(lambda connection: group_membership.committed(connection, group, id_))
         return "" if found is None else found[1]
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -412,7 +412,7 @@ async def committed(storage: Storage, group: str, ids: Sequence[int]) -> list[in
     """Return the group's offset of each partition, None if it has none, all of one moment."""
 
     def query(connection: sqlite3.Connection) -> list[int | None]:
-        found = (groups.committed(connection, group, id_) for id_ in ids)
+        found = (group_membership.committed(connection, group, id_) for id_ in ids)
         return [None if each is None else each[0] for each in found]
 
     return await storage.read(query)

@@ -14,7 +14,7 @@ import msgspec
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from shared.log import LogUnavailable
-from shared.log.sqlite.age import Reading, boot_id, tick
+from shared.log.sqlite.clock import Reading, boot_id, tick
 from shared.log.sqlite.file import Connect, WriteTurn, failures_named, open_reader, open_writer
 from shared.settings import ConfigurationError
 from shared.topics import Topic

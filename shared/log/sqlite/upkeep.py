@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shared.errors import Unavailable
 from shared.log.sqlite import compaction
-from shared.log.sqlite.age import end_at, forget_milestones
+from shared.log.sqlite.clock import end_at, forget_milestones
 from shared.log.sqlite.copying import HELD
 from shared.log.sqlite.file import scanning
 from shared.log.sqlite.storage import Storage, Transaction

@@ -31,7 +31,7 @@ from shared.store import (
     StoreHit,
     stored_point,
 )
-from shared.store.checks import (
+from shared.store.input_validation import (
     check_after,
     check_legs,
     check_limit,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from qdrant_client import models
 
 from shared.store import Condition, Filter, IndexKind, Leg, Match, Period, Point, Prefix, Present, Range, Scalar
-from shared.store.checks import is_id, json_path
+from shared.store.input_validation import is_id, json_path
 
 DENSE: Final = ""
 SPARSE: Final = "bm25"

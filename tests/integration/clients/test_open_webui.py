@@ -9,7 +9,7 @@ import pytest
 
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import ApiParts
-from services.standalone.file_reader import FileReader
+from services.standalone.parser_adapter import FileReader
 from tests.integration.api import a_client, an_app, problem
 from tests.integration.clients.site import Site
 from tests.selection import CI_ONLY

@@ -3,8 +3,8 @@
 import msgspec
 
 from services.ingest_worker.extract.clean import cleaned
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.parts import sentence
+from services.ingest_worker.extract.embedded_files import sentence
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from shared.errors import Rejected
 from shared.inputs.prepared_chunks import BODY, chunk_file, listed_chunks, prepared_chunks, prepared_text
 

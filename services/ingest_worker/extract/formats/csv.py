@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from services.ingest_worker.extract.clean import cleaned, decoded
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.rows import labelled
 
 _SAMPLE = 16 * 1024  # characters that decide about the separator

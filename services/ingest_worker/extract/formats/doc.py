@@ -6,11 +6,11 @@ from functools import partial
 from html import unescape
 
 from services.ingest_worker.extract.clean import cleaned, decoded
-from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part, laid_out
-from services.ingest_worker.extract.message_forms import merge_forms
+from services.ingest_worker.extract.document_properties import declared
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints, as_part, laid_out
+from services.ingest_worker.extract.html_markdown import declared_charset, page_text
+from services.ingest_worker.extract.mail_alternatives import merge_forms
 from services.ingest_worker.extract.ole import OLE, is_ole, stream
-from services.ingest_worker.extract.page import declared_charset, page_text
 from shared.contracts import Note
 from shared.errors import Rejected
 from shared.version import how_to_add

@@ -7,18 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
-from services.ingest_worker.extract import limits
+from services.ingest_worker.extract import time_limit
 from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
-from services.ingest_worker.extract.blocks import CHANGES, LINK, NUMBER, MarkdownBlock, framed, joined, raised
 from services.ingest_worker.extract.clean import cleaned
-from services.ingest_worker.extract.declared import declared
+from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.drawings import referred
+from services.ingest_worker.extract.embedded_files import embedded, part_texts
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.markup import attribute, parsed, tag, whole
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
+from services.ingest_worker.extract.markdown_writer import CHANGES, LINK, NUMBER, MarkdownBlock, framed, joined, raised
 from services.ingest_worker.extract.part_names import declares, main_part
-from services.ingest_worker.extract.parts import embedded, part_texts
 from services.ingest_worker.extract.rows import Cell, spread, table
+from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, whole
 from services.ingest_worker.extract.symbols import shown
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -84,8 +84,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         notes: tuple[Note, ...] = ()
         document = _Document(archive, path, hints)
         for block in document.blocks(body):
-            if len(blocks) % _OFTEN == 0 and limits.spent():
-                message = f"only the first {len(blocks)} paragraphs were read in {limits.seconds()}"
+            if len(blocks) % _OFTEN == 0 and time_limit.spent():
+                message = f"only the first {len(blocks)} paragraphs were read in {time_limit.seconds()}"
                 notes = (Note(code="timeout", place="", message=message),)
                 break
             blocks.append(block)
@@ -93,7 +93,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         texts, unread = embedded(archive, related(archive, path, hints).values(), hints)
         blocks += map(MarkdownBlock, texts)
     if notes and not blocks:
-        raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
+        raise Rejected(f"{hints.name} took longer than {time_limit.seconds()} to read", "timeout")
     text = cleaned(joined(blocks))
     return Extraction(
         text=framed(heads, text, feet),

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.embedded_files import part_texts
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.ics import entries
-from services.ingest_worker.extract.message_forms import merge_forms
-from services.ingest_worker.extract.page import page_text
-from services.ingest_worker.extract.parts import part_texts
+from services.ingest_worker.extract.html_markdown import page_text
+from services.ingest_worker.extract.mail_alternatives import merge_forms
 from shared.contracts import Note
 from shared.errors import Rejected
 

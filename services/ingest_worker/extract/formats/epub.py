@@ -6,11 +6,11 @@ from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import named, names, opened, part
 from services.ingest_worker.extract.clean import cleaned, decoded
-from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.markup import parsed, tag
-from services.ingest_worker.extract.page import declared_charset, page_text
-from services.ingest_worker.extract.parts import refused
+from services.ingest_worker.extract.document_properties import declared
+from services.ingest_worker.extract.embedded_files import refused
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
+from services.ingest_worker.extract.html_markdown import declared_charset, page_text
+from services.ingest_worker.extract.safe_xml import parsed, tag
 from shared.errors import Rejected
 
 _ABOUT = {

@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.parts import pictures
+from services.ingest_worker.extract.embedded_files import pictures
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.rows import named_rows
 
 _HEAD = 1024  # bytes in which an entry begins

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.page import page_text, with_tables
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
+from services.ingest_worker.extract.html_markdown import page_text, with_tables
 from services.ingest_worker.text_blocks import first_heading
 
 _SHOWN = ("text/markdown", "text/plain")  # media types of results that are read, the preferred one first

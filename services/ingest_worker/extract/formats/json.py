@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.page import part_text
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
+from services.ingest_worker.extract.html_markdown import part_text
 from services.ingest_worker.extract.rows import labelled
 from services.ingest_worker.extract.table_header import is_figure
 

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.page import fence_after, with_tables
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
+from services.ingest_worker.extract.html_markdown import fence_after, with_tables
 from services.ingest_worker.text_blocks import first_heading
 from shared.contracts import Note
 

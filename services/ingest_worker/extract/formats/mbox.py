@@ -8,10 +8,10 @@ from itertools import chain
 
 import msgspec
 
-from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
+from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract.embedded_files import refused, within
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints, as_part
 from services.ingest_worker.extract.formats import eml
-from services.ingest_worker.extract.parts import refused, within
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -47,8 +47,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     letters: list[_Letter] = []
     notes: list[Note] = []
     for number, source in enumerate(sources):
-        if limits.spent():
-            cut_off = f"only {number} of {len(sources)} messages were read in {limits.seconds()}"
+        if time_limit.spent():
+            cut_off = f"only {number} of {len(sources)} messages were read in {time_limit.seconds()}"
             notes.insert(0, Note(code="timeout", place="", message=cut_off))
             break
         try:

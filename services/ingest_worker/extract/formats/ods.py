@@ -8,11 +8,11 @@ import msgspec
 
 from services.ingest_worker.extract import sheets
 from services.ingest_worker.extract.archive import ADDRESS, opened, part
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.embedded_files import pictures
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.odt import HREF, TABLE, contained, described, drawings, holds, pictured
-from services.ingest_worker.extract.markup import parsed, serialized, tag, whole, words
 from services.ingest_worker.extract.number_formats import NumberFormat
-from services.ingest_worker.extract.parts import pictures
+from services.ingest_worker.extract.safe_xml import parsed, serialized, tag, whole, words
 from services.ingest_worker.extract.sheet_views import Formats, SheetView
 
 if TYPE_CHECKING:

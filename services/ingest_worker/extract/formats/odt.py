@@ -9,15 +9,15 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.archive import ADDRESS, Properties, named, names, opened, packed, part
-from services.ingest_worker.extract.blocks import raised
 from services.ingest_worker.extract.clean import cleaned
-from services.ingest_worker.extract.declared import declared
+from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.drawings import Box, in_reading_order
+from services.ingest_worker.extract.embedded_files import pictures
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
-from services.ingest_worker.extract.markup import attribute, enclose, parsed, tag, whole, words
-from services.ingest_worker.extract.parts import pictures
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints, laid_out
+from services.ingest_worker.extract.markdown_writer import raised
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
+from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, whole, words
 from shared.contracts import Note
 from shared.errors import Rejected
 

@@ -14,17 +14,17 @@ from statistics import median_low
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from services.ingest_worker.extract import limits, ocr
+from services.ingest_worker.extract import ocr, time_limit
 from services.ingest_worker.extract.archive import ADDRESS
-from services.ingest_worker.extract.blocks import NUMBER, framed
 from services.ingest_worker.extract.clean import cleaned, one_line
-from services.ingest_worker.extract.declared import own_title
-from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
+from services.ingest_worker.extract.document_properties import own_title
+from services.ingest_worker.extract.embedded_files import part_texts
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints, laid_out
 from services.ingest_worker.extract.hidden_text import drop_hidden_text
+from services.ingest_worker.extract.markdown_writer import NUMBER, framed
 from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
-from services.ingest_worker.extract.parts import part_texts
-from services.ingest_worker.extract.pdf_objects import (
+from services.ingest_worker.extract.pdfium_access import (
     Matrix,
     OpenPage,
     Unopened,
@@ -130,7 +130,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         texts = [cleaned(found.garbled[at]) if at in found.garbled else text for at, text in enumerate(texts)]
     if not any(texts) and not found.attached:
         if found.late or found.unseen:
-            raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
+            raise Rejected(f"{hints.name} took longer than {time_limit.seconds()} to read", "timeout")
         if not pages or all(page is None for page in pages):
             raise Rejected(f"{hints.name} is damaged: none of its {len(pages)} pages can be read", "damaged")
         images = f"{len(pages)} page image{'s' if len(pages) > 1 else ''}"
@@ -170,13 +170,15 @@ def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
         if page is None
     ]
     if found.late:
-        message = f"the last {found.late} of {len(texts)} pages were not read within {limits.seconds()}"
+        message = f"the last {found.late} of {len(texts)} pages were not read within {time_limit.seconds()}"
         notes.append(Note(code="timeout", place=f"page {read_to + 1}", message=message))
     if found.hiding:
         message = f"text that can't be seen was left out of {len(found.hiding)} of {len(texts)} pages"
         notes.append(Note(code="hidden", place=f"page {found.hiding[0] + 1}", message=message))
     if found.doubts:
-        message = f"{len(found.doubts)} of {len(texts)} pages were not searched for such text within {limits.seconds()}"
+        message = (
+            f"{len(found.doubts)} of {len(texts)} pages were not searched for such text within {time_limit.seconds()}"
+        )
         notes.append(Note(code="timeout", place=f"page {found.doubts[0] + 1}", message=message))
     if found.images and not ocr.installed():
         for code, what, some in (
@@ -187,7 +189,7 @@ def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
                 message = f"{len(some)} of {len(texts)} pages {what}, {ocr.INSTALL}"
                 notes.append(Note(code=cast("NoteCode", code), place=f"page {min(some) + 1}", message=message))
     elif found.unseen:
-        message = f"{found.unseen} of {len(found.images)} page images could not be read within {limits.seconds()}"
+        message = f"{found.unseen} of {len(found.images)} page images could not be read within {time_limit.seconds()}"
         notes.append(Note(code="timeout", place=f"page {found.images[-found.unseen] + 1}", message=message))
     return notes
 
@@ -281,11 +283,11 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         columns: Columns | None = None  # of the table at the end of the page before
         first_line: str | None = None
         count = len(document)
-        limits.check_pages(hints.name, count)  # before any page costs time
-        limits.earn(pages=count)
+        time_limit.check_pages(hints.name, count)  # before any page costs time
+        time_limit.earn(pages=count)
         filled = document.get_formtype() != pdfium.FORMTYPE_NONE
         for number in range(count):
-            if limits.spent():
+            if time_limit.spent():
                 late = count - number
                 break
             titled, doubted = bool(number) or _is_titled(says), hides or count <= _SHORT
@@ -295,7 +297,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
                 partly.append((number, columns))
             columns, first_line, hides = page.columns, first_line or page.headline, hides or bool(page.hides)
         doubts = deque(partly if hides else ())
-        while doubts and not limits.spent():
+        while doubts and not time_limit.spent():
             number, columns = doubts.popleft()
             again = _page(document, number, columns, filled=filled, titled=True, doubted=True)
             if again.hides:
@@ -340,9 +342,9 @@ def _outline(document: Any) -> list[_Heading]:
 
 def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) -> int:
     """Put the OCR text of the page images into `pages`; return how many were left out for lack of time."""
-    limits.earn(scans=len(images))
+    time_limit.earn(scans=len(images))
     for done, number in enumerate(images):
-        if limits.spent():
+        if time_limit.spent():
             return len(images) - done
         page = document[number]
         try:
@@ -665,7 +667,7 @@ def _by_pypdf(data: bytes, hints: Hints) -> _Read:
 
     try:
         reader = PdfReader(io.BytesIO(data))
-        limits.check_pages(hints.name, len(reader.pages))
+        time_limit.check_pages(hints.name, len(reader.pages))
         pages = [_attempt(page.extract_text) for page in reader.pages]
         title = _attempt(lambda: reader.metadata.title if reader.metadata else None)
         return _Read(pages, {"Title": title} if title else {}, [])

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
-from services.ingest_worker.extract.blocks import framed
 from services.ingest_worker.extract.clean import cleaned
-from services.ingest_worker.extract.declared import declared
+from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.drawings import feet, shapes
-from services.ingest_worker.extract.format import Extraction, Format, Hints, laid_out
-from services.ingest_worker.extract.markup import parsed, reference
+from services.ingest_worker.extract.embedded_files import embedded, refused
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints, laid_out
+from services.ingest_worker.extract.markdown_writer import framed
 from services.ingest_worker.extract.part_names import declares, main_part
-from services.ingest_worker.extract.parts import embedded, refused
+from services.ingest_worker.extract.safe_xml import parsed, reference
 from shared.errors import Rejected
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from html import unescape
 from typing import NamedTuple
 
 from services.ingest_worker.extract.clean import cleaned, decoded, unwrapped
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 
 _TIME = r"(?:(\d{1,4}):)?(\d\d):(\d\d)[.,]\d{1,3}"
 _TIMING = re.compile(rf"(?:Dialogue: ?[\w=]*,)?[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME}(?:(?:,[^,\n]*){{6}},(.*))?")

@@ -7,9 +7,9 @@ from functools import partial
 import msgspec
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import records
-from services.ingest_worker.extract.headings import of_adoc, of_org, of_rst, of_wiki
+from services.ingest_worker.extract.lightweight_markup import of_adoc, of_org, of_rst, of_wiki
 from shared.errors import Rejected
 
 _MARKUP_FOR_MACHINES = b"%!PS"  # PostScript: a program, with nothing worth retrieving

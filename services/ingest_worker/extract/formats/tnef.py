@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.parts import part_texts
+from services.ingest_worker.extract.embedded_files import part_texts
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from shared.contracts import Note
 
 # [MS-OXTNEF] 2.1, and [MS-OXPROPS] for the tags of bodies: https://learn.microsoft.com/openspecs/exchange_server_protocols/ms-oxtnef

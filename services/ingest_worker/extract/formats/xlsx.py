@@ -9,10 +9,10 @@ import msgspec
 from services.ingest_worker.extract import sheets
 from services.ingest_worker.extract.archive import drawn, names, opened, packed, part, properties, related
 from services.ingest_worker.extract.drawings import shapes
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.markup import parsed, reference
+from services.ingest_worker.extract.embedded_files import embedded, within
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.part_names import declares, usually_named
-from services.ingest_worker.extract.parts import embedded, within
+from services.ingest_worker.extract.safe_xml import parsed, reference
 from services.ingest_worker.extract.sheet_views import SheetView, binary_view, moved, number_formats, sheet_view
 from services.ingest_worker.extract.sparse_sheets import FAR, Ranks, moved_together, records
 from shared.contracts import Note

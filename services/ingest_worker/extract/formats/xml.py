@@ -9,14 +9,14 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.blocks import raised
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
-from services.ingest_worker.extract.declared import declared
-from services.ingest_worker.extract.format import Extraction, Format, Hints, as_part
-from services.ingest_worker.extract.headings import of_wiki
-from services.ingest_worker.extract.markup import attribute, parsed, tag, whole, words
-from services.ingest_worker.extract.page import declared_charset, part_text
+from services.ingest_worker.extract.document_properties import declared
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints, as_part
+from services.ingest_worker.extract.html_markdown import declared_charset, part_text
+from services.ingest_worker.extract.lightweight_markup import of_wiki
+from services.ingest_worker.extract.markdown_writer import raised
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
+from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, whole, words
 from services.ingest_worker.extract.sheets import LeftOut, shown
 from shared.contracts import Note
 from shared.errors import Rejected

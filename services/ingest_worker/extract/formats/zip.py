@@ -9,8 +9,8 @@ import chardet
 
 from services.ingest_worker.extract.archive import is_folder, opened, part
 from services.ingest_worker.extract.clean import cleaned
-from services.ingest_worker.extract.format import Extraction, Format, Hints
-from services.ingest_worker.extract.parts import part_texts, sentence
+from services.ingest_worker.extract.embedded_files import part_texts, sentence
+from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from shared.errors import Rejected
 
 _UTF8 = 1 << 11  # the flag of an entry whose name is in UTF-8

@@ -20,7 +20,7 @@ from shared.ids import point_id, text_hash
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.model_server.openai import OpenAiAddress
-from shared.runtime.generation_stages import GenerationParts
+from shared.runtime.stage_runner import GenerationParts
 from shared.state.generation_statuses import GenerationStatuses
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import REGISTRY_POINT, CosineScale, first_registry, scaled

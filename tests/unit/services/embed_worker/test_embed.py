@@ -28,7 +28,7 @@ from shared.contracts import (
 from shared.embedder import Vector
 from shared.errors import Rejected
 from shared.ids import text_hash
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import MOST_WITHDRAWN, Head, Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import Seen, Statuses

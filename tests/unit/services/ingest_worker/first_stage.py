@@ -19,7 +19,7 @@ from shared.contracts import (
 )
 from shared.ids import document_id
 from shared.log import Record
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.statuses import Statuses
 from shared.topics import EXTRACTED, SUBMITTED
 from tests.fakes.blobs import MemoryBlobs

@@ -14,7 +14,7 @@ from shared.contracts import DEFAULT_TENANT, ERASED, DocumentExtracted, LogPosit
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
-from shared.runtime.memory_budget import MemoryBudget
+from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import Head, deletion_head
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.ingest_worker.crawl import Bounds
+from services.ingest_worker.crawl_rules import Bounds
 from services.ingest_worker.fetch import FetchedPage
 from shared.contracts import (
     Crawl,

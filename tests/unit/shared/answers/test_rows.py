@@ -1,7 +1,7 @@
 import pytest
 
+from shared.answers.quotable_units import units
 from shared.answers.rows import Lookup, lookups
-from shared.answers.units import units
 
 GOODS = """
 | Article No | Name | Unit price | Ordered | Supplier |

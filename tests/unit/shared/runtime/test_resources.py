@@ -32,7 +32,7 @@ from shared.state.index import Index, ServingIndex
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.pairing import decide
 from shared.state.rebuild_gate import RebuildGate, last_rebuild, write_rebuild
-from shared.state.registry_copy import registered
+from shared.state.registry_backup import registered
 from shared.topics import EXTRACTED
 from tests.fakes.state import GENERATION
 from tests.fakes.store import MemoryStore

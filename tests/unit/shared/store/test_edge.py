@@ -24,8 +24,8 @@ import pytest_asyncio
 import shared
 from shared.errors import Unavailable
 from shared.store import EVERYTHING, Filter, Heads, Ids, Leg, Point, Range, wire
-from shared.store.checks import MAX_DEPTH
 from shared.store.edge import EdgeStore
+from shared.store.input_validation import MAX_DEPTH
 from shared.times import PATIENCE
 from tests.selection import CI_ONLY
 

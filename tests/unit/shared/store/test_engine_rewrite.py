@@ -9,7 +9,7 @@ import qdrant_edge as qdrant
 
 from shared.state.index import vector_hash
 from shared.store import EVERYTHING, Filter, Match, Payload, Point, Range, Sparse, wire
-from shared.store.engine import Engine, Unserved
+from shared.store.edge_engine import Engine, Unserved
 
 CANARY = b"Quetzalcoatlus"
 ERASED = Filter(must=(Match("doc", ("erased",)),))

@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from services.ingest_worker.extract import archive, part_names
-from services.ingest_worker.extract.format import Hints
+from services.ingest_worker.extract.format_types import Hints
 from shared.errors import Rejected
 
 HINTS = Hints(filename="a.docx")

@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.markup import parsed
+from services.ingest_worker.extract.safe_xml import parsed
 
 
 def _of(name: str, text: str) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from services.ingest_worker.extract.blocks import NUMBER
+from services.ingest_worker.extract.markdown_writer import NUMBER
 from services.ingest_worker.extract.page_furniture import letters, with_whole_sentences, without_furniture
 from services.ingest_worker.extract.page_layout import TABLE
 

@@ -14,7 +14,7 @@ from services.query_api.http.admission import Admission, AdmissionLimits, Answer
 from services.query_api.http.auth import Caller
 from services.query_api.http.linger import Linger
 from services.query_api.http.problems import HANDLERS, Problem
-from services.query_api.http.routes import WHOLE, BodyLimit, get, post
+from services.query_api.http.route_decorator import WHOLE, BodyLimit, get, post
 from services.query_api.http.stopping import Stopping
 from shared.runtime.connections import ON_CLOSE
 from shared.runtime.probes import OPEN

@@ -10,7 +10,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from services.query_api.http.openapi import ROLE, described
-from services.query_api.http.routes import EVENT_STREAM, JSON, get, post
+from services.query_api.http.route_decorator import EVENT_STREAM, JSON, get, post
 
 
 @get("/open", open=True)

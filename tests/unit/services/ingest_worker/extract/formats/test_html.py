@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
-from services.ingest_worker.extract.page import page_text
+from services.ingest_worker.extract.html_markdown import page_text
 from shared.errors import Rejected
 from tests.loop_holds import least_cpu_s
 from tests.selection import CI_ONLY

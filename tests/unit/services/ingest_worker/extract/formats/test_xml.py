@@ -3,7 +3,7 @@ from html import escape
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
-from services.ingest_worker.extract.page import page_text, part_text
+from services.ingest_worker.extract.html_markdown import page_text, part_text
 from shared.errors import Rejected
 
 

@@ -1,0 +1,275 @@
+"""Converts a whole web page to Markdown, for pages whose main text can't be found."""
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract.html_tree import MARK, is_hidden, reshape, write_addresses
+from services.ingest_worker.extract.rows import table
+from services.ingest_worker.extract.table_header import begins_with_form
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
+
+_HEAD = 1024  # bytes in which a page declares its encoding
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w.:-]++)", re.IGNORECASE)
+_XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
+_TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
+_OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
+_MOST_TABLES = 2_000  # of a text that are parsed
+_FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
+_AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
+_UNSEEN = frozenset(
+    {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
+)
+_SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
+_NUMBERED = re.compile(rf"^([ \t]*+)(?:-|\d++\.) (?:(\d++)|{MARK}([A-Za-z]++))\\?\. ", re.MULTILINE)
+# Of UTF-8; lxml parses pages with them, and then refuses to write what it has read.
+_NO_XML = re.compile(
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]"
+    rb"|&#(?:0{0,5}(?:[0-8]|1[124-9]|2[0-9]|3[01])|[xX]0{0,5}(?:[0-8b-cB-Ce-fE-F]|1[0-9a-fA-F]))(?![0-9a-fA-F]);?"
+)
+_TAG = re.compile(r"<(/?+)([a-z][\w:.-]*+)([^<>]*+)>?", re.IGNORECASE)
+_BEFORE = re.compile(r"(?:<[?!][^<>]*+>\s*+)*+")  # a document
+_VOID = frozenset({"br", "hr", "img", "wbr"})
+_NOTES = frozenset({"en-media", "en-note", "en-todo", "main"})  # of Evernote, and what lxml doesn't know
+_BREAK = "\v"  # an intended line break; line ends of the source are white space
+_CELL = "\f"  # begins a cell of a table that only arranges what is in it
+_BREAKS = {"br": _BREAK, "td": _CELL, "th": _CELL}
+_AROUND = frozenset({"nav", "header", "footer", "aside"})
+_BLOCKS = frozenset(
+    {"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "section", "article", "blockquote", "form"}
+)
+# fmt: off
+_INLINE = frozenset({
+    "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
+    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
+    "td", "th", "time", "tt", "u", "var", "wbr",
+})
+# fmt: on
+
+
+def declared_charset(data: bytes) -> str | None:
+    """Return the encoding that the page declares, or None."""
+    match = _META_CHARSET.search(data, 0, 4 * _HEAD) or _XML_ENCODING.match(data, 0, _HEAD)
+    return match[1].decode("ascii") if match else None
+
+
+def tree_of(source: bytes, *, links: bool = False, base: str | None = None) -> "tuple[HtmlElement | None, bool]":
+    """Return the tree, reshaped for reading, and whether libxml2's limits truncated it.
+
+    With `links`, the addresses of links stand in brackets behind their words, as `write_addresses` does with `base`.
+    """
+    time_limit.check_light()
+    from lxml import etree, html  # imported here, because only parser processes should load heavy libraries
+
+    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
+    try:
+        tree = html.document_fromstring(_NO_XML.sub(b" ", source), parser=parser)
+    except (etree.LxmlError, ValueError):
+        return None, False
+    if links:
+        write_addresses(tree, next((own.get("href") for own in tree.iter("base")), None) or base)
+    reshape(tree)
+    return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
+
+
+def page_text(source: str | bytes, *, whole: bool = False, base: str | None = None) -> str:
+    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else, then
+    what is for browsers without scripts, if it is more than a remark.
+
+    With `whole`, return '' for a page of which only a part can be parsed.
+    """
+    data = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
+    tree, cut = tree_of(data, links=True, base=base)
+    if tree is None or (cut and whole):
+        return ""
+    if text := _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN):
+        return text
+    text = _blocks(tree, _UNSEEN - {"noscript"})
+    return text if len(text) > _SAYS_MORE else ""
+
+
+def part_text(source: str) -> str:
+    """Return the text of a part of a page that is written as text; '' for a text in which tags are only named.
+
+    A part begins and ends with a tag, closes each that it opens, and has HTML's only.
+    """
+    source = source.strip()
+    if not (source.startswith("<") and source.endswith(">")):
+        return ""
+    source = _BEFORE.sub("", source, count=1)
+    tags = list(_TAG.finditer(source))
+    if not tags or tags[0].start() or tags[-1].end() < len(source) or not (tags[-1][1] or tags[-1][2].lower() in _VOID):
+        return ""
+    from lxml.html import defs  # as above
+
+    names = {each[2].lower() for each in tags}
+    opened = Counter[str]()
+    for each in tags:
+        if not each[3].endswith("/"):
+            opened[each[2].lower()] += -1 if each[1] else 1
+    if names <= _VOID or not names <= defs.tags | _NOTES or any(opened[name] for name in names - _VOID):
+        return ""
+    return page_text(source).strip()
+
+
+def with_tables(markdown: str) -> str:
+    """Return Markdown with each table that is written in HTML as one of Markdown's; those in code stay."""
+    if not _TABLE.search(markdown):
+        return markdown
+    found: list[str] = []
+    held: list[str] = []  # lines of a table, until its end
+    depth, fence, left = 0, "", _MOST_TABLES
+    for line in markdown.split("\n"):
+        fence = fence_after(line, fence)
+        if held or (not fence and left and _OPENS.match(line)):
+            held.append(line)
+            depth += sum(1 - 2 * bool(tag[1]) for tag in _TABLE.finditer(line))
+            if depth <= 0:
+                found.append(_as_table("\n".join(held)))
+                held, depth, left = [], 0, left - 1
+        else:
+            found.append(line)
+    return "\n".join([*found, *held]).strip()
+
+
+def fence_after(line: str, fence: str) -> str:
+    """Return the fence of the code that goes on behind the line, or ''; `fence` is that before the line."""
+    found = _FENCE.match(line)
+    if found is None or (fence and not (found[1].startswith(fence) and found.end() == len(line.rstrip()))):
+        return fence
+    return "" if fence else found[1]
+
+
+def _as_table(source: str) -> str:
+    if "``" in source or any("<" in code for code in source.split("`")[1::2]):
+        return source
+    text = page_text(_AUTOLINK.sub(r"\1", source), whole=True)
+    return f"\n{text.strip()}\n" if "| --- |" in text else source  # else it only arranges what is in it
+
+
+def numbered(markdown: str) -> str:
+    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them.
+
+    Letters stay behind bullets, because Markdown has no such numbers.
+    """
+    text = _NUMBERED.sub(lambda item: f"{item[1]}{item[2] or f'- {item[3]}'}. ", markdown)
+    return text.replace(MARK, "")
+
+
+def flat_text(source: bytes) -> str:
+    """Return the text between the tags, for a page that can't be parsed into a tree."""
+    flat = _Flat()
+    flat.feed(source.decode("utf-8", "replace"))
+    flat.close()
+    return " ".join(" ".join(flat.words).split())
+
+
+class _Flat(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self._unseen: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the base class has it
+        if self._unseen is None and tag in ("script", "style", "title", "template", "noscript"):
+            self._unseen = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._unseen:
+            self._unseen = None
+
+    def handle_data(self, data: str) -> None:
+        if self._unseen is None:
+            self.words.append(data)
+
+
+def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
+    from lxml import etree
+
+    page = _Page()
+    walk = etree.iterwalk(tree, events=("start", "end"))
+    for event, element in walk:
+        tag = element.tag
+        if event == "end":
+            if tag not in _INLINE:
+                page.close()
+            page.add(element.tail)
+        elif tag in skipped or is_hidden(element):
+            walk.skip_subtree()
+        elif tag == "pre":
+            code = "".join(element.itertext())
+            page.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")
+            walk.skip_subtree()
+        elif tag == "table" and (rows := _rows(element)):
+            page.add_block(" ".join(" ".join("".join(each.itertext()) for each in element.iter("caption")).split()))
+            page.add_block(table(rows, headed=not begins_with_form(rows)))
+            walk.skip_subtree()
+        else:
+            if tag not in _INLINE:
+                page.open(tag)
+            page.add(_BREAKS.get(tag))
+            page.add(element.text)
+    return page.text()
+
+
+class _Page:
+    """Builds a page's Markdown while its elements open and close."""
+
+    def __init__(self) -> None:
+        self._blocks: list[str] = []
+        self._words: list[str] = []  # of the current block
+        self._mark = ""
+
+    def add(self, words: str | None) -> None:
+        if words:
+            self._words.append(words)
+
+    def add_block(self, block: str) -> None:
+        self.close()
+        if block:
+            self._blocks.append("\n\n" + block)
+
+    def open(self, tag: str) -> None:
+        # A paragraph at the start of a list item continues the item.
+        item = tag == "li" or (self._mark == "- " and not "".join(self._words).strip())
+        self.close()
+        heading = len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"
+        self._mark = "#" * int(tag[1]) + " " if heading else "- " if item else ""
+
+    def close(self) -> None:
+        lines = map(_beside, "".join(self._words).split(_BREAK))
+        line = ("\n" if not self._mark else " ").join(filter(None, lines))
+        if line:
+            tight = self._mark == "- " and bool(self._blocks) and self._blocks[-1].lstrip("\n").startswith("- ")
+            self._blocks.append(("\n" if tight else "\n\n") + self._mark + line)
+        self._words.clear()
+        self._mark = ""
+
+    def text(self) -> str:
+        self.close()
+        return numbered("".join(self._blocks))
+
+
+def _beside(line: str) -> str:
+    """Return a line's cells with signs between them."""
+    return " | ".join(filter(None, (" ".join(cell.split()) for cell in line.split(_CELL))))
+
+
+def _rows(element: "HtmlElement") -> list[list[str]]:
+    """Return a table's cells; [] for a layout table, which has blocks or tables in its cells, or one cell per row."""
+    if next(element.iterfind(".//table"), None) is not None or any(each.tag in _BLOCKS for each in element.iter()):
+        return []
+    for each in list(element.iterdescendants()):
+        if each.tag in _UNSEEN or is_hidden(each):
+            each.clear(keep_tail=True)
+        elif each.tag == "br" or each.tag not in _INLINE:  # its words don't touch those beside it
+            each.text, each.tail = f" {each.text or ''}", f" {each.tail or ''}"
+    rows = [
+        [" ".join("".join(cell.itertext()).split()) for cell in row if cell.tag in ("td", "th")]
+        for row in element.iter("tr")
+    ]
+    return rows if max(map(len, rows), default=0) > 1 else []

@@ -1,0 +1,352 @@
+"""Rewrites a page's tree so that its text says what the page shows: numbers of lists, merged cells, code, notes."""
+
+import re
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin
+
+from services.ingest_worker.extract.archive import ADDRESS
+from services.ingest_worker.extract.equations import equation
+from services.ingest_worker.extract.markdown_writer import RAISED
+from services.ingest_worker.extract.rows import Cell, spread
+from services.ingest_worker.extract.safe_xml import enclose, whole, words
+from services.ingest_worker.extract.table_header import Covered
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
+
+_MOST: Final = 5_000  # list items, cells or forms of one page that are rewritten
+_FEW: Final = 20
+_NOTE: Final = re.compile(
+    r"\b(?:note|warning|tip|caution|danger|important|admonition|callout|info|hint)\b", re.IGNORECASE
+)
+_GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
+_REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
+_FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
+_STRUCK: Final = ("del", "s", "strike")
+_MAIN: Final = frozenset({"html", "body", "main", "article"})
+# fmt: off
+_WITHIN: Final = frozenset({
+    "p", "a", "abbr", "b", "br", "cite", "code", "em", "i", "kbd", "mark", "samp", "small", "span", "strong",
+    "sub", "sup", "time", "u", "var",
+})
+_ROMAN: Final = {
+    1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl", 10: "x", 9: "ix", 5: "v", 4: "iv",
+    1: "i",
+}
+# fmt: on
+_STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
+MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
+_EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
+NAMED: Final = "named"  # the class of a text that nothing else names
+RELATIVE: Final = re.compile(r"(?:[/.]|[\w%-]{1,100}[./])[^\s()<>\[\]]{0,2000}")
+_NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
+
+
+def reshape(tree: "HtmlElement") -> None:
+    """Rewrite the tree in place, in time linear to its size."""
+    for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
+        if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
+            hidden.drop_tree()
+    _drop_empty(tree)
+    _write_equations(tree)
+    _unwrap_forms(tree)
+    _name_text(tree)
+    _keep_asides(tree)
+    _drop_groups(tree)
+    for table in list(islice(tree.iter("table"), _MOST)):
+        if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
+            _flatten_lists(table)
+            first = next(table.iter("tr"), None)
+            names = first is not None and (next(table.iter("th"), None) is None or _is_bold(first))
+            _spread(table)
+            if names and first is not None and len(first) > 1:
+                for cell in first.iterchildren("td"):  # trafilatura drops tables without a header
+                    cell.tag = "th"
+    for span in list(islice(tree.iterfind(".//pre//span[@class]"), _MOST)):
+        if span.getparent() is not None and _GUTTER.search(span.get("class") or ""):
+            span.drop_tree()
+    _number_items(tree)
+    _join_terms(tree)
+    _mark_code(tree)
+    _mark_raised(tree)
+
+
+def _drop_groups(tree: "HtmlElement") -> None:
+    """Take the groups of rows away, with which trafilatura drops a header's text."""
+    for cell in list(islice(tree.iterfind(".//tr/*[@rowspan='0']"), _FEW)):  # down to the end of its group
+        cell.set("rowspan", str(1 + sum(1 for _ in islice(next(cell.iterancestors()).itersiblings("tr"), _MOST))))
+    for group in list(islice(tree.iter("thead", "tbody", "tfoot"), _MOST)):
+        group.drop_tag()
+
+
+def _is_bold(row: "HtmlElement") -> bool:
+    cells = [cell for cell in row if words(cell)]
+    return len(cells) > 1 and all(words(cell) == " ".join(map(words, cell.iter("b", "strong"))) for cell in cells)
+
+
+def _drop_empty(tree: "HtmlElement") -> None:
+    """Drop anchors and spacers, with which trafilatura drops the text behind them, and underlines: it writes tags.
+
+    What is struck out gets its marks.
+    """
+    from lxml import etree  # imported here, because only parser processes should load heavy libraries
+
+    for element in list(tree.iter("a", "b", "div", "em", "i", "span", "strong")):
+        empty = not len(element) and not (element.text or "").strip() and (element.tail or "").strip()
+        if empty and element.tag == "div":
+            element.tail = f" {element.tail}"
+        if empty:
+            element.tag = "u"
+    for struck in islice(tree.iter(*_STRUCK), _MOST):
+        code = next(struck.iterancestors("pre", "code"), None) is not None
+        if not code and words(struck) and all(each.tag in _WITHIN for each in struck.iterdescendants()):
+            enclose(struck, "~~", "~~")
+    etree.strip_tags(tree, "u", "q", *_STRUCK)  # all at once: `drop_tag` writes all of the text before each anew
+
+
+def _write_equations(tree: "HtmlElement") -> None:
+    """Write MathML as text, without the pictures of it that stand beside it."""
+    for math in list(islice(tree.iter("math"), _MOST)):
+        tail, text = math.tail, equation(math)
+        math.clear()
+        math.tag, math.text, math.tail = "span", text, tail
+        parent = math.getparent()
+        if parent is None or parent.tag not in ("span", "div"):
+            continue
+        if is_hidden(parent):  # beside a picture
+            parent.tag = "span"
+            parent.attrib.pop("style", None)
+        for drawn in list(islice(parent.itersiblings(), 2)):
+            if drawn.get("aria-hidden") == "true":
+                drawn.drop_tree()
+
+
+def is_hidden(element: "HtmlElement") -> bool:
+    """Return whether the element itself says that it isn't shown."""
+    style = "".join((element.get("style") or "").lower().split())
+    return element.get("hidden") is not None or "display:none" in style or "visibility:hidden" in style
+
+
+def _unwrap_forms(tree: "HtmlElement") -> None:
+    """Make a form that holds most of the page a plain block: some systems put each page into one."""
+    forms = list(islice(tree.iter("form"), _FEW))
+    whole = len(words(tree)) if forms else 0
+    for form in forms:
+        if 2 * len(words(form)) > whole:
+            form.tag = "div"
+
+
+def _name_text(tree: "HtmlElement") -> None:
+    """Make what holds most paragraphs an article: trafilatura drops headings and lists of a text that nothing names.
+
+    A page with scripts is one of a site: there, most paragraphs stand right in what is its text. The page's heading
+    belongs to its text.
+    """
+    if any(next(tree.iter(name), None) is not None for name in ("article", "main")):
+        return
+    said = Counter[Any]()
+    for each in islice(tree.iter("p"), _MOST):
+        said.update(dict.fromkeys(each.iterancestors(), len(words(each))))
+    title = next(tree.iter("h1"), None)
+    around = set(said if title is None else title.iterancestors())
+    text, inner = None, next(tree.iter("body"), None)
+    while inner is not None and said[inner]:
+        text = inner
+        inner = next((each for each in text if each in around and 2 * said[each] > said[text]), None)
+    beside = next(tree.iter("script"), None) is not None
+    if text is None or (beside and 2 * sum(map(len, map(words, text.iterchildren("p")))) < max(said.values())):
+        return
+    if text.tag == "div":
+        text.tag = "article"
+        text.set("class", NAMED)
+    elif text.tag == "body":
+        article = text.makeelement("article", {"class": NAMED})
+        article.text, text.text = text.text, None
+        article.extend(list(text))
+        text.append(article)
+
+
+def _keep_asides(tree: "HtmlElement") -> None:
+    """Make asides that belong to the text plain blocks: warnings, remarks within the article, footnotes."""
+    for aside in list(islice(tree.iter("aside"), _MOST)):
+        said = " ".join(filter(None, (aside.get(name) for name in ("class", "role", "epub:type"))))
+        if _FOOTNOTES.search(said) or (
+            _NOTE.search(said) and any(each.tag in ("main", "article", "section") for each in aside.iterancestors())
+        ):
+            aside.tag = "div"
+
+
+def _become_code(table: "HtmlElement") -> bool:
+    """Replace a table of code beside its line numbers by the code; return whether it was one."""
+    rows = [[cell for cell in row if cell.tag in ("td", "th")] for row in islice(table.iter("tr"), _MOST)]
+    if not rows or any(len(row) != 2 for row in rows) or table.find(".//table") is not None:
+        return False
+    beside = [row[0] for row in rows]
+    numbered = all(_NUMBERS.fullmatch(words(cell) or cell.get("data-line-number") or "") for cell in beside)
+    code = all(
+        cell.find(".//pre") is not None or cell.find(".//code") is not None or "code" in (cell.get("class") or "")
+        for _, cell in rows
+    )
+    if not numbered or not (code or any(_GUTTER.search(cell.get("class") or "") for cell in beside)):
+        return False
+    lines = ["".join(map(str, cell.itertext())).strip("\n") for _, cell in rows]
+    tail = table.tail
+    table.clear()
+    table.tag, table.text, table.tail = "pre", "\n".join(lines), tail
+    return True
+
+
+def _flatten_lists(table: "HtmlElement") -> None:
+    """Put the items of lists in a table's cells on one line."""
+    for cell in list(islice(table.iter("td"), _MOST)):
+        items = [words(item) for item in cell.iter("li")]
+        if items and len(words(cell)) <= 1_000:
+            before = " ".join((cell.text or "").split())
+            cell[:] = []
+            cell.text = " ".join(filter(None, [before, "; ".join(filter(None, items))]))
+
+
+def _spread(table: "HtmlElement") -> None:
+    """Repeat merged cells in the columns and rows that they cover, so that each row can be read on its own."""
+    from lxml import etree  # as above
+
+    rows = list(islice(table.iter("tr"), _MOST))
+    cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
+    if not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
+        return
+    merged = [
+        [Cell(words(cell), whole(cell.get("colspan"), 1), whole(cell.get("rowspan"), 1)) for cell in row]
+        for row in cells
+    ]
+    texts = spread(merged)
+    joined = len(texts) < len(rows)  # the header's second row is part of its first
+    if joined:
+        rows.pop(1).drop_tree()
+        cells.pop(1)
+    write_addresses(table)  # as text: trafilatura would drop a table of links
+    for row, own, shown in zip(rows, cells, texts, strict=True):
+        told = iter([] if joined and row is rows[0] else list(map(words, own)))
+        kind = "th" if own and all(cell.tag == "th" for cell in own) else "td"
+        for cell in own:
+            cell.tag = "gone"
+        etree.strip_elements(row, "gone", with_tail=False)
+        for text in shown:
+            row.append(row.makeelement(kind))
+            row[-1].text = text if isinstance(text, Covered) else next(told, text)
+
+
+def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
+    """Write the addresses of links in brackets behind their words.
+
+    With a `base`, which may be '', relative ones are joined with it, or are written as Markdown's links.
+    """
+    for link in root.iter("a"):
+        address, said = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
+        address = joined(base, address) if base and not address.startswith("#") else address
+        if not said.strip() or address in said:
+            continue
+        if ADDRESS.fullmatch(address):
+            enclose(link, "", f" ({address})")
+        elif base is not None and RELATIVE.fullmatch(address) and not {"[", "]"} & set(said):
+            enclose(link, "[", f"]({address})")
+
+
+def joined(base: str, link: str) -> str:
+    """Return the address of a link of a page that is at `base`."""
+    try:
+        return urljoin(base, link)
+    except ValueError:
+        return link  # not a URL; the crawler rejects it with a reason
+
+
+def _number_items(tree: "HtmlElement") -> None:
+    """Write the numbers of ordered lists into their items, in the list's own kind of numbers."""
+    for listed in list(islice(tree.iter("ol"), _MOST)):
+        step = -1 if listed.get("reversed") is not None else 1
+        number = whole(listed.get("start"), len(listed.findall("li")) if step < 0 else 1)
+        styled = _STYLE.search(listed.get("style") or "")
+        kind = listed.get("type") or "1"
+        if styled:
+            kind = "i" if styled[2].lower() == "roman" else "a"
+            kind = kind.upper() if styled[1].lower() == "upper" else kind
+        for item in islice(listed.iterchildren("li"), _MOST):
+            number = whole(item.get("value"), number)
+            first = next(iter(item), None)
+            within = item if (item.text or "").strip() or first is None or first.tag != "p" else first
+            within.text = f"{_numeral(number, kind)}. {(within.text or '').lstrip()}"
+            number += step
+
+
+def _numeral(number: int, kind: str) -> str:
+    """Return the number as letters (a, A) or in Roman figures (i, I) behind `MARK`, else as it is."""
+    said, left = "", number if 0 < number < _MOST else 0
+    while left and kind in ("a", "A"):
+        left, digit = divmod(left - 1, 26)
+        said = chr(ord("a") + digit) + said
+    for value, figures in _ROMAN.items() if kind in ("i", "I") else ():
+        said += figures * (left // value)
+        left %= value
+    return f"{MARK}{said.upper() if kind.isupper() else said}" if said else str(number)
+
+
+def _join_terms(tree: "HtmlElement") -> None:
+    """Write terms into the definitions right below them; those of whole sections stay above them."""
+    for term in list(islice(tree.iter("dt"), _MOST)):
+        told, said = term.getnext(), words(term)
+        if told is None or told.tag != "dd" or not said or not words(told) or (term.tail or "").strip():
+            continue
+        if any(each.tag not in _WITHIN for each in told.iterdescendants()):
+            continue
+        within = told[0] if not (told.text or "").strip() and len(told) and told[0].tag == "p" else told
+        term.tail, within.text = f"{'' if said[-1] in ':?!.' else ':'} {(within.text or '').lstrip()}", None
+        terms = [term]
+        while (
+            (above := terms[0].getprevious()) is not None
+            and above.tag == "dt"
+            and words(above)
+            and not (above.tail or "").strip()
+        ):
+            above.tail = " / "
+            terms.insert(0, above)
+        within[:0] = terms
+        for each in terms:
+            each.tag = "span"
+            each.drop_tag()
+
+
+def _mark_code(tree: "HtmlElement") -> None:
+    """Mark what is preformatted as code, of which trafilatura keeps the lines, and its empty lines."""
+    for pre in list(islice(tree.iter("pre"), _MOST)):
+        for line in pre.iter("br"):
+            line.tail = f"\n{line.tail or ''}"
+        if pre.find(".//code") is None:
+            write_addresses(pre)
+            text = "".join(map(str, pre.itertext()))
+            pre[:], pre.text = [pre.makeelement("code")], None
+            pre[0].text = text
+        for each in pre.iter():
+            each.text = _EMPTY_LINE.sub(rf"\n{MARK}", each.text) if each.text else each.text
+            each.tail = _EMPTY_LINE.sub(rf"\n{MARK}", each.tail) if each.tail and each is not pre else each.tail
+
+
+def _mark_raised(tree: "HtmlElement") -> None:
+    """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note."""
+    for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
+        before, parent, number = raised.getprevious(), raised.getparent(), words(raised)
+        if parent is None or (raised.tag == "a" and not _REFERENCE.search(" ".join(map(str, raised.values())))):
+            continue  # it was within a raised number, or is an ordinary link
+        ahead = (parent.text if before is None else before.tail) or ""
+        refers = raised.tag == "a" or parent.tag == "a" or next(raised.iterdescendants("a"), None) is not None
+        is_note = refers or (not ahead[-1:].isalnum() and number.isdigit()) or (not ahead.strip() and before is None)
+        if raised.tag == "sub" or not (RAISED.fullmatch(number) or (is_note and number.isalnum() and len(number) < 3)):
+            raised.drop_tag()
+            continue
+        text = f"[{number}]" if is_note else f"^{number}"
+        text += " " * (is_note and (raised.tail or "")[:1].isalnum())
+        if before is None:
+            parent.text = ahead + text
+        else:
+            before.tail = ahead + text
+        raised.drop_tree()

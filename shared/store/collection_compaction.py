@@ -1,0 +1,169 @@
+"""Rewrites collections that have too many dead points, or too many vectors outside their index.
+
+By itself, the engine never frees a deleted point and never builds an index.
+docs/adr/0014-qdrant.md, docs/adr/0016-vectors.md
+"""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Final
+
+from shared.store import CollectionSize
+from shared.store.edge_engine import Broken, Collection, Copy, Engine, NoCollection, sync_tree
+from shared.store.index_builder import IndexBuilder, VectorFormat
+
+SMALL: Final = 2000  # dead points that never justify a rewrite
+BURST: Final = 20.0  # points written a second: more than this is a burst
+PATIENCE_S: Final = 3600.0  # a rewrite that is due waits for a burst to end, but no longer than this
+ROOM: Final = 1.5  # free disk space that a rewrite needs, relative to the collection's size
+ROOM_INDEXED: Final = 3.0  # the same for a rewrite that also builds the index
+INDEXED_FROM: Final = 20_000  # vectors; comparing fewer one by one takes two milliseconds and is exact
+_OUTGROWN: Final = 4  # the index is built again when a quarter of the points aren't in it
+_SLICE: Final = 16  # points copied between two requests: about two milliseconds
+_CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which must not be interrupted
+_REST: Final = 9.0  # pause after each slice, in durations of the slice: others keep nine tenths of the thread
+_ALIVE_S: Final = 5.0  # seconds between two notes that the build of an index makes progress
+_LONGEST_CHASE: Final = 1000  # slices; if writers stay ahead of the copy for so long, the last step copies the rest
+
+
+def is_due(size: CollectionSize, small: int = SMALL) -> bool:
+    """Return whether the collection has so many dead points that it should be rewritten."""
+    return size.dead > max(size.live // 2, small)
+
+
+def is_index_due(size: CollectionSize, unindexed: int, least: int = INDEXED_FROM) -> bool:
+    """Return whether enough vectors are outside the index to build it, or to build it again."""
+    return unindexed >= least and unindexed * _OUTGROWN >= size.live
+
+
+@dataclass
+class Rewriter:
+    """Rewrites one collection at a time, slice by slice, between the requests that the engine answers.
+
+    An operator's rewrite has priority: it replaces one that is under way here, and none starts while it runs.
+    """
+
+    engine: Engine
+    folder: Path
+    tell: Callable[..., None]  # event, **fields: logs it in the process that runs the engine
+    builder: IndexBuilder
+    _: KW_ONLY
+    small: int = SMALL
+    indexed_from: int = INDEXED_FROM
+    clock: Callable[[], float] = time.monotonic
+    free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        self._seen = self.engine.written, self.clock()
+        self._due_since: dict[str, float] = {}
+        self._not_before: dict[str, float] = {}  # after a failure
+        self._told: set[str] = set()  # collections that wait for room on the disk
+
+    async def look(self) -> None:
+        """Rewrite the collections that are due. Call it after a flush: sizes are those of the last one.
+
+        Raises:
+            Broken: a write failed within the engine; it must be opened again.
+        """
+        now = self.clock()
+        written, then = self._seen
+        self._seen = self.engine.written, now
+        busy = self.engine.written - written > BURST * (now - then)
+        due = [
+            size
+            for size in self.engine.sizes()
+            if is_due(size, self.small) or is_index_due(size, self.engine.at(size.name).unindexed(), self.indexed_from)
+        ]
+        self._due_since = {size.name: self._due_since.get(size.name, now) for size in due}
+        for size in due:
+            waits = busy and now - self._due_since[size.name] < PATIENCE_S
+            if not waits and now >= self._not_before.get(size.name, now) and self._has_room(size):
+                await self._rewrite(size)
+
+    def _index_format(self, size: CollectionSize) -> VectorFormat | None:
+        """Return the format of the vectors of which the rewritten collection gets an index; None: it gets none."""
+        return self.engine.at(size.name).vectors if size.live >= self.indexed_from else None
+
+    def _has_room(self, size: CollectionSize) -> bool:
+        room = ROOM_INDEXED if self._index_format(size) else ROOM
+        free, needed = self.free(self.folder), int(room * size.disk_bytes)
+        if free >= needed:
+            self._told.discard(size.name)
+            return True
+        if size.name not in self._told:
+            self._told.add(size.name)
+            self.tell("store_rewrite_waits_for_room", collection=size.name, free_bytes=free, needed_bytes=needed)
+        return False
+
+    async def _rewrite(self, size: CollectionSize) -> None:
+        name = size.name
+        began = self.clock()
+        try:
+            collection = self.engine.at(name)
+            if collection.copying or not await self._copied(size, collection, collection.begin_copy()):
+                return
+            collection.finish_copy()
+        except NoCollection:  # dropped meanwhile
+            return
+        except (Broken, asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a full disk; or a Rust panic, whose PanicException is no Exception
+            collection.drop_copy()
+            self._not_before[name] = self.clock() + PATIENCE_S
+            self.tell("store_rewrite_failed", collection=name, reason=str(error))
+            return
+        self._due_since.pop(name, None)
+        seconds = round(self.clock() - began, 1)
+        self.tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
+
+    async def _copied(self, size: CollectionSize, collection: Collection, copy: Copy) -> bool:
+        """Return whether all but a few points are copied and on the disk; False: the copy was given up."""
+        while await self._slice(lambda: collection.copy_some(_SLICE) is not None):
+            if collection.copy is not copy:
+                return False
+        if collection.copy is not copy:
+            return False
+        if (vectors := self._index_format(size)) is not None:
+            if not await self._indexed(collection, copy, vectors):
+                return False
+        else:
+            # Bring most of it to the disk beside the engine; the last step then has little left to sync.
+            await asyncio.to_thread(sync_tree, collection.flush_copy())
+        for _ in range(_LONGEST_CHASE):
+            if collection.copy is not copy:
+                return False
+            if not await self._slice(lambda: collection.copy_touched(_SLICE) > _CAUGHT_UP):
+                break
+        return collection.copy is copy
+
+    async def _indexed(self, collection: Collection, copy: Copy, vectors: VectorFormat) -> bool:
+        """Return whether the copy has its index and is on the disk; False: the copy was given up."""
+        shard = collection.begin_index(self.builder.stop)
+        self.builder.begin(shard, vectors)
+        building = asyncio.create_task(asyncio.to_thread(_built, self.builder, shard))
+        while not (await asyncio.wait([building], timeout=_ALIVE_S))[0]:
+            copy.at = time.monotonic()  # it makes progress, so nobody may take it for abandoned
+        if collection.copy is not copy:
+            with suppress(Exception):
+                building.result()
+            return False
+        building.result()
+        collection.end_index()
+        return True
+
+    async def _slice(self, work: Callable[[], bool]) -> bool:
+        began = time.monotonic()
+        more = work()
+        await self.pause(_REST * (time.monotonic() - began))
+        return more
+
+
+def _built(builder: IndexBuilder, shard: Path) -> None:
+    builder.wait()
+    sync_tree(shard)

@@ -1,0 +1,358 @@
+import pytest
+
+from services.ingest_worker.extract import Hints, extract
+from services.ingest_worker.extract.html_markdown import page_text, tree_of
+from tests.loop_holds import least_cpu_s
+
+_PROSE = "The harbour office keeps a book of all ships that lie at the quay, with their names, masters and cargo. " * 4
+
+
+def _page(body: str) -> str:
+    """Return the text of the page as a whole, and check that the main text of a longer page has it, too."""
+    whole = page_text(f"<html><body>{body}</body></html>").strip()
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p>{body}<p>{_PROSE}</p></main></body></html>"
+    main = extract(page.encode(), Hints(filename="a.html")).text
+    for line in filter(None, whole.split("\n")):
+        assert _bare(line) in _bare(main)
+    return whole
+
+
+def _bare(text: str) -> str:
+    return "".join(text.split()).replace("-", "")
+
+
+def test_items_of_ordered_lists_keep_their_numbers() -> None:
+    assert _page("<ol><li>Stop it.</li><li><p>Wait.</p></li></ol>") == "1. Stop it.\n2. Wait."
+    assert _page('<ol start="4"><li>Stop it.</li><li value="9">Wait.</li></ol>') == "4. Stop it.\n9. Wait."
+
+
+@pytest.mark.parametrize(
+    ("listed", "numbers"),
+    [
+        ('<ol type="a">', "a b"),
+        ('<ol type="A" start="27">', "AA AB"),
+        ('<ol type="i" start="3">', "iii iv"),
+        ('<ol style="list-style-type: upper-roman" start="1999">', "MCMXCIX MM"),
+        ('<ol style="list-style:lower-latin inside" start="26">', "z aa"),
+        ('<ol type="a" reversed>', "b a"),
+    ],
+)
+def test_letters_and_roman_figures_of_lists_stay_behind_bullets(listed: str, numbers: str) -> None:
+    first, second = numbers.split()
+
+    assert _page(f"{listed}<li>Stop it.</li><li>Wait.</li></ol>") == f"- {first}. Stop it.\n- {second}. Wait."
+
+
+@pytest.mark.parametrize(
+    ("listed", "numbered"),
+    [
+        ('<ol type="1"><li>Stop it.</li>', "1. Stop it."),
+        ('<ol type="a" start="0"><li>Stop it.</li>', "0. Stop it."),
+        ('<ol type="disc"><li>Stop it.</li>', "1. Stop it."),
+        ("<ol reversed>\n<li>Stop it.</li>\n<li>Wait.</li>\n", "2. Stop it.\n1. Wait."),
+        ('<ul type="a"><li>Stop it.</li></ul>', "- Stop it."),
+    ],
+)
+def test_other_lists_have_figures_or_none(listed: str, numbered: str) -> None:
+    assert _page(f"{listed}</ol>") == numbered
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ("<dt>Bollard</dt><dd>A post.</dd>", "Bollard: A post."),
+        ("<dt>How much is it?</dt><dd><p>Nine euros.</p></dd>", "How much is it? Nine euros."),
+        ("<div><dt>Width:</dt><dd>5 m</dd></div>", "Width: 5 m"),
+        (
+            '<dt><a href="https://example.org/a">Guide</a></dt><dd>To begin.</dd>',
+            "Guide (https://example.org/a): To begin.",
+        ),
+        ("<dt>Bow</dt><dt>Prow</dt><dd>The front.</dd><dd>Of a ship.</dd>", "Bow / Prow: The front.\n\nOf a ship."),
+        ("<dt>Bow</dt><dd>Front</dd><dt>Stern</dt><dd>Back</dd>", "Bow: Front\n\nStern: Back"),
+        # No pair of a term and a short text: they stay as they are.
+        ("<dt>Bow</dt>", "Bow"),
+        ("<dt>Bow</dt><dd></dd>", "Bow"),
+        ("<dd>The front.</dd>", "The front."),
+        ("<dt>open(path)</dt><dd><p>Opens it.</p><ul><li>Now.</li></ul></dd>", "open(path)\n\nOpens it.\n\n- Now."),
+        (
+            "<dt>open(a)</dt><dt>open(b)</dt><dd><p>Opens it.</p><ul><li>Now.</li></ul></dd>",
+            "open(a)\n\nopen(b)\n\nOpens it.\n\n- Now.",
+        ),
+        ("<dt>Bow<dt>Prow<dd>The front.<dd>Of a ship.", "Bow\n\nProw\n\nThe front.\n\nOf a ship."),
+        ("<dt>Bow</dt>is<dd>The front.</dd>", "Bow\n\nis\n\nThe front."),
+        ("<dt> </dt><dd>The front.</dd>", "The front."),
+    ],
+)
+def test_a_term_stands_before_its_definition(listed: str, said: str) -> None:
+    assert page_text(f"<dl>{listed}</dl>").strip() == said
+
+
+def test_a_term_of_a_main_text_stands_before_its_definition() -> None:
+    page = f"<p>{_PROSE}</p><dl><dt><a href='https://example.org/a'>Bow</a></dt><dd>The front.</dd></dl><p>{_PROSE}</p>"
+
+    assert "\n- [Bow](https://example.org/a): The front.\n" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_a_page_keeps_its_own_signs() -> None:
+    listed = "<ol type=a><li>One of them is here</li><li>Two</li></ol>"
+    page = f"<p>{_PROSE} ⦙ and ⦙ab. c ⦚</p>{listed}<pre>⦙\n\n⦙</pre><p>{_PROSE}</p>"
+
+    for text in (page_text(page), extract(page.encode(), Hints(filename="a.html")).text):
+        assert "⦙ and ⦙ab. c ⦚" in text
+        assert "- a. One of them" in text
+        assert "⦙\n\n⦙" in text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "make run\n  make test\n\nmake all",
+        "<b>make</b> run\n  make test\n\n<i>make all</i>",
+        "make run<br>  make test<br><br>make all",
+        "<code>make run\n  make test\n\nmake all</code>",
+    ],
+)
+def test_what_is_preformatted_is_code_with_all_of_its_lines(source: str) -> None:
+    code = "```\nmake run\n  make test\n\nmake all\n```"
+    page = f"<h1>Run</h1><p>{_PROSE}</p><pre>{source}</pre><p>{_PROSE}</p>"
+
+    assert page_text(f"<pre>{source}</pre>").strip() == code
+    assert code in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_anchors_and_spacers_cost_no_text_and_underlines_are_no_tags() -> None:
+    anchor, spacer = '<span id="more"></span>', '<div class="space"></div>'
+
+    assert _page(f"<p>{anchor}Ships may lie here.</p>") == "Ships may lie here."
+    assert _page(f"<p><b>{spacer}Boats, </b><b>too.{spacer}</b></p>") == "Boats, too."
+    assert _page("<p><u>Tugs</u> may not.</p>") == "Tugs may not."
+
+
+def test_merged_cells_and_lists_in_cells_are_in_each_row() -> None:
+    rows = (
+        '<tr><th>Deck</th><th colspan="2">Price</th></tr>'
+        '<tr><td rowspan="2">Low</td><td>1</td><td><ul><li>a</li><li>b</li></ul></td></tr>'
+        "<tr><td>2</td><td>3</td></tr>"
+    )
+
+    text = _page(f"<table>{rows}</table>")
+
+    assert text.split("\n")[0::2] == ["| Deck | Price | Price |", "| Low | 1 | a; b |"]
+    assert text.split("\n")[3] == "| Low | 2 | 3 |"
+    rest = rows.replace('rowspan="2"', 'rowspan="0"')  # down to the end of its group
+    assert _page(f"<table>{rest}</table>") == text
+
+
+def test_a_first_row_in_bold_letters_is_the_header_also_above_rows_with_names() -> None:
+    first = "<tr><td></td><td><b>2019</b></td><td><strong>2022</strong></td></tr>"
+    rows = "".join(f"<tr><th>{name}</th><td>1</td><td>2</td></tr>" for name in ("North", "South"))
+    page = f"<html><body><main><p>{_PROSE}</p><table>{first}{rows}</table><p>{_PROSE}</p></main></body></html>"
+
+    lines = extract(page.encode(), Hints(filename="a.html")).text.split("\n")
+
+    assert lines[next(at for at, line in enumerate(lines) if "2022" in line) + 1].startswith("|--")
+
+
+def test_a_link_in_the_first_cell_of_a_row_keeps_its_address() -> None:
+    rows = '<tr><th>Deck</th><th>Price</th></tr><tr><td><a href="https://x.org/low">Low</a></td><td>1</td></tr>'
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p><table>{rows}</table><p>{_PROSE}</p></main></body></html>"
+
+    assert "| [Low](https://x.org/low) | 1 |" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_links_in_a_table_of_merged_cells_keep_their_addresses_as_text() -> None:
+    link = '<a href="https://x.org/{}">PDF</a>'.format
+    rows = (
+        "<tr><th>Part</th><th>New</th><th>Old</th></tr>"
+        f"<tr><td rowspan=2>Wheel</td><td>{link(1)}</td><td>{link(2)}</td></tr><tr><td>{link(3)}</td><td>none</td></tr>"
+    )
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p><table>{rows}</table><p>{_PROSE}</p></main></body></html>"
+
+    text = extract(page.encode(), Hints(filename="a.html")).text
+
+    assert "| Wheel | PDF (https://x.org/1) | PDF (https://x.org/2) |" in text
+    assert "| Wheel | PDF (https://x.org/3) | none |" in text
+
+
+def test_a_list_of_links_that_the_text_announces_stays_with_their_addresses() -> None:
+    items = "".join(f'<li><a href="https://x.org/{name}">All about {name}</a></li>' for name in ("ropes", "hooks"))
+    prose = f"<p>{_PROSE}</p>" * 6
+    page = f"<html><body><main><h1>Harbour</h1>{prose}<p>See also:</p><ul>{items}</ul>{prose}</main></body></html>"
+
+    assert "[All about hooks](https://x.org/hooks)" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_a_page_for_browsers_without_scripts_is_read_where_there_is_no_other() -> None:
+    assert page_text(f"<body><div></div><noscript><p>{_PROSE}</p></noscript></body>").strip() == _PROSE.strip()
+    assert page_text(f"<body><p>Text.</p><noscript><p>{_PROSE}</p></noscript></body>") == "\n\nText."
+    for unseen in ("template", "iframe", "object"):
+        assert page_text(f"<body><div></div><{unseen}>{_PROSE}</{unseen}></body>") == ""
+    assert page_text("<body><noscript>Please enable JavaScript to run this app.</noscript></body>") == ""
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '<table><tr><td class="linenos"><pre>1\n2</pre></td><td class="code"><pre>if a:\n    b</pre></td></tr></table>',
+        "<table><tr><td>1</td><td><code>if a:</code></td></tr><tr><td>2</td><td><code>    b</code></td></tr></table>",
+    ],
+)
+def test_code_beside_line_numbers_keeps_its_lines(table: str) -> None:
+    assert _page(table) == "```\nif a:\n    b\n```"
+
+
+def test_a_page_within_a_form_is_read() -> None:
+    page = f"<html><body><form><h1>Harbour</h1><p>{_PROSE}</p><input value='x'></form></body></html>"
+
+    assert "keeps a book" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+@pytest.mark.parametrize(
+    "around", ["%s", "<div>%s</div>", '<div class="WordSection1">%s</div>', '<div id="wrap"><div>%s</div></div>']
+)
+@pytest.mark.parametrize("long", [1, 8])
+def test_a_text_that_nothing_names_keeps_its_headings_lists_and_warnings(around: str, long: int) -> None:
+    text = f"<h1>Locks</h1><p>{_PROSE * long}</p><h2>Steps</h2><p>{_PROSE.upper()}</p><ol><li>Open.</li></ol>"
+    text += "<aside class='warning'><p>It is wet.</p></aside><ul><li>a rope</li></ul>"
+    text += "<p>See <a href='a/b'>A</a>, <a href='b/c'>B</a>.</p><dl><dt>Red</dt><dd>shut</dd></dl>"
+
+    found = extract(f"<html><body>{around % text}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert all(
+        each in found for each in ("# Locks", "## Steps", "1. Open.", "It is wet.", "- a rope", "[B](b/c)", "Red: shut")
+    )
+
+
+@pytest.mark.parametrize("part", ["section", "div", "details"])
+def test_the_parts_of_a_text_without_scripts_keep_their_headings_and_lists(part: str) -> None:
+    text = f"<{part}><h2>Lock {{0}}</h2><p>{_PROSE}{{0}}</p><ul><li>rope {{0}}</li></ul></{part}>"
+    parts = "".join(map(text.format, range(5)))
+
+    found = extract(f"<html><body><h1>Locks</h1>{parts}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert all(each in found for each in ("# Locks", "## Lock 3", "- rope 4"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<article><h1>Locks</h1><p>{0}</p></article><div><p>{1}</p></div>",
+        "<main><h1>Locks</h1><p>{0}</p></main><div><p>{1}</p></div>",
+        "<div class='post'><h1>Locks</h1><p>{0}</p></div><div class='comments'><p>{1}</p></div>",
+        "<div><h1>Locks</h1><p>{0}</p></div><aside><p>{1}</p></aside>",
+        "<h1>Locks</h1><p>{0}</p><nav><p>{1}</p></nav>",
+    ],
+)
+def test_what_is_beside_the_text_of_a_page_stays_out(page: str) -> None:
+    beside = "Sign in to say something, or read what our other visitors wrote about it. " * 6
+
+    found = extract(f"<html><body>{page.format(_PROSE * 2, beside)}</body></html>".encode(), Hints(filename="a.html"))
+
+    assert "keeps a book" in found.text
+    assert "Sign in" not in found.text
+
+
+def test_a_warning_in_the_article_and_a_footnote_are_text() -> None:
+    warning = '<section><aside class="warning"><p>The quay is slippery.</p></aside></section>'
+    note = '<aside epub:type="footnote"><p>At low water.</p></aside>'
+
+    assert page_text(f"<body>{warning}<p>Text.</p>{note}</body>").split("\n\n")[1:] == [
+        "The quay is slippery.",
+        "Text.",
+        "At low water.",
+    ]
+
+
+@pytest.mark.parametrize("long", [1, 8])
+@pytest.mark.parametrize("name", ["del", "s", "strike"])
+def test_what_is_struck_out_has_its_marks(name: str, long: int) -> None:
+    page = f"<p>It costs <{name}>40 <b>euros</b></{name}> 35 euros. {_PROSE * long}</p><pre>a <{name}>b</{name}></pre>"
+
+    text = extract(f"<html><body>{page}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert text.replace("*", "").startswith("It costs ~~40 euros~~ 35 euros. The harbour")
+    assert text.count("~~") == 2
+
+
+def test_cells_that_only_arrange_a_page_leave_no_signs() -> None:
+    rows = "<tr><td></td></tr><tr><td>a</td><td>b</td></tr>"
+    rows += "<tr><td><h2>Seeds</h2><p>On 9 March.</p></td><td></td><td>Bea |x|<br>0117</td></tr>"
+
+    assert page_text(f"<table>{rows}</table>").strip() == "a | b\n\n## Seeds\n\nOn 9 March.\n\nBea |x|\n0117"
+
+
+def test_raised_numbers_stand_apart() -> None:
+    text = _page('<p>In 1822<sup><a href="#n">1</a></sup> it had 10<sup>5</sup> tons, the 1<sup>st</sup> time.</p>')
+
+    assert text == "In 1822[1] it had 10^5 tons, the 1st time."
+
+
+def test_what_is_around_an_equation_stays_unless_it_was_hidden() -> None:
+    math = "<math><mi>x</mi></math>"
+    row = f"<tr><td style='text-align:right'>{math}</td><td>7</td></tr>"
+
+    assert _page(f"<table><tr><th>Sign</th><th>Value</th></tr>{row}</table>").split("\n")[-1] == "| x | 7 |"
+    assert _page(f"<p>It is <span style='display: none'>{math}</span><img aria-hidden='true'>.</p>") == "It is x."
+    assert page_text(f"<div style='color: red'>a</div><div style='color: red'>{math}</div>") == "\n\na\n\nx"
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "<ol>",
+        "<ol><li>",
+        "<table><tr><td rowspan=9999>a",
+        "<td colspan=9999>ab",
+        "<form>a",
+        "<sup>1",
+        "<aside class=note>",
+        "<a></a>some text ",
+        "<u>some</u> text ",
+    ],
+)
+def test_time_grows_with_the_size_alone(shape: str) -> None:
+    def spent(count: int, limit_s: float) -> float:
+        return least_cpu_s(lambda: tree_of((shape * count).encode()), limit_s)
+
+    limit = 16 * max(spent(1_000, 0), 0.02)
+    assert spent(8_000, limit) <= limit
+
+
+@pytest.mark.parametrize("sign", ["\0", "\x01", "\x0c", "\ufffe", "&#11;", "&#x0B", "\ud800"])
+def test_signs_that_xml_has_not_end_no_reader(sign: str) -> None:
+    cells = f"<tr><td rowspan='2'>lo{sign}w</td><td><ul><li>a{sign}</li></ul></td></tr><tr><td>b{sign}</td></tr>"
+    body = (
+        f"<ol><li>St{sign}op</li></ol><p>10<sup>5</sup> N{sign}</p><math><mi>x{sign}</mi></math><table>{cells}</table>"
+    )
+    page = f"<html><body>{body}</body></html>".encode("utf-8", "surrogatepass")
+
+    assert "10^5 N" in extract(page, Hints(filename="a.html")).text
+
+
+def test_code_within_code_has_its_line_numbers_taken_away_once() -> None:
+    assert "1" not in page_text('<pre><pre><span class="ln">1</span>stop</pre></pre>')
+
+
+def test_backslashes_that_a_page_shows_stay() -> None:
+    shown = r"grep '\[error\]' a\_b \[E = m\] \[x\]"
+
+    assert page_text(f"<p>{shown}</p>") == f"\n\n{shown}"
+
+
+def test_names_and_signs_in_a_page_are_as_it_shows_them() -> None:
+    shown = "Set max_depth_of_tree if x < y [sic], said <q>she</q> of <code>a\\_b</code>."
+    body = f"<main><h1>Harbour</h1><p>{_PROSE * 6}</p><p>{shown.replace(' < ', ' &lt; ')}</p></main>"
+
+    text = extract(f"<html><body>{body}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert "Set max_depth_of_tree if x < y [sic], said she of `a\\_b`." in text
+
+
+def test_a_form_in_a_page_has_no_header() -> None:
+    def written(*rows: str) -> str:
+        cells = (row.replace("|", "</td><td>") for row in rows)
+        return _page(f"<table>{''.join(f'<tr><td>{each}</td></tr>' for each in cells)}</table>")
+
+    form = written("In:|Mon|Out:|Tue", "Guests:|2|Rooms:|1")
+    assert form.startswith("|  |  |  |  |\n| --- | --- | --- | --- |\n| In: | Mon | Out: | Tue |")
+    assert written("Part:|Price:", "Rope|2").startswith("| Part: | Price: |\n| --- |")

@@ -1,0 +1,153 @@
+import pytest
+
+from services.ingest_worker.extract.lightweight_markup import of_adoc, of_org, of_rst, of_wiki
+from services.ingest_worker.text_blocks import blocks
+
+
+def _shape(text: str) -> list[str]:
+    return [block.title if block.kind == "heading" else block.kind for block in blocks(text, structured=True)]
+
+
+def test_levels_of_restructuredtext_are_those_of_the_signs_as_they_come() -> None:
+    text = of_rst("*****\nTides\n*****\n\nEbb\n^^^\nText.\n\nHigh water\n==========\n\nFlow\n^^^^\n\n----\n\nEnd.")
+
+    assert [line for line in text.split("\n") if line.startswith("#")] == [
+        "# Tides",
+        "## Ebb",
+        "### High water",
+        "## Flow",
+    ]
+
+
+def test_code_in_restructuredtext_has_no_headings() -> None:
+    text = of_rst(
+        "Run this::\n\n   # make\n   make all\n\nor\n\n.. code-block:: sh\n   :linenos:\n\n   # test\n\nDone."
+    )
+
+    assert _shape(text) == ["paragraph", "code", "paragraph", "code", "paragraph"]
+    assert "```\n# make\nmake all\n```" in text
+    assert "```sh\n# test\n```" in text
+    assert ":linenos:" not in text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        (
+            ".. list-table::\n   :header-rows: 1\n\n   * - Kai\n     - Tiefe\n   * - 1\n     - 4 m\n"
+            "       mehr\n   * - 2\n     - 5\n"
+        ),
+        '.. csv-table::\n   :header: "Kai", "Tiefe"\n\n   1, "4 m mehr"\n   2, 5\n',
+        (
+            "+-----+-------+\n| Kai | Tiefe |\n+=====+=======+\n"
+            "| 1   | 4 m   |\n|     | mehr  |\n+-----+-------+\n| 2   | 5     |\n+-----+-------+\n"
+        ),
+        "===  =====\nKai  Tiefe\n===  =====\n1    4 m\n     mehr\n2    5\n===  =====\n",
+    ],
+)
+def test_the_tables_of_restructuredtext_are_tables(source: str) -> None:
+    text = of_rst(f"Vorher.\n\n{source}\nNachher.")
+
+    assert "| Kai | Tiefe |\n| --- | --- |\n| 1 | 4 m mehr |\n| 2 | 5 |" in text
+    assert _shape(text) == ["paragraph", "table", "paragraph"]
+
+
+def test_a_cell_of_restructuredtext_that_is_long_is_in_its_first_row_only() -> None:
+    text = of_rst("+--+--+\n" + "|ab|c |\n|  +--+\n" * 50 + "+--+--+\n")
+
+    assert text.count("ab") == 50
+
+
+@pytest.mark.parametrize("cell", [".9999+|a", ".2+|a", "999.9999+|a"])
+@pytest.mark.parametrize("columns", ["", "[cols=1]\n", "[cols=3*]\n", '[cols="99*,99*"]\n'])
+def test_a_table_of_asciidoc_has_no_more_rows_than_cells(columns: str, cell: str) -> None:
+    text = of_adoc(f"{columns}|===\n" + f"{cell}\n" * 50 + "|last\n|===\n")
+
+    assert len(text.split("\n")) < 60
+    assert "last" in text
+
+
+def test_cells_of_asciidoc_that_cover_rows_are_in_each_of_them() -> None:
+    text = of_adoc("[cols=2*]\n|===\n|Deck |Cabin\n.2+|Lower .3+|Inside\n|Upper\n|===\n")
+
+    assert [line for line in text.split("\n") if line][-2:] == ["| Lower | Inside |", "| Lower | Upper |"]
+
+
+def test_asciidoc_has_headings_listings_and_tables() -> None:
+    text = of_adoc(
+        "= Boats\n\n== Hull ==\n[source,c]\n----\n# no heading\n----\n\n[NOTE]\n====\nMind it.\n====\n\n"
+        "Rigging\n~~~~~~~\n// a remark\n|===\n|Sail |Area\n\n|Jib\n|12\n|Main |30\n|===\n"
+    )
+
+    assert _shape(text) == ["Boats", "Hull", "code", "paragraph", "paragraph", "Rigging", "table"]
+    assert "| Jib | 12 |\n| Main | 30 |" in text
+    assert "remark" not in text
+
+
+def test_org_has_headings_code_and_tables() -> None:
+    text = of_org(
+        "#+title: Boats\n#+options: toc:nil\n* Hull :wood:\nOak.\n** TODO Keel\n"
+        "#+BEGIN_SRC c\n# no heading\n#+END_SRC\n"
+        "# a remark\n\n| a | b |\n|---+---|\n| 1 | 2 |\n"
+    )
+
+    assert _shape(text) == ["paragraph", "Hull", "paragraph", "TODO Keel", "code", "table"]
+    assert "remark" not in text
+    assert "toc" not in text
+
+
+def test_what_is_cut_off_is_kept() -> None:
+    assert "x = 1" in of_org("#+begin_src\nx = 1")
+    assert "x = 1" in of_adoc("----\nx = 1")
+    assert "| a |" in of_adoc("|===\n|a")
+    assert of_rst("=") == "="
+
+
+_FLEET = "| Ship | Draught |\n| --- | --- |\n| Skua | 4.2 |\n| Alk | 3.1 |"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '{| class="wikitable"\n! Ship !! Draught\n|-\n| Skua || 4.2\n|-\n| Alk || 3.1\n|}',
+        "{|\n|-\n! Ship\n! Draught\n|-\n| Skua\n| 4.2\n|-\n| Alk\n| 3.1\n|}",
+        "{|\n! scope=col | Ship !! style=\"a: 9\" | '''Draught'''\n|-\n| [[Skua]] || 4.2\n|-\n|[[A (1)|Alk]]||3.1\n|}",
+        ":{|\n! Ship !! Draught\n|- valign=top\n| Skua ||\n4.2\n|-\n|Alk||3.1\n|}",
+    ],
+)
+def test_tables_of_wikis_are_tables(table: str) -> None:
+    assert of_wiki(f"== Fleet ==\n{table}\nAfter.") == f"== Fleet ==\n\n{_FLEET}\n\nAfter."
+
+
+def test_merged_cells_and_captions_of_wikis_are_kept() -> None:
+    text = "{|\n|+ Fleet\n! Ship !! Deck !! Price\n|-\n|rowspan=2| Skua || low || 5\n|-\n| high || 6\n|}"
+
+    assert of_wiki(text).split("\n")[1:] == [
+        "Fleet",
+        "",
+        "| Ship | Deck | Price |",
+        "| --- | --- | --- |",
+        "| Skua | low | 5 |",
+        "| Skua | high | 6 |",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\begin{tabular}\n  {|l|c|}\n a & b\n\\end{tabular}",
+        "each do\n  {|x|\n    puts x\n  }\nend",
+        "{|\n| never closed",
+        "|}\n| a | b |",
+        "A {| within a line |} stays.",
+    ],
+)
+def test_other_text_with_such_signs_stays_as_it_is(text: str) -> None:
+    assert of_wiki(text) == text
+
+
+def test_nothing_of_a_wikis_table_is_lost() -> None:
+    text = "{|\nabove\n! A !! B\n|- valign=top\nbetween\n| 1 || 2\n|} after\nend"
+
+    assert of_wiki(text) == "\nabove\n\nbetween\n\n| A | B |\n| --- | --- |\n| 1 | 2 |\n\nafter\nend"
