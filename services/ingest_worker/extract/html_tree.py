@@ -24,7 +24,7 @@ _NOTE: Final = re.compile(
 _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
-_STRUCK: Final = ("del", "s", "strike")
+_HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
 _WITHIN: Final = frozenset({
@@ -52,6 +52,7 @@ def reshape(tree: "HtmlElement") -> None:
     _drop_empty(tree)
     _write_equations(tree)
     _unwrap_forms(tree)
+    _unwrap_layout(tree)
     _name_text(tree)
     _keep_asides(tree)
     _drop_groups(tree)
@@ -87,10 +88,7 @@ def _is_bold(row: "HtmlElement") -> bool:
 
 
 def _drop_empty(tree: "HtmlElement") -> None:
-    """Drop anchors and spacers, with which trafilatura drops the text behind them, and underlines: it writes tags.
-
-    What is struck out gets its marks.
-    """
+    """Drop anchors and spacers, with which trafilatura drops the text behind them, and underlines: it writes tags."""
     from lxml import etree  # imported here, because only parser processes should load heavy libraries
 
     for element in list(tree.iter("a", "b", "div", "em", "i", "span", "strong")):
@@ -99,11 +97,7 @@ def _drop_empty(tree: "HtmlElement") -> None:
             element.tail = f" {element.tail}"
         if empty:
             element.tag = "u"
-    for struck in islice(tree.iter(*_STRUCK), _MOST):
-        code = next(struck.iterancestors("pre", "code"), None) is not None
-        if not code and words(struck) and all(each.tag in _WITHIN for each in struck.iterdescendants()):
-            enclose(struck, "~~", "~~")
-    etree.strip_tags(tree, "u", "q", *_STRUCK)  # all at once: `drop_tag` writes all of the text before each anew
+    etree.strip_tags(tree, "u", "q")  # all at once: `drop_tag` writes all of the text before each anew
 
 
 def _write_equations(tree: "HtmlElement") -> None:
@@ -136,6 +130,26 @@ def _unwrap_forms(tree: "HtmlElement") -> None:
     for form in forms:
         if 2 * len(words(form)) > whole:
             form.tag = "div"
+
+
+def _unwrap_layout(tree: "HtmlElement") -> None:
+    """Make tables plain blocks that only arrange a page.
+
+    One of their cells has a heading and text below it, and no row without such a cell has two cells.
+    """
+    for table in list(islice(tree.iter("table"), _MOST)):
+        groups = [table, *table.iterchildren("thead", "tbody", "tfoot")]
+        rows = [row for group in groups for row in group.iterchildren("tr")]
+        full = [[cell for cell in row.iterchildren("td", "th") if words(cell)] for row in rows]
+        arranged = [any(cell.tag == "td" and _is_section(cell) for cell in cells) for cells in full]
+        if any(arranged) and all(found or len(cells) < 2 for found, cells in zip(arranged, full, strict=True)):
+            for each in (*groups, *rows, *(cell for row in rows for cell in row.iterchildren("td", "th"))):
+                each.tag = "div"
+
+
+def _is_section(cell: "HtmlElement") -> bool:
+    within = {each.tag for each in cell.iterdescendants(*_HEADINGS, "p", "ul", "ol") if words(each)}
+    return not within.isdisjoint(_HEADINGS) and not within.isdisjoint(("p", "ul", "ol"))
 
 
 def _name_text(tree: "HtmlElement") -> None:

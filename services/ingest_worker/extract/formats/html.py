@@ -174,7 +174,7 @@ def _main_text(tree: "HtmlElement | None", base: str, *, favor_precision: bool) 
         )
     except Exception:  # noqa: BLE001 - RecursionError on deep pages, and others: the whole page is used instead
         text = ""
-    return _MainText(_ESCAPED.sub(_meant, numbered(cleaned(text or "")).replace(r"\~\~", "~~")), targets)
+    return _MainText(_ESCAPED.sub(_meant, numbered(cleaned(text or ""))), targets)
 
 
 def _meant(found: re.Match[str]) -> str:

@@ -263,15 +263,37 @@ def test_a_warning_in_the_article_and_a_footnote_are_text() -> None:
     ]
 
 
+@pytest.mark.parametrize("cell", ["{0}", "<div>{0}</div>", "<h3>Menu</h3></td><td>{0}"])
 @pytest.mark.parametrize("long", [1, 8])
-@pytest.mark.parametrize("name", ["del", "s", "strike"])
-def test_what_is_struck_out_has_its_marks(name: str, long: int) -> None:
-    page = f"<p>It costs <{name}>40 <b>euros</b></{name}> 35 euros. {_PROSE * long}</p><pre>a <{name}>b</{name}></pre>"
+def test_a_page_within_a_table_keeps_its_headings_lists_and_tables(cell: str, long: int) -> None:
+    inn = f"<h1>Linde</h1><p>{_PROSE * long}</p><h2>Rooms</h2><ul><li>Single</li><li>Double</li></ul><p>From 7.</p>"
+    inn += "<table><tr><th>Room</th><th>Price</th></tr><tr><td>Single</td><td>48</td></tr></table>"
 
-    text = extract(f"<html><body>{page}</body></html>".encode(), Hints(filename="a.html")).text
+    page = f"<html><body><table><tr><td>{cell.format(inn)}</td></tr></table></body></html>"
+    found = extract(page.encode(), Hints(filename="a.html")).text
 
-    assert text.replace("*", "").startswith("It costs ~~40 euros~~ 35 euros. The harbour")
-    assert text.count("~~") == 2
+    assert all(
+        each in found for each in ("# Linde", "keeps a book", "## Rooms", "- Double", "From 7.", "| Single | 48 |")
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "<td><p>Basic</p><p>old</p></td><td>5</td>",
+        "<td><ul><li>Basic</li></ul></td><td>5</td>",
+        "<th><h3>Basic</h3><p>old</p></th><td>5</td>",
+        "<td><h3>Basic</h3></td><td>5</td>",
+        "<td><h3>Basic</h3></td><td><p>5</p></td>",
+    ],
+)
+def test_a_table_of_data_stays_one_whatever_its_cells_hold(row: str) -> None:
+    table = f"<table><tr><th>Plan</th><th>Price</th></tr><tr>{row}</tr><tr><td>More</td><td>9</td></tr></table>"
+
+    found = extract(f"<html><body><p>{_PROSE}</p>{table}</body></html>".encode(), Hints(filename="a.html")).text
+
+    assert "| More | 9 |" in found
+    assert "Plan" in found
 
 
 def test_cells_that_only_arrange_a_page_leave_no_signs() -> None:
