@@ -22,7 +22,7 @@ from shared.answers.citations import unmarked
 from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
 from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
-from shared.answers.quotable_units import FIELD, Unit, row_text, units
+from shared.answers.quotable_units import FIELD_LABEL, Unit, row_text, units
 from shared.answers.rows import Lookup, lookups
 from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
 from shared.answers.word_forms import NOUNS_OF, STEM, other_forms, with_forms
@@ -307,7 +307,7 @@ def _item(each: Quotable, asked: frozenset[str]) -> str:
     lines = unit.text.removeprefix(unit.opening).strip().splitlines() if unit.kind == "list" else []
     items = [line.removeprefix("- ") for line in lines]
     names = [frozenset(content_words(item.partition(":")[0])) for item in items]
-    if not all(map(FIELD.match, items)) or not all(map(str.isalpha, chain.from_iterable(names))):
+    if not all(map(FIELD_LABEL.match, items)) or not all(map(str.isalpha, chain.from_iterable(names))):
         return ""
     told = asked.union(*other_forms(asked, frozenset(chain.from_iterable(names))).values())
     above = each.above.union(words(unit.opening))

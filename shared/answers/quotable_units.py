@@ -22,7 +22,7 @@ _RULE: Final = re.compile(r"(?:=++|-++|(?:[-*_]\s*+){3,}+)$")
 _ROW: Final = re.compile(r"\|(.*?)\|?$")
 _ITEM: Final = re.compile(r"\A(?:[-*+•]|(\d{1,3}[.)]))\s+(?:\[[ xX]\]\s+)?")
 _NUMBER: Final = re.compile(r"\A\d{1,3}[.)] ")
-FIELD: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*+(?: [\w/&().#'-]++){0,6}+:(?:\s|$)")
+FIELD_LABEL: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*+(?: [\w/&().#'-]++){0,6}+:(?:\s|$)")
 # Directives of documentation generators: included files, admonitions, tabs.
 _INCLUDED: Final = re.compile(r"\{!(?:(?!\{!|!\}).)*+!\}|\{%(?:(?!\{%|%\}).)*+%\}")
 _LABEL: Final = re.compile(r"(?:!!!|\?\?\?\+?|===!?)\s*+[\w ]*+(?:\".*\")?\s*+$")
@@ -233,7 +233,7 @@ def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
     A page of a PDF has no blank lines: what is a title or a line of a form only shows in its lines.
     """
-    form = sum(1 for line in lines if FIELD.match(line)) > 1
+    form = sum(1 for line in lines if FIELD_LABEL.match(line)) > 1
     kind, begun = "prose", list[str]()
     for position, line in enumerate(lines):
         before, after = begun[-1] if begun else "", lines[position + 1] if position + 1 < len(lines) else ""
@@ -242,7 +242,7 @@ def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield kind, " ".join(begun)
             yield "heading", line
             kind, begun = "prose", []
-        elif form and FIELD.match(line) and not before.endswith(("-", ",")):
+        elif form and FIELD_LABEL.match(line) and not before.endswith(("-", ",")):
             if begun:
                 yield kind, " ".join(begun)
             kind, begun = "field", [line]
