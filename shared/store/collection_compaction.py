@@ -77,7 +77,7 @@ class Rewriter:
         busy = self.engine.written - written > BURST * (now - then)
         due = [
             size
-            for size in self.engine.sizes()
+            for size in self.engine.flushed_sizes()
             if is_due(size, self.small) or is_index_due(size, self.engine.at(size.name).unindexed(), self.indexed_from)
         ]
         self._due_since = {size.name: self._due_since.get(size.name, now) for size in due}

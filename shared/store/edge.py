@@ -125,7 +125,7 @@ class EdgeStore:
             if self._child.pid is not None:  # otherwise another owner's process might answer
                 with suppress(Unavailable, TimeoutError):
                     async with asyncio.timeout(_STOP_S):
-                        await self._ask(wire.Stop(), _nothing)
+                        await self._ask(_nothing, "stop")
             await self._child.stop()
         self._closed = True
         if self._connection is not None:
@@ -134,18 +134,18 @@ class EdgeStore:
     async def create_collection(
         self, name: str, *, size: int | None, sparse: bool, indexes: Mapping[str, IndexKind], half: bool = False
     ) -> None:
-        await self._ask(wire.Create(check_name(name), size, sparse, dict(indexes), half), _nothing)
+        await self._ask(_nothing, "create_collection", check_name(name), size, sparse, dict(indexes), half)
 
     async def drop_collection(self, name: str) -> None:
-        await self._ask(wire.Drop(check_name(name)), _nothing)
+        await self._ask(_nothing, "drop_collection", check_name(name))
 
     async def collections(self) -> list[str]:
-        return await self._ask(wire.Collections(), _names)
+        return await self._ask(_names, "collections")
 
     async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
         await self._check(name, points)
         for some in _slices(points, _SLICE):
-            await self._ask(wire.Upsert(name, list(some), only_if), _nothing)
+            await self._ask(_nothing, "upsert", name, some, only_if)
 
     async def put_if(
         self, name: str, points: Sequence[Point], only_if: Filter | None, *, fields: Sequence[str] | None = None
@@ -153,7 +153,7 @@ class EdgeStore:
         await self._check(name, points)
         stored: list[Point] = []
         for some in _slices(points, _SLICE):
-            stored += await self._ask(wire.PutIf(name, list(some), only_if, _kept(fields)), _points)
+            stored += await self._ask(_points, "put_if", name, some, only_if, fields)
         return stored
 
     @staticmethod
@@ -166,7 +166,7 @@ class EdgeStore:
 
     async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
         check_payload(payload, f"payload for {name}")
-        await self._ask(wire.SetPayload(check_name(name), payload, where), _nothing)
+        await self._ask(_nothing, "set_payload", check_name(name), payload, where)
 
     async def retrieve(
         self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
@@ -174,7 +174,7 @@ class EdgeStore:
         check_name(name)
         found: list[Point] = []
         for some in _slices(ids, _READ_SLICE):
-            found += await self._ask(wire.Retrieve(name, list(some), vectors, _kept(fields)), _points)
+            found += await self._ask(_points, "retrieve", name, some, vectors, fields)
         return found
 
     async def scroll(
@@ -187,8 +187,8 @@ class EdgeStore:
         vectors: bool = False,
         fields: Sequence[str] | None = None,
     ) -> PointPage:
-        request = wire.Scroll(check_name(name), where, check_limit(limit), check_after(after), vectors, _kept(fields))
-        return await self._ask(request, _page)
+        arguments = check_name(name), where, check_limit(limit), check_after(after), vectors, fields
+        return await self._ask(_page, "scroll", *arguments)
 
     async def ordered(
         self,
@@ -200,27 +200,26 @@ class EdgeStore:
         limit: int = 256,
         start: int | None = None,
     ) -> list[Point]:
-        request = wire.Ordered(check_name(name), where, by, descending, check_limit(limit), start)
-        return await self._ask(request, _points)
+        return await self._ask(_points, "ordered", check_name(name), where, by, descending, check_limit(limit), start)
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
-        return await self._ask(wire.Count(check_name(name), where), _number)
+        return await self._ask(_number, "count", check_name(name), where)
 
     async def facet(self, name: str, field: str, where: Filter = EVERYTHING, *, limit: int = 1000) -> dict[str, int]:
-        return await self._ask(wire.Facet(check_name(name), field, where, check_limit(limit)), _counts)
+        return await self._ask(_counts, "facet", check_name(name), field, where, check_limit(limit))
 
     async def delete(self, name: str, where: Filter) -> None:
-        await self._ask(wire.Delete(check_name(name), check_narrow(where)), _nothing)
+        await self._ask(_nothing, "delete", check_name(name), check_narrow(where))
 
     async def search(
         self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
     ) -> list[list[StoreHit]]:
         check_legs(legs)
-        request = wire.Search(check_name(name), list(legs), where, check_limit(limit), heads)
+        arguments = check_name(name), legs, where, check_limit(limit), heads
         # If twenty were sent, their answers would come together, and each step of all other work would wait for all of
         # them to be decoded and scored.
         async with self._searching:
-            found: wire.SearchFound = await self._ask(request, _found)
+            found: wire.SearchFound = await self._ask(_found, "search", *arguments)
         return found.hits()
 
     async def rewrite(self, name: str) -> None:
@@ -229,28 +228,27 @@ class EdgeStore:
         Reads and writes go on meanwhile. Raises Unavailable; then the old files stay, and it can be called again.
         """
         async with self._rewriting:  # two rewrites would abandon each other's copy
-            after = await self._ask(wire.Rewrite(check_name(name), None, _REWRITE_SLICE), _after)
+            after = await self._ask(_after, "rewrite", check_name(name), None, _REWRITE_SLICE)
             while after is not None:
-                after = await self._ask(wire.Rewrite(name, after, _REWRITE_SLICE), _after)
+                after = await self._ask(_after, "rewrite", name, after, _REWRITE_SLICE)
 
     async def sizes(self) -> list[CollectionSize]:
         """Return the size of each collection, in the order of their names. Raises Unavailable."""
-        return await self._ask(wire.Sizes(), _sizes)
+        return await self._ask(_sizes, "sizes")
 
     async def flush(self) -> None:
-        await self._ask(wire.Flush(), _nothing)
+        await self._ask(_nothing, "flush")
 
-    async def _ask(self, request: wire.AnyRequest, decoder: "msgspec.msgpack.Decoder[T]") -> T:
+    async def _ask(self, decoder: "msgspec.msgpack.Decoder[T]", method: str, *arguments: Any) -> T:
         patience_s = min(self._timeout_s, PATIENCE.get())
         try:
             async with asyncio.timeout(patience_s):
                 connection = self._connection
                 if connection is None or connection.lost:
                     connection = await self._connected()
-                reply = await connection.start(request)
+                reply = await connection.start(wire.Request(method, arguments))
         except TimeoutError:
-            what = type(request).__name__.lower()
-            raise Unavailable(f"the store gave no answer to {what} within {patience_s:g} s") from None
+            raise Unavailable(f"the store gave no answer to {method} within {patience_s:g} s") from None
         if isinstance(reply, wire.CallFailed):
             raise _error(reply)
         return decoder.decode(reply.body)
@@ -286,7 +284,7 @@ class _Connection(asyncio.Protocol):
         self._unsent: list[bytes] = []
         self.lost = False
 
-    def start(self, request: wire.AnyRequest) -> "asyncio.Future[wire.Reply]":
+    def start(self, request: wire.Request) -> "asyncio.Future[wire.Reply]":
         """Send the request with the next write, and return its reply to come."""
         number = next(self._numbers)
         frame = wire.call_frame(number, request)
@@ -458,10 +456,6 @@ def _error(failed: wire.CallFailed) -> Exception:
             return Unavailable(failed.sentence, "no_collection")
         case "unavailable":
             return Unavailable(failed.sentence, "store_failed")
-
-
-def _kept(fields: Sequence[str] | None) -> list[str] | None:
-    return None if fields is None else list(fields)
 
 
 def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

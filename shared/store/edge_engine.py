@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from uuid import uuid4
 
 import msgspec
@@ -60,17 +60,9 @@ _COPIED = 256  # points of one write to a copy
 _ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, and so have no vector index
-_WRITES = (
-    wire.Create,
-    wire.Drop,
-    wire.Upsert,
-    wire.PutIf,
-    wire.SetPayload,
-    wire.Delete,
-    wire.Rewrite,
-    wire.Flush,
-    wire.Stop,
-)
+_READS = frozenset({"collections", "retrieve", "scroll", "ordered", "count", "facet", "search", "sizes"})
+_WRITES = frozenset({"create_collection", "drop_collection", "upsert", "put_if", "set_payload", "delete"})
+_WRITES |= {"rewrite", "flush"}
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 200_000  # heads that a collection keeps in memory: 40 MB
 _PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
@@ -389,66 +381,29 @@ class Engine:
         collection = self._open[name] = Collection(folder, description)
         collection.clear()
 
-    def answer(self, request: wire.AnyRequest) -> Any:
-        """Return the answer to `request`, of the type that its class names.
+    def answer(self, request: wire.Request) -> Any:
+        """Return what the method returns.
 
         Raises:
             ValueError: the request is invalid; a retry can't help.
             Mismatch, NoCollection, Unserved: see the classes.
             Broken: the engine must be opened again.
         """
+        method, arguments = request
         try:
-            return self._answer(request)
+            return getattr(self, method)(*arguments)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(str(error)) from error
         except OSError as error:
-            raise Unserved(f"{type(request).__name__} failed: {error}") from error
+            raise Unserved(f"{method} failed: {error}") from error
         except (Mismatch, NoCollection, Unserved, KeyboardInterrupt):
             raise
         except BaseException as error:  # the PanicException of a Rust panic isn't an Exception
             text = str(error)
             if text.startswith(_REFUSALS):
                 raise ValueError(text) from error
-            kind = Broken if isinstance(request, _WRITES) else Unserved
-            raise kind(f"{type(request).__name__} failed in the engine: {text}") from error
-
-    def _answer(self, request: wire.AnyRequest) -> Any:  # noqa: C901, PLR0912 - one line a request
-        match request:
-            case wire.Create():
-                return self._create(request)
-            case wire.Drop():
-                return self._drop(request.name)
-            case wire.Collections():
-                return sorted(self._open)
-            case wire.Upsert():
-                return self._put(request)
-            case wire.SetPayload():
-                return self._change(request.name, request.where, _update.set_payload, request.payload)
-            case wire.PutIf():
-                self._put(request)
-                return self._points(request.name, [point.id for point in request.points], request.fields)
-            case wire.Retrieve():
-                return self._points(request.name, request.ids, request.fields, request.vectors)
-            case wire.Scroll():
-                return self._scroll(request)
-            case wire.Ordered():
-                return self._ordered(request)
-            case wire.Count():
-                at = self.at(request.name)
-                return at.shard.count(qdrant.CountRequest(exact=True, filter=at.filter(request.where)))
-            case wire.Facet():
-                return self._facet(request)
-            case wire.Delete():
-                return self._change(request.name, request.where, _update.delete_points)
-            case wire.Search():
-                return self._search(request)
-            case wire.Rewrite():
-                return self._rewrite(request)
-            case wire.Sizes():
-                self.flush()  # only then are the last points counted
-                return self.sizes()
-            case wire.Flush() | wire.Stop():
-                return self.flush()
+            kind = Broken if method in _WRITES else Unserved
+            raise kind(f"{method} failed in the engine: {text}") from error
 
     def unsynced(self) -> list[Path]:
         """Return the write-ahead logs with writes that may not be on disk yet, and count them as synced.
@@ -476,7 +431,7 @@ class Engine:
                 collection.shard.flush()
                 collection.unflushed = False
 
-    def sizes(self) -> list[CollectionSize]:
+    def flushed_sizes(self) -> list[CollectionSize]:
         """Return the size of each collection as of the last flush, in the order of their names."""
         return [self._open[name].size() for name in sorted(self._open)]
 
@@ -495,20 +450,24 @@ class Engine:
         except KeyError:
             raise NoCollection(f"there is no collection {name!r}") from None
 
-    def _create(self, request: wire.Create) -> None:
-        wanted = _Description(request.size, request.sparse, half=request.half)
-        if request.name not in self._open:
-            self._make(request.name, wanted, request.indexes)
-            self._open[request.name].indexes = request.indexes
+    # The requests: the port's methods. What decodes their arguments reads their signatures.
+
+    def create_collection(
+        self, name: str, size: int | None, sparse: bool, indexes: dict[str, IndexKind], half: bool = False
+    ) -> None:
+        wanted = _Description(size, sparse, half=half)
+        if name not in self._open:
+            self._make(name, wanted, indexes)
+            self._open[name].indexes = indexes
             return
-        collection = self._open[request.name]
+        collection = self._open[name]
         if (collection.description.size, collection.description.sparse) != (wanted.size, wanted.sparse):
             raise Mismatch(
-                f"collection {request.name!r} has {_vectors(collection.description)}; asked for were {_vectors(wanted)}"
+                f"collection {name!r} has {_vectors(collection.description)}; asked for were {_vectors(wanted)}"
             )
         there = collection.shard.info().payload_schema
-        collection.indexes = request.indexes
-        for field, kind in sorted(request.indexes.items()):
+        collection.indexes = indexes
+        for field, kind in sorted(indexes.items()):
             if json_path(field) not in there:
                 collection.drop_copy()  # the copy would lack the index
                 collection.write(_index(field, kind, wanted))
@@ -528,7 +487,7 @@ class Engine:
         _sync(self._folder)
         self._load(name)
 
-    def _drop(self, name: str) -> None:
+    def drop_collection(self, name: str) -> None:
         collection = self._open.pop(name, None)
         if collection is None:
             return
@@ -538,21 +497,40 @@ class Engine:
         _sync(self._folder)
         shutil.rmtree(gone)
 
-    def _points(self, name: str, ids: Iterable[str], fields: list[str] | None, vectors: bool = False) -> list[Point]:
+    def collections(self) -> list[str]:
+        return sorted(self._open)
+
+    def sizes(self) -> list[CollectionSize]:
+        self.flush()  # only then are the last points counted
+        return self.flushed_sizes()
+
+    def retrieve(self, name: str, ids: list[str], vectors: bool, fields: list[str] | None) -> list[Point]:
         known: list[Any] = [identifier for identifier in ids if is_id(identifier)]
         return list(map(stored_point, self.at(name).shard.retrieve(known, _shown(fields), vectors)))
 
-    def _put(self, request: wire.Upsert | wire.PutIf) -> None:
-        collection = self.at(request.name)
-        points = {point.id: _engine_point(point, request.name, collection.description) for point in request.points}
-        anyway = isinstance(request, wire.Upsert) and request.only_if is None
-        refused = set() if anyway else collection.refused(list(points), request.only_if)
-        written = [identifier for identifier in points if identifier not in refused]
+    def upsert(self, name: str, points: list[Point], only_if: Filter | None = None) -> None:
+        self._put(name, points, only_if, anyway=only_if is None)
+
+    def put_if(self, name: str, points: list[Point], only_if: Filter | None, fields: list[str] | None) -> list[Point]:
+        self._put(name, points, only_if)
+        return self.retrieve(name, [point.id for point in points], vectors=False, fields=fields)
+
+    def _put(self, name: str, points: list[Point], only_if: Filter | None, *, anyway: bool = False) -> None:
+        collection = self.at(name)
+        new = {point.id: _engine_point(point, name, collection.description) for point in points}
+        refused = set() if anyway else collection.refused(list(new), only_if)
+        written = [identifier for identifier in new if identifier not in refused]
         self.written += len(written)
         if written:
             collection.touch(written)
-            collection.write(_update.upsert_points([points[identifier] for identifier in written]))
+            collection.write(_update.upsert_points([new[identifier] for identifier in written]))
             collection.forget(written)
+
+    def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
+        self._change(name, where, _update.set_payload, payload)
+
+    def delete(self, name: str, where: Filter) -> None:
+        self._change(name, where, _update.delete_points)
 
     def _change(self, name: str, where: Filter, operation: Callable[..., Any], *arguments: Any) -> None:
         """Change the matching points, by their ids: see `Collection.write`."""
@@ -564,68 +542,73 @@ class Engine:
             collection.write(operation(matching[at : at + _CHANGED], *arguments))
         collection.forget(matching)
 
-    def _rewrite(self, request: wire.Rewrite) -> str | None:
-        collection = self.at(request.name)
-        if request.after is None:
-            collection.begin_copy()
-        elif collection.copy is None or collection.copy.after != request.after:
-            raise Unserved(
-                f"the rewrite of {request.name!r} was abandoned: the store or another rewrite was started since"
-            )
-        after = collection.copy_some(request.limit)
+    def rewrite(self, name: str, after: str | None, limit: int) -> str | None:
+        """Copy some more points, from the beginning for None; return where to go on, None once the copy is in place."""
+        collection = self.at(name)
         if after is None:
+            collection.begin_copy()
+        elif collection.copy is None or collection.copy.after != after:
+            raise Unserved(f"the rewrite of {name!r} was abandoned: the store or another rewrite was started since")
+        following = collection.copy_some(limit)
+        if following is None:
             collection.finish_copy()
-        return after
+        return following
 
-    def _scroll(self, request: wire.Scroll) -> PointPage:
-        collection = self.at(request.name)
-        records, after = collection.shard.scroll(
+    def scroll(  # noqa: PLR0917 - as it is sent
+        self, name: str, where: Filter, limit: int, after: str | None, vectors: bool, fields: list[str] | None
+    ) -> PointPage:
+        collection = self.at(name)
+        records, following = collection.shard.scroll(
             qdrant.ScrollRequest(
-                offset=request.after,
-                limit=request.limit,
-                filter=collection.filter(request.where),
-                with_payload=_shown(request.fields),
-                with_vector=request.vectors,
+                offset=after,
+                limit=limit,
+                filter=collection.filter(where),
+                with_payload=_shown(fields),
+                with_vector=vectors,
             )
         )
-        return PointPage(list(map(stored_point, records)), None if after is None else str(after))
+        return PointPage(list(map(stored_point, records)), None if following is None else str(following))
 
-    def _ordered(self, request: wire.Ordered) -> list[Point]:
-        direction = qdrant.Direction.Desc if request.descending else qdrant.Direction.Asc
-        collection = self.at(request.name)
+    def ordered(  # noqa: PLR0917 - as it is sent
+        self, name: str, where: Filter, by: str, descending: bool, limit: int, start: int | None
+    ) -> list[Point]:
+        direction = qdrant.Direction.Desc if descending else qdrant.Direction.Asc
+        collection = self.at(name)
         records, _ = collection.shard.scroll(
             qdrant.ScrollRequest(
-                limit=request.limit,
-                filter=collection.filter(request.where),
+                limit=limit,
+                filter=collection.filter(where),
                 with_payload=True,
                 with_vector=False,
-                order_by=qdrant.OrderBy(json_path(request.by), direction, request.start),
+                order_by=qdrant.OrderBy(json_path(by), direction, start),
             )
         )
         return list(map(stored_point, records))
 
-    def _facet(self, request: wire.Facet) -> dict[str, int]:
-        collection = self.at(request.name)
-        facet = qdrant.FacetRequest(
-            json_path(request.field), request.limit, exact=True, filter=collection.filter(request.where)
-        )
+    def count(self, name: str, where: Filter) -> int:
+        at = self.at(name)
+        count: int = at.shard.count(qdrant.CountRequest(exact=True, filter=at.filter(where)))
+        return count
+
+    def facet(self, name: str, field: str, where: Filter, limit: int) -> dict[str, int]:
+        collection = self.at(name)
+        facet = qdrant.FacetRequest(json_path(field), limit, exact=True, filter=collection.filter(where))
         return {str(hit.value): hit.count for hit in collection.shard.facet(facet)}
 
-    def _search(self, request: wire.Search) -> wire.SearchFound:
-        collection = self.at(request.name)
-        heads = self.at(request.heads.collection)
-        where = collection.filter(request.where)
-        queries = [_query(leg, request.name, collection.description) for leg in request.legs]
-        current = _CurrentPoints(collection, request.heads, heads)
+    def search(self, name: str, legs: list[Leg], where: Filter, limit: int, heads: Heads) -> wire.SearchFound:
+        collection = self.at(name)
+        matching = collection.filter(where)
+        queries = [_query(leg, name, collection.description) for leg in legs]
+        current = _CurrentPoints(collection, heads, self.at(heads.collection))
         rankings: list[list[tuple[str, float]]] = [[] for _ in queries]
         short = [number for number, query in enumerate(queries) if query is not None]
-        params = nearby(collection.live, filtered=len(request.where.must) > 1 or bool(request.where.must_not))
-        asked = request.limit + _SPARE
+        params = nearby(collection.live, filtered=len(where.must) > 1 or bool(where.must_not))
+        asked = limit + _SPARE
         while short:
             batch = qdrant.QueryBatchRequest(
                 [
                     qdrant.QueryRequest(
-                        limit=asked, query=queries[number], filter=where, with_payload=False, params=params
+                        limit=asked, query=queries[number], filter=matching, with_payload=False, params=params
                     )
                     for number in short
                 ]
@@ -634,19 +617,26 @@ class Engine:
                 number: current.named(scored)
                 for number, scored in zip(short, collection.shard.query_batch(batch), strict=True)
             }
-            current.read([id_ for scored in found.values() for id_, _ in scored[: request.limit]])
+            current.read([id_ for scored in found.values() for id_, _ in scored[:limit]])
             for number, scored in found.items():
-                rankings[number] = current.first(scored, request.limit)
-            short = [
-                number for number in short if len(rankings[number]) < request.limit and len(found[number]) == asked
-            ]
+                rankings[number] = current.first(scored, limit)
+            short = [number for number in short if len(rankings[number]) < limit and len(found[number]) == asked]
             asked *= _WIDER
-        dense = next((number for number, leg in enumerate(request.legs) if leg.dense is not None), None)
+        dense = next((number for number, leg in enumerate(legs) if leg.dense is not None), None)
         cosines = {} if dense is None else current.cosines(rankings, dense, queries[dense])
         return wire.SearchFound(
             rankings,
             {id_: (current.payload(id_), cosines.get(id_)) for ranking in rankings for id_, _ in ranking},
         )
+
+
+@functools.cache
+def arguments_of(method: str) -> "msgspec.msgpack.Decoder[Any]":
+    """Return the decoder of the method's arguments. Raises ValueError if there is no such method to ask for."""
+    if method not in _READS | _WRITES:
+        raise ValueError(f"the store has no method {method!r}")
+    *kinds, _ = get_type_hints(getattr(Engine, method)).values()
+    return wire.body_decoder(tuple[tuple(kinds)])  # type: ignore[misc]  # known only now
 
 
 class _CurrentPoints:

@@ -21,7 +21,7 @@ import msgspec
 from shared import sandbox
 from shared.store import wire
 from shared.store.collection_compaction import Rewriter
-from shared.store.edge_engine import Broken, Engine, Mismatch, NoCollection, Unserved, sync_logs
+from shared.store.edge_engine import Broken, Engine, Mismatch, NoCollection, Unserved, arguments_of, sync_logs
 from shared.store.fair_queue import FairQueue
 from shared.store.file_prefetch import available_memory, read_ahead
 from shared.store.index_builder import IndexBuilder
@@ -95,7 +95,7 @@ class _Waiting(msgspec.Struct, frozen=True):
     """A request that the engine has yet to answer."""
 
     number: int  # of the call
-    request: wire.AnyRequest
+    request: wire.Request
     send: Callable[[bytes], None]  # where its reply goes
 
 
@@ -129,20 +129,22 @@ class _Server:
         """Queue a request, whose reply goes to `send`; that of a flush comes when the answered writes are on disk."""
         call = wire.CALLS.decode(frame)
         try:
-            request = wire.REQUESTS.decode(call.request)
-        except msgspec.DecodeError as error:
+            stops = call.method == "stop"
+            method = "flush" if stops else call.method
+            request = wire.Request(method, arguments_of(method).decode(call.arguments))
+        except (ValueError, msgspec.DecodeError) as error:
             send(wire.failed_frame(call.number, "value", f"not a request: {error}"))
             return
-        if isinstance(request, wire.Flush):
+        if stops:
+            self._work(float("inf"))  # what was asked before is answered
+            self._answer(_Waiting(call.number, request, send), stops=True)
+            return
+        if method == "flush":
             self._syncs.append((call.number, send))
             self._to_sync.set()
             return
-        waiting = _Waiting(call.number, request, send)
-        if isinstance(request, wire.Stop):
-            self._work(float("inf"))  # what was asked before is answered
-            self._answer(waiting)
-            return
-        self._waiting.put((getattr(request, "name", ""), isinstance(request, wire.Search)), waiting)
+        flow = next(iter(request.arguments), ""), method == "search"
+        self._waiting.put(flow, _Waiting(call.number, request, send))
         if not self._works:
             self._works = True
             asyncio.get_running_loop().call_soon(self._work)
@@ -158,11 +160,11 @@ class _Server:
                 return
             self._answer(self._waiting.take())
 
-    def _answer(self, waiting: _Waiting) -> None:
+    def _answer(self, waiting: _Waiting, *, stops: bool = False) -> None:
         number = waiting.number
         try:
             reply = wire.done_frame(number, self._engine.answer(waiting.request))
-            if isinstance(waiting.request, wire.Stop):
+            if stops:
                 self.flushed = True
                 self.end()
         except ValueError as error:
@@ -208,7 +210,7 @@ class _Server:
                 self.end()
             if time.monotonic() - flushed >= flush_every_s:
                 try:
-                    self._engine.answer(wire.Flush())
+                    self._engine.answer(wire.Request("flush", ()))
                 except Unserved as error:
                     tell("store_flush_failed", reason=str(error))
                     self.end(BROKEN)

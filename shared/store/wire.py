@@ -1,179 +1,34 @@
 """The messages on the store's socket, and the socket's path.
 
-A frame is a length (4 bytes, little endian) and that many bytes of MessagePack. A call has a number and a request. Its
-reply carries the same number, so one connection can have many calls under way. The port's own structs are encoded as
-they are, dense vectors as raw little-endian float32.
+A frame is a length (4 bytes, little endian) and that many bytes of MessagePack. A call has a number, a method and its
+arguments. Its reply carries the same number, so one connection can have many calls under way. The port's own structs
+are encoded as they are, dense vectors as raw little-endian float32.
 """
 
 import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from shared.store import Filter, Heads, IndexKind, Leg, Payload, Point, StoreHit
+from shared.store import StoreHit
 
 MAX_FRAME = 256 * 1024 * 1024  # bytes; a larger frame means that the other end speaks another protocol
 _MAX_SOCKET_PATH = 103  # bytes: macOS allows 104 with the final zero, Linux 108
 _HEADER = 4
 
 
-class Request(msgspec.Struct, frozen=True, tag=True):
-    """Base class of requests."""
+class Request(NamedTuple):
+    """A method of the port or of the engine, and its arguments in their order."""
 
+    method: str
+    arguments: Sequence[Any]
 
-class Create(Request, frozen=True):
-    """Answered by None."""
-
-    name: str
-    size: int | None
-    sparse: bool
-    indexes: dict[str, IndexKind]
-    half: bool = False  # dense vectors in half precision
-
-
-class Drop(Request, frozen=True):
-    """Answered by None."""
-
-    name: str
-
-
-class Collections(Request, frozen=True):
-    """Answered by list[str]."""
-
-
-class Upsert(Request, frozen=True):
-    """Answered by None."""
-
-    name: str
-    points: list[Point]
-    only_if: Filter | None = None
-
-
-class PutIf(Request, frozen=True):
-    """Answered by list[Point]."""
-
-    name: str
-    points: list[Point]
-    only_if: Filter | None
-    fields: list[str] | None
-
-
-class SetPayload(Request, frozen=True):
-    """Answered by None."""
-
-    name: str
-    payload: Payload
-    where: Filter
-
-
-class Retrieve(Request, frozen=True):
-    """Answered by list[Point]."""
-
-    name: str
-    ids: list[str]
-    vectors: bool
-    fields: list[str] | None
-
-
-class Scroll(Request, frozen=True):
-    """Answered by Page."""
-
-    name: str
-    where: Filter
-    limit: int
-    after: str | None
-    vectors: bool
-    fields: list[str] | None
-
-
-class Ordered(Request, frozen=True):
-    """Answered by list[Point]."""
-
-    name: str
-    where: Filter
-    by: str
-    descending: bool
-    limit: int
-    start: int | None
-
-
-class Count(Request, frozen=True):
-    """Answered by int."""
-
-    name: str
-    where: Filter
-
-
-class Facet(Request, frozen=True):
-    """Answered by dict[str, int]."""
-
-    name: str
-    field: str
-    where: Filter
-    limit: int
-
-
-class Delete(Request, frozen=True):
-    """Answered by None."""
-
-    name: str
-    where: Filter
-
-
-class Search(Request, frozen=True):
-    """Answered by SearchFound."""
-
-    name: str
-    legs: list[Leg]
-    where: Filter
-    limit: int
-    heads: Heads
-
-
-class Rewrite(Request, frozen=True):
-    """Answered by the id after which the next call continues; None once the new files are in place."""
-
-    name: str
-    after: str | None
-    limit: int
-
-
-class Sizes(Request, frozen=True):
-    """Answered by list[CollectionSize]."""
-
-
-class Flush(Request, frozen=True):
-    """Answered by None."""
-
-
-class Stop(Request, frozen=True):
-    """Answered by None once everything is flushed; then the process ends."""
-
-
-AnyRequest = (
-    Create
-    | Drop
-    | Collections
-    | Upsert
-    | PutIf
-    | SetPayload
-    | Retrieve
-    | Scroll
-    | Ordered
-    | Count
-    | Facet
-    | Delete
-    | Search
-    | Rewrite
-    | Sizes
-    | Flush
-    | Stop
-)
 
 # What the caller gets. value: ValueError; settings: ConfigurationError; unavailable, missing: Unavailable.
 FailureKind = Literal["value", "settings", "unavailable", "missing"]
@@ -192,10 +47,11 @@ class SearchFound(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
-    """A request. Its body is decoded in a second step, so that the reply to a malformed one can carry its number."""
+    """A request. Its arguments are decoded in a second step, with the types that the engine's method asks for."""
 
     number: int
-    request: msgspec.Raw
+    method: str
+    arguments: msgspec.Raw
 
 
 class CallDone(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -214,7 +70,6 @@ class CallFailed(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 Reply = CallDone | CallFailed
-T = TypeVar("T")
 
 
 def _encode_vector(value: Any) -> bytes:
@@ -229,17 +84,16 @@ def _decode_vector(_kind: type, value: Any) -> Any:
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_vector)
 CALLS: "msgspec.msgpack.Decoder[Call]" = msgspec.msgpack.Decoder(Call)
-REQUESTS: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest, dec_hook=_decode_vector)
 REPLIES: "msgspec.msgpack.Decoder[Reply]" = msgspec.msgpack.Decoder(Reply)
 
 
-def call_frame(number: int, request: AnyRequest) -> bytes:
+def call_frame(number: int, request: Request) -> bytes:
     """Return the frame of a call.
 
     Raises:
         ValueError: it would be larger than MAX_FRAME.
     """
-    return _frame(Call(number, msgspec.Raw(_encoder.encode(request))))
+    return _frame(Call(number, request.method, msgspec.Raw(_encoder.encode(request.arguments))))
 
 
 def done_frame(number: int, body: Any) -> bytes:
@@ -260,7 +114,7 @@ def _frame(message: Call | Reply) -> bytes:
 
 
 def body_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
-    """Return a decoder of `CallDone.body` for answers of this type."""
+    """Return a decoder of answers, or of the arguments of a call, of this type."""
     return msgspec.msgpack.Decoder(kind, dec_hook=_decode_vector)
 
 

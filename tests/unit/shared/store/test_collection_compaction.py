@@ -36,7 +36,7 @@ class Pauses(SetClock):
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
     engine = opened(tmp_path)
-    engine.answer(wire.Create("c", None, True, {"doc": "keyword"}))
+    engine.answer(wire.Request("create_collection", ("c", None, True, {"doc": "keyword"})))
     yield engine
     engine.close()
 
@@ -82,11 +82,11 @@ def points(numbers: range, doc: str) -> list[Point]:
 
 
 def put(engine: Engine, numbers: range, doc: str) -> None:
-    engine.answer(wire.Upsert("c", points(numbers, doc)))
+    engine.answer(wire.Request("upsert", ("c", points(numbers, doc))))
 
 
 def delete(engine: Engine, doc: str) -> None:
-    engine.answer(wire.Delete("c", Filter(must=(Match("doc", (doc,)),))))
+    engine.answer(wire.Request("delete", ("c", Filter(must=(Match("doc", (doc,)),)))))
 
 
 def grow(engine: Engine, live: int = 100, dead: int = 150) -> None:
@@ -98,12 +98,12 @@ def grow(engine: Engine, live: int = 100, dead: int = 150) -> None:
 
 
 def size(engine: Engine) -> tuple[int, int]:
-    (found,) = engine.answer(wire.Sizes())
+    (found,) = engine.answer(wire.Request("sizes", ()))
     return found.live, found.dead
 
 
 def numbers(engine: Engine) -> list[int]:
-    page = engine.answer(wire.Scroll("c", EVERYTHING, 10_000, None, vectors=False, fields=None))
+    page = engine.answer(wire.Request("scroll", ("c", EVERYTHING, 10_000, None, False, None)))
     return sorted(point.payload["n"] for point in page.points)
 
 
@@ -134,7 +134,7 @@ async def test_given_too_many_dead_points_when_it_is_quiet_then_the_files_are_ma
 ) -> None:
     upkeep, events = rewriter(engine, tmp_path, clock)
     grow(engine)
-    before = engine.answer(wire.Sizes())[0].disk_bytes
+    before = engine.answer(wire.Request("sizes", ()))[0].disk_bytes
     clock.now = 10.0
     await upkeep.look()
     assert size(engine) == (100, 150), "250 points in 10 s are a burst"
@@ -144,7 +144,7 @@ async def test_given_too_many_dead_points_when_it_is_quiet_then_the_files_are_ma
 
     assert size(engine) == (100, 0)
     assert numbers(engine) == list(range(100))
-    assert engine.answer(wire.Sizes())[0].disk_bytes < before
+    assert engine.answer(wire.Request("sizes", ()))[0].disk_bytes < before
     assert events == ["store_collection_rewritten"]
 
 
@@ -184,7 +184,7 @@ async def test_given_writers_when_it_is_copied_then_nothing_is_lost_or_old(
 
     assert clock.pauses > 5
     assert numbers(engine) == list(range(3, 310))
-    changed = engine.answer(wire.Count("c", Filter(must=(Match("doc", ("changed",)),))))
+    changed = engine.answer(wire.Request("count", ("c", Filter(must=(Match("doc", ("changed",)),)))))
     assert changed == 10
 
 
@@ -197,7 +197,7 @@ async def test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_th
 
     def forget() -> None:
         if clock.pauses == 1:
-            answers.append(engine.answer(wire.Rewrite("c", None, 100)))
+            answers.append(engine.answer(wire.Request("rewrite", ("c", None, 100))))
 
     clock.meanwhile = forget
     clock.now = 1000.0
@@ -206,7 +206,7 @@ async def test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_th
     clock.now = 2000.0
     await upkeep.look()  # and none begins beside the operator's
     while (after := answers[-1]) is not None:
-        answers.append(engine.answer(wire.Rewrite("c", after, 100)))
+        answers.append(engine.answer(wire.Request("rewrite", ("c", after, 100))))
 
     assert size(engine) == (300, 0)
     assert numbers(engine) == list(range(300))
@@ -216,7 +216,7 @@ async def test_given_a_disk_without_room_when_it_is_due_then_it_waits_and_says_s
     engine: Engine, tmp_path: Path, clock: Pauses
 ) -> None:
     grow(engine)
-    needed = int(1.5 * engine.answer(wire.Sizes())[0].disk_bytes)
+    needed = int(1.5 * engine.answer(wire.Request("sizes", ()))[0].disk_bytes)
     upkeep, events = rewriter(engine, tmp_path, clock, free=needed - 1)
     for _ in range(3):
         clock.now += 1000.0
@@ -235,12 +235,12 @@ async def test_given_a_collection_dropped_meanwhile_when_it_is_copied_then_that_
 ) -> None:
     upkeep, events = rewriter(engine, tmp_path, clock)
     grow(engine)
-    clock.meanwhile = lambda: engine.answer(wire.Drop("c")) if clock.pauses == 1 else None
+    clock.meanwhile = lambda: engine.answer(wire.Request("drop_collection", ("c",))) if clock.pauses == 1 else None
     clock.now = 1000.0
 
     await upkeep.look()
 
-    assert (engine.answer(wire.Collections()), events) == ([], [])
+    assert (engine.answer(wire.Request("collections", ())), events) == ([], [])
 
 
 async def test_given_a_disk_that_fails_when_it_is_copied_then_the_old_files_stay_and_it_is_tried_again_later(
@@ -271,7 +271,7 @@ async def test_given_a_rewrite_that_nobody_goes_on_with_when_another_begins_then
 ) -> None:
     upkeep, _ = rewriter(engine, tmp_path, clock)
     grow(engine)
-    after = engine.answer(wire.Rewrite("c", None, 10))
+    after = engine.answer(wire.Request("rewrite", ("c", None, 10)))
     monkeypatch.setattr("shared.store.edge_engine._ABANDONED_S", 0.0)
     clock.now = 1000.0
 
@@ -279,7 +279,7 @@ async def test_given_a_rewrite_that_nobody_goes_on_with_when_another_begins_then
 
     assert size(engine) == (100, 0)
     with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
-        engine.answer(wire.Rewrite("c", after, 10))
+        engine.answer(wire.Request("rewrite", ("c", after, 10)))
 
 
 # -- the index of vectors ----------------------------------------------------------------------------
@@ -295,8 +295,8 @@ def builder(tmp_path: Path) -> Iterator[IndexBuilder]:
 @pytest.fixture(params=[False, True], ids=["full", "half"])
 def indexable(engine: Engine, request: pytest.FixtureRequest) -> Engine:
     """An engine whose collection `v` has just enough vectors for an index, each of a document of its own."""
-    engine.answer(wire.Create("v", SIZE, True, {"doc": "keyword"}, half=request.param))
-    engine.answer(wire.Create("heads", None, False, {}))
+    engine.answer(wire.Request("create_collection", ("v", SIZE, True, {"doc": "keyword"}, request.param)))
+    engine.answer(wire.Request("create_collection", ("heads", None, False, {})))
     put_vectors(engine, range(INDEXED_FROM))
     engine.flush()
     return engine
@@ -312,7 +312,7 @@ def a_vector(number: int) -> NDArray[np.float32]:
 
 def put_vectors(engine: Engine, numbers: range) -> None:
     heads = [Point(id=an_id(n), payload={"version": 1}) for n in numbers]
-    engine.answer(wire.Upsert("heads", heads))
+    engine.answer(wire.Request("upsert", ("heads", heads)))
     chunks = [
         Point(
             id=an_id(n),
@@ -322,13 +322,13 @@ def put_vectors(engine: Engine, numbers: range) -> None:
         )
         for n in numbers
     ]
-    engine.answer(wire.Upsert("v", chunks))
+    engine.answer(wire.Request("upsert", ("v", chunks)))
 
 
 def best(engine: Engine, number: int) -> tuple[int, float | None]:
     """Return the number of the point that is nearest to that of a number, and its cosine."""
     legs = [Leg(dense=a_vector(number)), Leg(sparse=Sparse([number], [1.0]))]
-    ((nearest, *_), _) = engine.answer(wire.Search("v", legs, EVERYTHING, 5, Heads("heads"))).hits()
+    ((nearest, *_), _) = engine.answer(wire.Request("search", ("v", legs, EVERYTHING, 5, Heads("heads")))).hits()
     return nearest.payload["n"], nearest.cosine
 
 
@@ -352,8 +352,8 @@ async def test_given_enough_vectors_then_their_index_is_built_and_writes_go_on_m
     def write(shard: Path, vectors: VectorFormat) -> None:
         begun(shard, vectors)
         put_vectors(indexable, range(INDEXED_FROM, INDEXED_FROM + 10))
-        indexable.answer(wire.Delete("v", Filter(must=(Ids((an_id(3),)),))))
-        indexable.answer(wire.Upsert("heads", [Point(id=an_id(4), payload={"version": 2})]))
+        indexable.answer(wire.Request("delete", ("v", Filter(must=(Ids((an_id(3),)),)))))
+        indexable.answer(wire.Request("upsert", ("heads", [Point(id=an_id(4), payload={"version": 2})])))
         assert best(indexable, 5)[0] == 5, "reads go on, too"
 
     builder.begin = write  # type: ignore[method-assign]  # something happens during the build
@@ -381,14 +381,14 @@ async def test_given_a_collection_dropped_during_the_build_then_the_build_ends(
 
     def drop(shard: Path, vectors: VectorFormat) -> None:
         begun(shard, vectors)
-        indexable.answer(wire.Drop("v"))
+        indexable.answer(wire.Request("drop_collection", ("v",)))
 
     builder.begin = drop  # type: ignore[method-assign]  # something happens during the build
     clock.now = 1000.0
     await upkeep.look()
 
     assert events == []
-    assert indexable.answer(wire.Collections()) == ["c", "heads"]
+    assert indexable.answer(wire.Request("collections", ())) == ["c", "heads"]
 
 
 @CI_ONLY
@@ -417,7 +417,7 @@ async def test_given_a_build_that_fails_then_searches_go_on_as_before_and_it_is_
 async def test_a_store_without_room_for_three_copies_builds_no_index(
     indexable: Engine, tmp_path: Path, clock: Pauses, builder: IndexBuilder
 ) -> None:
-    size = next(each for each in indexable.answer(wire.Sizes()) if each.name == "v")
+    size = next(each for each in indexable.answer(wire.Request("sizes", ())) if each.name == "v")
     upkeep, events = rewriter(indexable, tmp_path, clock, free=3 * size.disk_bytes - 1, builder=builder)
     clock.now = 1000.0
     await upkeep.look()

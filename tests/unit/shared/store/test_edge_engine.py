@@ -40,11 +40,11 @@ def engine(folder: Path) -> Iterator[Engine]:
 
 
 def make(engine: Engine, name: str, size: int | None = None, indexes: dict[str, IndexKind] | None = None) -> None:
-    engine.answer(wire.Create(name, size, sparse=False, indexes=indexes or {}))
+    engine.answer(wire.Request("create_collection", (name, size, False, indexes or {})))
 
 
 def count(engine: Engine, name: str, *must: Any) -> int:
-    answer = engine.answer(wire.Count(name, Filter(must=must)))
+    answer = engine.answer(wire.Request("count", (name, Filter(must=must))))
     assert isinstance(answer, int)
     return answer
 
@@ -55,13 +55,13 @@ def test_everything_is_there_again_after_a_restart(folder: Path) -> None:
     make(first, "b", 2, {"version": "integer"})
     make(first, "a")
     point = Point(id=an_id(1), payload={"version": 7}, dense=np.array([0.6, 0.8], np.float32))
-    first.answer(wire.Upsert("b", [point]))
+    first.answer(wire.Request("upsert", ("b", [point])))
     first.close()
 
     again = opened(folder)
 
-    assert again.answer(wire.Collections()) == ["a", "b"]
-    ordered = again.answer(wire.Ordered("b", EVERYTHING, "version", descending=False, limit=5, start=None))
+    assert again.answer(wire.Request("collections", ())) == ["a", "b"]
+    ordered = again.answer(wire.Request("ordered", ("b", EVERYTHING, "version", False, 5, None)))
     assert [found.payload for found in ordered] == [point.payload]
     with pytest.raises(Mismatch, match=r"'b' has dense vectors of 2 and no sparse ones; asked for were .* 3"):
         make(again, "b", 3)
@@ -76,7 +76,7 @@ def engine_configs(folder: Path) -> dict[str, Path]:
 def test_searches_run_in_the_calling_thread(folder: Path) -> None:
     """Otherwise each step of a search waits twice for another thread to be scheduled."""
     first = opened(folder)
-    first.answer(wire.Create("chunks", 2, sparse=True, indexes={}))
+    first.answer(wire.Request("create_collection", ("chunks", 2, True, {})))
     make(first, "heads")
     first.close()
     opened(folder).close()
@@ -110,7 +110,7 @@ def test_a_search_looks_as_far_as_the_size_of_its_collection_asks(
     make(engine, "chunks", 2)
     make(engine, "heads")
 
-    engine.answer(wire.Search("chunks", [Leg(dense=UNIT)], Filter(tuple(conditions)), 3, Heads("heads")))
+    engine.answer(wire.Request("search", ("chunks", [Leg(dense=UNIT)], Filter(tuple(conditions)), 3, Heads("heads"))))
     engine.close()
 
     assert asked == [candidates]
@@ -121,24 +121,30 @@ def test_only_heads_that_searches_need_are_read_and_few_are_kept(folder: Path, m
     engine = opened(folder)
     make(engine, "heads")
     make(engine, "chunks", 2)
-    engine.answer(wire.Upsert("heads", [Point(id=an_id(n), payload={"version": 7}) for n in range(10)]))
+    engine.answer(wire.Request("upsert", ("heads", [Point(id=an_id(n), payload={"version": 7}) for n in range(10)])))
     chunk = {"metadata": {"documentId": an_id(0), "version": 7}}
     for n in range(10):
         current = {"metadata": {"documentId": an_id(n), "version": 7}}
         vector = np.array([1, n], np.float32)
-        engine.answer(wire.Upsert("chunks", [Point(id=an_id(100 + n), payload=current, dense=vector)]))
-    engine.answer(wire.Delete("chunks", Filter(must=(Ids(tuple(an_id(100 + n) for n in range(2, 10))),))))
+        engine.answer(wire.Request("upsert", ("chunks", [Point(id=an_id(100 + n), payload=current, dense=vector)])))
+    engine.answer(wire.Request("delete", ("chunks", Filter(must=(Ids(tuple(an_id(100 + n) for n in range(2, 10))),)))))
     heads = engine._open["heads"]
-    search = wire.Search("chunks", [Leg(dense=np.array([1, 0], np.float32))], EVERYTHING, 20, Heads("heads"))
+    search = wire.Request(
+        "search", ("chunks", [Leg(dense=np.array([1, 0], np.float32))], EVERYTHING, 20, Heads("heads"))
+    )
 
     assert [hit.payload for hit in engine.answer(search).hits()[0]][:1] == [chunk]
     assert heads.heads == {an_id(0): 7, an_id(1): 7}
 
-    engine.answer(wire.Upsert("heads", [Point(id=an_id(0), payload={"version": 8})]))
+    engine.answer(wire.Request("upsert", ("heads", [Point(id=an_id(0), payload={"version": 8})])))
     assert [hit.id for hit in engine.answer(search).hits()[0]] == [an_id(101)], "a head that was kept is stale"
     for n in range(2, 8):
         newer = {"metadata": {"documentId": an_id(n), "version": 7}}
-        engine.answer(wire.Upsert("chunks", [Point(id=an_id(100), payload=newer, dense=np.array([1, 0], np.float32))]))
+        engine.answer(
+            wire.Request(
+                "upsert", ("chunks", [Point(id=an_id(100), payload=newer, dense=np.array([1, 0], np.float32))])
+            )
+        )
         assert len(engine.answer(search).hits()[0]) == 2
         assert len(heads.heads) <= 3
     engine.close()
@@ -148,13 +154,13 @@ def test_payloads_that_searches_read_are_read_again_once_they_change(engine: Eng
     make(engine, "heads")
     make(engine, "chunks", 2)
     heads = [Point(id=an_id(n), payload={"version": 7}) for n in range(3)]
-    engine.answer(wire.Upsert("heads", heads))
+    engine.answer(wire.Request("upsert", ("heads", heads)))
     points = [
         Point(id=an_id(10 + n), payload={"text": "old", "metadata": {"documentId": an_id(n), "version": 7}}, dense=UNIT)
         for n in range(3)
     ]
-    engine.answer(wire.Upsert("chunks", points))
-    search = wire.Search("chunks", [Leg(dense=UNIT)], EVERYTHING, 5, Heads("heads"))
+    engine.answer(wire.Request("upsert", ("chunks", points)))
+    search = wire.Request("search", ("chunks", [Leg(dense=UNIT)], EVERYTHING, 5, Heads("heads")))
 
     def texts() -> dict[str, str]:
         return {hit.id: hit.payload["text"] for hit in engine.answer(search).hits()[0]}
@@ -162,14 +168,14 @@ def test_payloads_that_searches_read_are_read_again_once_they_change(engine: Eng
     assert texts() == {an_id(10): "old", an_id(11): "old", an_id(12): "old"}
 
     newer = Point(id=an_id(10), payload={**points[0].payload, "text": "written"}, dense=UNIT)
-    engine.answer(wire.Upsert("chunks", [newer]))
-    engine.answer(wire.SetPayload("chunks", {"text": "merged"}, Filter(must=(Ids((an_id(11),)),))))
-    engine.answer(wire.Delete("chunks", Filter(must=(Ids((an_id(12),)),))))
+    engine.answer(wire.Request("upsert", ("chunks", [newer])))
+    engine.answer(wire.Request("set_payload", ("chunks", {"text": "merged"}, Filter(must=(Ids((an_id(11),)),)))))
+    engine.answer(wire.Request("delete", ("chunks", Filter(must=(Ids((an_id(12),)),)))))
 
     assert texts() == {an_id(10): "written", an_id(11): "merged"}
-    engine.answer(wire.Upsert("chunks", [points[2]]))
+    engine.answer(wire.Request("upsert", ("chunks", [points[2]])))
     assert texts() == {an_id(10): "written", an_id(11): "merged", an_id(12): "old"}
-    elsewhere = wire.Search("chunks", [Leg(dense=UNIT)], EVERYTHING, 5, Heads("heads", document="text"))
+    elsewhere = wire.Request("search", ("chunks", [Leg(dense=UNIT)], EVERYTHING, 5, Heads("heads", document="text")))
     assert engine.answer(elsewhere).hits() == [[]], "kept payloads belong to the fields that name document and version"
     assert len(texts()) == 3
 
@@ -185,7 +191,7 @@ def test_a_collection_that_was_being_made_or_dropped_is_gone(folder: Path) -> No
 
     again = opened(folder)
 
-    assert again.answer(wire.Collections()) == ["whole"]
+    assert again.answer(wire.Request("collections", ())) == ["whole"]
     assert list((folder / "making").iterdir()) == []
     make(again, "half")
     again.close()
@@ -193,14 +199,14 @@ def test_a_collection_that_was_being_made_or_dropped_is_gone(folder: Path) -> No
 
 def test_indexes_are_added_to_a_collection_that_lacks_them(engine: Engine) -> None:
     make(engine, "a")
-    engine.answer(wire.Upsert("a", [Point(id=an_id(1), payload={"n": 1, "mit leer": "x"})]))
+    engine.answer(wire.Request("upsert", ("a", [Point(id=an_id(1), payload={"n": 1, "mit leer": "x"})])))
 
     make(engine, "a", indexes={"n": "integer", "mit leer": "keyword"})
     make(engine, "a", indexes={"n": "integer", "mit leer": "keyword"})
 
-    ordered = engine.answer(wire.Ordered("a", EVERYTHING, "n", descending=True, limit=5, start=None))
+    ordered = engine.answer(wire.Request("ordered", ("a", EVERYTHING, "n", True, 5, None)))
     assert [point.id for point in ordered] == [an_id(1)]
-    assert engine.answer(wire.Facet("a", "mit leer", EVERYTHING, 5)) == {"x": 1}
+    assert engine.answer(wire.Request("facet", ("a", "mit leer", EVERYTHING, 5))) == {"x": 1}
 
 
 def test_booleans_are_found_though_the_binding_takes_them_for_numbers(engine: Engine) -> None:
@@ -213,15 +219,17 @@ def test_booleans_are_found_though_the_binding_takes_them_for_numbers(engine: En
         {"group": "h", "flag": {"flag": True}},
         {"group": "h"},
     ]
-    engine.answer(wire.Upsert("a", [Point(id=an_id(n), payload=payload) for n, payload in enumerate(payloads)]))
+    engine.answer(
+        wire.Request("upsert", ("a", [Point(id=an_id(n), payload=payload) for n, payload in enumerate(payloads)]))
+    )
 
     true = Match("flag", (True,))
     assert count(engine, "a", true) == 2
     assert count(engine, "a", true, Match("group", ("h",))) == 1
     assert count(engine, "a", Match("flag", (False, 1, "x"))) == 3
     assert count(engine, "a", Match("flag.flag", (True,))) == 1
-    assert engine.answer(wire.Count("a", Filter(must_not=(true,)))) == 4
-    engine.answer(wire.Delete("a", Filter(must=(true,))))
+    assert engine.answer(wire.Request("count", ("a", Filter(must_not=(true,))))) == 4
+    engine.answer(wire.Request("delete", ("a", Filter(must=(true,)))))
     assert count(engine, "a") == 4
 
 
@@ -229,7 +237,7 @@ def test_numbers_are_found_though_their_index_finds_only_ranges(folder: Path) ->
     engine = opened(folder)
     make(engine, "a", 2, {"n": "integer"})
     values: list[Any] = [1, 2, [1, 3], "1", 2**53, 2**53 + 1, True, 1.5, None]
-    engine.answer(wire.Upsert("a", [Point(id=an_id(at), payload={"n": n}) for at, n in enumerate(values)]))
+    engine.answer(wire.Request("upsert", ("a", [Point(id=an_id(at), payload={"n": n}) for at, n in enumerate(values)])))
     for _ in range(2):
         assert engine._open["a"].ranged == {"n"}
 
@@ -242,7 +250,7 @@ def test_numbers_are_found_though_their_index_finds_only_ranges(folder: Path) ->
         assert count(engine, "a", Match("n", (2**53,))) == 1
         assert count(engine, "a", Match("n", ())) == 0
         assert count(engine, "a", Range("n", gt=2, lt=9)) == 1
-        assert engine.answer(wire.Count("a", Filter(must_not=(Match("n", (1,)),)))) == len(values) - 2
+        assert engine.answer(wire.Request("count", ("a", Filter(must_not=(Match("n", (1,)),))))) == len(values) - 2
         engine.close()
         engine = opened(folder)
     engine.close()
@@ -251,14 +259,22 @@ def test_numbers_are_found_though_their_index_finds_only_ranges(folder: Path) ->
 def test_any_number_of_stale_points_may_stand_in_front(engine: Engine) -> None:
     make(engine, "heads")
     make(engine, "chunks", 2)
-    engine.answer(wire.Upsert("heads", [Point(id=an_id(9), payload={"version": 2})]))
+    engine.answer(wire.Request("upsert", ("heads", [Point(id=an_id(9), payload={"version": 2})])))
     front, behind = np.array([1, 0], np.float32), np.array([0.6, 0.8], np.float32)
     stale = {"metadata": {"documentId": an_id(9), "version": 1}}
     current = {"metadata": {"documentId": an_id(9), "version": 2}}
-    engine.answer(wire.Upsert("chunks", [Point(id=an_id(n), payload=stale, dense=front) for n in range(3000)]))
-    engine.answer(wire.Upsert("chunks", [Point(id=an_id(n), payload=current, dense=behind) for n in range(4000, 4007)]))
+    engine.answer(
+        wire.Request("upsert", ("chunks", [Point(id=an_id(n), payload=stale, dense=front) for n in range(3000)]))
+    )
+    engine.answer(
+        wire.Request(
+            "upsert", ("chunks", [Point(id=an_id(n), payload=current, dense=behind) for n in range(4000, 4007)])
+        )
+    )
 
-    ((*hits,),) = engine.answer(wire.Search("chunks", [Leg(dense=front)], EVERYTHING, 5, Heads("heads"))).hits()
+    ((*hits,),) = engine.answer(
+        wire.Request("search", ("chunks", [Leg(dense=front)], EVERYTHING, 5, Heads("heads")))
+    ).hits()
 
     assert len(hits) == 5
     assert {hit.payload["metadata"]["version"] for hit in hits} == {2}
@@ -269,12 +285,12 @@ def test_a_dropped_collection_of_heads_is_forgotten(engine: Engine) -> None:
     make(engine, "chunks", 2)
     vector = np.array([1, 0], np.float32)
     payload = {"metadata": {"documentId": an_id(9), "version": 2}}
-    engine.answer(wire.Upsert("chunks", [Point(id=an_id(1), payload=payload, dense=vector)]))
-    engine.answer(wire.Upsert("heads", [Point(id=an_id(9), payload={"version": 2})]))
-    search = wire.Search("chunks", [Leg(dense=vector)], EVERYTHING, 5, Heads("heads"))
+    engine.answer(wire.Request("upsert", ("chunks", [Point(id=an_id(1), payload=payload, dense=vector)])))
+    engine.answer(wire.Request("upsert", ("heads", [Point(id=an_id(9), payload={"version": 2})])))
+    search = wire.Request("search", ("chunks", [Leg(dense=vector)], EVERYTHING, 5, Heads("heads")))
     before = engine.answer(search).hits()
 
-    engine.answer(wire.Drop("heads"))
+    engine.answer(wire.Request("drop_collection", ("heads",)))
     with pytest.raises(NoCollection, match="heads"):
         engine.answer(search).hits()
     make(engine, "heads")
@@ -286,17 +302,20 @@ def test_a_dropped_collection_of_heads_is_forgotten(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (wire.Ordered("a", EVERYTHING, "n", descending=False, limit=5, start=None), "No range index"),
-        (wire.Facet("a", "n", EVERYTHING, 5), "No appropriate index"),
-        (wire.Count("a", Filter(must=(Match("x", (2**63,)),))), "int"),
-        (wire.Count("a", Filter(must=(Range("x..y", gt=1),))), r"x\.\.y"),
-        (wire.Upsert("a", [Point(id=an_id(1), payload={}, dense=np.ones(3, np.float32))]), "dense vector of 3"),
-        (wire.Upsert("a", [Point(id="not a uuid", payload={})]), "UUID"),
-        (wire.Upsert("a", [Point(id=an_id(1), payload={}, sparse=Sparse([1], [1.0]))]), "'a' has none"),
+        (wire.Request("ordered", ("a", EVERYTHING, "n", False, 5, None)), "No range index"),
+        (wire.Request("facet", ("a", "n", EVERYTHING, 5)), "No appropriate index"),
+        (wire.Request("count", ("a", Filter(must=(Match("x", (2**63,)),)))), "int"),
+        (wire.Request("count", ("a", Filter(must=(Range("x..y", gt=1),)))), r"x\.\.y"),
+        (
+            wire.Request("upsert", ("a", [Point(id=an_id(1), payload={}, dense=np.ones(3, np.float32))])),
+            "dense vector of 3",
+        ),
+        (wire.Request("upsert", ("a", [Point(id="not a uuid", payload={})])), "UUID"),
+        (wire.Request("upsert", ("a", [Point(id=an_id(1), payload={}, sparse=Sparse([1], [1.0]))])), "'a' has none"),
     ],
 )
 def test_a_request_that_can_never_be_served_is_a_value_error(
-    engine: Engine, request_: wire.AnyRequest, message: str
+    engine: Engine, request_: wire.Request, message: str
 ) -> None:
     make(engine, "a", 2)
 
@@ -316,17 +335,21 @@ def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_pa
     engine = opened(folder)
     make(engine, "heads", None, {"version": "integer", "name": "keyword"})
     heads = [Point(id=an_id(n), payload={"version": 1, "name": "a"}) for n in range(1, 5)]
-    engine.answer(wire.Upsert("heads", heads))
+    engine.answer(wire.Request("upsert", ("heads", heads)))
     engine.flush()
     for version in (2, 3):
         newer = [Point(id=an_id(n), payload={"version": version, "name": "a"}) for n in (1, 2, 3)]
-        engine.answer(wire.Upsert("heads", newer, only_if=Filter(must=(Range("version", lt=version),))))
+        engine.answer(wire.Request("upsert", ("heads", newer, Filter(must=(Range("version", lt=version),)))))
     for version in (1, 9):
-        engine.answer(wire.PutIf("heads", [Point(id=an_id(5), payload={"version": version, "name": "a"})], None, []))
+        engine.answer(
+            wire.Request("put_if", ("heads", [Point(id=an_id(5), payload={"version": version, "name": "a"})], None, []))
+        )
     third = Filter(must=(Match("version", (3,)), Ids((an_id(3),))))
-    engine.answer(wire.SetPayload("heads", {"version": 4, "name": "b"}, third))
-    engine.answer(wire.SetPayload("heads", {"version": 5, "name": "c"}, Filter(must=(Match("name", ("b",)),))))
-    engine.answer(wire.Delete("heads", Filter(must=(Match("version", (1,)), Ids((an_id(4),))))))
+    engine.answer(wire.Request("set_payload", ("heads", {"version": 4, "name": "b"}, third)))
+    engine.answer(
+        wire.Request("set_payload", ("heads", {"version": 5, "name": "c"}, Filter(must=(Match("name", ("b",)),))))
+    )
+    engine.answer(wire.Request("delete", ("heads", Filter(must=(Match("version", (1,)), Ids((an_id(4),)))))))
     before = tmp_path / "before"
     shutil.copytree(folder, before)
 
@@ -344,7 +367,7 @@ def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_pa
     engine.close()
 
     again = opened(before)
-    left = again.answer(wire.Scroll("heads", EVERYTHING, 10, None, vectors=False, fields=None)).points
+    left = again.answer(wire.Request("scroll", ("heads", EVERYTHING, 10, None, False, None))).points
     assert {UUID(point.id).int: point.payload for point in left} == {
         1: {"version": 3, "name": "a"},
         2: {"version": 3, "name": "a"},

@@ -19,7 +19,9 @@ RANDOM = np.random.default_rng(7)
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
     engine = opened(tmp_path)
-    engine.answer(wire.Create("c", 8, True, {"doc": "keyword", "order": "integer", "tenant": "tenant"}))
+    engine.answer(
+        wire.Request("create_collection", ("c", 8, True, {"doc": "keyword", "order": "integer", "tenant": "tenant"}))
+    )
     yield engine
     engine.close()
 
@@ -41,18 +43,18 @@ def a_point(number: int, doc: str = "kept", **payload: object) -> Point:
 
 
 def put(engine: Engine, *points: Point) -> None:
-    engine.answer(wire.Upsert("c", list(points)))
+    engine.answer(wire.Request("upsert", ("c", list(points))))
 
 
 def everything(engine: Engine) -> dict[str, tuple[Payload, str, Sparse | None]]:
-    page = engine.answer(wire.Scroll("c", EVERYTHING, 1000, None, vectors=True, fields=None))
+    page = engine.answer(wire.Request("scroll", ("c", EVERYTHING, 1000, None, True, None)))
     return {point.id: (point.payload, vector_hash(point.dense), point.sparse) for point in page.points}
 
 
 def rewritten(engine: Engine, limit: int = 1000) -> None:
-    after = engine.answer(wire.Rewrite("c", None, limit))
+    after = engine.answer(wire.Request("rewrite", ("c", None, limit)))
     while after is not None:
-        after = engine.answer(wire.Rewrite("c", after, limit))
+        after = engine.answer(wire.Request("rewrite", ("c", after, limit)))
 
 
 def holding(folder: Path) -> list[str]:
@@ -62,7 +64,7 @@ def holding(folder: Path) -> list[str]:
 def test_what_was_deleted_is_in_no_file_and_all_else_is_bit_equal(engine: Engine, tmp_path: Path) -> None:
     put(engine, *(a_point(number) for number in range(40)))
     put(engine, *(a_point(number, "erased", text=CANARY.decode()) for number in range(40, 50)))
-    engine.answer(wire.Delete("c", ERASED))
+    engine.answer(wire.Request("delete", ("c", ERASED)))
     engine.flush()
     before = everything(engine)
     assert holding(tmp_path)  # or this test would show nothing: neither delete nor flush takes the bytes
@@ -71,21 +73,21 @@ def test_what_was_deleted_is_in_no_file_and_all_else_is_bit_equal(engine: Engine
 
     assert holding(tmp_path) == []
     assert everything(engine) == before
-    assert engine.answer(wire.Facet("c", "doc", EVERYTHING, 10)) == {"kept": 40}
-    ordered = engine.answer(wire.Ordered("c", EVERYTHING, "order", descending=True, limit=1, start=None))
+    assert engine.answer(wire.Request("facet", ("c", "doc", EVERYTHING, 10))) == {"kept": 40}
+    ordered = engine.answer(wire.Request("ordered", ("c", EVERYTHING, "order", True, 1, None)))
     assert [point.payload["order"] for point in ordered] == [39]
 
 
 def test_what_is_written_while_it_is_copied_is_neither_lost_nor_old(engine: Engine) -> None:
     put(engine, *(a_point(number) for number in range(0, 40, 2)))
-    after = engine.answer(wire.Rewrite("c", None, 5))
+    after = engine.answer(wire.Request("rewrite", ("c", None, 5)))
 
     put(engine, a_point(1), a_point(0, "changed"), a_point(39), a_point(38, "changed"))
-    engine.answer(wire.SetPayload("c", {"mark": 1}, Filter(must=(Match("order", (2, 36)),))))
-    engine.answer(wire.Delete("c", Filter(must=(Match("order", (4, 34)),))))
+    engine.answer(wire.Request("set_payload", ("c", {"mark": 1}, Filter(must=(Match("order", (2, 36)),)))))
+    engine.answer(wire.Request("delete", ("c", Filter(must=(Match("order", (4, 34)),)))))
     expected = everything(engine)
     while after is not None:
-        after = engine.answer(wire.Rewrite("c", after, 5))
+        after = engine.answer(wire.Request("rewrite", ("c", after, 5)))
 
     assert everything(engine) == expected
     assert len(expected) == 20
@@ -96,7 +98,7 @@ def test_a_rewrite_that_ends_halfway_changes_nothing_and_the_next_opening_clears
 ) -> None:
     put(engine, *(a_point(number) for number in range(20)))
     before = everything(engine)
-    after = engine.answer(wire.Rewrite("c", None, 5))
+    after = engine.answer(wire.Request("rewrite", ("c", None, 5)))
 
     engine.close()
     again = opened(tmp_path)
@@ -104,20 +106,20 @@ def test_a_rewrite_that_ends_halfway_changes_nothing_and_the_next_opening_clears
     assert everything(again) == before
     assert len([path for path in (tmp_path / "collections" / "c").iterdir() if path.is_dir()]) == 1
     with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
-        again.answer(wire.Rewrite("c", after, 5))
+        again.answer(wire.Request("rewrite", ("c", after, 5)))
     again.close()
 
 
 def test_of_two_rewrites_at_once_one_is_given_up_and_nothing_is_lost(engine: Engine) -> None:
     put(engine, *(a_point(number) for number in range(20)))
     before = everything(engine)
-    first = engine.answer(wire.Rewrite("c", None, 15))
-    second = engine.answer(wire.Rewrite("c", None, 5))
+    first = engine.answer(wire.Request("rewrite", ("c", None, 15)))
+    second = engine.answer(wire.Request("rewrite", ("c", None, 5)))
 
     with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
-        engine.answer(wire.Rewrite("c", first, 15))
+        engine.answer(wire.Request("rewrite", ("c", first, 15)))
     while second is not None:
-        second = engine.answer(wire.Rewrite("c", second, 5))
+        second = engine.answer(wire.Request("rewrite", ("c", second, 5)))
 
     assert everything(engine) == before
 
@@ -131,7 +133,9 @@ def test_a_rewritten_collection_is_itself_after_the_next_opening(engine: Engine,
 
     engine.close()
     again = opened(tmp_path)
-    again.answer(wire.Create("c", 8, True, {"doc": "keyword", "order": "integer", "tenant": "tenant"}))
+    again.answer(
+        wire.Request("create_collection", ("c", 8, True, {"doc": "keyword", "order": "integer", "tenant": "tenant"}))
+    )
 
     assert everything(again) == expected
     again.close()
@@ -141,12 +145,17 @@ def test_of_a_folder_of_an_earlier_release_a_rewrite_maps_the_indexes_that_no_se
     tmp_path: Path,
 ) -> None:
     engine = opened(tmp_path / "store")
-    engine.answer(wire.Create("c", 8, True, {"doc": "keyword", "hash": "keyword", "tenant": "tenant"}))
+    engine.answer(
+        wire.Request("create_collection", ("c", 8, True, {"doc": "keyword", "hash": "keyword", "tenant": "tenant"}))
+    )
     put(engine, *(a_point(number, hash=f"{number:032x}", tenant="a") for number in range(20)))
     engine.close()
     again = opened(tmp_path / "store")
     again.answer(
-        wire.Create("c", 8, True, {"doc": "keyword", "hash": "lookup", "tenant": "tenant", "order": "integer"})
+        wire.Request(
+            "create_collection",
+            ("c", 8, True, {"doc": "keyword", "hash": "lookup", "tenant": "tenant", "order": "integer"}),
+        )
     )
     before = everything(again)
 
@@ -156,14 +165,14 @@ def test_of_a_folder_of_an_earlier_release_a_rewrite_maps_the_indexes_that_no_se
     assert edges_for_values(again) == {"doc": None, "hash": False, "order": False, "tenant": None}
     assert everything(again) == before
     named = Filter(must=(Match("hash", (f"{7:032x}",)), Range("order", gte=7), Match("tenant", ("a",))))
-    assert again.answer(wire.Count("c", named)) == 1
+    assert again.answer(wire.Request("count", ("c", named))) == 1
     assert [point.payload["order"] for point in again.answer(last_of_all)] == [19, 18]
     rewritten(again)
-    assert again.answer(wire.Count("c", named)) == 1
+    assert again.answer(wire.Request("count", ("c", named))) == 1
     again.close()
 
 
-last_of_all = wire.Ordered("c", EVERYTHING, "order", descending=True, limit=2, start=None)
+last_of_all = wire.Request("ordered", ("c", EVERYTHING, "order", True, 2, None))
 
 
 def edges_for_values(engine: Engine) -> dict[str, object]:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.store import Filter, Heads, Ids, Leg, Match, Point, Range, Sparse, wire
+from shared.store.edge_engine import arguments_of
 
 VECTOR = np.array([0.25, -1.5, 3e-38], np.float32)
 
@@ -39,39 +40,35 @@ WHERE = Filter(
 @pytest.mark.parametrize(
     "request_",
     [
-        wire.Create("n", 3, True, {"a": "tenant"}),
-        wire.Collections(),
-        wire.SetPayload("n", {"a": [None, {"ü": 1.5}]}, WHERE),
-        wire.Scroll("n", WHERE, 5, None, True, ["a.b"]),
-        wire.Ordered("n", WHERE, "v", True, 3, None),
-        wire.Flush(),
+        wire.Request("create_collection", ("n", 3, True, {"a": "tenant"}, False)),
+        wire.Request("collections", ()),
+        wire.Request("set_payload", ("n", {"a": [None, {"ü": 1.5}]}, WHERE)),
+        wire.Request("scroll", ("n", WHERE, 5, None, True, ["a.b"])),
+        wire.Request("ordered", ("n", WHERE, "v", True, 3, None)),
+        wire.Request("flush", ()),
     ],
 )
-def test_a_request_arrives_as_it_was_sent(request_: wire.AnyRequest) -> None:
+def test_a_request_arrives_as_it_was_sent(request_: wire.Request) -> None:
     (frame,) = wire.Frames().feed(wire.call_frame(7, request_))
 
     call = wire.CALLS.decode(frame)
 
-    assert call.number == 7
-    assert wire.REQUESTS.decode(call.request) == request_
+    assert (call.number, call.method) == (7, request_.method)
+    assert arguments_of(call.method).decode(call.arguments) == request_.arguments
 
 
 def test_vectors_arrive_to_the_bit() -> None:
     point = Point(id="i", payload={}, dense=VECTOR, sparse=Sparse([2**31], [0.1]))
-    upsert = wire.Upsert("n", [point])
-    search = wire.Search("n", [Leg(dense=VECTOR), Leg(sparse=point.sparse)], WHERE, 5, Heads("h"))
+    upsert = wire.Request("upsert", ("n", [point], None))
+    search = wire.Request("search", ("n", [Leg(dense=VECTOR), Leg(sparse=point.sparse)], WHERE, 5, Heads("h")))
 
-    arrived = [
-        wire.REQUESTS.decode(wire.CALLS.decode(frame).request)
-        for frame in wire.Frames().feed(wire.call_frame(0, upsert) + wire.call_frame(1, search))
-    ]
+    (_, [written], _), (_, [dense_leg, sparse_leg], *_) = (
+        arguments_of(call.method).decode(call.arguments)
+        for call in map(wire.CALLS.decode, wire.Frames().feed(wire.call_frame(0, upsert) + wire.call_frame(1, search)))
+    )
 
-    assert isinstance(arrived[0], wire.Upsert)
-    assert isinstance(arrived[1], wire.Search)
-    for dense in (arrived[0].points[0].dense, arrived[1].legs[0].dense):
-        assert dense is not None
-        assert dense.tobytes() == VECTOR.tobytes()
-    assert arrived[0].points[0].sparse == arrived[1].legs[1].sparse == point.sparse
+    assert written.dense.tobytes() == dense_leg.dense.tobytes() == VECTOR.tobytes()
+    assert written.sparse == sparse_leg.sparse == point.sparse
 
 
 def test_answers_and_refusals_arrive() -> None:
@@ -88,12 +85,18 @@ def test_answers_and_refusals_arrive() -> None:
     assert wire.REPLIES.decode(failed) == wire.CallFailed(4, "missing", "no such thing")
 
 
-def test_an_unknown_request_is_known_by_its_number() -> None:
-    call = wire.CALLS.decode(msgspec.msgpack.encode([9, {"type": "Sing"}]))
+@pytest.mark.parametrize("method", ["sing", "answer", "close", "_make", "__init__", "load"])
+def test_only_what_the_engine_answers_can_be_asked_for(method: str) -> None:
+    with pytest.raises(ValueError, match=method):
+        arguments_of(method)
+
+
+def test_arguments_that_a_method_does_not_take_are_refused() -> None:
+    call = wire.CALLS.decode(msgspec.msgpack.encode([9, "count", ["n"]]))
 
     assert call.number == 9
-    with pytest.raises(msgspec.DecodeError, match="Sing"):
-        wire.REQUESTS.decode(call.request)
+    with pytest.raises(msgspec.DecodeError, match="length 2"):
+        arguments_of(call.method).decode(call.arguments)
 
 
 @given(parts=st.lists(st.sampled_from(["a", "ü" * 60, "d" * 200, " "]), max_size=12))
