@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from shared.errors import PipelineError, Rejected, RetryLater, Unavailable
+
 _LETTERS: Final = re.compile(r"[A-Za-z\s]+")
 # Best first: after a sentence or line, else between words.
 _CUTS: Final = (re.compile(r"(?<=[.!?…।؟۔])\s+|\n+|(?<=[。！？｡])"), re.compile(r"\s+"))
@@ -66,30 +68,6 @@ MOST_DOCUMENTS: Final = 2  # rejected within KEPT_S; with more, the server is at
 PROBE: Final = "probe"  # a text that every server has embedded at the start
 
 
-class Again(msgspec.Struct, frozen=True):
-    """Retry the text after `after_s` seconds."""
-
-    sentence: str
-    after_s: float
-
-
-class TextAtFault(msgspec.Struct, frozen=True):
-    """The server will never embed the text."""
-
-    sentence: str
-    times: int
-
-
-class ServerAtFault(msgspec.Struct, frozen=True):
-    """The server refuses the texts of so many documents that the texts can't be the cause."""
-
-    sentence: str
-    documents: int
-
-
-Verdict = Again | TextAtFault | ServerAtFault
-
-
 class _Refused(msgspec.Struct):
     sentence: str  # the server's
     document: int  # equal for the texts of one document, and for documents that share a refused text
@@ -126,19 +104,27 @@ class Refusals:
         """Record that the server embedded the text."""
         self._texts.pop(text, None)
 
-    def verdict(self, text: str, now: float) -> Verdict | None:
-        """Return the verdict on a text that must not be sent now, or None if it may be sent."""
+    def error(self, text: str, characters: int, now: float) -> PipelineError | None:
+        """Return the error for a text of so many characters that must not be sent now, or None if it may be sent.
+
+        Rejected: the server will never embed it. Unavailable: it refuses the texts of so many documents that they can't
+        be the cause.
+        """
         self._forget(now)
         seen = self._texts.get(text)
         if seen is None:
             return None
+        minutes = f"{KEPT_S / 60:g} minutes"
         if seen.decided is not None:
-            return TextAtFault(seen.sentence, seen.times)
+            times = f"{seen.times} times for a text of {characters} characters alone, while it embeds others as long"
+            return Rejected(f"{seen.sentence}, {times}; this text is not sent again for {minutes}", "model_refuses")
         if (left := seen.last + REST_S - now) <= 0:
             return None
         if seen.times >= TRIES:
-            return ServerAtFault(seen.sentence, len(self._rejected() | {seen.document}))
-        return Again(seen.sentence, left)
+            documents = len(self._rejected() | {seen.document})
+            return Unavailable(f"{seen.sentence}; it refused texts of {documents} documents within {minutes}")
+        refused = f"{seen.sentence}, for one text of {characters} characters; it embeds other texts, so it is retried"
+        return RetryLater(refused, "model_refuses", after_s=left)
 
     def _rejected(self) -> set[int]:
         return {each.document for each in self._texts.values() if each.decided is not None}

@@ -11,22 +11,8 @@ import numpy as np
 
 from shared.embedder import Model, Vector, refuse_unreadable, unit
 from shared.embedder.gather import Ask, Gather, Pace
-from shared.embedder.refusals import (
-    KEPT_S,
-    PROBE,
-    Again,
-    EstimatedTokens,
-    Refusals,
-    Samples,
-    ServerAtFault,
-    TextAtFault,
-    Verdict,
-    beginning,
-    estimated,
-    halves,
-    name_of,
-)
-from shared.errors import PipelineError, Rejected, RetryLater, Unavailable
+from shared.embedder.refusals import PROBE, EstimatedTokens, Refusals, Samples, beginning, estimated, halves, name_of
+from shared.errors import PipelineError, Rejected, Unavailable
 from shared.model_server.http import BadAnswer, TooLong
 
 
@@ -313,8 +299,7 @@ class ServedEmbedder:
 
     def _known_refusal(self, text: str) -> PipelineError | None:
         """Return the error for a text that the server refused recently, or None where it must be asked."""
-        verdict = self._refusals.verdict(self._name(text), self._clock())
-        return None if verdict is None else _raised(verdict, text)
+        return self._refusals.error(self._name(text), len(text), self._clock())
 
     async def _documents(self, texts: Sequence[str]) -> list[Vector]:
         began = self._clock()
@@ -369,18 +354,3 @@ class ServedEmbedder:
             return [unit(embedding) for embedding in embeddings]
         except (ValueError, TypeError) as error:
             raise BadAnswer(f"{server} returned a damaged vector: {error}") from error
-
-
-def _raised(verdict: Verdict, text: str) -> PipelineError:
-    minutes = f"{KEPT_S / 60:g} minutes"
-    match verdict:
-        case Again(sentence, after_s):
-            refused = f"{sentence}, for one text of {len(text)} characters; it embeds other texts, so it is retried"
-            return RetryLater(refused, "model_refuses", after_s=after_s)
-        case TextAtFault(sentence, times):
-            refused = (
-                f"{sentence}, {times} times for a text of {len(text)} characters alone, while it embeds others as long"
-            )
-            return Rejected(f"{refused}; this text is not sent again for {minutes}", "model_refuses")
-        case ServerAtFault(sentence, documents):
-            return Unavailable(f"{sentence}; it refused texts of {documents} documents within {minutes}")

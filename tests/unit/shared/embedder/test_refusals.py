@@ -8,17 +8,15 @@ from shared.embedder.refusals import (
     PROBE,
     REST_S,
     TRIES,
-    Again,
     EstimatedTokens,
     Refusals,
     Samples,
-    ServerAtFault,
-    TextAtFault,
     beginning,
     estimated,
     halves,
     name_of,
 )
+from shared.errors import Rejected, RetryLater
 
 
 def refuse(refusals: Refusals, text: str, now: float, *beside: str, times: int = TRIES) -> float:
@@ -30,16 +28,18 @@ def refuse(refusals: Refusals, text: str, now: float, *beside: str, times: int =
 
 
 def test_a_text_that_nobody_refused_is_asked_for() -> None:
-    assert Refusals().verdict("a", 0.0) is None
+    assert Refusals().error("a", 9, 0.0) is None
 
 
 def test_a_refused_text_rests_and_is_asked_for_again() -> None:
     refusals = Refusals()
     refuse(refusals, "a", 100.0, times=1)
 
-    assert refusals.verdict("a", 101.0) == Again("it says NaN", REST_S - 1)
-    assert refusals.verdict("a", 100.0 + REST_S) is None
-    assert refusals.verdict("b", 101.0) is None
+    error = refusals.error("a", 9, 101.0)
+    assert isinstance(error, RetryLater)
+    assert (error.after_s, error.sentence.startswith("it says NaN, for one text of 9 characters")) == (REST_S - 1, True)
+    assert refusals.error("a", 9, 100.0 + REST_S) is None
+    assert refusals.error("b", 9, 101.0) is None
 
 
 def test_a_text_is_at_fault_after_three_tries_within_15_seconds_and_for_ten_minutes() -> None:
@@ -48,9 +48,9 @@ def test_a_text_is_at_fault_after_three_tries_within_15_seconds_and_for_ten_minu
     decided = refuse(refusals, "a", 0.0)
 
     assert decided < 15
-    assert refusals.verdict("a", decided) == TextAtFault("it says NaN", TRIES)
-    assert refusals.verdict("a", decided + KEPT_S) == TextAtFault("it says NaN", TRIES)
-    assert refusals.verdict("a", decided + KEPT_S + 1) is None
+    assert f"it says NaN, {TRIES} times for a text of 9 characters" in str(refusals.error("a", 9, decided))
+    assert f"it says NaN, {TRIES} times for a text of 9 characters" in str(refusals.error("a", 9, decided + KEPT_S))
+    assert refusals.error("a", 9, decided + KEPT_S + 1) is None
 
 
 def test_a_text_that_is_embedded_after_all_begins_anew() -> None:
@@ -60,7 +60,7 @@ def test_a_text_that_is_embedded_after_all_begins_anew() -> None:
     refusals.embedded("a")
     refuse(refusals, "a", now + REST_S, times=1)
 
-    assert isinstance(refusals.verdict("a", now + REST_S), Again)
+    assert isinstance(refusals.error("a", 9, now + REST_S), RetryLater)
 
 
 def test_from_the_third_document_on_it_is_the_server_until_the_first_is_ten_minutes_old() -> None:
@@ -70,11 +70,11 @@ def test_from_the_third_document_on_it_is_the_server_until_the_first_is_ten_minu
 
     third = refuse(refusals, "c", 200.0)
 
-    assert refusals.verdict("c", third) == ServerAtFault("it says NaN", MOST_DOCUMENTS + 1)
-    assert isinstance(refusals.verdict("a", third), TextAtFault)
-    assert isinstance(refusals.verdict("b", second), TextAtFault)
+    assert f"it refused texts of {MOST_DOCUMENTS + 1} documents" in str(refusals.error("c", 9, third))
+    assert isinstance(refusals.error("a", 9, third), Rejected)
+    assert isinstance(refusals.error("b", 9, second), Rejected)
     later = refuse(refusals, "c", first + KEPT_S + 1, times=1)
-    assert isinstance(refusals.verdict("c", later), TextAtFault)
+    assert isinstance(refusals.error("c", 9, later), Rejected)
 
 
 def test_texts_of_one_document_and_documents_with_one_text_count_once() -> None:
@@ -85,8 +85,8 @@ def test_texts_of_one_document_and_documents_with_one_text_count_once() -> None:
 
     last = refuse(refusals, "elsewhere", 60.0)
 
-    assert isinstance(refusals.verdict("elsewhere", last), TextAtFault)
-    assert isinstance(refusals.verdict("c", last), TextAtFault)
+    assert isinstance(refusals.error("elsewhere", 9, last), Rejected)
+    assert isinstance(refusals.error("c", 9, last), Rejected)
 
 
 @pytest.mark.parametrize(
