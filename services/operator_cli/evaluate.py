@@ -68,7 +68,8 @@ def evaluated(server: Client, asked: Sequence[EvalQuestion], *, judged: bool) ->
         else:
             scores["refused"] = float(not reply["ragUsed"])
         if judged and each.answer:
-            scores |= _judged(server, each, str(reply["response"]))
+            message = f"Question: {each.question}\nExpected answer: {each.answer}\nAnswer: {reply['response']}"
+            scores |= verdict(str(server.send("/chat", {"message": message, "system": _JUDGE})["response"]))
         yield scores
 
 
@@ -88,11 +89,6 @@ def _ranked(results: Sequence[Mapping[str, Any]], documents: Sequence[str]) -> l
 
 def _is_one(metadata: Mapping[str, Any], documents: Sequence[str]) -> bool:
     return metadata.get("path") in documents or metadata.get("documentId") in documents
-
-
-def _judged(server: Client, each: EvalQuestion, answer: str) -> dict[str, float]:
-    message = f"Question: {each.question}\nExpected answer: {each.answer}\nAnswer: {answer}"
-    return verdict(str(server.send("/chat", {"message": message, "system": _JUDGE})["response"]))
 
 
 def verdict(reply: str) -> dict[str, float]:

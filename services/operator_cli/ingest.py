@@ -7,7 +7,8 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -31,7 +32,7 @@ from services.operator_cli.documents import confirm_count, metadata_of
 from services.operator_cli.errors import CommandError, Misuse, ServerAway
 from services.operator_cli.local_files import FoundFile, Watched, files_at, stamps, wanted
 from services.operator_cli.options import Json, Manner, Source, client_of, given, with_options
-from services.operator_cli.terminal import console, note_line, print_json, print_line, progress
+from services.operator_cli.terminal import CommandProgress, console, note_line, print_json, print_line, progress
 
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
@@ -181,15 +182,9 @@ def reread(context: typer.Context, *, source: Source = None, as_json: Json = Fal
     client = client_of(context)
     report = IngestReport(IngestOptions(what=[], source=source, as_json=as_json))
     listed = client.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
-    with progress() as watch:
-        watch.begin("reading", len(listed))
-
-        def done(ended: LoadOutcome) -> None:
-            watch.step(name=ended.path)
-            report(ended)
-
+    with report.progress("reading", len(listed)):
         ready = ((each["path"], each["documentId"]) for each in listed if each["state"] == "ready")
-        reread_each(ready, client, done=done)
+        reread_each(ready, client, done=report)
     report.total()
     raise typer.Exit(1 if report.counts["failed"] else 0)
 
@@ -202,9 +197,19 @@ class IngestReport:
         self._noted = Counter[str]()  # those with notes
         self.created: list[str] = []  # paths
         self._options = options
+        self._watch = CommandProgress()
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator[None]:
+        """Show how many of `total` documents have ended while the block runs."""
+        with progress() as self._watch:
+            self._watch.begin(what, total)
+            yield
+        self._watch = CommandProgress()
 
     def __call__(self, ended: LoadOutcome) -> None:
         """Print and count how a document ended."""
+        self._watch.step(name=ended.path)
         self.counts[ended.status] += 1
         self._noted[ended.status] += bool(ended.notes)
         if ended.status == "created":
@@ -267,14 +272,8 @@ def ingest_files(
     watched = Watched(stamps(files))  # before the files are read, so that a file that changes meanwhile is loaded again
     for name, send in _others(client, options):
         report(LoadOutcome(path=name, status="would load") if options.dry_run else outcome(name, send))
-    with progress() as watch:
-        watch.begin("loading", len(files))
-
-        def done(ended: LoadOutcome) -> None:
-            watch.step(name=ended.path)
-            report(ended)
-
-        _load(client, options, files, done)
+    with report.progress("loading", len(files)):
+        _load(client, options, files, report)
     if options.delete_missing:
         _remove(client, options, files, report)
     report.total()

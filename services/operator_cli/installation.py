@@ -57,19 +57,14 @@ def check_log_exists(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def existing_log(settings: Settings) -> AsyncIterator[Log]:
+async def opened_log(settings: Settings, *, create: bool = False) -> AsyncIterator[Log]:
     """Yield the log, started.
 
     Raises:
-        ConfigurationError: there is no log yet. Unavailable: it is away.
+        ConfigurationError: there is no log yet, unless it may be created. Unavailable: it is away.
     """
-    check_log_exists(settings)
-    async with _opened_log(settings) as log:
-        yield log
-
-
-@asynccontextmanager
-async def _opened_log(settings: Settings) -> AsyncIterator[Log]:
+    if not create:
+        check_log_exists(settings)
     log = open_log(settings.log, settings.data, settings.log_password)
     try:
         await log.start()
@@ -143,7 +138,7 @@ def record_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) 
 
     async def run() -> None:
         settings.data.mkdir(parents=True, exist_ok=True)
-        async with asyncio.timeout(PATIENCE_S), _opened_log(settings) as log:
+        async with asyncio.timeout(PATIENCE_S), opened_log(settings, create=True) as log:
             await record(log, settings, action, "done", of=of)
 
     try:

@@ -6,7 +6,7 @@ from typing import TypeVar
 from aiokafka import TopicPartition
 
 from services.operator_cli.errors import CommandError, Misuse
-from services.operator_cli.installation import audited, existing_log, run
+from services.operator_cli.installation import audited, opened_log, run
 from services.operator_cli.terminal import CommandProgress
 from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, replay
 from shared.errors import Rejected
@@ -29,7 +29,7 @@ def on_log(work: Callable[[Log], Awaitable[T]]) -> T:
     """
 
     async def working(settings: Settings, _: CommandProgress) -> T:
-        async with existing_log(settings) as log:
+        async with opened_log(settings) as log:
             return await work(log)
 
     try:

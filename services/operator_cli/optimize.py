@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from prometheus_client import CollectorRegistry
 
 from services.embed_worker.blob_collector import BlobCollector
-from services.operator_cli.installation import audited, existing_log, opened_store
+from services.operator_cli.installation import audited, opened_log, opened_store
 from services.operator_cli.terminal import CommandProgress
 from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
@@ -50,7 +50,7 @@ async def optimize(settings: Settings, watch: CommandProgress) -> Optimized:
     """
     began = time.monotonic()
     async with AsyncExitStack() as stack:
-        log = await stack.enter_async_context(existing_log(settings))
+        log = await stack.enter_async_context(opened_log(settings))
         store = await opened_store(settings, stack)
         await stack.enter_async_context(audited(log, settings, "optimize"))
         watch.begin("log", 0)

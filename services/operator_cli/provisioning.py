@@ -21,7 +21,7 @@ from shared.state.index import Generation
 from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.registry_backup import registered
 from shared.store import Store
-from shared.topics import TopicDifference, TopicInspection
+from shared.topics import TopicDifference
 
 State = Literal["there", "missing", "created", "unfit"]
 
@@ -87,19 +87,21 @@ async def _parts(settings: Settings, log: Log, store: Store, wanted: Generation)
     collections = await store.collections()
     state: State = "missing" if await registry_of(store) is None else "there"
     return (
-        *(_topic(each) for each in await log.inspect_topics(wanted_topics(settings, wanted))),
+        *(
+            InitStep(
+                kind="topic",
+                name=each.topic,
+                state="missing" if each.partitions is None else "there" if each.fit else "unfit",
+                partitions=each.partitions,
+                differences=each.differences,
+            )
+            for each in await log.inspect_topics(wanted_topics(settings, wanted))
+        ),
         InitStep(kind="generation", name=wanted.id, state=state),
         *(
             InitStep(kind="collection", name=name, state="there" if name in collections else "missing")
             for name in (LEDGER, wanted.heads, wanted.chunks)
         ),
-    )
-
-
-def _topic(found: TopicInspection) -> InitStep:
-    state: State = "missing" if found.partitions is None else "there" if found.fit else "unfit"
-    return InitStep(
-        kind="topic", name=found.topic, state=state, partitions=found.partitions, differences=found.differences
     )
 
 

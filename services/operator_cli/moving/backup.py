@@ -16,7 +16,7 @@ from typing import Final
 import xxhash
 
 from services.operator_cli.errors import CommandError
-from services.operator_cli.installation import audited, existing_log, opened_store
+from services.operator_cli.installation import audited, opened_log, opened_store
 from services.operator_cli.moving import collections, manifest
 from services.operator_cli.moving.manifest import BackedUpFile, Manifest
 from services.operator_cli.terminal import CommandProgress
@@ -63,7 +63,7 @@ async def backup(settings: Settings, target: Path, watch: CommandProgress, *, pa
     _check_new(target)
     began = asyncio.get_running_loop().time()
     async with AsyncExitStack() as stack:
-        log = await stack.enter_async_context(existing_log(settings))
+        log = await stack.enter_async_context(opened_log(settings))
         store = await opened_store(settings, stack)
         assert isinstance(log, SqliteLog)
         assert isinstance(store, EdgeStore)
@@ -173,7 +173,8 @@ async def _filled(settings: Settings, log: SqliteLog, store: Store, folder: Path
     paired = await pairing.on_log(log)  # after the copy: the restored store's checkpoint is never below the log's
     blobs = await _blobs(open_blobs(settings.blobs, settings.data), folder, watch)
     if settings.key_file.exists():
-        _copy_private(settings.key_file, folder / manifest.KEYS)
+        (folder / manifest.KEYS).touch(mode=0o600)
+        shutil.copyfile(settings.key_file, folder / manifest.KEYS)
         files.append(_hashed(folder, manifest.KEYS))
     sources = settings.sources.items()
     given = {name: settings.shown(name) for name, source in sources if source != "default" and name != "data"}
@@ -232,11 +233,6 @@ async def _blobs(blobs: Blobs, folder: Path, watch: CommandProgress) -> list[Bac
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-
-
-def _copy_private(source: Path, target: Path) -> None:
-    target.touch(mode=0o600)
-    shutil.copyfile(source, target)
 
 
 def _hashed(folder: Path, path: str) -> BackedUpFile:

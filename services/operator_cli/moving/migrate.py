@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from services.operator_cli.errors import CommandError
-from services.operator_cli.installation import audited, check_log_exists, existing_log, record
+from services.operator_cli.installation import audited, check_log_exists, opened_log, record
 from services.operator_cli.moving.collections import Moved, move_store
 from services.operator_cli.moving.move_log import LogMove, MovedLog, move_log
 from services.operator_cli.terminal import CommandProgress
@@ -143,7 +143,7 @@ async def _stopped_log(settings: Settings, *, locks: bool) -> AsyncIterator[Log]
         if locks:
             settings.data.mkdir(parents=True, exist_ok=True)
             stack.enter_context(lock_data_folder(settings.data))
-        async with existing_log(settings) as log:
+        async with opened_log(settings) as log:
             await _check_stopped(log)
             yield log
 

@@ -111,17 +111,13 @@ async def move_log(move: "LogMove", *, dry_run: bool) -> MovedLog:
         raise Rejected("the store has no generation yet, so there is nothing to move", CODE)
     if building := [each.id for each in registry.others if not each.built and not each.served]:
         raise Rejected(f"generation {building[0]} is being built: let it finish, or cancel it, first", CODE)
-    foreign = [topic.name for topic in move.topics if topic.name in await _groups_forwarded(move)]
+    known, names = await our_groups(move.source), {topic.name for topic in move.topics}
+    foreign = {topic for group, topic in known.items() if group == forwarding_group(topic)} & names
     await _check_read(move.source, registry, foreign)
     mark = await _check_target(move.target, move.moves, on_source)
     if dry_run:
         return await move.planned()
     return await move.run(registry, mark, on_source, in_store)
-
-
-async def _groups_forwarded(move: "LogMove") -> set[str]:
-    known = await our_groups(move.source)
-    return {topic for group, topic in known.items() if group == forwarding_group(topic)}
 
 
 async def _check_read(log: Log, registry: Registry, foreign: Iterable[str]) -> None:
@@ -241,7 +237,9 @@ class LogMove:
             self.step(f"compare {topic}")
             counts[topic] = await self._compare(topic)
         self.step("offsets")
-        await self._commit_ends(registry)
+        for each in registry.generations:
+            for topic, group in readers(each.id).items():
+                await self.target.reset_offsets(group, await self.target.end_offsets(topic))
         await self._check_unchanged(mark)
         self.step("pairing")
         newer = max(on_source, in_store, key=lambda each: each.checkpoint)
@@ -299,12 +297,6 @@ class LogMove:
                 "old one, so later submissions would count as older: correct the clock, or wait",
                 CODE,
             )
-
-    async def _commit_ends(self, registry: Registry) -> None:
-        target = self.target
-        for each in registry.generations:
-            for topic, group in readers(each.id).items():
-                await target.reset_offsets(group, await target.end_offsets(topic))
 
     async def finish(self) -> None:
         """Point the ledger at the copies of the submitted bodies. Only originals need this (ADR 0008)."""

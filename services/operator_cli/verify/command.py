@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.installation import existing_log, opened_store, record, run
+from services.operator_cli.installation import opened_log, opened_store, record, run
 from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
 from services.operator_cli.verify.repair import Repair, Repaired
@@ -173,7 +173,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         ConfigurationError: there is no log, or no such generation.
         Unavailable: a part is away.
     """
-    async with existing_log(settings) as log, AsyncExitStack() as stack:
+    async with opened_log(settings) as log, AsyncExitStack() as stack:
         embedders = EmbedderPool(settings.openai_api_key)
         stack.push_async_callback(embedders.close)
         store = await opened_store(settings, stack)

@@ -16,7 +16,6 @@ from aiokafka import TopicPartition
 from services.operator_cli.verify.findings import Remedy, VerifyReport
 from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, SeenDocument, Verifier, VerifierParts
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
-from shared.log import Record
 from shared.log.headers import PLACE_HEADER, partition_here, position_header, position_of, text_headers
 from shared.log.publish import sending
 from shared.log.read import Span, records
@@ -116,10 +115,14 @@ class Repair:
         await self._delete_points(remedy.delete_points)
         await self._index(remedy)
         await self._entry(seen.name, remedy)
-        if remedy.text and seen.record is not None:
-            await self._text(decode(seen.record.value, DocumentExtracted))
-        if remedy.publish and seen.record is not None:
-            await self._again(seen.name, seen.record)
+        if (record := seen.record) is not None:
+            self._count(texts=remedy.text, published=remedy.publish)
+            event = decode(record.value, DocumentExtracted) if remedy.text and not self._dry_run else None
+            if event is not None and event.text is not None:
+                await self._parts.blobs.put(event.document.tenant, event.document.document_id, event.text.encode())
+            if remedy.publish and not self._dry_run:
+                route, headers = seen.name.encode(), text_headers(record)
+                await self._publish(EXTRACTED, record.value, key=record.key, route=route, headers=headers)
         if remedy.resubmit is not None:
             self._places[remedy.resubmit] = seen.name
 
@@ -158,18 +161,6 @@ class Repair:
                 return remedy.entry if seen is None or seen.rev == remedy.entry_rev else None
 
             await self._ledger.update(name, transition)
-
-    async def _text(self, event: DocumentExtracted) -> None:
-        self._count(texts=1)
-        if not self._dry_run and event.text is not None:
-            await self._parts.blobs.put(event.document.tenant, event.document.document_id, event.text.encode())
-
-    async def _again(self, name: str, record: Record) -> None:
-        self._count(published=1)
-        if not self._dry_run:
-            await self._publish(
-                EXTRACTED, record.value, key=record.key, route=name.encode(), headers=text_headers(record)
-            )
 
     async def _resubmit(self) -> None:
         """Publish submissions again, each with the log position where it first entered the log."""

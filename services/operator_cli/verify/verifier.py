@@ -292,9 +292,6 @@ class Verifier:
         points = await self._parts.store.count(chunks) if chunks in await self._parts.store.collections() else 0
         return 2**64 * self._sample // max(points, self._sample, 1)
 
-    def _chosen(self, point: Point) -> bool:
-        return xxhash.xxh3_64_intdigest(point.id.encode(), seed=self._salt) < self._rate
-
     # Documents
 
     async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[SeenDocument]:
@@ -511,7 +508,11 @@ class Verifier:
     async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> JudgedDocument:
         """Return the chosen points whose vector isn't the model's for their text."""
         chosen = [
-            point for point in points if point.id in wanted.points and compare.sound(point) and self._chosen(point)
+            point
+            for point in points
+            if point.id in wanted.points
+            and compare.sound(point)
+            and xxhash.xxh3_64_intdigest(point.id.encode(), seed=self._salt) < self._rate
         ]
         if not chosen:
             return JudgedDocument()
