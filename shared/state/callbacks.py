@@ -17,7 +17,7 @@ import msgspec
 from shared.contracts import LogPosition, Message, Status
 from shared.log.headers import position_header
 from shared.state.ledger import older
-from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Range, Store, pages
+from shared.store import Filter, Ids, IndexKind, Match, Order, Payload, Point, Range, Store, pages
 from shared.times import now_ms
 
 COLLECTION: Final = "callbacks"
@@ -110,7 +110,8 @@ class Callbacks:
         """Return the callbacks whose next look or try is due, the longest due first, without these tenants'."""
         others = (Match("tenant", besides),) if besides else ()
         where = Filter(must=(Range("next", lte=self._clock()),), must_not=others)
-        return [_read(point) for point in await self._store.ordered(COLLECTION, where, by="next", limit=limit)]
+        page = await self._store.scroll(COLLECTION, where, limit=limit, order=Order("next"))
+        return [_read(point) for point in page.points]
 
     async def waiting(self) -> AsyncGenerator[Callback]:
         """Yield the callbacks whose submission was under way."""

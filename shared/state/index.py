@@ -25,6 +25,7 @@ from shared.store import (
     IndexKind,
     Leg,
     Match,
+    Order,
     Payload,
     Point,
     PointPage,
@@ -517,7 +518,8 @@ class Index:
     async def chunks_page(self, document_id: str, version: int, *, start: int, limit: int) -> list[Payload]:
         """Return the payloads of one version's points in reading order, from chunk `start` on."""
         where = of_document(document_id, Match("metadata.version", (version,)))
-        points = await self._store.ordered(self._chunks, where, by="metadata.chunkOrder", start=start, limit=limit)
+        order = Order("metadata.chunkOrder", start=start)
+        points = (await self._store.scroll(self._chunks, where, limit=limit, order=order)).points
         return [point.payload for point in points]
 
     async def versions_page(self, *, after: str | None = None, limit: int = 512) -> PointPage:

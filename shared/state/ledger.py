@@ -30,7 +30,7 @@ from shared.contracts import (
 )
 from shared.state.batching import Batcher
 from shared.state.rebuild_gate import Gate
-from shared.store import Filter, Ids, IndexKind, Match, Payload, Point, Store, each_page
+from shared.store import Filter, Ids, IndexKind, Match, Order, Payload, Point, Store, each_page
 
 COLLECTION = "ledger"
 INDEXES: dict[str, IndexKind] = {
@@ -496,11 +496,9 @@ class Ledger:
         """
         if seen:
             where = Filter(must=where.must, must_not=(*where.must_not, Ids(tuple(seen))))
-        points = await self._store.ordered(
-            COLLECTION, where, by="updatedAt", descending=descending, limit=limit, start=start
-        )
+        page = await self._store.scroll(COLLECTION, where, limit=limit, order=Order("updatedAt", descending, start))
         await self._gate.ledger()
-        return [_entry(point.payload) for point in points]
+        return [_entry(point.payload) for point in page.points]
 
     async def statuses(self, where: Filter) -> Mapping[str, int]:
         """Return the number of matching entries by the status of their newest submission."""

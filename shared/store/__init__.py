@@ -120,6 +120,14 @@ class PointPage(msgspec.Struct, frozen=True):
     after: str | None
 
 
+class Order(msgspec.Struct, frozen=True):
+    """The order of points by an integer-indexed field; those without it are left out."""
+
+    by: str
+    descending: bool = False
+    start: int | None = None  # the first value, inclusive; None: the first there is
+
+
 _payloads: "msgspec.msgpack.Decoder[Payload]" = msgspec.msgpack.Decoder(Payload)
 
 
@@ -219,20 +227,12 @@ class Store(Protocol):
         after: str | None = None,
         vectors: bool = False,
         fields: Sequence[str] | None = None,
+        order: Order | None = None,
     ) -> PointPage:
-        """Return matching points in id order; `fields` keeps only these (dotted) payload keys."""
+        """Return matching points by their ids, or in another `order`, which has one page only.
 
-    async def ordered(
-        self,
-        name: str,
-        where: Filter,
-        *,
-        by: str,
-        descending: bool = False,
-        limit: int = 256,
-        start: int | None = None,
-    ) -> list[Point]:
-        """Return matching points ordered by the integer-indexed field `by`, from value `start` on (inclusive)."""
+        `fields` keeps only these (dotted) payload keys.
+        """
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
         """Return the exact number of matching points."""

@@ -26,6 +26,7 @@ from shared.store import (
     Heads,
     IndexKind,
     Leg,
+    Order,
     Payload,
     Point,
     PointPage,
@@ -186,21 +187,10 @@ class EdgeStore:
         after: str | None = None,
         vectors: bool = False,
         fields: Sequence[str] | None = None,
+        order: Order | None = None,
     ) -> PointPage:
-        arguments = check_name(name), where, check_limit(limit), check_after(after), vectors, fields
+        arguments = check_name(name), where, check_limit(limit), check_after(after), vectors, fields, order
         return await self._ask(_page, "scroll", *arguments)
-
-    async def ordered(
-        self,
-        name: str,
-        where: Filter,
-        *,
-        by: str,
-        descending: bool = False,
-        limit: int = 256,
-        start: int | None = None,
-    ) -> list[Point]:
-        return await self._ask(_points, "ordered", check_name(name), where, by, descending, check_limit(limit), start)
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
         return await self._ask(_number, "count", check_name(name), where)

@@ -31,6 +31,7 @@ from shared.store import (
     IndexKind,
     Leg,
     Match,
+    Order,
     Payload,
     Period,
     Point,
@@ -60,7 +61,7 @@ _COPIED = 256  # points of one write to a copy
 _ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, and so have no vector index
-_READS = frozenset({"collections", "retrieve", "scroll", "ordered", "count", "facet", "search", "sizes"})
+_READS = frozenset({"collections", "retrieve", "scroll", "count", "facet", "search", "sizes"})
 _WRITES = frozenset({"create_collection", "drop_collection", "upsert", "put_if", "set_payload", "delete"})
 _WRITES |= {"rewrite", "flush"}
 _DESCRIPTION = "collection.json"
@@ -555,9 +556,19 @@ class Engine:
         return following
 
     def scroll(  # noqa: PLR0917 - as it is sent
-        self, name: str, where: Filter, limit: int, after: str | None, vectors: bool, fields: list[str] | None
+        self,
+        name: str,
+        where: Filter,
+        limit: int,
+        after: str | None,
+        vectors: bool,
+        fields: list[str] | None,
+        order: Order | None,
     ) -> PointPage:
-        collection = self.at(name)
+        collection, by = self.at(name), None
+        if order is not None:
+            direction = qdrant.Direction.Desc if order.descending else qdrant.Direction.Asc
+            by = qdrant.OrderBy(json_path(order.by), direction, order.start)
         records, following = collection.shard.scroll(
             qdrant.ScrollRequest(
                 offset=after,
@@ -565,25 +576,10 @@ class Engine:
                 filter=collection.filter(where),
                 with_payload=_shown(fields),
                 with_vector=vectors,
+                order_by=by,
             )
         )
-        return PointPage(list(map(stored_point, records)), None if following is None else str(following))
-
-    def ordered(  # noqa: PLR0917 - as it is sent
-        self, name: str, where: Filter, by: str, descending: bool, limit: int, start: int | None
-    ) -> list[Point]:
-        direction = qdrant.Direction.Desc if descending else qdrant.Direction.Asc
-        collection = self.at(name)
-        records, _ = collection.shard.scroll(
-            qdrant.ScrollRequest(
-                limit=limit,
-                filter=collection.filter(where),
-                with_payload=True,
-                with_vector=False,
-                order_by=qdrant.OrderBy(json_path(by), direction, start),
-            )
-        )
-        return list(map(stored_point, records))
+        return PointPage(list(map(stored_point, records)), None if following is None or by else str(following))
 
     def count(self, name: str, where: Filter) -> int:
         at = self.at(name)

@@ -29,6 +29,7 @@ from shared.store import (
     Ids,
     Leg,
     Match,
+    Order,
     Period,
     Point,
     Prefix,
@@ -591,8 +592,10 @@ async def test_points_come_in_the_order_of_a_field(store: Store, heads: str) -> 
     await store.upsert(heads, [Point(id=an_id(50), payload={"deleted": False})])
 
     async def versions(**options: Any) -> list[int]:
-        points = await store.ordered(heads, options.pop("where", EVERYTHING), by="version", **options)
-        return [point.payload["version"] - TIME for point in points]
+        where, limit = options.pop("where", EVERYTHING), options.pop("limit", 256)
+        page = await store.scroll(heads, where, limit=limit, order=Order("version", **options))
+        assert page.after is None
+        return [point.payload["version"] - TIME for point in page.points]
 
     assert await versions() == list(range(10))
     assert await versions(descending=True, limit=3) == [9, 8, 7]

@@ -23,6 +23,7 @@ from shared.store import (
     IndexKind,
     Leg,
     Match,
+    Order,
     Payload,
     Period,
     Point,
@@ -151,32 +152,27 @@ class MemoryStore:
         after: str | None = None,
         vectors: bool = False,
         fields: Sequence[str] | None = None,
+        order: Order | None = None,
     ) -> PointPage:
         check_limit(limit)
         check_after(after)
+        if order is not None:
+            found = self._ordered(self._matching(name, where), order)[:limit]
+            return PointPage([_shown(point, vectors=vectors, fields=fields) for point in found], None)
         found = sorted(self._matching(name, where), key=lambda point: point.id)
         found = [point for point in found if after is None or point.id > after]
         page = [_shown(point, vectors=vectors, fields=fields) for point in found[:limit]]
         return PointPage(page, page[-1].id if len(found) > limit else None)
 
-    async def ordered(
-        self,
-        name: str,
-        where: Filter,
-        *,
-        by: str,
-        descending: bool = False,
-        limit: int = 256,
-        start: int | None = None,
-    ) -> list[Point]:
-        check_limit(limit)
-        path = _path(by)
-        valued = [(value_at(point.payload, path), point) for point in self._matching(name, where)]
+    @staticmethod
+    def _ordered(points: Sequence[Point], order: Order) -> list[Point]:
+        path, start = _path(order.by), order.start
+        valued = [(value_at(point.payload, path), point) for point in points]
         found = [(value, point) for value, point in valued if _is_number(value)]
         if start is not None:
-            found = [(value, p) for value, p in found if (value <= start if descending else value >= start)]
-        found.sort(key=lambda each: (each[0], each[1].id), reverse=descending)
-        return [_shown(point, vectors=False) for _, point in found[:limit]]
+            found = [(value, p) for value, p in found if (value <= start if order.descending else value >= start)]
+        found.sort(key=lambda each: (each[0], each[1].id), reverse=order.descending)
+        return [point for _, point in found]
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
         return len(self._matching(name, where))

@@ -62,7 +62,7 @@ READS = {
         "resume", "paused", "position", "seek", "committed", "committed_metadata",
         "beginning_offsets", "end_offsets",
     },
-    "Store": {"start", "close", "collections", "retrieve", "scroll", "ordered", "count", "facet", "search"},
+    "Store": {"start", "close", "collections", "retrieve", "scroll", "count", "facet", "search"},
     # Those of any log, and what writes only the files of this one, where tests/unit/shared/log/sqlite and
     # tests/e2e/test_backup.py kill at every step.
     "SqliteLog": {name for name, _ in inspect.getmembers(Log, inspect.isfunction) if name[0] != "_"} | {

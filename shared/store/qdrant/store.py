@@ -25,6 +25,7 @@ from shared.store import (
     Ids,
     IndexKind,
     Leg,
+    Order,
     Payload,
     Point,
     PointPage,
@@ -268,41 +269,26 @@ class QdrantStore:
         after: str | None = None,
         vectors: bool = False,
         fields: Sequence[str] | None = None,
+        order: Order | None = None,
     ) -> PointPage:
+        by = None
+        if order is not None:
+            direction = models.Direction.DESC if order.descending else models.Direction.ASC
+            by = models.OrderBy(key=json_path(order.by), direction=direction, start_from=order.start)
         records, following = await self._ask(
             self._client.scroll(
                 self._full(name),
                 server_filter(where),
                 limit=check_limit(limit),
+                order_by=by,
                 offset=check_after(after),
                 with_payload=payload_selector(fields),
                 with_vectors=vectors,
                 consistency=(await self._shape(name)).consistency,
             )
         )
-        return PointPage([stored_point(record) for record in records], None if following is None else str(following))
-
-    async def ordered(
-        self,
-        name: str,
-        where: Filter,
-        *,
-        by: str,
-        descending: bool = False,
-        limit: int = 256,
-        start: int | None = None,
-    ) -> list[Point]:
-        direction = models.Direction.DESC if descending else models.Direction.ASC
-        records, _ = await self._ask(
-            self._client.scroll(
-                self._full(name),
-                server_filter(where),
-                limit=check_limit(limit),
-                order_by=models.OrderBy(key=json_path(by), direction=direction, start_from=start),
-                consistency=(await self._shape(name)).consistency,
-            )
-        )
-        return [stored_point(record) for record in records]
+        found = [stored_point(record) for record in records]
+        return PointPage(found, None if following is None or by else str(following))
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
         result = await self._ask(self._client.count(self._full(name), server_filter(where), exact=True))

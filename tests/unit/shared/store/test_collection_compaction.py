@@ -103,7 +103,7 @@ def size(engine: Engine) -> tuple[int, int]:
 
 
 def numbers(engine: Engine) -> list[int]:
-    page = engine.answer(wire.Request("scroll", ("c", EVERYTHING, 10_000, None, False, None)))
+    page = engine.answer(wire.Request("scroll", ("c", EVERYTHING, 10_000, None, False, None, None)))
     return sorted(point.payload["n"] for point in page.points)
 
 

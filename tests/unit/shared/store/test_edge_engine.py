@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from shared.store import EVERYTHING, Filter, Heads, Ids, IndexKind, Leg, Match, Point, Range, Sparse, wire
+from shared.store import EVERYTHING, Filter, Heads, Ids, IndexKind, Leg, Match, Order, Point, Range, Sparse, wire
 from shared.store.edge_engine import Engine, Mismatch, NoCollection, nearby
 from tests.selection import CI_ONLY
 
@@ -61,7 +61,9 @@ def test_everything_is_there_again_after_a_restart(folder: Path) -> None:
     again = opened(folder)
 
     assert again.answer(wire.Request("collections", ())) == ["a", "b"]
-    ordered = again.answer(wire.Request("ordered", ("b", EVERYTHING, "version", False, 5, None)))
+    ordered = again.answer(
+        wire.Request("scroll", ("b", EVERYTHING, 5, None, False, None, Order("version", False)))
+    ).points
     assert [found.payload for found in ordered] == [point.payload]
     with pytest.raises(Mismatch, match=r"'b' has dense vectors of 2 and no sparse ones; asked for were .* 3"):
         make(again, "b", 3)
@@ -204,7 +206,7 @@ def test_indexes_are_added_to_a_collection_that_lacks_them(engine: Engine) -> No
     make(engine, "a", indexes={"n": "integer", "mit leer": "keyword"})
     make(engine, "a", indexes={"n": "integer", "mit leer": "keyword"})
 
-    ordered = engine.answer(wire.Request("ordered", ("a", EVERYTHING, "n", True, 5, None)))
+    ordered = engine.answer(wire.Request("scroll", ("a", EVERYTHING, 5, None, False, None, Order("n", True)))).points
     assert [point.id for point in ordered] == [an_id(1)]
     assert engine.answer(wire.Request("facet", ("a", "mit leer", EVERYTHING, 5))) == {"x": 1}
 
@@ -302,7 +304,7 @@ def test_a_dropped_collection_of_heads_is_forgotten(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (wire.Request("ordered", ("a", EVERYTHING, "n", False, 5, None)), "No range index"),
+        (wire.Request("scroll", ("a", EVERYTHING, 5, None, False, None, Order("n", False))), "No range index"),
         (wire.Request("facet", ("a", "n", EVERYTHING, 5)), "No appropriate index"),
         (wire.Request("count", ("a", Filter(must=(Match("x", (2**63,)),)))), "int"),
         (wire.Request("count", ("a", Filter(must=(Range("x..y", gt=1),)))), r"x\.\.y"),
@@ -367,7 +369,7 @@ def test_a_kill_between_the_parts_of_a_flush_loses_no_write(folder: Path, tmp_pa
     engine.close()
 
     again = opened(before)
-    left = again.answer(wire.Request("scroll", ("heads", EVERYTHING, 10, None, False, None))).points
+    left = again.answer(wire.Request("scroll", ("heads", EVERYTHING, 10, None, False, None, None))).points
     assert {UUID(point.id).int: point.payload for point in left} == {
         1: {"version": 3, "name": "a"},
         2: {"version": 3, "name": "a"},

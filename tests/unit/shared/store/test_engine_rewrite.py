@@ -8,7 +8,7 @@ import pytest
 import qdrant_edge as qdrant
 
 from shared.state.index import vector_hash
-from shared.store import EVERYTHING, Filter, Match, Payload, Point, Range, Sparse, wire
+from shared.store import EVERYTHING, Filter, Match, Order, Payload, Point, Range, Sparse, wire
 from shared.store.edge_engine import Engine, Unserved
 
 CANARY = b"Quetzalcoatlus"
@@ -47,7 +47,7 @@ def put(engine: Engine, *points: Point) -> None:
 
 
 def everything(engine: Engine) -> dict[str, tuple[Payload, str, Sparse | None]]:
-    page = engine.answer(wire.Request("scroll", ("c", EVERYTHING, 1000, None, True, None)))
+    page = engine.answer(wire.Request("scroll", ("c", EVERYTHING, 1000, None, True, None, None)))
     return {point.id: (point.payload, vector_hash(point.dense), point.sparse) for point in page.points}
 
 
@@ -74,7 +74,9 @@ def test_what_was_deleted_is_in_no_file_and_all_else_is_bit_equal(engine: Engine
     assert holding(tmp_path) == []
     assert everything(engine) == before
     assert engine.answer(wire.Request("facet", ("c", "doc", EVERYTHING, 10))) == {"kept": 40}
-    ordered = engine.answer(wire.Request("ordered", ("c", EVERYTHING, "order", True, 1, None)))
+    ordered = engine.answer(
+        wire.Request("scroll", ("c", EVERYTHING, 1, None, False, None, Order("order", True)))
+    ).points
     assert [point.payload["order"] for point in ordered] == [39]
 
 
@@ -166,13 +168,13 @@ def test_of_a_folder_of_an_earlier_release_a_rewrite_maps_the_indexes_that_no_se
     assert everything(again) == before
     named = Filter(must=(Match("hash", (f"{7:032x}",)), Range("order", gte=7), Match("tenant", ("a",))))
     assert again.answer(wire.Request("count", ("c", named))) == 1
-    assert [point.payload["order"] for point in again.answer(last_of_all)] == [19, 18]
+    assert [point.payload["order"] for point in again.answer(last_of_all).points] == [19, 18]
     rewritten(again)
     assert again.answer(wire.Request("count", ("c", named))) == 1
     again.close()
 
 
-last_of_all = wire.Request("ordered", ("c", EVERYTHING, "order", True, 2, None))
+last_of_all = wire.Request("scroll", ("c", EVERYTHING, 2, None, False, None, Order("order", True)))
 
 
 def edges_for_values(engine: Engine) -> dict[str, object]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.store import Filter, Heads, Ids, Leg, Match, Point, Range, Sparse, wire
+from shared.store import Filter, Heads, Ids, Leg, Match, Order, Point, Range, Sparse, wire
 from shared.store.edge_engine import arguments_of
 
 VECTOR = np.array([0.25, -1.5, 3e-38], np.float32)
@@ -43,8 +43,8 @@ WHERE = Filter(
         wire.Request("create_collection", ("n", 3, True, {"a": "tenant"}, False)),
         wire.Request("collections", ()),
         wire.Request("set_payload", ("n", {"a": [None, {"ü": 1.5}]}, WHERE)),
-        wire.Request("scroll", ("n", WHERE, 5, None, True, ["a.b"])),
-        wire.Request("ordered", ("n", WHERE, "v", True, 3, None)),
+        wire.Request("scroll", ("n", WHERE, 5, None, True, ["a.b"], None)),
+        wire.Request("scroll", ("n", WHERE, 3, None, False, None, Order("v", True))),
         wire.Request("flush", ()),
     ],
 )

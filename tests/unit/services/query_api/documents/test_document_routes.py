@@ -32,10 +32,10 @@ class Edited(MemoryStore):
         super().__init__()
         self.meanwhile: list[Happens] = []
 
-    async def ordered(self, *what: Any, **how: Any) -> list[Point]:
-        if self.meanwhile:
+    async def scroll(self, *what: Any, **how: Any) -> PointPage:
+        if self.meanwhile and "order" in how:
             await self.meanwhile.pop()()
-        return await super().ordered(*what, **how)
+        return await super().scroll(*what, **how)
 
 
 class Shelf:

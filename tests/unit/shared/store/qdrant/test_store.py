@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Filter, Heads, Leg, Point, Range, Sparse
+from shared.store import EVERYTHING, Filter, Heads, Leg, Order, Point, Range, Sparse
 from shared.store.qdrant import connect
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import LEAST, QdrantStore, shortfalls
@@ -57,7 +57,7 @@ async def everything(store: QdrantStore) -> None:
     await store.delete("c", SOME)
     await store.retrieve("c", [points(1)[0].id])
     await store.scroll("c")
-    await store.ordered("c", EVERYTHING, by="n")
+    await store.scroll("c", order=Order("n"))
 
 
 def asked(server: FakeQdrant, what: str) -> list[str]:
