@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from services.operator_cli.errors import Misuse
 from services.operator_cli.installation import record_keys
@@ -47,11 +45,6 @@ def make(tenant: str, roles: Sequence[str], note: str) -> NewKey:
             "There is a second tenant now, so admins are no longer operators: make a key with --role operator."
         )
     return NewKey(key, record, remarks)
-
-
-def listed() -> list[dict[str, Any]]:
-    """Return the keys of the file and of the environment. Raises ConfigurationError as `read_keys`."""
-    return [msgspec.structs.asdict(each) for each in listed_keys(load_settings())]
 
 
 def revoked(ids: Sequence[str]) -> list[str]:

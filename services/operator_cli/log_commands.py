@@ -74,16 +74,18 @@ class ResetTarget:
 
     def chosen(self) -> "ResetTo":
         """Return the target. Raises Misuse unless exactly one option names it."""
-        from services.operator_cli.log_operations import time_of
-        from shared.log.groups import ResetTo
+        from services.operator_cli.log_operations import parsed
+        from shared.log.groups import ResetKind, ResetTo
+        from shared.times import parse_iso
 
-        given: list[ResetTo] = [
-            *([ResetTo("earliest")] if self.to_earliest else ()),
-            *([ResetTo("latest")] if self.to_latest else ()),
-            *([] if self.to_offset is None else [ResetTo("offset", self.to_offset)]),
-            *([] if self.to_datetime is None else [ResetTo("datetime", time_of(self.to_datetime, "--to-datetime"))]),
-            *([] if self.shift_by is None else [ResetTo("shift-by", self.shift_by)]),
-        ]
+        options: dict[ResetKind, int | None] = {
+            "earliest": 0 if self.to_earliest else None,
+            "latest": 0 if self.to_latest else None,
+            "offset": self.to_offset,
+            "datetime": None if self.to_datetime is None else parsed(parse_iso, self.to_datetime, "--to-datetime"),
+            "shift-by": self.shift_by,
+        }
+        given = [ResetTo(kind, value) for kind, value in options.items() if value is not None]
         if len(given) != 1:
             raise Misuse("give one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by")
         return given[0]
@@ -140,13 +142,13 @@ def replay(
     Every record keeps the position at which it first entered the log, so nothing old replaces anything new. Exit code
     1: some records couldn't be read and were left out.
     """
-    from services.operator_cli.log_operations import bound_of, on_log, replay_on
-    from services.query_api.ops.replay import ReplayOrder
+    from services.operator_cli.log_operations import on_log, parsed, replay_on
+    from services.query_api.ops.replay import ReplayBound, ReplayOrder
 
     order = ReplayOrder(
         topic=topic,
-        since=bound_of(since, "--from"),
-        until=bound_of(until, "--until"),
+        since=parsed(ReplayBound.of, since, "--from"),
+        until=parsed(ReplayBound.of, until, "--until"),
         partition=partition,
         key=key,
         source=source,

@@ -8,13 +8,12 @@ from aiokafka import TopicPartition
 from services.operator_cli.errors import CommandError, Misuse
 from services.operator_cli.installation import audited, opened_log, run
 from services.operator_cli.terminal import CommandProgress
-from services.query_api.ops.replay import ReplayBound, Replayed, ReplayOrder, replay
+from services.query_api.ops.replay import Replayed, ReplayOrder, replay
 from shared.errors import Rejected
 from shared.log import Log
 from shared.log.groups import NewOffset, ResetTo, new_offsets, our_groups
 from shared.log.publish import sending
 from shared.settings import Settings, load_settings
-from shared.times import parse_iso
 from shared.topics import topic_of
 
 T = TypeVar("T")
@@ -71,25 +70,9 @@ async def replay_on(log: Log, order: ReplayOrder, *, dry_run: bool) -> Replayed:
             return await replay(log, send, order)
 
 
-def bound_of(text: str, option: str) -> ReplayBound:
-    """Parse where a replay begins or ends: `beginning`, `end`, an offset, or an ISO 8601 time.
-
-    Raises:
-        Misuse: the text is none of these.
-    """
+def parsed(parse: Callable[[str], T], text: str, option: str) -> T:
+    """Return what `parse` makes of an option's offset or time. Raises Misuse if it refuses the text."""
     try:
-        return ReplayBound.of(text)
-    except ValueError:
-        raise Misuse(f"{option} {text} must be an offset or a time such as 2026-11-20T18:00:00Z") from None
-
-
-def time_of(text: str, option: str) -> int:
-    """Return the time in ms since 1970; without a zone it is UTC.
-
-    Raises:
-        Misuse: the text isn't a time.
-    """
-    try:
-        return parse_iso(text)
+        return parse(text)
     except ValueError:
         raise Misuse(f"{option} {text} must be an offset or a time such as 2026-11-20T18:00:00Z") from None

@@ -35,9 +35,12 @@ def new(
 @keys.command("ls")
 def ls(*, as_json: Json = False) -> None:
     """List the keys of the file and of SLUICE_API_KEYS, without the keys themselves."""
-    from services.operator_cli.keys import listed
+    import msgspec
 
-    rows = listed()
+    from shared.runtime.key_file import listed_keys
+    from shared.settings import load_settings
+
+    rows = [msgspec.structs.asdict(each) for each in listed_keys(load_settings())]
     shown = [{**row, "roles": "+".join(row["roles"])} for row in rows]
     print_found(rows, shown, ("id", "tenant", "roles", "created", "note"), as_json=as_json)
 

@@ -49,10 +49,13 @@ class NewOffset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     new_offset: int
 
 
+ResetKind = Literal["earliest", "latest", "offset", "datetime", "shift-by"]
+
+
 class ResetTo(msgspec.Struct, frozen=True):
     """The target of a reset; `value` is an offset, a time (ms since 1970), or a number of records to shift by."""
 
-    kind: Literal["earliest", "latest", "offset", "datetime", "shift-by"]
+    kind: ResetKind
     value: int = 0
 
 

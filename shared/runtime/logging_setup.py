@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from functools import partial
 from itertools import islice
 from socket import gethostname
-from types import TracebackType
+from traceback import walk_tb
 from typing import Any, Final, Literal, TextIO
 from urllib.parse import quote
 
@@ -172,7 +172,8 @@ def _told(error: BaseException) -> Sequence[str]:
         message = str(each)
         short = message if len(message) <= MESSAGE_LIMIT else message[:MESSAGE_LIMIT] + "…"
         lines.append(f"{'from ' if number else ''}{type(each).__qualname__}: {short}")
-        lines += [f"  {place}" for place in _places(each.__traceback__)[-FRAME_LIMIT:]]
+        places = [(frame.f_code, line) for frame, line in walk_tb(each.__traceback__)][-FRAME_LIMIT:]
+        lines += [f"  {code.co_filename}:{line} in {code.co_qualname}" for code, line in places]
         lines += getattr(each, "__notes__", ())
     return lines
 
@@ -192,12 +193,3 @@ def _chain(error: BaseException) -> Iterable[BaseException]:
             waiting.append(each.__cause__)
         elif each.__context__ is not None and not each.__suppress_context__:
             waiting.append(each.__context__)
-
-
-def _places(traceback: TracebackType | None) -> list[str]:
-    places = []
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        places.append(f"{code.co_filename}:{traceback.tb_lineno} in {code.co_qualname}")
-        traceback = traceback.tb_next
-    return places
