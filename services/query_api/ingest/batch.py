@@ -18,7 +18,7 @@ from services.query_api.http.reply_warnings import fields_of, is_strict, lenient
 from services.query_api.http.request import FORM, HEAVY, ApiRequest, beside, body_of, content_type, parse_json, wait_of
 from services.query_api.http.route_decorator import BATCH, JSON, post
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
-from services.query_api.ingest.document import IngestBody, IngestReply, document_of, hash_doubt, reply_of, under_way
+from services.query_api.ingest.document import IngestBody, IngestReply, document_of, reply_of, under_way
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from services.query_api.ingest.unchanged_check import UnchangedChecker
 from shared.contracts import DocumentSubmitted
@@ -155,10 +155,10 @@ class _Batch:
         value = parse_json(item, "the item", values=BATCH.values)
         told = self._told[number] = {"source": _name(value, "source", 30), "path": _name(value, "path", 45)}
         fields, doubts = lenient(value, IngestBody) if isinstance(value, dict) else (value, {})
-        document, skipped = document_of(self._tenant, body_of(fields, IngestBody))
+        document, skipped, doubt = document_of(self._tenant, body_of(fields, IngestBody))
         told |= {"source": document.source, "path": document.path}
         doubts |= unknown_fields(value, _FIELDS)
-        if (doubt := hash_doubt(document)) is not None:
+        if doubt is not None:
             doubts["hash"] = doubt
         if self._strict:  # as the caller asked
             for field, sentence in doubts.items():

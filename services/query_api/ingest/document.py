@@ -122,7 +122,8 @@ class IngestReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 @submit("/rag/ingest", line="add or replace a document: source, path, text", takes=CHUNKS)
 async def rag_ingest(data: JSONBody[IngestBody], request: ApiRequest) -> Response[IngestReply]:
     """Add a document, or replace the document with the same source and path."""
-    document, skipped, doubt = await beside(len(await request.body()) > HEAVY, _checked, request.user.tenant, data)
+    heavy = len(await request.body()) > HEAVY
+    document, skipped, doubt = await beside(heavy, document_of, request.user.tenant, data)
     if doubt is not None:
         warn(request, doubt, "hash")
     reply = await taken(request, document)
@@ -143,18 +144,13 @@ def _text_document(tenant: str, data: TextBody) -> DocumentSubmitted:
     return DocumentSubmitted(tenant=tenant, source="text", path=path, text=text, **data.submitted())
 
 
-def _checked(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...], str | None]:
-    document, skipped = document_of(tenant, data)
-    return document, skipped, hash_doubt(document)
-
-
 def with_skipped(reply: IngestReply, skipped: Sequence[SkippedChunk]) -> IngestReply:
     """Return the reply with the first of the skipped chunks, and their number."""
     return msgspec.structs.replace(reply, skipped=tuple(skipped[:MOST_NAMED]), skipped_count=len(skipped))
 
 
-def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...]]:
-    """Return the submission made from a body, and the prepared chunks that were left out of it.
+def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...], str | None]:
+    """Return the submission made from a body, the prepared chunks that were left out of it, and the hash's doubt.
 
     Raises:
         Problem: 400, a field can't be.
@@ -169,19 +165,16 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
         **body,
         **data.submitted(),
     )
-    return described(document), skipped
+    return described(document), skipped, hash_doubt(document)
 
 
 def hash_doubt(document: DocumentSubmitted) -> str | None:
     """Return a warning if the sender's hash has the form of a SHA-256 but isn't the body's, else None."""
-    if document.hash is None or not _SHA256.fullmatch(document.hash.strip()):
-        return None
-    if (body := document.body) is None:
+    stated = (document.hash or "").strip()
+    if not _SHA256.fullmatch(stated) or (body := document.body) is None:
         return None
     digest = hashlib.sha256(body).hexdigest()
-    if digest == document.hash.strip().lower():
-        return None
-    return f"hash: the body's sha256 is {digest}, not the one that was sent"
+    return None if digest == stated.lower() else f"hash: the body's sha256 is {digest}, not the one that was sent"
 
 
 async def taken(request: ApiRequest, document: DocumentSubmitted, *, wordy: bool = False) -> Response[IngestReply]:
@@ -246,23 +239,22 @@ def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -
     id_ = ended.entry.document_id  # not the receipt's id if the submission got another name
     if last.status in ("deleted", "superseded"):
         return IngestReply(status=last.status, document_id=id_)
-    path = None if id_ == receipt.document_id else ended.entry.path
-    reading = ended.entry.reading(last.version)
+    failed, reading = last.status == "failed", ended.entry.reading(last.version)
     reply = IngestReply(
         status=last.status,
         document_id=id_,
-        chunk_count=count,
+        chunk_count=None if failed else count,
+        error=last.error if failed else None,
+        code=(last.code or "failed").upper() if failed else None,
         dropped=last.dropped,
-        path=path,
+        path=None if id_ == receipt.document_id else ended.entry.path,
         notes=reading.notes,
         note_count=reading.note_count,
     )
-    if last.status == "failed":
-        return msgspec.structs.replace(reply, chunk_count=None, error=last.error, code=(last.code or "failed").upper())
     if last.status == "updated" and (before := last.replaced) is not None:
         replaced = ReplacedVersion(before.version, iso(before.updated_at))
         reply = msgspec.structs.replace(reply, replaced=replaced, changed=last.changed)
-    if not wordy:
+    if failed or not wordy:
         return reply
     message = f"document {last.status}, {count} chunk{'' if count == 1 else 's'}"
     return msgspec.structs.replace(reply, message=message, source_id=id_, chunks_created=count)
@@ -361,10 +353,8 @@ def on_conflict_of(value: str | None) -> OnConflict | None:
     match (value or "").strip():
         case "" | "replace":
             return None
-        case "error":
-            return "error"
-        case "new":
-            return "new"
+        case "error" | "new" as known:
+            return known
         case unknown:
             raise invalid("onConflict", f"{unknown!r} is none of replace, error, new")
 

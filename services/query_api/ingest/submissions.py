@@ -260,7 +260,11 @@ class Submissions:
                 last = entry.end_of(receipt.place) if entry is not None else None
                 if entry is None or last is None:
                     return None
-                return SubmissionEnd(entry, last, await self._chunk_count(entry, last), seen)
+                count = last.chunk_count
+                if count is None:
+                    head = await self.index.head(entry.document_id)
+                    count = head.chunk_count if head is not None and not head.deleted else 0
+                return SubmissionEnd(entry, last, count, seen)
             except Unavailable:
                 return None  # the log has the record: the answer is 'accepted', whatever the store says
 
@@ -297,9 +301,3 @@ class Submissions:
                 await self.ledger.enter(entry)
         except (Unavailable, TimeoutError) as error:
             log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=str(error) or "the store hangs")
-
-    async def _chunk_count(self, entry: Entry, last: Last) -> int:
-        if last.chunk_count is not None:
-            return last.chunk_count
-        head = await self.index.head(entry.document_id)
-        return head.chunk_count if head is not None and not head.deleted else 0

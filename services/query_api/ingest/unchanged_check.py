@@ -29,7 +29,7 @@ from shared.log import Log
 from shared.log.publish import partition_of
 from shared.state.batching import Batcher
 from shared.state.index import Index
-from shared.state.ledger import Accepted, Entry, Last, Ledger
+from shared.state.ledger import Entry, Last, Ledger
 from shared.submission import description_hash
 from shared.times import PATIENCE, LoopTurns, now_ms
 from shared.topics import SUBMITTED, readers
@@ -38,7 +38,6 @@ log = structlog.get_logger(__name__)
 
 MOST_ITEMS = 1000
 PATIENCE_S = 5.0  # wait for unread records; after that, a document counts as changed
-_SHA256_DIGITS = 64
 _LOOK_AGAIN_S = 0.02  # offsets are committed less often than this
 ANSWER_S = 2.0  # longest comparison of a batch's documents; after that, they count as changed
 _LONGEST = 1 << 20  # characters of a text, whose encoding takes 3 ms of the loop; hashing takes 0.03 ms a MB
@@ -305,7 +304,7 @@ def _alike(document: DocumentSubmitted, hash_: str, entries: Mapping[str, Entry]
         entry is not None
         and entry.tenant == document.tenant
         and _ended_well(entry)
-        and _has_body(entry.accepted, hash_)
+        and hash_ in (entry.accepted.raw_hash, entry.accepted.body and entry.accepted.body.sha256)
         and entry.accepted.metadata_hash == description_hash(document)
     )
 
@@ -319,13 +318,6 @@ def _comparable(document: DocumentSubmitted) -> bool:
     body = document.content if document.text is None else b""
     waited_for = document.keep or document.on_conflict is not None or document.callback_url is not None
     return body is not None and len(document.text or "") <= _LONGEST and not waited_for
-
-
-def _has_body(accepted: Accepted, hash_: str) -> bool:
-    """Return whether the version's body has the hash; a hash of 64 digits is a SHA-256."""
-    if len(hash_) == _SHA256_DIGITS:
-        return accepted.body is not None and accepted.body.sha256 == hash_
-    return accepted.raw_hash == hash_
 
 
 def _document(tenant: str, held: HeldDocument, within: str) -> DocumentSubmitted:

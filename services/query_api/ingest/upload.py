@@ -320,13 +320,12 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         raise invalid("file", f"{file.name} is empty" if file.name else "the body is empty")
     one = partial(_one, fields)
     path = file.path or one("path") or file.name or content_name(content)
-    sizes: Any = (one("chunkSize"), one("chunkOverlap"))  # as text: `submitted` reads them
+    sizes: dict[str, Any] = {"chunk_size": one("chunkSize"), "chunk_overlap": one("chunkOverlap")}  # `submitted` reads
     about = DescribedBody(
         title=one("title"),
         tags=[tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)],
         metadata=one("metadata"),
-        chunk_size=sizes[0],
-        chunk_overlap=sizes[1],
+        **sizes,
         subject_id=one("subjectId"),
         keep=",".join(fields.get("keep", [])),
         on_conflict=one("onConflict"),
