@@ -89,28 +89,19 @@ def dead_letter(
     record: Record, failure: Failure, owner: RecordOwner | None = None, generation: str | None = None
 ) -> DeadLetter:
     """Return the dead letter that contains the record's bytes; `generation` is the stage's, if it has one."""
+    theirs = {} if owner is None else owner._asdict()
+    ours = msgspec.structs.asdict(failure)
     return DeadLetter(
-        stage=failure.stage,
-        code=failure.code,
-        sentence=failure.sentence.encode(errors="replace").decode(),  # it may quote half a character
+        **ours | {"sentence": failure.sentence.encode(errors="replace").decode()},  # it may quote half a character
+        **theirs | {"place": theirs.get("place") or position_of(record)},
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
         time=record.timestamp,
-        place=(owner.place if owner is not None else None) or position_of(record),
         key=record.key,
         value=record.value,
         headers=tuple((name, value or b"") for name, value in record.headers),
-        document_id=None if owner is None else owner.document_id,
-        tenant=None if owner is None else owner.tenant,
-        source=None if owner is None else owner.source,
-        path=None if owner is None else owner.path,
-        version=None if owner is None else owner.version,
         redrives=redrives_of(record),
-        attempts=failure.attempts,
-        first_seen=failure.first_seen,
-        last_seen=failure.last_seen,
-        traceback_digest=failure.traceback_digest,
         generation=generation,
     )
 
