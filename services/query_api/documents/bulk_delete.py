@@ -202,7 +202,7 @@ class BoundCursors:
         """
         if cursor is None:
             return None
-        found = self._signer.opened(cursor, _ConfirmedCursor, field="cursor", tenant=self._tenant)
+        found = self._signer.opened(cursor, _ConfirmedCursor, tenant=self._tenant)
         if (found.matched, found.run) != (matched, self._run):
             raise invalid("cursor", "belongs to another selection or count")
         return found.after

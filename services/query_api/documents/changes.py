@@ -79,7 +79,7 @@ class ChangeFeed:
         Raises:
             Problem: 400, it isn't a cursor; 410, the changes after it are no longer kept.
         """
-        found = self._signer.opened(cursor, FeedCursor, field="cursor", tenant=tenant)
+        found = self._signer.opened(cursor, FeedCursor, tenant=tenant)
         start = (await self._log.offsets_since(STATUS, 0))[_FEED]
         if found.moves != self._log.moves or not start <= found.offset <= await self.end():
             raise Problem(

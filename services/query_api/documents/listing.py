@@ -1,6 +1,7 @@
 """Decides which documents a list shows, and in what order. Pure."""
 
 import heapq
+import operator
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, get_args
 
@@ -68,13 +69,11 @@ def of_tenant(tenant: str) -> Filter:
 
 def first(entries: Iterable[Entry], listing: Listing, limit: int, cursor: SortCursor | None) -> list[Entry]:
     """Return the first `limit` entries after the cursor, in the list's order; ties are ordered by id."""
-    key = _KEYS[listing.sort.removeprefix("-")]
-    behind = ((key(entry), entry.document_id, entry) for entry in entries)
-    if listing.sort.startswith("-"):
-        left = (each for each in behind if cursor is None or each[:2] < (cursor.key, cursor.document_id))
-        return [each[2] for each in heapq.nlargest(limit, left, key=lambda each: each[:2])]
-    left = (each for each in behind if cursor is None or each[:2] > (cursor.key, cursor.document_id))
-    return [each[2] for each in heapq.nsmallest(limit, left, key=lambda each: each[:2])]
+    key, falling = _KEYS[listing.sort.removeprefix("-")], listing.sort.startswith("-")
+    take, behind = (heapq.nlargest, operator.lt) if falling else (heapq.nsmallest, operator.gt)
+    keyed = ((key(entry), entry.document_id, entry) for entry in entries)
+    left = (each for each in keyed if cursor is None or behind(each[:2], (cursor.key, cursor.document_id)))
+    return [each[2] for each in take(limit, left, key=lambda each: each[:2])]
 
 
 def after(listing: Listing, entry: Entry) -> SortCursor:

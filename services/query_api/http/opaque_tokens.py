@@ -30,7 +30,7 @@ class Signer:
         """Return the value as a token that `opened` accepts for the same tenant."""
         return signed_token(self._secret, type(value).__name__, tenant, msgspec.json.encode(value))
 
-    def opened(self, token: str, kind: type[S], *, field: str, tenant: str = "") -> S:
+    def opened(self, token: str, kind: type[S], *, field: str = "cursor", tenant: str = "") -> S:
         """Return the value of a token.
 
         Raises:

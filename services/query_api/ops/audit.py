@@ -83,7 +83,7 @@ async def ops_audit(request: ApiRequest, wanted: NamedDependency[AuditQuery]) ->
         request.part(LogOperations).log,
         AuditFilter(tenant=tenant, key=wanted.key, action=wanted.action),
         since=time_of(wanted.since, "since"),
-        after=None if after is None else signer.opened(after, _AuditCursor, field="cursor", tenant=own).offset,
+        after=None if after is None else signer.opened(after, _AuditCursor, tenant=own).offset,
         limit=wanted.limit,
     )
     cursor = signer.sign(_AuditCursor(page.after), tenant=own)

@@ -162,11 +162,8 @@ def _filter(given: LetterSelection | LetterQuery, tenant: str, ids: Iterable[str
 )
 async def ops_dead_letters(request: ApiRequest, wanted: NamedDependency[LetterQuery]) -> DeadLetterPage:
     """List dead letters, the newest failure first; `since` and `until` are ISO 8601 times."""
-    signer = request.part(Signer)
-    tenant = request.user.tenant
-    below = (
-        None if wanted.cursor is None else signer.opened(wanted.cursor, _Below, field="cursor", tenant=tenant).offset
-    )
+    signer, tenant, after = request.part(Signer), request.user.tenant, wanted.cursor
+    below = None if after is None else signer.opened(after, _Below, tenant=tenant).offset
     found = await request.part(DeadLetterService).open.newest(_filter(wanted, tenant), limit=wanted.limit, below=below)
     return DeadLetterPage(
         items=[DeadLetterView(**_fields(each)) for each in found.letters],
@@ -214,7 +211,7 @@ async def _settled(
 ) -> SettledPage:
     signer, tenant, above, upto = request.part(Signer), request.user.tenant, -1, None
     if chosen.cursor is not None:
-        cursor = signer.opened(chosen.cursor, _Above, field="cursor", tenant=tenant)
+        cursor = signer.opened(chosen.cursor, _Above, tenant=tenant)
         above, upto = cursor.offset, cursor.upto
     found = await request.part(DeadLetterService).open.oldest(chosen.wanted(tenant), limit=MOST, above=above, upto=upto)
     items = await settle(found.letters, dry_run=chosen.dry_run)

@@ -54,7 +54,7 @@ from shared.state.ledger import Ledger
 from shared.state.pairing import extracted_ends
 from shared.state.rebuild_gate import Gate
 from shared.store import Filter, Match, Range, Store, each_page
-from shared.topics import EXTRACTED, chunks_topic, readers
+from shared.topics import EXTRACTED, SUBMITTED, chunks_topic, readers
 
 log_ = structlog.get_logger(__name__)
 
@@ -412,12 +412,7 @@ class GenerationService:
         if state == "building" and each.built:
             state = "ready"
         documents = await self._documents(each)
-        topic = chunks_topic(each.id)
-        _, chunk_group, embed_group = readers(each.id).values()
-        waiting = [
-            await unread(self.log, chunk_group, EXTRACTED),
-            await unread(self.log, embed_group, topic),
-        ]
+        stages = [(group, topic) for topic, group in readers(each.id).items() if topic != SUBMITTED]
         rate = self._rate(each.id) if state == "building" else None
         return GenerationStatus(
             **msgspec.structs.asdict(generation_view(each.generation)),
@@ -426,7 +421,7 @@ class GenerationService:
             documents=documents,
             of_documents=of,
             chunks=await self.store.count(each.generation.chunks),
-            unread=sum(waiting),
+            unread=sum([await unread(self.log, group, topic) for group, topic in stages]),
             failed=await self._letters.failed_in(each.id, *each.before),
             as_of=None if each.as_of is None else each.as_of.label,
             embedded=sum(found.embedded.get(each.id, 0) for found in alive),

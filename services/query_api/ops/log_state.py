@@ -96,7 +96,7 @@ async def ops_replay(data: JSONBody[ReplayBody], request: ApiRequest) -> ReplayP
     run = bytes_hash(repr((order, data.dry_run)).encode("utf-8", "surrogatepass"))
     spans = None
     if data.cursor is not None:
-        found = signer.opened(data.cursor, _ReplayCursor, field="cursor", tenant=tenant)
+        found = signer.opened(data.cursor, _ReplayCursor, tenant=tenant)
         if found.order != run:
             raise invalid("cursor", "belongs to another replay")
         spans = found.rest
