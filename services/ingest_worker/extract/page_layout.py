@@ -629,7 +629,9 @@ def _middle(piece: _Piece) -> float:
 
 def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
     """Return the table that the lines make, None if they don't."""
-    columns = _columns(line for line in lines if len(line) > 1)
+    over = list(_over_columns(lines[0], lines[1:]))
+    columns = _columns(line for line in lines[len(over) :] if len(line) > 1)
+    lines = [*over, *lines[len(over) :]]
     if not 1 < len(columns) <= _MOST_COLUMNS or _is_spaced_prose(lines, columns):
         return None
     rows: list[list[str]] = []
@@ -649,6 +651,17 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
     if not _is_table(rows):
         return None
     return _Table(lines[0][0].top, tuple(left for left, _ in columns), rows, styles)
+
+
+def _over_columns(first: _Line, below: Sequence[_Line]) -> Iterator[_Line]:
+    """Yield the first line if each of its pieces is centred over equally many columns; the pieces reach over these."""
+    columns = _columns(line for line in below if len(line) > 1)[1:]
+    many = len(columns) // len(first)
+    if len(first) < 2 or many < 2 or many * len(first) < len(columns):
+        return
+    boxes = [(columns[at][0], columns[at + many - 1][1]) for at in range(0, len(columns), many)]
+    if all(abs(_middle(piece) - sum(box) / 2) < _SAME for piece, box in zip(first, boxes, strict=True)):
+        yield [piece._replace(left=left, right=right) for piece, (left, right) in zip(first, boxes, strict=True)]
 
 
 def _is_spaced_prose(lines: Iterable[_Line], columns: Sequence[Sequence[float]]) -> bool:

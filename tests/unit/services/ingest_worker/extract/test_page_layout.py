@@ -534,3 +534,36 @@ tea               2.00      3.00
 @pytest.mark.parametrize("table", SMALL_TABLES)
 def test_tables_of_words_in_lower_case_stay_tables(table: str) -> None:
     assert (text_of(_page(table))[0] or "").count(TABLE) >= 4
+
+
+def test_a_year_centred_over_several_columns_belongs_to_each() -> None:
+    text, _ = text_of(
+        _page(
+            """
+                  2022                    2023
+Region      Revenue     Staff      Revenue     Staff
+North        41.2        12         44.0        13
+South        38.9        10         37.5         9
+Total        80.1        22         81.5        22
+"""
+        )
+    )
+
+    assert _rows(text)[-2] == ("Region: South; 2022 Revenue: 38.9; 2022 Staff: 10; 2023 Revenue: 37.5; 2023 Staff: 9")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "Region       2022         2023\nNorth        41.2         44.0\nSouth        38.9         37.5",
+        (
+            "             2022                    2023\nNorth        41.2        12         44.0        13\n"
+            "South        38.9        10         37.5         9"
+        ),
+    ],
+)
+def test_years_that_stand_over_one_column_name_only_that(table: str) -> None:
+    text, _ = text_of(_page(table))
+
+    assert "2022: 41.2" in (text or "")
+    assert "2022: 12" not in (text or "")
