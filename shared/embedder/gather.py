@@ -1,7 +1,7 @@
-"""Batches the texts of many callers into calls to a model's server, a few calls at a time.
+"""Batches the texts of many callers into calls to a model, a few calls at a time.
 
-A small document has five chunks. In a call of their own, the round trip would cost more than the model's work. No text
-waits for others to arrive: a call takes the texts that are queued when it may begin.
+A small document has five chunks. In a call of their own, the round trip to a server would cost more than the model's
+work. No text waits for others to arrive: a call takes the texts that are queued when it may begin.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """The embedder of a model in this process, and of any sentence-transformers model in a folder.
 
-As many threads as cores, one text a call: that is fastest on a CPU, and a text's vector doesn't depend on what else is
-being embedded. docs/adr/0016-vectors.md.
+As many threads as cores, one text a call of the model: that is fastest on a CPU, and a text's vector doesn't depend on
+what else is being embedded. docs/adr/0016-vectors.md. Documents that wait get their vectors together, and so share the
+store's calls afterwards.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.embedder import Model, Vector, refuse_unreadable, unit
+from shared.embedder.gather import Ask, Gather, Pace
 from shared.embedder.served import prefixes_of
 from shared.errors import Rejected, Unavailable
 from shared.model_server.onnx_model import FileTokens, OnnxAddress, OnnxModel, onnx_address, said_by
@@ -58,6 +60,8 @@ class InProcess:
         self._documents = ThreadPoolExecutor(threads, "embedding", initializer=_give_way)
         # A pool of their own, so that a query doesn't queue behind a thousand chunks.
         self._queries = ThreadPoolExecutor(threads, "embedding-query")
+        self._pace = Pace()
+        self._gather = Gather(self._answer, self._pace, calls=2)  # the threads begin one while the other ends
         self._known: Loaded | None = None
         self._closed = False
 
@@ -91,25 +95,43 @@ class InProcess:
         """Return one unit vector per text, in order.
 
         Raises:
-            Rejected: a text is blank or has more tokens than the model accepts; nothing is embedded then.
+            Rejected: a text is blank or has more tokens than the model accepts; no other is begun then.
             Unavailable: a value isn't finite, or the model was closed meanwhile.
         """
         refuse_unreadable(texts)
+        return await self._gather.vectors(texts)
+
+    async def _answer(self, asks: Sequence[Ask]) -> None:
+        if self._closed:
+            raise Unavailable("the model was closed")
         loop = asyncio.get_running_loop()
-        rows = [*enumerate(await loop.run_in_executor(self._queries, self._rows, texts))]
-        left, vectors = iter(rows), dict[int, Vector]()
+        begun = loop.time()
+        rows = [*zip(asks, await loop.run_in_executor(self._queries, self._rows, asks), strict=True)]
+        # By caller: what is wrong with one of its texts ends its others, and nobody else's.
+        failed: dict[int, Exception] = {id(ask.beside): row for ask, row in rows if isinstance(row, Rejected)}
+        left, vectors = iter(rows), list[tuple[Ask, Vector]]()
 
         def embed() -> None:
-            for number, row in left:
+            for ask, row in left:
                 if self._closed:
                     raise Unavailable("the model was closed")
-                vectors[number] = self._embed(row)
+                if isinstance(row, Rejected) or id(ask.beside) in failed or ask.answer.done():  # done: cancelled
+                    continue
+                try:
+                    vectors.append((ask, self._embed(row)))
+                except Exception as error:  # noqa: BLE001 - its caller raises it
+                    failed[id(ask.beside)] = error
 
         try:  # each thread takes text by text and comes back once: whatever comes back wakes the event loop
             await asyncio.gather(*(loop.run_in_executor(self._documents, embed) for _ in rows[: self._threads]))
         finally:
             rows.clear()  # after an error, or a cancellation, no thread takes another
-        return [vectors[number] for number in range(len(texts))]
+        for ask, vector in vectors:
+            ask.give(vector)
+        for ask in asks:
+            if (error := failed.get(id(ask.beside))) is not None:
+                ask.fail(error)
+        self._pace.took(len(vectors), loop.time() - begun)
 
     async def embed_query(self, text: str) -> Vector:
         """Return the query's unit vector; a longer query is truncated at the model's limit.
@@ -146,16 +168,20 @@ class InProcess:
         if self._known is not None:  # whoever still holds this embedder would hold 170 MB
             self._known = self._known._replace(run=_closed)
 
-    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+    def _rows(self, asks: Sequence[Ask]) -> list[list[int] | Rejected]:
+        """Return the tokens of each text, or why it has too many."""
         model, tokens, *_ = self.loaded
-        rows = [tokens.ids(self.loaded.document + text) for text in texts]
-        for position, row in enumerate(rows):
+        rows = list[list[int] | Rejected]()
+        for ask in asks:
+            row = tokens.ids(self.loaded.document + ask.text)
             if (over := len(row) - tokens.longest) > 0:
-                raise Rejected(
-                    f"text {position} of {len(texts)} has {model.max_tokens + over} tokens; "
-                    f"{model.name} accepts at most {model.max_tokens}",
-                    "text_too_long",
+                refusal = (
+                    f"text {ask.beside.index(ask.text)} of {len(ask.beside)} has {model.max_tokens + over} tokens; "
+                    f"{model.name} accepts at most {model.max_tokens}"
                 )
+                rows.append(Rejected(refusal, "text_too_long"))
+            else:
+                rows.append(row)
         return rows
 
     def _embed_cut(self, text: str) -> Vector:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from shared.embedder.in_process import InProcess, onnx_embedder
-from shared.errors import Unavailable
+from shared.errors import Rejected, Unavailable
 from shared.settings import ConfigurationError
 from tests.tiny_models import LONGEST, cls_model, mean_model
 
@@ -110,6 +110,43 @@ async def test_after_a_failure_or_for_nobody_no_more_texts_are_embedded(tmp_path
         await embedding
     await (closing or embedder.close())
     assert len(rows) == 1
+
+
+@pytest.mark.parametrize("wrong", ["not finite", "too long", "broken"])
+async def test_documents_that_wait_end_together_but_for_one_at_fault(tmp_path: Path, wrong: str) -> None:
+    embedder = onnx_embedder(f"onnx:{mean_model(tmp_path)}?pooling=mean", threads=1)
+    await embedder.start()
+    known, turn = embedder.loaded, asyncio.Event()
+    at_fault = known.tokens.ids("two")
+
+    def run(row: list[int]) -> NDArray[Any]:
+        if row == at_fault and wrong == "broken":
+            raise RuntimeError("no memory")
+        return known.run(row) * (np.nan if row == at_fault and wrong == "not finite" else 1.0)
+
+    embedder._known = known._replace(run=run)
+    bad = ["one", "two" if wrong != "too long" else "two " * LONGEST, "one two"]
+    ended = list[tuple[str, bool]]()
+
+    async def document(name: str, texts: list[str]) -> list[NDArray[Any]]:
+        try:
+            return [*await embedder.embed_documents(texts)]
+        finally:
+            ended.append((name, turn.is_set()))
+            asyncio.get_running_loop().call_soon(turn.set)
+
+    documents = {"first": ["three"], "faulty": bad, "last": ["four", "one"]}
+    first, faulty, last = await asyncio.gather(
+        *(document(name, texts) for name, texts in documents.items()), return_exceptions=True
+    )
+
+    assert isinstance(faulty, {"not finite": Unavailable, "too long": Rejected, "broken": RuntimeError}[wrong])
+    embedder._known = known
+    assert not isinstance(first, BaseException)
+    assert not isinstance(last, BaseException)
+    assert np.array_equal(last, await embedder.embed_documents(["four", "one"]))
+    assert [each for each in ended if each[0] != "faulty"] == [("first", False), ("last", False)]  # in one turn
+    await embedder.close()
 
 
 @pytest.mark.parametrize(
