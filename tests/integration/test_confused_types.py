@@ -31,7 +31,7 @@ from tests.selection import CI_ONLY
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 COUNT = int(CHOSEN or 0)
-PER_FOLDER = 12_000
+PER_FOLDER = 4_000
 Sent = tuple[str, str, dict[str, Any]]
 WRONG: tuple[Any, ...] = (
     None,

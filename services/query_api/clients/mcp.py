@@ -26,7 +26,7 @@ MISSING: Final = f"this server was installed without MCP: add the extra `mcp` wi
 def mcp_route(version: str) -> ASGIRouteHandler:
     """Return the route. It keeps no sessions, so any instance of the API can answer any request."""
     loading: asyncio.Task[type[McpServer]] | None = None
-    made: dict[AgentTools, McpServer] = {}  # one of each generation that has answered
+    made: dict[AgentTools, McpServer] = {}  # one, of the generation that answered last
 
     def load() -> "type[McpServer]":
         from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
@@ -42,7 +42,9 @@ def mcp_route(version: str) -> ASGIRouteHandler:
             raise Problem(501, MISSING, code="NOT_INSTALLED")
         loading = loading or asyncio.create_task(asyncio.to_thread(load))
         kind, tools = await asyncio.shield(loading), ApiRequest(scope).part(AgentTools)
-        made[tools] = made.get(tools) or kind(tools, version)
+        if tools not in made:
+            made.clear()
+            made[tools] = kind(tools, version)
         await made[tools].handle(scope, receive, send)
 
     return mcp

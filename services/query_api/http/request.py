@@ -56,7 +56,10 @@ class ApiRequest(Request[Caller, None, State]):
 
     def part(self, kind: type[T]) -> T:
         """Return the API's part of this type, of the generation that answers this request: `parts_of` in `app.py`."""
-        part: T = self.scope["state"].setdefault(PARTS, self.app.state[PARTS])[kind]
+        state = self.scope["state"]
+        if PARTS not in state:
+            state[PARTS] = self.app.state[PARTS]
+        part: T = state[PARTS][kind]
         return part
 
     async def body(self) -> bytes:

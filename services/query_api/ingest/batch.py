@@ -121,9 +121,8 @@ class _Batch:
         self._results: list[SubmissionReceipt | IngestReply | bytes | None] = []
         self._window: dict[str, tuple[int, DocumentSubmitted]] = {}  # number and document of an item, by document id
         self._size = 0
-        self._told: dict[
-            int, dict[str, Any]
-        ] = {}  # what else the entry of an item has: names, warnings, skipped chunks
+        # What else the entry of an item has: names, warnings, skipped chunks
+        self._told: dict[int, dict[str, Any]] = {}
         self._newest: dict[str, int] = {}  # number of the last item that was accepted, by document id
 
     async def add(self, item: bytes | Problem) -> None:

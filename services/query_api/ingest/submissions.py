@@ -158,9 +158,8 @@ class Submissions:
     at_once: int = 64  # documents appended to the log
     moves: int = 0  # of the log
     count: Callable[[str], None] = lambda _: None
-    unchanged: Callable[[DocumentSubmitted], Awaitable[SubmissionEnd | None]] | None = (
-        None  # None: the first stage compares
-    )
+    # None: the first stage compares
+    unchanged: Callable[[DocumentSubmitted], Awaitable[SubmissionEnd | None]] | None = None
     sent: Callable[[DocumentSubmitted, int, int], None] = lambda *_: None  # called with each record's partition, offset
 
     def __post_init__(self) -> None:
