@@ -419,7 +419,8 @@ def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[byt
     if error.status_code == 404:
         problem = Problem(404, f"there is no route {quote(request.scope['path'], errors='replace')}")
     elif error.status_code == 405:
-        problem = Problem(405, f"this route does not support {request.method}", headers=error.headers)
+        methods = sorted((error.headers or {}).get("allow", "").split(", "))  # the framework's order is by chance
+        problem = Problem(405, f"this route does not support {request.method}", headers={"Allow": ", ".join(methods)})
     else:
         problem = Problem(error.status_code, error.detail, headers=error.headers)
     return answer(request, problem)
