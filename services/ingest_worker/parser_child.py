@@ -22,7 +22,7 @@ from typing import BinaryIO, TextIO
 
 import msgspec
 
-from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, time_limit
+from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, limits
 from services.ingest_worker.extract.pdf_conversion import page_picture, unlocked
 from shared import sandbox
 from shared.contracts import PreparedChunk
@@ -45,7 +45,7 @@ class ParserJob(msgspec.Struct, frozen=True):
     data: bytes
     hints: Hints
     cpu_s: float  # the limit before pages add to it
-    most_text: int = time_limit.MOST_TEXT  # characters
+    most_text: int = limits.MOST_TEXT  # characters
     password: str | None = None  # the text is the unlocked file, its bytes as Latin-1
     page: int | None = None  # the text is a picture of this page, from 1, its bytes as Latin-1
     chunks: bool = False  # `data` is our parent's pickled function that makes them; the text is their JSON, one a line
@@ -121,7 +121,7 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     _send(out, ParserReady(means))
     while True:
         job = jobs.get()
-        time_limit.begin(job.cpu_s, partial(_announce, out))
+        limits.begin(job.cpu_s, partial(_announce, out))
         for reply in _replies(job):
             frame = msgspec.msgpack.encode(reply)
             if len(frame) > MOST_FRAME:
@@ -162,7 +162,7 @@ def _replies(job: ParserJob) -> Iterator[Reply]:
 def _read(job: ParserJob) -> Extraction:
     if job.chunks:
         if len(job.data) > _LARGE_CALL:
-            time_limit.earn(scans=1)
+            limits.earn(scans=1)
         made = map(msgspec.json.encode, pickle.loads(job.data)())  # noqa: S301 - of our parent
         return Extraction(text=b"\n".join(made).decode(), document_type="chunks")
     if job.password is not None:

@@ -18,7 +18,7 @@ import structlog
 
 from services.ingest_worker import parser_child
 from services.ingest_worker.chunk import from_prepared, version_chunks
-from services.ingest_worker.extract import Extraction, Hints, detect, extract, time_limit
+from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
@@ -135,12 +135,12 @@ class ParserPool:
     size: int
     _: KW_ONLY
     cpu_s: float = 10.0
-    wall_factor: float = time_limit.WALL_FACTOR
+    wall_factor: float = limits.WALL_FACTOR
     patience_s: float = 2.0
     again_s: float = _AGAIN_S
     memory_mb: int = 512
     image_memory_mb: int = 1200
-    most_text: int = time_limit.MOST_TEXT
+    most_text: int = limits.MOST_TEXT
     kept: int = 6
     confined: bool = True
     program: str = parser_child.__name__  # the module to run as a parser
@@ -186,10 +186,10 @@ class ParserPool:
                 return await self._ask_alone(job, tenant)
 
             def read() -> Extraction:
-                with time_limit.lightly():
+                with limits.lightly():
                     return extract(data, hints, self.most_text)
 
-            with contextlib.suppress(time_limit.Heavy):  # a text with HTML in it, or with a file
+            with contextlib.suppress(limits.Heavy):  # a text with HTML in it, or with a file
                 return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
         return await self._read(job, tenant, wait_s)
 
@@ -466,13 +466,13 @@ class _Child:
         # A process that was taken over may send anything, so that all is counted.
         texts, links, chunks = list[str](), list[str](), list[PreparedChunk]()
         pieces = _MOST_PIECES + job.most_text // PART_TEXT
-        size = 4 * (job.most_text + len(job.data) + time_limit.MOST_LINKS * MOST_CHARACTERS) + MOST_FRAME
+        size = 4 * (job.most_text + len(job.data) + limits.MOST_LINKS * MOST_CHARACTERS) + MOST_FRAME
         while True:
             reply, length = await _received(process)
             pieces, size = pieces - 1, size - length
             match reply:
                 case ParserBegun(pages, scans):
-                    self._limit_s = time_limit.allowed(job.cpu_s, pages, scans)
+                    self._limit_s = limits.allowed(job.cpu_s, pages, scans)
                     if scans:
                         self._allowed = self._memory.images
                 case ParserPart(text, some_links, some_chunks):
@@ -496,7 +496,7 @@ class _Child:
         """Return the seconds that count against the limit: of `passed`, and of CPU time from `before` to `now`."""
         if now is None or before is None:
             return passed
-        return time_limit.used(now - before, passed, self.wall_factor)
+        return limits.used(now - before, passed, self.wall_factor)
 
     def _limit(self, before: float | None) -> str:
         """Return the exceeded limit as text for an error message."""

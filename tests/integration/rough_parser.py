@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from services.ingest_worker import extract, parser_child
-from services.ingest_worker.extract import Extraction, Format, Hints, time_limit
+from services.ingest_worker.extract import Extraction, Format, Hints, limits
 from shared.contracts import PreparedChunk
 from tests.fakes.tokens import Words
 
@@ -19,7 +19,7 @@ MARK = b"ROUGH"
 
 def read(data: bytes, hints: Hints) -> Extraction:
     _, command, argument, pages, *_ = data.decode().split(" ")
-    time_limit.earn(pages=int(pages))
+    limits.earn(pages=int(pages))
     match command:
         case "hang":
             Path(argument).touch()
@@ -42,7 +42,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         case "grab":
             return Extraction(text=str(len(bytearray(1 << 40))), document_type="rough")
         case "image":
-            time_limit.earn(scans=1)
+            limits.earn(scans=1)
             drawn = os.urandom(200 << 20)
             time.sleep(1.5)
             return Extraction(text=str(len(drawn)), document_type="rough")

@@ -420,7 +420,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a file's time is the clock's",
-        "services/ingest_worker/extract/time_limit.py",
+        "services/ingest_worker/extract/limits.py",
         "    return max(cpu_s, wall_s / wall_factor)\n",
         "    return wall_s\n",
         "tests/integration/test_parsers.py::test_time_that_the_machine_has_for_others_does_not_count",

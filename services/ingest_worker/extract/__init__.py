@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from services.ingest_worker.extract import formats, ole, time_limit
+from services.ingest_worker.extract import formats, limits, ole
 from services.ingest_worker.extract.clean import decoded, one_line
 from services.ingest_worker.extract.document_properties import file_properties
 from services.ingest_worker.extract.flat_office import contained
@@ -67,7 +67,7 @@ def _plain(data: bytes, declared: Format) -> Format:
     return next(form for form in FORMATS if form.document_type == kind)
 
 
-def extract(data: bytes, hints: Hints, most_text: int = time_limit.MOST_TEXT) -> Extraction:
+def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Extraction:
     """Return the file's text and properties. The text may have `most_text` characters.
 
     Raises:
@@ -91,7 +91,7 @@ def extract(data: bytes, hints: Hints, most_text: int = time_limit.MOST_TEXT) ->
     if len(extraction.text) > most_text:
         found = f"{len(extraction.text):,} characters of text"
         raise Rejected(f"{hints.name} holds {found}, more than the {most_text:,} of SLUICE_MAX_TEXT", "too_large")
-    time_limit.check_pages(hints.name, len(extraction.pages))
+    limits.check_pages(hints.name, len(extraction.pages))
     if not extraction.text.strip():
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     if extraction.title:
@@ -105,7 +105,7 @@ def _parted(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     marks = [*_PART.finditer(text)] if PART in text else []
     before = accumulate((len(mark[0]) for mark in marks), initial=0)
     parts = tuple((mark.start() - shift, len(mark[0]) // len(PART)) for mark, shift in zip(marks, before, strict=False))
-    return (_PART.sub("", text) if marks else text), parts[: time_limit.MOST_PAGES]
+    return (_PART.sub("", text) if marks else text), parts[: limits.MOST_PAGES]
 
 
 def _bounded(extraction: Extraction, hints: Hints) -> Extraction:

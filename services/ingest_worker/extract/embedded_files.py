@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import msgspec
 
-from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import part
 from services.ingest_worker.extract.format_types import Hints, as_part
 from shared.contracts import LeftOutCode, Note, NoteCode, UnreadCode
@@ -33,8 +33,8 @@ def part_texts(parts: Iterable[tuple[str, Callable[[], bytes]]], hints: Hints) -
     texts: list[str] = []
     unread: list[Note] = []
     for number, (name, give) in enumerate(parts):
-        if time_limit.spent():
-            message = f"only the first {number} files in {hints.name} were read in {time_limit.seconds()}"
+        if limits.spent():
+            message = f"only the first {number} files in {hints.name} were read in {limits.seconds()}"
             unread.insert(0, Note(code="timeout", place="", message=message))
             break
         try:

@@ -5,7 +5,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.html_tree import MARK, is_hidden, reshape, write_addresses
 from services.ingest_worker.extract.rows import table
 from services.ingest_worker.extract.table_header import begins_with_form
@@ -62,7 +62,7 @@ def tree_of(source: bytes, *, links: bool = False, base: str | None = None) -> "
 
     With `links`, the addresses of links stand in brackets behind their words, as `write_addresses` does with `base`.
     """
-    time_limit.check_light()
+    limits.check_light()
     from lxml import etree, html  # imported here, because only parser processes should load heavy libraries
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract import limits
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -13,7 +13,7 @@ def parsed(source: bytes, *, encoding: str | None = None) -> "_Element | None":
 
     `encoding` overrides the declaration.
     """
-    time_limit.check_light()
+    limits.check_light()
     from lxml import etree  # imported here, because only parser processes should load heavy libraries
 
     parser = etree.XMLParser(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
-from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.document_properties import declared
@@ -84,8 +84,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         notes: tuple[Note, ...] = ()
         document = _Document(archive, path, hints)
         for block in document.blocks(body):
-            if len(blocks) % _OFTEN == 0 and time_limit.spent():
-                message = f"only the first {len(blocks)} paragraphs were read in {time_limit.seconds()}"
+            if len(blocks) % _OFTEN == 0 and limits.spent():
+                message = f"only the first {len(blocks)} paragraphs were read in {limits.seconds()}"
                 notes = (Note(code="timeout", place="", message=message),)
                 break
             blocks.append(block)
@@ -93,7 +93,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         texts, unread = embedded(archive, related(archive, path, hints).values(), hints)
         blocks += map(MarkdownBlock, texts)
     if notes and not blocks:
-        raise Rejected(f"{hints.name} took longer than {time_limit.seconds()} to read", "timeout")
+        raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
     text = cleaned(joined(blocks))
     return Extraction(
         text=framed(heads, text, feet),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
@@ -124,7 +124,7 @@ def _links(tree: "HtmlElement") -> tuple[str, ...]:
     base = _first(tree, "//base/@href") or ""
     followed = (each for each in tree.iterfind(".//a[@href]") if "nofollow" not in (each.get("rel") or "").lower())
     found = dict.fromkeys(each.get("href") or "" for each in followed)
-    targets = (joined(base, link) for link in islice(found, time_limit.MOST_LINKS))
+    targets = (joined(base, link) for link in islice(found, limits.MOST_LINKS))
     return tuple(link for link in targets if len(link) <= MOST_CHARACTERS)
 
 
@@ -210,7 +210,7 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
     found: list[str] = []
     texts: dict[HtmlElement, bool] = {}  # whether a block holds more than links; many links may be in a long one
     announced: dict[HtmlElement | None, bool] = {}  # by lists, of which one may have many items
-    for link in list(islice(tree.iter("a"), time_limit.MOST_LINKS)):
+    for link in list(islice(tree.iter("a"), limits.MOST_LINKS)):
         target, block = (link.get("href") or "").strip(), link.getparent()
         address = target if target.startswith("#") else joined(base, target)
         if block is None:

@@ -2,7 +2,7 @@
 
 import io
 
-from services.ingest_worker.extract import ocr, time_limit
+from services.ingest_worker.extract import limits, ocr
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints, laid_out
 from shared.contracts import Note
@@ -33,21 +33,21 @@ def read(data: bytes, hints: Hints) -> Extraction:
                     f"{hints.name} has {size}, more than the {ocr.PIXELS} pixels that can be read", "too_large"
                 )
             frames = min(getattr(image, "n_frames", 1), _FRAMES) if image.format == "TIFF" else 1
-            time_limit.earn(scans=frames)
+            limits.earn(scans=frames)
             pages: list[str] = []
             for _, frame in zip(range(frames), ImageSequence.Iterator(image), strict=False):
-                if time_limit.spent():
+                if limits.spent():
                     break
                 pages.append(cleaned(ocr.text_of(np.asarray(ImageOps.exif_transpose(frame).convert("RGB")))))
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises any of them
         raise Rejected(f"{hints.name} is damaged: not a readable image", "damaged") from error
     if not any(pages):
         if len(pages) < frames:
-            raise Rejected(f"{hints.name} took longer than {time_limit.seconds()} to read", "timeout")
+            raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
         raise Rejected(f"{hints.name} holds no readable text in its {frames} image{'s' if frames > 1 else ''}", "empty")
     text, starts = laid_out(pages)
     left = frames - len(pages)
-    late = f"{left} of {frames} images could not be read within {time_limit.seconds()}"
+    late = f"{left} of {frames} images could not be read within {limits.seconds()}"
     return Extraction(
         text=text,
         document_type="image",

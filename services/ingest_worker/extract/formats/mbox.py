@@ -8,7 +8,7 @@ from itertools import chain
 
 import msgspec
 
-from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.embedded_files import refused, within
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints, as_part
 from services.ingest_worker.extract.formats import eml
@@ -47,8 +47,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     letters: list[_Letter] = []
     notes: list[Note] = []
     for number, source in enumerate(sources):
-        if time_limit.spent():
-            cut_off = f"only {number} of {len(sources)} messages were read in {time_limit.seconds()}"
+        if limits.spent():
+            cut_off = f"only {number} of {len(sources)} messages were read in {limits.seconds()}"
             notes.insert(0, Note(code="timeout", place="", message=cut_off))
             break
         try:

@@ -14,7 +14,7 @@ from statistics import median_low
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from services.ingest_worker.extract import ocr, time_limit
+from services.ingest_worker.extract import limits, ocr
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, one_line
 from services.ingest_worker.extract.document_properties import own_title
@@ -130,7 +130,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         texts = [cleaned(found.garbled[at]) if at in found.garbled else text for at, text in enumerate(texts)]
     if not any(texts) and not found.attached:
         if found.late or found.unseen:
-            raise Rejected(f"{hints.name} took longer than {time_limit.seconds()} to read", "timeout")
+            raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
         if not pages or all(page is None for page in pages):
             raise Rejected(f"{hints.name} is damaged: none of its {len(pages)} pages can be read", "damaged")
         images = f"{len(pages)} page image{'s' if len(pages) > 1 else ''}"
@@ -170,15 +170,13 @@ def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
         if page is None
     ]
     if found.late:
-        message = f"the last {found.late} of {len(texts)} pages were not read within {time_limit.seconds()}"
+        message = f"the last {found.late} of {len(texts)} pages were not read within {limits.seconds()}"
         notes.append(Note(code="timeout", place=f"page {read_to + 1}", message=message))
     if found.hiding:
         message = f"text that can't be seen was left out of {len(found.hiding)} of {len(texts)} pages"
         notes.append(Note(code="hidden", place=f"page {found.hiding[0] + 1}", message=message))
     if found.doubts:
-        message = (
-            f"{len(found.doubts)} of {len(texts)} pages were not searched for such text within {time_limit.seconds()}"
-        )
+        message = f"{len(found.doubts)} of {len(texts)} pages were not searched for such text within {limits.seconds()}"
         notes.append(Note(code="timeout", place=f"page {found.doubts[0] + 1}", message=message))
     if found.images and not ocr.installed():
         for code, what, some in (
@@ -189,7 +187,7 @@ def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
                 message = f"{len(some)} of {len(texts)} pages {what}, {ocr.INSTALL}"
                 notes.append(Note(code=cast("NoteCode", code), place=f"page {min(some) + 1}", message=message))
     elif found.unseen:
-        message = f"{found.unseen} of {len(found.images)} page images could not be read within {time_limit.seconds()}"
+        message = f"{found.unseen} of {len(found.images)} page images could not be read within {limits.seconds()}"
         notes.append(Note(code="timeout", place=f"page {found.images[-found.unseen] + 1}", message=message))
     return notes
 
@@ -283,11 +281,11 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         columns: Columns | None = None  # of the table at the end of the page before
         first_line: str | None = None
         count = len(document)
-        time_limit.check_pages(hints.name, count)  # before any page costs time
-        time_limit.earn(pages=count)
+        limits.check_pages(hints.name, count)  # before any page costs time
+        limits.earn(pages=count)
         filled = document.get_formtype() != pdfium.FORMTYPE_NONE
         for number in range(count):
-            if time_limit.spent():
+            if limits.spent():
                 late = count - number
                 break
             titled, doubted = bool(number) or _is_titled(says), hides or count <= _SHORT
@@ -297,7 +295,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
                 partly.append((number, columns))
             columns, first_line, hides = page.columns, first_line or page.headline, hides or bool(page.hides)
         doubts = deque(partly if hides else ())
-        while doubts and not time_limit.spent():
+        while doubts and not limits.spent():
             number, columns = doubts.popleft()
             again = _page(document, number, columns, filled=filled, titled=True, doubted=True)
             if again.hides:
@@ -342,9 +340,9 @@ def _outline(document: Any) -> list[_Heading]:
 
 def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) -> int:
     """Put the OCR text of the page images into `pages`; return how many were left out for lack of time."""
-    time_limit.earn(scans=len(images))
+    limits.earn(scans=len(images))
     for done, number in enumerate(images):
-        if time_limit.spent():
+        if limits.spent():
             return len(images) - done
         page = document[number]
         try:
@@ -667,7 +665,7 @@ def _by_pypdf(data: bytes, hints: Hints) -> _Read:
 
     try:
         reader = PdfReader(io.BytesIO(data))
-        time_limit.check_pages(hints.name, len(reader.pages))
+        limits.check_pages(hints.name, len(reader.pages))
         pages = [_attempt(page.extract_text) for page in reader.pages]
         title = _attempt(lambda: reader.metadata.title if reader.metadata else None)
         return _Read(pages, {"Title": title} if title else {}, [])

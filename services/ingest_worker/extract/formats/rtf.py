@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract import time_limit
+from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding
 from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.embedded_files import pictures
@@ -247,8 +247,8 @@ class _Rtf:
         while len(self._stack) <= _DEPTH and (token := _TOKEN.match(self.source, position)):
             position = token.end()
             count += 1
-            if count % _OFTEN == 0 and time_limit.spent():
-                message = f"only the first {100 * position // len(self.source)} % were read in {time_limit.seconds()}"
+            if count % _OFTEN == 0 and limits.spent():
+                message = f"only the first {100 * position // len(self.source)} % were read in {limits.seconds()}"
                 self.note = Note(code="timeout", place="", message=message)
                 break
             position += self._take(token)
@@ -471,8 +471,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     document.read()
     text = cleaned(_paired(document.body.text()))
     says = {name: value and _paired(value) for name, value in document.says.items()}
-    if time_limit.spent() and not text:
-        raise Rejected(f"{hints.name} took longer than {time_limit.seconds()} to read", "timeout")
+    if limits.spent() and not text:
+        raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
     return Extraction(
         text=framed(map(_paired, document.heads), text, map(_paired, document.feet)),
         document_type="rtf",

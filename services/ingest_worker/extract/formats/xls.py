@@ -2,7 +2,7 @@
 
 import struct
 
-from services.ingest_worker.extract import sheets, time_limit
+from services.ingest_worker.extract import limits, sheets
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.ole import OLE, is_ole, stream_places
@@ -25,7 +25,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     book = bytearray(b"".join(data[place] for place in stream_places(data, "Workbook") if near is data))
     named = [at for kind, at, size in old_records(book, 0) if kind == _SHEET and size > 8]
     starts = ((_name(book, at), int.from_bytes(book[at : at + 4], "little")) for at in named)
-    views = {name: _view(book, start) for name, start in starts if not time_limit.spent()}
+    views = {name: _view(book, start) for name, start in starts if not limits.spent()}
     return sheets.read_as("xls", near, hints, {}, views=views)
 
 

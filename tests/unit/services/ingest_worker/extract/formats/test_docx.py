@@ -1,6 +1,6 @@
 import pytest
 
-from services.ingest_worker.extract import Extraction, Hints, detect, extract, time_limit
+from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from shared.contracts import Note
 from shared.errors import Rejected
 from tests.unit.services.ingest_worker.files import a_docx, a_docx_of, a_zip, parts_of
@@ -162,12 +162,12 @@ def test_a_field_that_is_a_link_shows_its_address() -> None:
 
 def test_when_time_is_up_the_paragraphs_so_far_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter((False, False, True))
-    monkeypatch.setattr(time_limit, "spent", lambda: next(looks))
+    monkeypatch.setattr(limits, "spent", lambda: next(looks))
 
     read = _read(a_docx_of(*["x"] * 2_500))
 
     assert read.text.count("x") == 2_000
-    message = f"only the first 2000 paragraphs were read in {time_limit.seconds()}"
+    message = f"only the first 2000 paragraphs were read in {limits.seconds()}"
     assert read.notes == (Note(code="timeout", place="", message=message),)
 
 

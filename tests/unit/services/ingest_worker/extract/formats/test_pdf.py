@@ -19,7 +19,7 @@ from pypdf.generic import (
     TextStringObject,
 )
 
-from services.ingest_worker.extract import Extraction, Hints, extract, time_limit
+from services.ingest_worker.extract import Extraction, Hints, extract, limits
 from services.ingest_worker.extract.formats.pdf import _joined, _with_scan, _words
 from shared.errors import Rejected
 from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf, locked
@@ -161,12 +161,12 @@ def a_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A second passes at each look at the clock."""
     monkeypatch.setattr(time, "process_time", itertools.count().__next__)
     yield
-    time_limit.begin(math.inf, lambda *_: None)
+    limits.begin(math.inf, lambda *_: None)
 
 
 @pytest.mark.usefixtures("a_clock")
 def test_when_time_is_up_the_pages_so_far_are_kept() -> None:
-    time_limit.begin(3.5, lambda *_: None)  # and a tenth for each page
+    limits.begin(3.5, lambda *_: None)  # and a tenth for each page
 
     read = _read(a_pdf("One.", "Two.", "Three.", "Four.", "Five."))
 
@@ -178,7 +178,7 @@ def test_when_time_is_up_the_pages_so_far_are_kept() -> None:
 
 @pytest.mark.usefixtures("a_clock")
 def test_when_time_is_up_before_anything_was_read_it_is_a_timeout() -> None:
-    time_limit.begin(0.0, lambda *_: None)
+    limits.begin(0.0, lambda *_: None)
 
     with pytest.raises(Rejected, match=r"^report\.pdf took longer than 0\.1 s of CPU time to read$") as caught:
         _read(a_pdf("One."))
@@ -490,7 +490,7 @@ def test_a_page_whose_only_text_was_hidden_is_an_image_also_when_that_shows_late
 def test_when_time_is_up_pages_are_not_searched_again_and_a_note_says_so() -> None:
     lines = [f"Line {at} of the report." for at in range(40)]
     some = "\n".join([*lines[:12], "Line ) Tj 1 1 1 rg (and this) Tj 0 g (", *lines[12:]])
-    time_limit.begin(5.5, lambda *_: None)  # and a tenth for each page
+    limits.begin(5.5, lambda *_: None)  # and a tenth for each page
 
     read = _read(a_pdf(some, some, "Line ) Tj 1 1 1 rg (and this", "Line"))
 

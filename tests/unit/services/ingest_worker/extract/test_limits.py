@@ -4,32 +4,32 @@ from contextlib import suppress
 
 import pytest
 
-from services.ingest_worker.extract import Hints, extract, time_limit
+from services.ingest_worker.extract import Hints, extract, limits
 from shared.errors import Rejected
 
 
 def test_pages_and_scans_add_time_up_to_a_limit() -> None:
-    assert time_limit.allowed(10, 5, 2) == 10 + 5 * time_limit.PAGE_S + 2 * time_limit.SCAN_S
-    assert time_limit.allowed(0, 10**9, 10**9) == time_limit.allowed(0, time_limit.MAX_PAGES, time_limit.MAX_SCANS)
+    assert limits.allowed(10, 5, 2) == 10 + 5 * limits.PAGE_S + 2 * limits.SCAN_S
+    assert limits.allowed(0, 10**9, 10**9) == limits.allowed(0, limits.MAX_PAGES, limits.MAX_SCANS)
 
 
 def test_time_on_the_wall_counts_only_where_it_is_far_above_the_cpus() -> None:
-    assert time_limit.used(3.0, 10.0) == 3.0
-    assert time_limit.used(3.0, 100.0) == 5.0
+    assert limits.used(3.0, 10.0) == 3.0
+    assert limits.used(3.0, 100.0) == 5.0
 
 
 def test_a_document_without_time_is_spent_and_its_pages_are_announced() -> None:
     announced: list[tuple[int, int]] = []
     try:
-        time_limit.begin(0.0, lambda pages, scans: announced.append((pages, scans)))
-        assert time_limit.spent()
-        time_limit.earn(pages=100)
-        time_limit.earn(scans=1)
-        assert not time_limit.spent()
+        limits.begin(0.0, lambda pages, scans: announced.append((pages, scans)))
+        assert limits.spent()
+        limits.earn(pages=100)
+        limits.earn(scans=1)
+        assert not limits.spent()
         assert announced == [(100, 0), (100, 1)]
-        assert time_limit.seconds() == "30 s of CPU time"
+        assert limits.seconds() == "30 s of CPU time"
     finally:
-        time_limit.begin(math.inf, lambda _pages, _scans: None)
+        limits.begin(math.inf, lambda _pages, _scans: None)
 
 
 _TABLE = "<table><tr><th>Port</th><th>Depth</th></tr><tr><td>Skua</td><td>4.2</td></tr></table>"
@@ -47,7 +47,7 @@ _CELL = json.dumps({"cells": [{"cell_type": "markdown", "source": _TABLE}]}).rep
     ],
 )
 def test_a_process_that_is_not_confined_parses_no_markup(name: str, data: bytes) -> None:
-    with time_limit.lightly(), pytest.raises(time_limit.Heavy):
+    with limits.lightly(), pytest.raises(limits.Heavy):
         extract(data, Hints(filename=name))
     with suppress(Rejected):  # only the package, which has no parts
         assert "| Skua | 4.2 |" in extract(data, Hints(filename=name)).text

@@ -1,4 +1,4 @@
-"""The time left for a document, so that its reader can stop in time and return the pages so far.
+"""The most time, pages, links and characters that a document may have, so that its reader stops in time.
 
 The parser process calls `begin` for each document, and formats call `spent`. Elsewhere there is no limit.
 
