@@ -74,7 +74,7 @@ class EmbedStages:
         self._base = base
         self._metrics = VectorMetrics(base.registry)
         self._vectors: dict[str, Vectors] = {}
-        base.generations.measure = self._measured
+        base.watch.measure = self._measured
 
     async def join(self, parts: GenerationParts, stack: AsyncExitStack) -> list[Consumption]:
         """Return the stage of a generation, which is also swept until `stack` closes."""
@@ -83,7 +83,7 @@ class EmbedStages:
         for acting in (
             sweep_for_ever(parts.index, self._base.ledger, parts.publish, parts.statuses.serves),
             settle_for_ever(parts),
-            measure_for_ever(parts, self._base.store, self._base.generations),
+            measure_for_ever(parts, self._base.store, self._base.watch),
         ):
             stack.callback(asyncio.create_task(acting).cancel)
         return [

@@ -146,7 +146,7 @@ def keep_whole(base: Resources, stack: AsyncExitStack) -> None:
         log=base.log,
         store=base.store,
         gate=base.gate,
-        generations=base.generations,
+        generations=base.watch,
         restore=base.restore,
         alone=not base.grace_s,
     )

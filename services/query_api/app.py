@@ -17,7 +17,6 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
-from prometheus_client import CollectorRegistry
 
 from services.query_api import answer, clients, documents, ingest, ops, search
 from services.query_api.answer import chat
@@ -61,23 +60,19 @@ from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import Searching
 from shared import tracing
 from shared.answers.model_pool import ChatModels
-from shared.blobs import Blobs
-from shared.embedder import Embedder
-from shared.log import Log, Publish
+from shared.log import Publish
 from shared.log.audit_trail import AuditTrail
 from shared.log.metrics import LogFigures
-from shared.log.retention_risk import Backlog
 from shared.reranker import Reranker
 from shared.runtime.key_file import key_file_of
 from shared.runtime.probes import OPEN, Probed, Troubles, livez
+from shared.runtime.resources import Resources
 from shared.runtime.settings_report import settings_report
-from shared.settings import Settings, read_given
+from shared.settings import read_given
 from shared.state.callbacks import Callbacks
 from shared.state.generations import scale_of
-from shared.state.index import Index
-from shared.state.ledger import Ledger
 from shared.state.sessions import Sessions
-from shared.store.bm25 import Bm25
+from shared.version import VERSION
 
 # MCP's library is an extra and slow to import, so its only route is made below.
 ROUTES: Final = routes_in(
@@ -93,20 +88,11 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApiParts:
-    """The parts of the API. The caller starts them before and stops them after."""
+class ApiParts(Resources):
+    """The process's resources, and what the API has besides. The caller starts them before and stops them after."""
 
-    settings: Settings
-    version: str
-    log: Log
     publish: Publish
     notices: StatusWaiters
-    ledger: Ledger
-    backlog: Backlog
-    index: Index
-    embedder: Embedder
-    bm25: Bm25
-    blobs: Blobs
     callbacks: Callbacks
     sessions: Sessions
     oidc: Oidc | None = None
@@ -117,12 +103,11 @@ class ApiParts:
     secret: bytes  # signs cursors; the same in every API of the installation
     file_reader: upload.ReadFile
     generations: GenerationService
-    not_in_force: tuple[str, ...] = ()  # settings that differ from what the index was built with
+    letters: DeadLetterService
     reranker: Reranker | None = None
     metrics: Metrics
     trail: AuditTrail
     past: PastIndexes
-    registry: CollectorRegistry
 
     def close(self) -> None:
         """End waiting at once and answers soon, because the server is about to stop."""
@@ -148,7 +133,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         parts.embedder,
         parts.bm25,
         parts.metrics,
-        scale=lambda: scale_of(parts.generations.watch.registry, parts.index.generation.id),
+        scale=lambda: scale_of(parts.watch.registry, parts.index.generation.id),
         reranker=parts.reranker,
     )
     checker = unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index)
@@ -191,14 +176,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         unasked=settings.chat_rag,
         reads_chosen=not {"min_score", "gate"} & settings.model_fields_set,
     )
-    service = DeadLetterService(
-        log=parts.log,
-        ledger=parts.ledger,
-        index=parts.index,
-        blobs=parts.blobs,
-        publish=parts.publish,
-        before=parts.generations.watch.before,
-    )
     provided = (
         shared.pages,
         AgentTools(retriever, answering, library, settings.public_url),
@@ -230,8 +207,8 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
             producers=settings.topics_of_tenants,
         ),
         parts.generations,
-        service,
-        LogFigures(parts.log, service.open, parts.generations.groups),
+        parts.letters,
+        LogFigures(parts.log, parts.letters.open, parts.generations.groups),
         tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, shared.keyring),
         changes.ChangeFeed(parts.log, parts.notices, signer),
         log_state.LogOperations(parts.log, parts.publish),
@@ -259,10 +236,10 @@ def make_api(parts: ApiParts) -> Litestar:
         livez,
         monitoring.readyz,
         monitoring.metrics,
-        mcp_route(parts.version),
+        mcp_route(VERSION),
         console.index_page,
     ]
-    pages = console.Console(keyring, parts.version, {**index_of(routes), **MORE_LINES}, signer, parts.oidc)
+    pages = console.Console(keyring, VERSION, {**index_of(routes), **MORE_LINES}, signer, parts.oidc)
     shared = SharedParts(keyring, limits, AnswerRate(settings.chat_rate), signer, pages)
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]
@@ -298,7 +275,7 @@ def make_api(parts: ApiParts) -> Litestar:
         # Only the JSON: the framework's pages load scripts from elsewhere.
         openapi_config=OpenAPIConfig(
             title="Sluice",
-            version=parts.version,
+            version=VERSION,
             description="Ingests documents into an index, searches it, and answers questions from it.",
             use_handler_docstrings=True,
             components=Components(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import fields
 from functools import partial
 
 import structlog
@@ -33,10 +34,9 @@ from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import Join
 from shared.settings import SHORT_KEY, Settings
 from shared.state.callbacks import Callbacks
-from shared.state.index import Index
+from shared.state.index import ServingIndex
 from shared.state.sessions import Sessions
 from shared.state.signing_secret import signing_secret
-from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
 
@@ -92,38 +92,31 @@ async def opened(
         ledger=base.ledger,
         gate=base.gate,
         embedders=base.embedders,
-        watch=base.generations,
+        watch=base.watch,
     )
-    base.generations.listen(generations.drive, last=True)  # so that a switch sees the state of this API
+    base.watch.listen(generations.drive, last=True)  # so that a switch sees the state of this API
+    send = partial(publish, broker)
     letters = DeadLetterService(
         log=base.log,
         ledger=base.ledger,
         index=base.index,
         blobs=base.blobs,
-        publish=partial(publish, broker),
-        before=base.generations.before,
+        publish=send,
+        before=base.watch.before,
     )
-    trail = AuditTrail(partial(publish, broker))
+    stack.callback(asyncio.create_task(settle_for_ever(letters)).cancel)
+    trail = AuditTrail(send)
     stack.push_async_callback(trail.end)
     stack.callback(asyncio.create_task(trail.keep()).cancel)
-    settling = asyncio.create_task(settle_for_ever(letters))
-    stack.callback(settling.cancel)
     rewrites = FileRewrites(partial(forgotten, base.log, base.index))
     stack.callback(asyncio.create_task(rewrite_periodically(rewrites)).cancel)
+    own_index = ServingIndex(base.store, base.index.generation, base.gate)  # each generation has its own parts
     return ApiParts(
-        settings=settings,
-        version=VERSION,
-        log=base.log,
-        publish=partial(publish, broker),
+        **{each.name: getattr(base, each.name) for each in fields(base)} | {"index": own_index},
+        publish=send,
         notices=notices,
-        ledger=base.ledger,
-        backlog=base.backlog,
-        index=Index(base.store, base.index.generation, base.gate),  # each generation has its own parts
         generations=generations,
-        not_in_force=base.not_in_force,
-        embedder=base.embedder,
-        bm25=base.bm25,
-        blobs=base.blobs,
+        letters=letters,
         callbacks=Callbacks(base.store),
         sessions=Sessions(base.store),
         oidc=oidc,
@@ -132,11 +125,10 @@ async def opened(
         readiness=troubles,
         rewrites=rewrites,
         secret=await signing_secret(base.store, settings.secret.get_secret_value()),
-        registry=base.registry,
         trail=trail,
         file_reader=reader,
         metrics=Metrics(base.registry),
-        past=PastIndexes(base.generations, generations.cost),
+        past=PastIndexes(base.watch, generations.cost),
     )
 
 
@@ -161,7 +153,7 @@ async def _keep_groups(base: Resources) -> None:
     while True:
         await asyncio.sleep(_KEEP_GROUPS_S)
         with suppress(Unavailable):  # again next time
-            registry = await base.generations.look()  # not as last seen: a group that was dropped stays away
+            registry = await base.watch.look()  # not as last seen: a group that was dropped stays away
             for group, topic in registry.groups(base.settings.topics_of_tenants).items():
                 with suppress(Unavailable):  # a new generation's topic may not be there yet
                     await keep_offsets(base.log, group, topic)

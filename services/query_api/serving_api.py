@@ -16,7 +16,7 @@ from shared.errors import Unavailable
 from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError
 from shared.state.generations import Registered, Registry, scale_of
-from shared.state.index import Index
+from shared.state.index import ServingIndex
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ class ServingApi:
         self._serving = parts.index.generation.id
         self._made: dict[str, dict[type, object]] = {self._serving: self.app.state[PARTS]}
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        parts.generations.watch.listen(self.follow)
+        parts.watch.listen(self.follow)
 
     async def follow(self, registry: Registry) -> None:
         """Prepare the parts of new generations, drop those of dropped ones, and give those of the one that serves."""
@@ -54,7 +54,7 @@ class ServingApi:
         generations = self._parts.generations
         try:
             embedder = await model_of(registered, generations.embedders)
-            index = Index(generations.store, registered.generation, generations.gate)
+            index = ServingIndex(generations.store, registered.generation, generations.gate)
             await index.warm()
             await embedder.embed_query("warm")
             if registered.as_of is not None:
@@ -77,6 +77,6 @@ class ServingApi:
         generations.watch.nudge()
 
     async def _tell(self) -> None:
-        watch, ready = self._parts.generations.watch, tuple(sorted(self._made.keys() | self._parts.past.loaded))
+        watch, ready = self._parts.watch, tuple(sorted(self._made.keys() | self._parts.past.loaded))
         if (watch.own.ready, watch.own.serving) != (ready, self._serving):
             await watch.tell(answers=True, ready=ready, serving=self._serving)

@@ -75,7 +75,7 @@ class Resources:
     store: Store
     embedder: Embedder  # of the generation that served at the start; so is `bm25`
     embedders: EmbedderPool
-    generations: GenerationWatch
+    watch: GenerationWatch
     chunker: str | None  # version of this process's; None: it has none
     not_in_force: tuple[str, ...]  # what differs from what the index was built with, for operators
     blobs: Blobs
@@ -113,16 +113,16 @@ class Resources:
             ledger=self.ledger,
             gate=self.gate,
             embedders=self.embedders,
-            watch=self.generations,
+            watch=self.watch,
             topics=partial(wanted_topics, self.settings),
             join=join,
         )
         stack.push_async_callback(stages.stop)
         await stages.start()
         ConsumptionMetrics(lambda: [*consumptions, *stages.serving()], self.registry)
-        self.generations.listen(self._follow)
-        stack.push_async_callback(self.generations.leave)
-        for watching in (self.backlog.watch(), watch_gate(self.gate), self.generations.watch()):
+        self.watch.listen(self._follow)
+        stack.push_async_callback(self.watch.leave)
+        for watching in (self.backlog.watch(), watch_gate(self.gate), self.watch.watch()):
             stack.callback(asyncio.create_task(watching).cancel)
 
         async def troubles() -> dict[str, str | None]:
@@ -142,7 +142,7 @@ class Resources:
         return troubles
 
     def _settings_details(self) -> dict[str, str | None]:
-        known, told = self.generations.registry, self.not_in_force
+        known, told = self.watch.registry, self.not_in_force
         if known is not None:  # another generation may have taken over since the start
             told = not_in_force(self.settings, known, self.chunker)
         return {"settings": Detail("; ".join(told))} if told else {}
@@ -186,7 +186,7 @@ class Resources:
         Raises:
             ConfigurationError: it is another store now. Unavailable: a part is away.
         """
-        seen = (self.generations.registry, await registered(self.store, self.log))
+        seen = (self.watch.registry, await registered(self.store, self.log))
         known = max((each for each in seen if each is not None), key=lambda each: each.rev, default=None)
         await make_missing(
             self.settings,
@@ -273,9 +273,9 @@ async def open_resources(
     )
     written = await change(store, lambda known: moved(known, index.generation.id, address))
     await embedders.keep_only(frozenset({address, *(each.embedder for each in written.generations)}))
-    generations = GenerationWatch(store, name)
+    watch = GenerationWatch(store, name)
     if not attach:
-        await generations.alone()
+        await watch.alone()
     await index.warm()
     registry = CollectorRegistry()
     LoopLag(registry)
@@ -288,7 +288,7 @@ async def open_resources(
         store=store,
         embedder=embedder,
         embedders=embedders,
-        generations=generations,
+        watch=watch,
         chunker=chunker,
         not_in_force=not_in_force(settings, written, chunker),
         blobs=blobs,
