@@ -1,7 +1,7 @@
 """`GET /rag/documents/{id}`: one document with all its details."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from litestar import Response
@@ -12,7 +12,7 @@ from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
-from shared.contracts import TERMINAL, Given
+from shared.contracts import TERMINAL, Given, Status
 from shared.state.callbacks import MOST_SHOWN, Callback, Callbacks, shown_key
 from shared.state.index import Index
 from shared.state.ledger import Entry, Last
@@ -27,6 +27,8 @@ _NOTHING: Final = {
     "source": "", "path": "", "title": None, "version": 0, "state": "accepted", "state_version": 0, "chunk_count": 0,
     "tags": (), "created_at": "", "updated_at": "",
 }  # fmt: skip
+Step = Literal["received", "extracted", "embedding", "searchable", "deleted", "failed", "superseded"]
+_LAST_STEP: Final[dict[Status, Step]] = {"deleted": "deleted", "failed": "failed", "superseded": "superseded"}
 _LAST_STAGE: Final = {"created": "searchable", "updated": "searchable"}  # by status
 
 
@@ -88,9 +90,9 @@ async def detail_of(
     entry = await request.part(DocumentViews).entry(tenant, document_id)
     shown = view_of(entry, await index.head(document_id), submission)
     last = last_of(entry, submission)
-    progress = await _progress(index, entry, last)
-    fields = msgspec.structs.asdict(shown) | _of_body(entry) | progress
-    fields["stages"] = () if last is None else tuple(_stages(last, chunked="chunks_embedded" in progress))
+    embedding = (await reached(index, entry, last))[1]
+    fields = msgspec.structs.asdict(shown) | _of_body(entry) | _progress(last, embedding)
+    fields["stages"] = tuple(_stages(last, chunked=embedding is not None))
     if not reads:
         own = _OF_SUBMISSION if submission is None or entry.submitted(submission) is None else _OF_SENT
         return DocumentDetail(**_NOTHING | {name: fields[name] for name in own})
@@ -99,26 +101,29 @@ async def detail_of(
     return DocumentDetail(**fields, callbacks=views)
 
 
-async def _progress(index: Index, entry: Entry, last: Last | None) -> dict[str, Any]:
-    if last is None or (last.status not in TERMINAL and last.version == 0):
-        return {"progress": 0}
+async def reached(index: Index, entry: Entry, last: Last) -> tuple[Step, tuple[int, int] | None]:
+    """Return the step that the submission has reached; while it is embedded, also how many chunks are, and of how many.
+
+    The number of chunks is in each chunk's point. Before the first point, only the first stage's progress is known.
+    """
     if last.status in TERMINAL:
-        return {"progress": 100}
-    embedded = await embedding_of(index, entry.document_id, last.version)
-    if embedded is None:
-        return {"progress": READ_PERCENT}
-    done, count = embedded
+        return _LAST_STEP.get(last.status, "searchable"), None
+    deletes = entry.accepted.version == last.version and entry.accepted.outcome == "deleted"
+    if last.version == 0 or deletes:  # nothing is read or embedded for a deletion
+        return "received", None
+    first = await index.chunks_page(entry.document_id, last.version, start=0, limit=1)
+    if not first:
+        return "extracted", None
+    done = await index.version_points(entry.document_id, last.version)
+    return "embedding", (done, int(first[0]["metadata"]["totalChunks"]))
+
+
+def _progress(last: Last, embedding: tuple[int, int] | None) -> dict[str, Any]:
+    if embedding is None:
+        return {"progress": 100 if last.status in TERMINAL else READ_PERCENT if last.version else 0}
+    done, count = embedding
     percent = READ_PERCENT + (99 - READ_PERCENT) * done // max(count, 1)
     return {"progress": min(percent, 99), "chunks_embedded": done, "chunk_count": count}
-
-
-async def embedding_of(index: Index, document_id: str, version: int) -> tuple[int, int] | None:
-    """Return how many chunks of the version are embedded and how many it has; None before the first one."""
-    # The number of chunks is in each chunk's point. Before the first point, only the first stage's progress is known.
-    first = await index.chunks_page(document_id, version, start=0, limit=1)
-    if not first:
-        return None
-    return await index.version_points(document_id, version), int(first[0]["metadata"]["totalChunks"])
 
 
 def _of_body(entry: Entry) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from shared.times import iso, now_ms
 
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of the newest submission
 LOOKED_AT = 1000  # entries read at a time if each has to be checked
-_UNREAD = Last(version=0, place=NOWHERE, status="accepted", at=0)  # a submission that the first stage hasn't read
+_UNREAD = Last(version=0, place=NOWHERE, status="accepted", at=0)
 _PLAIN_AT_ONCE = 2  # texts that lose their markup at once; it takes two seconds for a megabyte
 _MOST_PLAIN = 4_000_000  # characters
 Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="How many items, 1 to 1000.")]
@@ -425,14 +425,14 @@ def _chunk_view(payload: Payload) -> ChunkView:
     return ChunkView(text, public(metadata), QualityView(*(round(each, 3) for each in measured)))
 
 
-def last_of(entry: Entry, submission: LogPosition | None) -> Last | None:
-    """Return how far the submission is, or the newest one; None if the first stage hasn't read it yet."""
-    return entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission)
+def last_of(entry: Entry, submission: LogPosition | None) -> Last:
+    """Return how far the submission is, or the newest one; without a place if the first stage hasn't read it yet."""
+    return entry.last if submission is None else entry.end_of(submission) or entry.submitted(submission) or _UNREAD
 
 
 def view_of(entry: Entry, head: Head | None, submission: LogPosition | None = None) -> DocumentView:
     """Return the document as replies show it, with the status of `submission` where one is given."""
-    newest, own = entry.last, last_of(entry, submission) or _UNREAD
+    newest, own = entry.last, last_of(entry, submission)
     reading = entry.reading(entry.accepted.version if submission is None else own.version)
     state, state_version = state_of(entry, head)
     return DocumentView(

@@ -2,29 +2,26 @@
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final
 
 import msgspec
 from litestar import Response
 from litestar.params import FromPath, FromQuery
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
-from services.query_api.documents.detail import embedding_of
+from services.query_api.documents.detail import Step, reached
 from services.query_api.documents.document_routes import DocumentViews, last_of
 from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import EVENT_STREAM, StreamEvent, get
 from services.query_api.ingest.submissions import StatusWaiters
-from shared.contracts import TERMINAL, LogPosition, Status
+from shared.contracts import LogPosition, Status
 from shared.errors import Unavailable
 from shared.state.index import Index
-from shared.state.ledger import Entry
 
 KEEP_ALIVE_S: Final = 15.0  # proxies close connections that are silent for longer
 
-Step = Literal["received", "extracted", "embedding", "searchable", "deleted", "failed", "superseded"]
 LAST: Final[frozenset[Step]] = frozenset({"searchable", "deleted", "failed", "superseded"})
-_STEPS: Final[dict[Status, Step]] = {"deleted": "deleted", "failed": "failed", "superseded": "superseded"}
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -62,35 +59,20 @@ class ProgressTracker:
         """
         entry = await self.library.entry(tenant, document_id)
         last = last_of(entry, place)
-        if last is None:  # the first stage hasn't seen it
-            return Progress(document_id=document_id, step="received", status="accepted", version=0)
-        if last.status not in TERMINAL:
-            return await self._under_way(entry, last.version)
-        step = _STEPS.get(last.status, "searchable")
-        count = last.chunk_count
-        if step == "searchable" and count is None:
+        step, embedding = await reached(self.index, entry, last)
+        done, count = embedding or (None, None)
+        if step == "searchable" and (count := last.chunk_count) is None:
             count = (await self.library.view(tenant, document_id)).chunk_count
         return Progress(
             document_id=document_id,
             step=step,
             status=last.status,
             version=last.version,
-            chunk_count=count if step == "searchable" else None,
+            chunks_embedded=done,
+            chunk_count=count,
             error=last.error,
             code=last.code.upper() if last.code else None,
         )
-
-    async def _under_way(self, entry: Entry, version: int) -> Progress:
-        id_ = entry.document_id
-        common: dict[str, Any] = {"document_id": id_, "status": "accepted", "version": version}
-        deletes = entry.accepted.version == version and entry.accepted.outcome == "deleted"
-        if version == 0 or deletes:  # nothing is read or embedded for a deletion
-            return Progress(step="received", **common)
-        embedded = await embedding_of(self.index, id_, version)
-        if embedded is None:
-            return Progress(step="extracted", **common)
-        done, count = embedded
-        return Progress(step="embedding", chunks_embedded=done, chunk_count=count, **common)
 
     async def watch(
         self, tenant: str, document_id: str, place: LogPosition | None, seen: str
