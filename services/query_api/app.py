@@ -23,7 +23,6 @@ from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import ollama, vector_stores
 from services.query_api.clients.agent_tools import AgentTools
-from services.query_api.clients.embedding import Embedding
 from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
@@ -216,7 +215,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         settings_report(settings, read_given()),
         answering,
         Models(parts.models, parts.embedder),
-        Embedding(parts.embedder),
         vector_stores.VectorStore(retriever, parts.ledger),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),

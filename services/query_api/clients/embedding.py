@@ -15,53 +15,41 @@ _IDS_SENT: Final = (
 )
 
 
-class Embedding:
-    """The embedding model as clients of other protocols use it."""
+def texts_of(value: Any, field: str = "input") -> list[str]:
+    """Return the texts of a string or of a list of strings.
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+    Raises:
+        Problem: 400, the value is something else, such as token ids; or there are no texts or too many.
+    """
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list) or not value:
+        raise invalid(field, "must be text, or a list with at least one text")
+    if _token_ids(value) or any(_token_ids(each) for each in value):
+        raise invalid(field, _IDS_SENT)
+    if len(value) > MOST_TEXTS:
+        raise invalid(field, f"has {len(value)} texts, but at most {MOST_TEXTS} are allowed")
+    for number, text in enumerate(value):
+        if not isinstance(text, str) or not text.strip():
+            raise invalid(f"{field}[{number}]", "must be text that is not empty")
+    return value
 
-    def texts(self, value: Any, field: str = "input") -> list[str]:
-        """Return the texts of a string or of a list of strings.
 
-        Raises:
-            Problem: 400, the value is something else, such as token ids; or there are no texts or too many.
-        """
-        if isinstance(value, str):
-            value = [value]
-        if not isinstance(value, list) or not value:
-            raise invalid(field, "must be text, or a list with at least one text")
-        if _token_ids(value) or any(_token_ids(each) for each in value):
-            raise invalid(field, _IDS_SENT)
-        if len(value) > MOST_TEXTS:
-            raise invalid(field, f"has {len(value)} texts, but at most {MOST_TEXTS} are allowed")
-        for number, text in enumerate(value):
-            if not isinstance(text, str) or not text.strip():
-                raise invalid(f"{field}[{number}]", "must be text that is not empty")
-        return value
+async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+    """Return one unit vector per text.
 
-    def check_dimension(self, wanted: int | None) -> None:
-        """Raise a 400 if the requested dimension is not the model's."""
-        there = self._embedder.model.dimension
-        if wanted is not None and wanted != there:
-            raise invalid("dimensions", f"is {wanted}; {self._embedder.model.name} makes vectors of {there}")
+    Raises:
+        Problem: 400, a text is too long for the model. Unavailable: the model is away.
+    """
+    try:
+        return await embedder.embed_documents(texts)
+    except Rejected as error:
+        raise Problem(400, error.sentence, code=error.code.upper(), details={"field": "input"}) from error
 
-    async def vectors(self, texts: Sequence[str], *, as_queries: bool = False) -> list[Vector]:
-        """Return one unit vector per text.
 
-        Raises:
-            Problem: 400, a text is too long for the model. Unavailable: the model is away.
-        """
-        if as_queries:
-            return [await self._embedder.embed_query(text) for text in texts]
-        try:
-            return await self._embedder.embed_documents(texts)
-        except Rejected as error:
-            raise Problem(400, error.sentence, code=error.code.upper(), details={"field": "input"}) from error
-
-    async def count(self, texts: Sequence[str]) -> int:
-        """Return the number of tokens of the texts, estimated if the model's server can't count them."""
-        return sum(await asyncio.to_thread(self._embedder.tokens.count, texts))
+async def token_count(embedder: Embedder, texts: Sequence[str]) -> int:
+    """Return the number of tokens of the texts, estimated if the model's server can't count them."""
+    return sum(await asyncio.to_thread(embedder.tokens.count, texts))
 
 
 def _token_ids(value: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from services.query_api.http.problems import Problem
+from services.query_api.http.problems import Problem, invalid
 from shared.answers.model_pool import ChatModel, ChatModels, UnknownModel
 from shared.embedder import Embedder
 
@@ -89,10 +89,14 @@ class Models:
                 return model, "@".join(parts[end:]).removesuffix(_LATEST) if end < len(parts) else None
         return None, None
 
-    def check_embedding(self, name: str) -> None:
-        """Raise a 404 if the name isn't the embedding model's."""
+    def embedder(self, name: str, dimension: int | None = None) -> Embedder:
+        """Return the embedding model. Raises a 404 if the name isn't its, a 400 if it has another dimension."""
         if not self.embeds(name):
             raise unknown(name, [self.embedding])
+        own = self._embedder.model
+        if dimension not in (None, own.dimension):
+            raise invalid("dimensions", f"is {dimension}; {own.name} makes vectors of {own.dimension}")
+        return self._embedder
 
     def embeds(self, name: str) -> bool:
         """Return whether the name is the embedding model's."""

@@ -20,7 +20,7 @@ from services.query_api.answer.answering import Answer, Answering, AnswerRequest
 from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_figures, parsed_calls
 from services.query_api.answer.conversation_formats import ChatMessage, Options, image_addresses, objects, turns_of
 from services.query_api.clients.asking import ClientReply, figures, prepare
-from services.query_api.clients.embedding import Embedding
+from services.query_api.clients.embedding import texts_of, token_count, vectors_of
 from services.query_api.clients.json_formats import ollama_format
 from services.query_api.clients.links import SourceLink, links_of
 from services.query_api.clients.models import Models
@@ -344,24 +344,21 @@ class OllamaEmbedding(msgspec.Struct, frozen=True):
 @post("/embed", role="query", takes=CHUNKS, refuses=(404,))
 async def ollama_embed(data: JSONBody[EmbedBody], request: ApiRequest) -> OllamaEmbeddings:
     """Embed texts with the model of the index."""
-    embedding = request.part(Embedding)
     began = time.perf_counter_ns()
-    request.part(Models).check_embedding(data.model)
-    embedding.check_dimension(data.dimensions)
-    texts = embedding.texts(data.input) if data.input not in ("", []) else []  # Ollama's own answer to nothing is none
-    vectors = await embedding.vectors(texts) if texts else []
+    embedder = request.part(Models).embedder(data.model, data.dimensions)
+    texts = texts_of(data.input) if data.input not in ("", []) else []  # Ollama's own answer to nothing is none
+    vectors = await vectors_of(embedder, texts) if texts else []
     return OllamaEmbeddings(
         model=data.model,
         embeddings=[vector.tolist() for vector in vectors],
         total_duration=time.perf_counter_ns() - began,
-        prompt_eval_count=await embedding.count(texts) if texts else 0,
+        prompt_eval_count=await token_count(embedder, texts) if texts else 0,
     )
 
 
 @post("/embeddings", role="query", takes=TEXTS, refuses=(404,))
 async def ollama_embeddings(data: JSONBody[EmbedBody], request: ApiRequest) -> OllamaEmbedding:
     """Embed one text. Older clients use this route."""
-    embedding = request.part(Embedding)
-    request.part(Models).check_embedding(data.model)
-    [vector] = await embedding.vectors(embedding.texts(data.prompt, "prompt")[:1])
+    embedder = request.part(Models).embedder(data.model)
+    [vector] = await vectors_of(embedder, texts_of(data.prompt, "prompt")[:1])
     return OllamaEmbedding(vector.tolist())

@@ -18,7 +18,7 @@ from litestar.response import Stream
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagBody
 from services.query_api.answer.conversation_formats import ChatMessage, objects, sampling, turns_of
 from services.query_api.clients.asking import ClientReply, prepare
-from services.query_api.clients.embedding import Embedding
+from services.query_api.clients.embedding import texts_of, token_count, vectors_of
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import Links, SourceLink, links_of
 from services.query_api.clients.models import Choice, Models
@@ -294,12 +294,11 @@ class EmbeddingList(msgspec.Struct, frozen=True, kw_only=True, tag_field="object
 @post("/v1/embeddings", role="query", takes=CHUNKS, refuses=(404,))
 async def openai_embeddings(data: JSONBody[EmbeddingsBody], request: ApiRequest) -> EmbeddingList:
     """Embed texts with the model of the index."""
-    embedding = request.part(Embedding)
-    request.part(Models).check_embedding(data.model)
-    texts = embedding.texts(data.input)
-    embedding.check_dimension(data.dimensions)
-    vectors = await embedding.vectors(texts, as_queries=data.input_type in ("query", "search_query"))
-    used = await embedding.count(texts)
+    embedder = request.part(Models).embedder(data.model, data.dimensions)
+    texts = texts_of(data.input)
+    asks = data.input_type in ("query", "search_query")
+    vectors = [await embedder.embed_query(each) for each in texts] if asks else await vectors_of(embedder, texts)
+    used = await token_count(embedder, texts)
     shown: list[Any] = [
         base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
         if data.encoding_format == "base64"

@@ -125,36 +125,25 @@ class Erasing:
         cursors = BoundCursors(self.signer, "look" if run.dry_run else "erase", chosen)
         counted = 0 if run.confirm is None else run.confirm  # a dry run goes on even if the count changes
         entries, after = await self.selector.page(chosen, cursors.opened(run.cursor, counted))
-        items, proof = await self.outcomes(entries, wait_s, dry_run=run.dry_run)
-        return ErasedPage(
-            matched=matched,
-            items=items,
-            next_cursor=cursors.next(after, counted),
-            proof=proof,
-            receipt=self.receipt(chosen.tenant, items),
-        )
+        page = await self.erased(chosen.tenant, entries, wait_s, dry_run=run.dry_run)
+        return msgspec.structs.replace(page, matched=matched, next_cursor=cursors.next(after, counted))
 
-    def receipt(self, tenant: str, items: Sequence[Erased]) -> str | None:
-        """Return the receipt of what was erased until now; None if it was nothing."""
-        if not any(item.outcome == "erased" for item in items):
-            return None
-        return self.signer.sign(self.rewrites.receipt(), tenant=tenant)
-
-    async def outcomes(
-        self, entries: Sequence[Entry], wait_s: float, *, dry_run: bool
-    ) -> tuple[list[Erased], str | None]:
-        """Return what became of each document; in a dry run its canaries, and all of them signed."""
+    async def erased(self, tenant: str, entries: Sequence[Entry], wait_s: float, *, dry_run: bool) -> ErasedPage:
+        """Return what became of each document, and a receipt; in a dry run its canaries, and their proof."""
         if dry_run:
             index = self.eraser.index
             words = {entry.document_id: await canaries(index, entry.tenant, entry.document_id) for entry in entries}
             items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
-            return items, self.signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
+            proof = self.signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
+            return ErasedPage(matched=len(entries), items=items, next_cursor=None, proof=proof)
         outcome = await self.eraser.erase(entries, wait_s)
         items = [
             Erased(document_id=name, outcome="failed" if error else "erased", error=error)
             for name, error in outcome.items()
         ]
-        return items, None
+        any_erased = any(error is None for error in outcome.values())
+        receipt = self.signer.sign(self.rewrites.receipt(), tenant=tenant) if any_erased else None
+        return ErasedPage(matched=len(entries), items=items, next_cursor=None, receipt=receipt)
 
 
 @post(
@@ -182,14 +171,8 @@ async def ops_erase(data: JSONBody[Erase], request: ApiRequest) -> ErasedPage:
     unknown = [
         Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
     ]
-    items, proof = await erasing.outcomes(entries, wait_s, dry_run=data.dry_run)
-    return ErasedPage(
-        matched=len(entries),
-        items=[*items, *unknown],
-        next_cursor=None,
-        proof=proof,
-        receipt=erasing.receipt(tenant, items),
-    )
+    page = await erasing.erased(tenant, entries, wait_s, dry_run=data.dry_run)
+    return msgspec.structs.replace(page, items=[*page.items, *unknown])
 
 
 @get("/ops/erase/forgotten", role="admin")
