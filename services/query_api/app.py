@@ -70,6 +70,7 @@ from shared.runtime.settings_report import settings_report
 from shared.settings import read_given
 from shared.state.callbacks import Callbacks
 from shared.state.generations import scale_of
+from shared.state.index import Index
 from shared.state.sessions import Sessions
 from shared.version import VERSION
 
@@ -152,7 +153,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         signer=signer,
     )
     library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs)
-    selector = DocumentSelector(parts.ledger, parts.index)
+    selector = DocumentSelector(parts.ledger, parts.index, signer)
     data = settings.data if settings.keeps_data else None
     eraser = Eraser(
         submissions=submissions,
@@ -190,7 +191,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
             data,
             usage=partial(usage_of, parts.registry, settings.embedding_price),
         ),
-        parts.index,
         parts.callbacks,
         original.Originals(library, parts.index, parts.log, parts.blobs),
         events.ProgressTracker(library, parts.index, parts.notices),
@@ -220,7 +220,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         Probed(parts.stopping.of(parts.readiness), parts.registry),
         monitoring.Monitoring(shared.keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
     )
-    return {type(each): each for each in provided} | {upload.ReadFile: parts.file_reader}
+    return {type(each): each for each in provided} | {Index: parts.index, upload.ReadFile: parts.file_reader}
 
 
 def make_api(parts: ApiParts) -> Litestar:

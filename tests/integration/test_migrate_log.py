@@ -130,9 +130,8 @@ async def told(settings: Settings, number: int) -> None:
         assert points == await points_of(pipeline)
         assert letters == await pipeline.dead_letters()
         assert pipeline.embedded() == 0
-        body = (
-            await Originals(library, pipeline.parts.index, log, pipeline.parts.blobs).original("default", EDITED)
-        ).body
+        originals = Originals(library, pipeline.parts.index, log, pipeline.parts.blobs)
+        _, body = await originals.kept(await library.entry("default", EDITED))
         assert body.decode() == text_of(99 + number)
 
         entry = await pipeline.send(DocumentSubmitted(source="s", path="0.md", text=text_of(100 + number)))

@@ -1,5 +1,6 @@
 """The tools for agents: search, read a document, ask a question. All are read-only."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -95,23 +96,22 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
 
 
+@dataclass(frozen=True)
 class AgentTools:
     """The tools. Each raises Problem if the caller is at fault, and Unavailable if a part is away."""
 
-    def __init__(self, retriever: Retriever, answering: Answering, views: DocumentViews, public_url: str) -> None:
-        """Take the parts; `public_url`, if not empty, is the base of links."""
-        self._retriever = retriever
-        self._answering = answering
-        self.views = views
-        self._public_url = public_url
+    retriever: Retriever
+    answering: Answering
+    views: DocumentViews
+    public_url: str  # if not empty, the base of links
 
     def links(self, base_url: str) -> Links:
         """Return the maker of links for a caller who reached this server at `base_url`."""
-        return Links(self._public_url or base_url)
+        return Links(self.public_url or base_url)
 
     async def search(self, caller: Caller, links: Links, asked: SearchArguments) -> AgentResults:
         """Return the documents of the best passages, each document once."""
-        found = await self._retriever.search(
+        found = await self.retriever.search(
             caller.tenant, question_of(asked.query, "query"), top_k=asked.top_k, where=_where(asked.source, asked.tags)
         )
         results: dict[str, AgentResult] = {}
@@ -156,7 +156,7 @@ class AgentTools:
         question = question_of(asked.question, "question")
         retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
         request = AnswerRequest(caller=caller, turns=(Turn(role="user", content=question),), retrieval=retrieval)
-        answer = await self._answering.answer(request)
+        answer = await self.answering.answer(request)
         sources = [
             AgentSource(
                 number=passage.number,

@@ -6,6 +6,7 @@ them. With `:inline` at the end, the answer's text ends with its sources, for cl
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -29,22 +30,22 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None  # the only one to search
 
 
+@dataclass(frozen=True)
 class Models:
     """The model names of this server."""
 
-    def __init__(self, models: ChatModels, embedder: Embedder) -> None:
-        self._models = models
-        self._embedder = embedder
+    models: ChatModels
+    embeds_with: Embedder
 
     @property
     def embedding(self) -> str:
         """Return the embedding model's name."""
-        return self._embedder.model.name
+        return self.embeds_with.model.name
 
     def chatting(self) -> list[str]:
         """Return the names for chat, the best choice first. A model that only quotes is only listed with `rag/`."""
         names: dict[str, None] = {}
-        for model in self._models.all:
+        for model in self.models.all:
             names |= dict.fromkeys((RAG + model.name, RAG + model.name + INLINE))
             if not model.answers.needs_passages:
                 names[model.name] = None
@@ -53,8 +54,8 @@ class Models:
     async def context(self, name: str) -> int:
         """Return the tokens of a conversation with its answer, or of a text to embed. The name must be known."""
         if self.embeds(name):
-            return self._embedder.model.max_tokens
-        [model] = self._models.chosen(self.choice(name).model)
+            return self.embeds_with.model.max_tokens
+        [model] = self.models.chosen(self.choice(name).model)
         return await model.answers.context()
 
     async def contexts(self) -> dict[str, int]:
@@ -85,7 +86,7 @@ class Models:
         parts = name.split("@", 8)
         for end in range(len(parts), 0, -1) if sourced else (len(parts),):
             with suppress(UnknownModel):
-                [model] = self._models.chosen("@".join(parts[:end]) or " ")
+                [model] = self.models.chosen("@".join(parts[:end]) or " ")
                 return model, "@".join(parts[end:]).removesuffix(_LATEST) if end < len(parts) else None
         return None, None
 
@@ -93,10 +94,10 @@ class Models:
         """Return the embedding model. Raises a 404 if the name isn't its, a 400 if it has another dimension."""
         if not self.embeds(name):
             raise unknown(name, [self.embedding])
-        own = self._embedder.model
+        own = self.embeds_with.model
         if dimension not in (None, own.dimension):
             raise invalid("dimensions", f"is {dimension}; {own.name} makes vectors of {own.dimension}")
-        return self._embedder
+        return self.embeds_with
 
     def embeds(self, name: str) -> bool:
         """Return whether the name is the embedding model's."""

@@ -1,6 +1,7 @@
 """OpenAI's vector-store search. All documents of the caller's tenant are one store, named `documents`."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -81,19 +82,19 @@ class VectorStoreResults(
     next_page: str | None = None
 
 
+@dataclass(frozen=True)
 class VectorStore:
     """The store in the form of OpenAI's API."""
 
-    def __init__(self, retriever: Retriever, ledger: Ledger) -> None:
-        self._retriever = retriever
-        self._ledger = ledger
+    retriever: Retriever
+    ledger: Ledger
 
     async def card(self, tenant: str) -> VectorStoreCard:
         """Return the description of the store."""
         mine = Match("tenant", (tenant,))
-        total = await self._ledger.count(of_tenant(tenant))
-        done = await self._ledger.count(Filter(must=(mine, Match("last.status", _ENDED))))
-        failed = await self._ledger.count(Filter(must=(mine, Match("last.status", ("failed",)))))
+        total = await self.ledger.count(of_tenant(tenant))
+        done = await self.ledger.count(Filter(must=(mine, Match("last.status", _ENDED))))
+        failed = await self.ledger.count(Filter(must=(mine, Match("last.status", ("failed",)))))
         waiting = max(0, total - done - failed)
         counts = {"completed": done, "failed": failed, "in_progress": waiting, "cancelled": 0, "total": total}
         return VectorStoreCard(status="in_progress" if waiting else "completed", file_counts=counts)
@@ -108,7 +109,7 @@ class VectorStore:
         most = data.max_num_results or 10
         best: dict[str, Found] = {}
         for query in queries:
-            found = await self._retriever.search(tenant, question_of(query, "query"), top_k=most, where=where)
+            found = await self.retriever.search(tenant, question_of(query, "query"), top_k=most, where=where)
             for hit in found.hits:
                 chunk = hit.metadata["chunkId"]
                 if hit.score >= least and (chunk not in best or hit.score > best[chunk].score):

@@ -7,14 +7,12 @@ import msgspec
 
 from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
-from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import check_filled
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
 from services.query_api.http.route_decorator import FILTERS, JSON, delete
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
-from shared.ids import bytes_hash
 from shared.ids import document_id as id_of
 from shared.state.ledger import Entry
 from shared.submission import deletion
@@ -95,16 +93,11 @@ async def rag_documents_delete(request: ApiRequest) -> DeletedPage:
         matched = await selector.count(chosen)
         message = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
         return DeletedPage(matched=matched, items=[], next_cursor=None, message=message)
-    bound = BoundCursors(request.part(Signer), "delete", chosen)
-    if selection.cursor is None:
-        confirmed(selection.confirm, await selector.count(chosen))
-    entries, after = await selector.page(chosen, bound.opened(selection.cursor, selection.confirm))
+    entries, following = await selector.run("delete", chosen, confirm=selection.confirm, cursor=selection.cursor)
     wait_s, _ = wait_of(request)
     items = await asyncio.gather(*(_removed(submissions, entry, wait_s) for entry in entries))
     message = f"{len(items)} deletions accepted"
-    return DeletedPage(
-        matched=selection.confirm, items=items, next_cursor=bound.next(after, selection.confirm), message=message
-    )
+    return DeletedPage(matched=selection.confirm, items=items, next_cursor=following, message=message)
 
 
 async def _named(request: ApiRequest) -> Entry | None:
@@ -159,50 +152,3 @@ async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> Del
     if ended is None:
         return DeletedDocument(document_id=entry.document_id, status="accepted")
     return DeletedDocument(document_id=entry.document_id, status=ended.last.status, error=ended.last.error)
-
-
-def confirmed(confirm: int, matched: int) -> None:
-    """Raise a 409 if the caller confirmed another number than the current one."""
-    if confirm != matched:
-        raise Problem(
-            409,
-            f"confirm={confirm}, but {matched} documents match now; nothing was done",
-            code="COUNT_CHANGED",
-            details={"matched": matched},
-        )
-
-
-class _ConfirmedCursor(msgspec.Struct, frozen=True):
-    """The position at which a confirmed run continues."""
-
-    after: str
-    matched: int
-    run: str  # the operation and its selection
-
-
-class BoundCursors:
-    """Cursors of a confirmed run. Each is valid only for the same operation, selection and count."""
-
-    def __init__(self, signer: Signer, does: str, chosen: Selection) -> None:
-        self._signer = signer
-        self._tenant = chosen.tenant
-        self._run = bytes_hash(repr((does, chosen)).encode("utf-8", "surrogatepass"))
-
-    def next(self, after: str | None, matched: int) -> str | None:
-        """Return the cursor of the page that begins after `after`; None if `after` is None."""
-        if after is None:
-            return None
-        return self._signer.sign(_ConfirmedCursor(after, matched, self._run), tenant=self._tenant)
-
-    def opened(self, cursor: str | None, matched: int) -> str | None:
-        """Return the position at which the page begins.
-
-        Raises:
-            Problem: 400, the cursor belongs to another run, or this API didn't issue it.
-        """
-        if cursor is None:
-            return None
-        found = self._signer.opened(cursor, _ConfirmedCursor, tenant=self._tenant)
-        if (found.matched, found.run) != (matched, self._run):
-            raise invalid("cursor", "belongs to another selection or count")
-        return found.after

@@ -6,6 +6,7 @@ encrypted. It has the number of the log's moves, because offsets of an older log
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -59,18 +60,18 @@ class FeedCursor(OffsetCursor, frozen=True, array_like=True):
     moves: int = 0
 
 
+@dataclass(frozen=True)
 class ChangeFeed:
     """Reads the feed. Raises Unavailable when the log is away."""
 
-    def __init__(self, log: Log, notices: StatusWaiters, signer: Signer, keep_alive_s: float = KEEP_ALIVE_S) -> None:
-        self._log = log
-        self._signer = signer
-        self._notices = notices
-        self._keep_alive_s = keep_alive_s
+    log: Log
+    notices: StatusWaiters
+    signer: Signer
+    keep_alive_s: float = KEEP_ALIVE_S
 
     async def end(self) -> int:
         """Return the cursor after the newest change."""
-        ends = await self._log.end_offsets(STATUS)
+        ends = await self.log.end_offsets(STATUS)
         return ends[_FEED]
 
     async def at(self, tenant: str, cursor: str) -> int:
@@ -79,9 +80,9 @@ class ChangeFeed:
         Raises:
             Problem: 400, it isn't a cursor; 410, the changes after it are no longer kept.
         """
-        found = self._signer.opened(cursor, FeedCursor, tenant=tenant)
-        start = (await self._log.offsets_since(STATUS, 0))[_FEED]
-        if found.moves != self._log.moves or not start <= found.offset <= await self.end():
+        found = self.signer.opened(cursor, FeedCursor, tenant=tenant)
+        start = (await self.log.offsets_since(STATUS, 0))[_FEED]
+        if found.moves != self.log.moves or not start <= found.offset <= await self.end():
             raise Problem(
                 410,
                 "the changes after this cursor are no longer kept: take a new cursor from GET /rag/changes, list "
@@ -92,14 +93,14 @@ class ChangeFeed:
 
     def cursor(self, tenant: str, at: int) -> str:
         """Return the tenant's cursor of an offset, from which `at` returns the offset."""
-        return self._signer.sign(FeedCursor(at, moves=self._log.moves), tenant=tenant)
+        return self.signer.sign(FeedCursor(at, moves=self.log.moves), tenant=tenant)
 
     async def page(self, tenant: str, cursor: int, limit: int) -> "_Page":
         """Return the tenant's changes after the cursor; an empty page may still move the cursor."""
         end = min(await self.end(), cursor + READ)
         items: list[Change] = []
         if cursor < end:
-            async with reading(self._log, _FEED) as reader, aclosing(reader.between(cursor, end)) as records:
+            async with reading(self.log, _FEED) as reader, aclosing(reader.between(cursor, end)) as records:
                 async for record in records:
                     cursor = record.offset + 1
                     if (change := self._change(record.value, tenant)) is not None:
@@ -119,13 +120,13 @@ class ChangeFeed:
             return page if page.items else None
 
         if not page.items and wait_s:
-            await self._notices.until(any_of(tenant), more, wait_s)
+            await self.notices.until(any_of(tenant), more, wait_s)
         return page
 
     async def follow(self, tenant: str, cursor: int) -> AsyncGenerator[ServerSentEventMessage, None]:
         """Yield an event per change, whose id is the cursor after it; comments in between keep the connection open."""
-        while not self._notices.closed:
-            page = await self.next_page(tenant, cursor, limit=1, wait_s=self._keep_alive_s)
+        while not self.notices.closed:
+            page = await self.next_page(tenant, cursor, limit=1, wait_s=self.keep_alive_s)
             cursor = page.after
             if not page.items:
                 yield ServerSentEventMessage(data=None, comment="keep-alive")
@@ -145,7 +146,7 @@ class ChangeFeed:
             document_id=notice.document_id,
             status=notice.status,
             version=notice.version,
-            submission=self._signer.submission(tenant, notice.place),
+            submission=self.signer.submission(tenant, notice.place),
             note_codes=notice.note_codes,
             note_count=notice.note_count,
         )

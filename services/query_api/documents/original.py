@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -35,41 +36,17 @@ Page = Annotated[int | None, QueryParameter(ge=1, description="The page of a PDF
 _UNKNOWN: Final = "application/octet-stream"
 
 
-class Original(msgspec.Struct, frozen=True):
-    """A document's body as it was sent."""
-
-    body: bytes
-    name: str
-    media_type: str
-    etag: str
-
-
+@dataclass(frozen=True)
 class Originals:
     """Reads submitted bodies from the log. Raises Unavailable when the log or the blob store is away."""
 
-    def __init__(self, library: DocumentViews, index: Index, log: Log, blobs: Blobs) -> None:
-        self._library = library
-        self._index = index
-        self._log = log
-        self._blobs = blobs
+    library: DocumentViews
+    index: Index
+    log: Log
+    blobs: Blobs
 
-    async def original(self, tenant: str, document_id: str) -> Original:
-        """Return the body of the accepted version.
-
-        Raises:
-            Problem: 404; its code is NOT_KEPT if the document exists but its body is no longer kept.
-        """
-        entry = await self._library.entry(tenant, document_id)
-        submitted, body = await self._kept(entry)
-        return Original(
-            body,
-            name=PurePosixPath(submitted.filename or entry.path).name or "document",
-            media_type=_media_type(submitted),
-            etag=f'"{entry.accepted.version}"',
-        )
-
-    async def _kept(self, entry: Entry) -> tuple[DocumentSubmitted, bytes]:
-        """Return the accepted version's submission and its body. Raises a 404 as `original`."""
+    async def kept(self, entry: Entry) -> tuple[DocumentSubmitted, bytes]:
+        """Return the accepted version's submission and its body. Raises a 404, code NOT_KEPT, if it is kept no more."""
         submitted = await self._submitted(entry)
         body = None if submitted is None else await self._body(entry, submitted)
         # Only the hash proves that the record at that place still holds the accepted version's body.
@@ -81,13 +58,13 @@ class Originals:
         """Return the accepted version's submission, to be read again; None if its reader hasn't changed since.
 
         Raises:
-            Problem: 404, as `original`.
+            Problem: 404; its code is NOT_KEPT if the document exists but its body is no longer kept.
         """
-        entry = await self._library.entry(tenant, document_id)
-        code = await self._index.code()
+        entry = await self.library.entry(tenant, document_id)
+        code = await self.index.code()
         if code is not None and entry.accepted.extractor in code.extractor.split():
             return None
-        sent, body = await self._kept(entry)
+        sent, body = await self.kept(entry)
         given, reading = entry.accepted.given or Given(), entry.accepted.reading or TextReading(extracted={})
         return DocumentSubmitted(
             tenant=tenant,
@@ -108,10 +85,10 @@ class Originals:
         if entry.accepted.body is None:
             return None
         place = entry.accepted.body.place
-        partition = partition_here(place, self._log.moves)
+        partition = partition_here(place, self.log.moves)
         if partition is None:
             return None
-        async with reading(self._log, TopicPartition(SUBMITTED, partition)) as reader:
+        async with reading(self.log, TopicPartition(SUBMITTED, partition)) as reader:
             there = place.offset < (await reader.bounds())[1]
             record = (await reader.at([place.offset])).get(place.offset) if there else None
         try:
@@ -123,7 +100,7 @@ class Originals:
         if submitted.body is not None or submitted.blob is None:
             return submitted.body
         try:
-            return await self._blobs.get(entry.tenant, entry.document_id, submitted.blob)
+            return await self.blobs.get(entry.tenant, entry.document_id, submitted.blob)
         except Rejected:
             return None
 
@@ -132,7 +109,7 @@ class Originals:
             return "the document is deleted, and its original with it"
         if entry.url is not None and entry.accepted.validators is not None:
             return f"the original of a fetched page isn't kept; its address is {entry.url}"
-        kept = await self._log.retention_ms(SUBMITTED)
+        kept = await self.log.retention_ms(SUBMITTED)
         how_long = "without a limit" if kept is None else f"for {kept / DAY:g} days"
         return (
             "the original of this document isn't kept any more, but its text is: "
@@ -148,11 +125,13 @@ class Originals:
 )
 async def rag_document_original(document_id: FromPath[str], request: ApiRequest, page: Page = None) -> Response[bytes]:
     """Return the document as it was sent, as a download. It is kept as long as the log keeps submissions."""
-    original = await request.part(Originals).original(request.user.tenant, document_id)
-    body, name, media_type = original.body, original.name, original.media_type
+    tenant, originals = request.user.tenant, request.part(Originals)
+    entry = await originals.library.entry(tenant, document_id)
+    submitted, body = await originals.kept(entry)
+    name, media_type = PurePosixPath(submitted.filename or entry.path).name or "document", _media_type(submitted)
     if page is not None:
         try:
-            body = await reader_of(request).picture(body, page, tenant=request.user.tenant, name=original.name)
+            body = await reader_of(request).picture(body, page, tenant=tenant, name=name)
         except Rejected as refused:
             raise Problem(404, refused.sentence) from None
         name, media_type = f"{name}-{page}.png", "image/png"
@@ -163,7 +142,7 @@ async def rag_document_original(document_id: FromPath[str], request: ApiRequest,
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
             "Content-Security-Policy": "sandbox",  # if a browser shows it all the same, no script in it runs
             "Cache-Control": "private, no-cache",
-            "ETag": original.etag,
+            "ETag": f'"{entry.accepted.version}"',
         },
     )
 

@@ -18,7 +18,7 @@ from services.query_api.http.reply_warnings import fields_of, is_strict, lenient
 from services.query_api.http.request import FORM, HEAVY, ApiRequest, beside, body_of, content_type, parse_json, wait_of
 from services.query_api.http.route_decorator import BATCH, JSON, post
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
-from services.query_api.ingest.document import IngestBody, IngestReply, document_of, reply_of, under_way
+from services.query_api.ingest.document import IngestBody, IngestReply, document_of, reply_of
 from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
 from services.query_api.ingest.unchanged_check import UnchangedChecker
 from shared.contracts import DocumentSubmitted
@@ -277,8 +277,6 @@ class _Batch:
         if isinstance(result, IngestReply | bytes):
             return result
         ended = await self._submissions.end(result, deadline - asyncio.get_running_loop().time())
-        if ended is None:
-            return under_way(result)
         return reply_of(result, ended, wordy=False)
 
 

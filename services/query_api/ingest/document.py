@@ -194,9 +194,10 @@ async def replied(request: ApiRequest, receipt: SubmissionReceipt, *, wordy: boo
     """
     wait_s, headers = wait_of(request)
     ended = await end_of(request, receipt, wait_s, headers)
+    reply = reply_of(receipt, ended, wordy=wordy)
     if ended is None:
-        return Response(under_way(receipt), status_code=202, headers={**whereabouts(request, receipt), **headers})
-    return Response(reply_of(receipt, ended, wordy=wordy), headers=headers)
+        return Response(reply, status_code=202, headers={**whereabouts(request, receipt), **headers})
+    return Response(reply, headers=headers)
 
 
 async def end_of(
@@ -220,11 +221,6 @@ async def end_of(
     )
 
 
-def under_way(receipt: SubmissionReceipt) -> IngestReply:
-    """Return the reply for a submission that is still in progress."""
-    return IngestReply(status="accepted", document_id=receipt.document_id, submission=receipt.token)
-
-
 def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, str]:
     """Return the headers of a 202: links to the submission's status and to its event stream (RFC 5989)."""
     prefix = "/api" if request.scope["path"].startswith("/api/") else ""
@@ -233,8 +229,10 @@ def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, st
     return {"Location": location, "Link": f'<{watched}>; rel="monitor"', "Retry-After": str(LOOK_BACK_S)}
 
 
-def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd, *, wordy: bool) -> IngestReply:
-    """Return the reply for an ended submission; with `wordy`, also the fields that older clients read."""
+def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd | None, *, wordy: bool) -> IngestReply:
+    """Return the reply for a submission, ended or not; with `wordy`, also the fields that older clients read."""
+    if ended is None:
+        return IngestReply(status="accepted", document_id=receipt.document_id, submission=receipt.token)
     last, count = ended.last, ended.chunk_count
     id_ = ended.entry.document_id  # not the receipt's id if the submission got another name
     if last.status in ("deleted", "superseded"):

@@ -41,7 +41,6 @@ from services.query_api.ingest.document import (
     hash_doubt,
     replied,
     reply_of,
-    under_way,
     whereabouts,
     with_skipped,
 )
@@ -309,7 +308,7 @@ async def _taken_all(request: ApiRequest, upload: Upload) -> Response[UploadRepl
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
         ended = await request.part(Submissions).end(sent.receipt, wait_s)
-        reply = under_way(sent.receipt) if ended is None else reply_of(sent.receipt, ended, wordy=True)
+        reply = reply_of(sent.receipt, ended, wordy=True)
         path = reply.path or sent.document.path
         reply = msgspec.structs.replace(reply, file=file.name, source=sent.document.source, path=path)
         return with_skipped(reply, sent.skipped)

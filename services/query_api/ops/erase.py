@@ -8,7 +8,6 @@ from typing import Annotated
 import msgspec
 from litestar.params import FromQuery, JSONBody
 
-from services.query_api.documents.bulk_delete import BoundCursors, confirmed
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
 from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import invalid
@@ -120,13 +119,10 @@ class Erasing:
         matched = await self.selector.count(chosen)
         if run.confirm is None and not run.dry_run:
             return ErasedPage(matched=matched, items=[], next_cursor=None)
-        if run.confirm is not None and run.cursor is None:
-            confirmed(run.confirm, matched)
-        cursors = BoundCursors(self.signer, "look" if run.dry_run else "erase", chosen)
-        counted = 0 if run.confirm is None else run.confirm  # a dry run goes on even if the count changes
-        entries, after = await self.selector.page(chosen, cursors.opened(run.cursor, counted))
+        does = "look" if run.dry_run else "erase"
+        entries, following = await self.selector.run(does, chosen, confirm=run.confirm, cursor=run.cursor)
         page = await self.erased(chosen.tenant, entries, wait_s, dry_run=run.dry_run)
-        return msgspec.structs.replace(page, matched=matched, next_cursor=cursors.next(after, counted))
+        return msgspec.structs.replace(page, matched=matched, next_cursor=following)
 
     async def erased(self, tenant: str, entries: Sequence[Entry], wait_s: float, *, dry_run: bool) -> ErasedPage:
         """Return what became of each document, and a receipt; in a dry run its canaries, and their proof."""
