@@ -125,10 +125,9 @@ class SharedParts(NamedTuple):
     pages: console.Console
 
 
-def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
-    """Return what `ApiRequest.part` gives while the generation of `parts.index` answers, by type."""
-    settings, signer = parts.settings, shared.signer
-    retriever = Retriever(
+def retriever_of(parts: ApiParts) -> Retriever:
+    """Return what searches the generation of `parts.index`."""
+    return Retriever(
         parts.index,
         parts.embedder,
         parts.bm25,
@@ -136,6 +135,12 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         scale=lambda: scale_of(parts.watch.registry, parts.index.generation.id),
         reranker=parts.reranker,
     )
+
+
+def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
+    """Return what `ApiRequest.part` gives while the generation of `parts.index` answers, by type."""
+    settings, signer = parts.settings, shared.signer
+    retriever = retriever_of(parts)
     checker = unchanged_check.UnchangedChecker(parts.log, parts.ledger, parts.index)
     submissions = Submissions(
         unchanged=checker.unchanged,
@@ -199,8 +204,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         erase.Erasing(
             selector=selector,
             eraser=eraser,
-            signer=signer,
-            ledger=parts.ledger,
             rewrites=parts.rewrites,
             data=data,
             producers=settings.topics_of_tenants,

@@ -9,13 +9,12 @@ from dataclasses import replace
 
 import structlog
 
-from services.query_api.app import SHARED, ApiParts, make_api, parts_of
+from services.query_api.app import SHARED, ApiParts, make_api, parts_of, retriever_of
 from services.query_api.http.request import PARTS
-from services.query_api.search.retrieval import Retriever
 from shared.errors import Unavailable
 from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError
-from shared.state.generations import Registered, Registry, scale_of
+from shared.state.generations import Registered, Registry
 from shared.state.index import ServingIndex
 
 log = structlog.get_logger(__name__)
@@ -57,17 +56,10 @@ class ServingApi:
             index = ServingIndex(generations.store, registered.generation, generations.gate)
             await index.warm()
             await embedder.embed_query("warm")
-            if registered.as_of is not None:
-                retriever = Retriever(
-                    index,
-                    embedder,
-                    self._parts.bm25,
-                    self._parts.metrics,
-                    scale=lambda: scale_of(generations.watch.registry, registered.id),
-                )
-                self._parts.past.load(registered.id, retriever)
-                return
             parts = replace(self._parts, index=index, embedder=embedder)
+            if registered.as_of is not None:
+                self._parts.past.load(registered.id, retriever_of(replace(parts, reranker=None)))
+                return
             self._made[registered.id] = parts_of(parts, self.app.state[SHARED])
             log.info("api_prepared", generation=registered.id)
         except (Unavailable, ConfigurationError) as error:  # tried again at the next look

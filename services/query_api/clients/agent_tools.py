@@ -96,7 +96,7 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AgentTools:
     """The tools. Each raises Problem if the caller is at fault, and Unavailable if a part is away."""
 

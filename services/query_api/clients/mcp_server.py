@@ -1,6 +1,7 @@
 """Offers the tools and resources through the protocol's library, in both generations of the protocol: see `handle`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -129,11 +130,9 @@ class McpServer:
 
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         caller, _ = self._caller(context)
-        try:
+        with _refusing():
             cursor = parsed_cursor(params.cursor if params else None, ListCursor)
             page = await self._tools.views.page(Listing(where=of_tenant(caller.tenant)), limit=100, cursor=cursor)
-        except (Problem, PipelineError) as error:
-            raise _refused(error) from error
         resources = [
             Resource(uri=URI + each.document_id, name=each.path, title=each.title or each.path, mime_type="text/plain")
             for each in page.items
@@ -148,10 +147,8 @@ class McpServer:
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         caller, _ = self._caller(context)
-        try:
+        with _refusing():
             text, text_format = await self._tools.views.text(caller.tenant, params.uri.removeprefix(URI))
-        except (Problem, PipelineError) as error:
-            raise _refused(error) from error
         media_type = "text/markdown" if text_format == "markdown" else "text/plain"
         return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text=text, mime_type=media_type)])
 
@@ -194,6 +191,10 @@ def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {**root, **({"$defs": components} if components else {})}
 
 
-def _refused(error: Problem | PipelineError) -> MCPError:
-    mine = isinstance(error, Problem) and error.status < 500
-    return MCPError(INVALID_PARAMS if mine else INTERNAL_ERROR, error.sentence)
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except (Problem, PipelineError) as error:
+        theirs = isinstance(error, Problem) and error.status < 500
+        raise MCPError(INVALID_PARAMS if theirs else INTERNAL_ERROR, error.sentence) from error

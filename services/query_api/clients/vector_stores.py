@@ -16,7 +16,6 @@ from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import MOST_QUERIES, question_of
 from shared.state.ledger import Ledger
-from shared.store import Filter, Match
 
 ID: Final = "documents"
 _ENDED: Final = ("created", "updated", "unchanged")
@@ -91,11 +90,10 @@ class VectorStore:
 
     async def card(self, tenant: str) -> VectorStoreCard:
         """Return the description of the store."""
-        mine = Match("tenant", (tenant,))
-        total = await self.ledger.count(of_tenant(tenant))
-        done = await self.ledger.count(Filter(must=(mine, Match("last.status", _ENDED))))
-        failed = await self.ledger.count(Filter(must=(mine, Match("last.status", ("failed",)))))
-        waiting = max(0, total - done - failed)
+        statuses = await self.ledger.statuses(of_tenant(tenant))
+        total, failed = sum(statuses.values()), statuses.get("failed", 0)
+        done = sum(statuses.get(each, 0) for each in _ENDED)
+        waiting = total - done - failed
         counts = {"completed": done, "failed": failed, "in_progress": waiting, "cancelled": 0, "total": total}
         return VectorStoreCard(status="in_progress" if waiting else "completed", file_counts=counts)
 

@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from litestar import Response
@@ -83,27 +83,17 @@ async def rag_ingest_batch(request: ApiRequest) -> Response[BatchReply]:
         await batch.flush()
     except Problem as problem:
         raise await batch.cut(problem) from None
-    ends = await batch.ends(wait_s)
+    entries, statuses = await batch.ends(wait_s)
     if batch.unnamed:
         warn(request, f"there are {batch.unnamed} more warnings and chunks left out of items", "items")
-    failed, taken = ends.statuses["failed"], ends.taken
+    failed = statuses["failed"]
+    taken = statuses.total() - failed
     if failed and not taken:
         # A caller that checks only the status code must see that this failed.
-        raise Problem(422, f"none of the {failed} items was accepted", details={"items": ends.items}, headers=headers)
+        raise Problem(422, f"none of the {failed} items was accepted", details={"items": entries}, headers=headers)
     message = f"{taken} of {taken + failed} items accepted"
-    reply = BatchReply(message=message, taken=taken, failed=failed, items=cast("list[BatchItem]", ends.items))
-    return Response(reply, status_code=202 if ends.statuses["accepted"] else 200, headers=headers)
-
-
-class _Ends(NamedTuple):
-    """How the items ended."""
-
-    items: msgspec.Raw  # JSON, encoded a few at a time: all at once would hold the event loop
-    statuses: Counter[str]
-
-    @property
-    def taken(self) -> int:
-        return self.statuses.total() - self.statuses["failed"]
+    reply = BatchReply(message=message, taken=taken, failed=failed, items=cast("list[BatchItem]", entries))
+    return Response(reply, status_code=202 if statuses["accepted"] else 200, headers=headers)
 
 
 class _Batch:
@@ -222,18 +212,22 @@ class _Batch:
             await self.flush()
         except Problem as later:
             problem = later
-        ends = await self.ends(0.0)
+        items, statuses = await self.ends(0.0)
+        taken = statuses.total() - statuses["failed"]
         return Problem(
             problem.status,
-            f"{problem.sentence}; {ends.taken} of the {ends.statuses.total()} items before it were accepted; "
-            "sending the whole batch again is safe",
+            f"{problem.sentence}; {taken} of the {statuses.total()} items before it were accepted; sending the whole "
+            "batch again is safe",
             code=problem.code,
-            details={**problem.details, "taken": ends.taken, "items": ends.items},
+            details={**problem.details, "taken": taken, "items": items},
             headers=problem.headers,
         )
 
-    async def ends(self, wait_s: float) -> _Ends:
-        """Return the status of each item when all are done, or after `wait_s` seconds."""
+    async def ends(self, wait_s: float) -> tuple[msgspec.Raw, Counter[str]]:
+        """Return each item when all are done, or after `wait_s` seconds, and how many have each status.
+
+        The items are JSON, encoded one by one: all at once would hold the event loop.
+        """
         deadline = asyncio.get_running_loop().time() + wait_s
         found: list[IngestReply | bytes] = []
         for start in range(0, len(self._results), WINDOW):
@@ -252,7 +246,7 @@ class _Batch:
             await turns.give()
         items[max(len(items) - 1, 1) :] = b"]"
         await asyncio.sleep(0)  # the reply may have 13 MB, which are copied three times on their way out
-        return _Ends(msgspec.Raw(items), statuses)
+        return msgspec.Raw(items), statuses
 
     def _failed(self, number: int, why: Problem | PipelineError) -> bytes:
         reply = IngestReply(status="failed", error=brief(why.sentence, 140), code=why.code.upper())

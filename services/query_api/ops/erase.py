@@ -9,7 +9,6 @@ import msgspec
 from litestar.params import FromQuery, JSONBody
 
 from services.query_api.documents.selection import DocumentSelector, Selection, selection
-from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.route_decorator import WHOLE, get, post
@@ -25,7 +24,7 @@ from services.query_api.ops.file_rewrite import (
     kept_parts,
     seen,
 )
-from shared.state.ledger import Entry, Ledger
+from shared.state.ledger import Entry
 
 MOST = 100  # ids per request
 MOST_PROOFS = 1000
@@ -104,8 +103,6 @@ class Erasing:
 
     selector: DocumentSelector
     eraser: Eraser
-    signer: Signer
-    ledger: Ledger
     rewrites: FileRewrites
     data: Path | None  # None: the process has no data folder
     producers: Mapping[str, str]  # tenant by producer's own topic
@@ -130,7 +127,7 @@ class Erasing:
             index = self.eraser.index
             words = {entry.document_id: await canaries(index, entry.tenant, entry.document_id) for entry in entries}
             items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
-            proof = self.signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
+            proof = self.selector.signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
             return ErasedPage(matched=len(entries), items=items, next_cursor=None, proof=proof)
         outcome = await self.eraser.erase(entries, wait_s)
         items = [
@@ -138,7 +135,7 @@ class Erasing:
             for name, error in outcome.items()
         ]
         any_erased = any(error is None for error in outcome.values())
-        receipt = self.signer.sign(self.rewrites.receipt(), tenant=tenant) if any_erased else None
+        receipt = self.selector.signer.sign(self.rewrites.receipt(), tenant=tenant) if any_erased else None
         return ErasedPage(matched=len(entries), items=items, next_cursor=None, receipt=receipt)
 
 
@@ -161,7 +158,7 @@ async def ops_erase(data: JSONBody[Erase], request: ApiRequest) -> ErasedPage:
     if data.source is not None:
         return await erasing.page(selection(tenant, {"source": [data.source]}, gone=True), data, wait_s)
     names = list(dict.fromkeys(data.document_ids or ()))
-    known = [await erasing.ledger.of_tenant(tenant, name) for name in names]
+    known = [await erasing.selector.ledger.of_tenant(tenant, name) for name in names]
     entries = [entry for entry in known if entry is not None]
     missing = set(names) - {entry.document_id for entry in entries}
     unknown = [
@@ -179,7 +176,7 @@ async def ops_erase_forgotten(receipt: FromQuery[str], request: ApiRequest) -> E
     """
     erasing = request.part(Erasing)
     log, index = erasing.eraser.log, erasing.eraser.index
-    since = erasing.signer.opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
+    since = erasing.selector.signer.opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
     ours = can_rewrite(log, index)
     rewritten = ours and erasing.rewrites.covers(since)
     parts = await kept_parts(log, index, rewritten=rewritten)
@@ -191,7 +188,7 @@ async def ops_erase_forgotten(receipt: FromQuery[str], request: ApiRequest) -> E
 async def ops_forget(data: JSONBody[Forget], request: ApiRequest) -> Forgotten:
     """Rewrite the log's and the store's files without deleted data, and say which parts still contain the words."""
     erasing = request.part(Erasing)
-    proved = [erasing.signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
+    proved = [erasing.selector.signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
     words = list(dict.fromkeys(word for each in proved for word in each.words))
     parts = [] if data.dry_run else [*await erasing.rewrites.now(), *kept_by_producers(erasing.producers)]
     count, found = (0, []) if erasing.data is None else await seen(erasing.data, words)

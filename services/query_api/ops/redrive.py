@@ -6,10 +6,11 @@ documents.extracted, the truth; the fences then decide about it. Nothing is sent
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Literal
 
 import msgspec
 import structlog
@@ -209,32 +210,28 @@ class DeadLetterService:
         if (why := unsendable(each.letter)) is not None:
             return SettledLetter(id=each.id, outcome="refused", sentence=why)
         try:
-            sending = await self._sending(each.letter, what, truth)
+            send = await self._sending(each.letter, what, truth)
+            if not dry_run and not isinstance(send, NothingToRedrive):
+                await send()
         except Rejected as error:
             return SettledLetter(id=each.id, outcome="refused", sentence=error.sentence)
-        if isinstance(sending, NothingToRedrive):
-            if not dry_run:
-                await self._settle(each, "superseded")
-            return SettledLetter(id=each.id, outcome="superseded", sentence=sending.sentence)
-        if not dry_run:
-            try:
-                await self.publish(
-                    sending.topic, sending.value, key=sending.key, route=sending.route, headers=sending.headers
-                )
-            except Rejected as error:
-                return SettledLetter(id=each.id, outcome="refused", sentence=error.sentence)
-            # Last, so that a crash in between leaves a letter too many, never one too few.
-            await self._settle(each, "redriven")
-        return SettledLetter(id=each.id, outcome="redriven")
+        outcome: Done = "superseded" if isinstance(send, NothingToRedrive) else "redriven"
+        if not dry_run:  # last, so that a crash in between leaves a letter too many, never one too few
+            await self._settle(each, outcome)
+        return SettledLetter(
+            id=each.id, outcome=outcome, sentence=send.sentence if isinstance(send, NothingToRedrive) else None
+        )
 
     async def _sending(
         self, letter: DeadLetter, what: Remedy, truth: Mapping[ResendVersion, Record]
-    ) -> "_Sending | NothingToRedrive":
+    ) -> Callable[[], Awaitable[object]] | NothingToRedrive:
+        """Return what sends the letter's record, or that of its version."""
         match what:
             case NothingToRedrive():
                 return what
             case ResendRecord(topic, key, route):
-                return _Sending(topic, key, route, await self.body(letter), _headers(letter))
+                value = await self.body(letter)
+                return partial(self.publish, topic, value, key=key, route=route, headers=_headers(letter))
             case ResendVersion(document_id, version):
                 record = truth.get(what)
                 if record is None:
@@ -243,7 +240,8 @@ class DeadLetterService:
                 headers.pop(HASH_HEADER, None)  # it belongs to the letter's record, not to this one
                 if (stated := header(record, HASH_HEADER)) is not None:
                     headers[HASH_HEADER] = stated
-                return _Sending(EXTRACTED, record.key, document_id.encode(), record.value, headers)
+                route = document_id.encode()
+                return partial(self.publish, EXTRACTED, record.value, key=record.key, route=route, headers=headers)
 
     async def _settle(self, each: OpenLetter, outcome: Done) -> None:
         for key in each.keys:
@@ -259,14 +257,6 @@ async def settle_for_ever(service: DeadLetterService, every_s: float = SETTLE_EV
         except (Unavailable, Rejected) as error:
             log.warning("dead_letters_wait", reason=error.sentence)
         await asyncio.sleep(every_s)
-
-
-class _Sending(NamedTuple):
-    topic: str
-    key: bytes
-    route: bytes
-    value: bytes | None
-    headers: Mapping[str, str]
 
 
 def _headers(letter: DeadLetter) -> dict[str, str]:
