@@ -21,7 +21,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from services.query_api import answer, clients, documents, ingest, ops, search
 from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
-from services.query_api.clients import ollama, vector_stores
+from services.query_api.clients import ollama
 from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
@@ -46,7 +46,7 @@ from services.query_api.http.route_decorator import ROUTE_ROLES, AllowedMethods,
 from services.query_api.http.stopping import Stopping
 from services.query_api.ingest import unchanged_check, upload
 from services.query_api.ingest.submissions import StatusWaiters, Submissions
-from services.query_api.ops import erase, log_state, tenants
+from services.query_api.ops import erase
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.feedback import Thumbs
 from services.query_api.ops.file_rewrite import FileRewrites
@@ -211,19 +211,21 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         parts.generations,
         parts.letters,
         LogFigures(parts.log, parts.letters.open, parts.generations.groups),
-        tenants.Tenants(parts.ledger, parts.index, parts.log, parts.blobs, shared.keyring),
+        shared.keyring,
         changes.ChangeFeed(parts.log, parts.notices, signer),
-        log_state.LogOperations(parts.log, parts.publish),
         Thumbs(parts.log, parts.publish, parts.ledger, settings.feedback_questions),
         settings_report(settings, read_given()),
         answering,
         Models(parts.models, parts.embedder),
-        vector_stores.VectorStore(retriever, parts.ledger),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),
         monitoring.Monitoring(shared.keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
     )
-    return {type(each): each for each in provided} | {Index: parts.index, upload.ReadFile: parts.file_reader}
+    return {type(each): each for each in provided} | {
+        Resources: parts,
+        Index: parts.index,
+        upload.ReadFile: parts.file_reader,
+    }
 
 
 def make_api(parts: ApiParts) -> Litestar:

@@ -1,7 +1,6 @@
 """OpenAI's vector-store search. All documents of the caller's tenant are one store, named `documents`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -15,7 +14,7 @@ from services.query_api.search.filters import OPERATORS, FilterConditions, filte
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import MOST_QUERIES, question_of
-from shared.state.ledger import Ledger
+from shared.runtime.resources import Resources
 
 ID: Final = "documents"
 _ENDED: Final = ("created", "updated", "unchanged")
@@ -81,41 +80,6 @@ class VectorStoreResults(
     next_page: str | None = None
 
 
-@dataclass(frozen=True)
-class VectorStore:
-    """The store in the form of OpenAI's API."""
-
-    retriever: Retriever
-    ledger: Ledger
-
-    async def card(self, tenant: str) -> VectorStoreCard:
-        """Return the description of the store."""
-        statuses = await self.ledger.statuses(of_tenant(tenant))
-        total, failed = sum(statuses.values()), statuses.get("failed", 0)
-        done = sum(statuses.get(each, 0) for each in _ENDED)
-        waiting = total - done - failed
-        counts = {"completed": done, "failed": failed, "in_progress": waiting, "cancelled": 0, "total": total}
-        return VectorStoreCard(status="in_progress" if waiting else "completed", file_counts=counts)
-
-    async def search(self, tenant: str, data: VectorStoreSearchBody) -> list[Found]:
-        """Return the hits of all queries, best first, each chunk once."""
-        queries = [data.query] if isinstance(data.query, str) else data.query
-        if not 0 < len(queries) <= MOST_QUERIES:
-            raise invalid("query", f"has {len(queries)} queries; allowed are 1 to {MOST_QUERIES}")
-        least = (data.ranking_options.score_threshold if data.ranking_options else None) or 0.0
-        where = filter_of(filters_of(data.filters) if data.filters else None)
-        most = data.max_num_results or 10
-        best: dict[str, Found] = {}
-        for query in queries:
-            found = await self.retriever.search(tenant, question_of(query, "query"), top_k=most, where=where)
-            for hit in found.hits:
-                chunk = hit.metadata["chunkId"]
-                if hit.score >= least and (chunk not in best or hit.score > best[chunk].score):
-                    best[chunk] = hit
-        hits = list(best.values())  # those of one query are in their order, which may be a cross-encoder's
-        return hits if len(queries) == 1 else sorted(hits, key=lambda hit: -hit.score)[:most]
-
-
 def filters_of(given: Mapping[str, Any], field: str = "filters") -> dict[str, Any]:
     """Return OpenAI's filter (a comparison, or `and` of several) as the filters of a search.
 
@@ -161,14 +125,19 @@ def check_store(id_: str) -> None:
 @get("/v1/vector_stores", role="query")
 async def openai_vector_stores(request: ApiRequest) -> VectorStoreList:
     """List the store."""
-    return VectorStoreList(data=[await request.part(VectorStore).card(request.user.tenant)])
+    return VectorStoreList(data=[await openai_vector_store.fn(ID, request)])
 
 
 @get("/v1/vector_stores/{id_:str}", role="query")
 async def openai_vector_store(id_: FromPath[str], request: ApiRequest) -> VectorStoreCard:
     """Show the store."""
     check_store(id_)
-    return await request.part(VectorStore).card(request.user.tenant)
+    statuses = await request.part(Resources).ledger.statuses(of_tenant(request.user.tenant))
+    total, failed = sum(statuses.values()), statuses.get("failed", 0)
+    done = sum(statuses.get(each, 0) for each in _ENDED)
+    waiting = total - done - failed
+    counts = {"completed": done, "failed": failed, "in_progress": waiting, "cancelled": 0, "total": total}
+    return VectorStoreCard(status="in_progress" if waiting else "completed", file_counts=counts)
 
 
 @post("/v1/vector_stores/{id_:str}/search", role="query", takes=FILTERS, refuses=(422,))
@@ -177,6 +146,22 @@ async def openai_vector_store_search(
 ) -> VectorStoreResults:
     """Find passages."""
     check_store(id_)
+    queries = [data.query] if isinstance(data.query, str) else data.query
+    if not 0 < len(queries) <= MOST_QUERIES:
+        raise invalid("query", f"has {len(queries)} queries; allowed are 1 to {MOST_QUERIES}")
+    least = (data.ranking_options.score_threshold if data.ranking_options else None) or 0.0
+    where = filter_of(filters_of(data.filters) if data.filters else None)
+    retriever, most = request.part(Retriever), data.max_num_results or 10
+    best = dict[str, Found]()
+    for query in queries:
+        found = await retriever.search(request.user.tenant, question_of(query, "query"), top_k=most, where=where)
+        for hit in found.hits:
+            chunk = hit.metadata["chunkId"]
+            if hit.score >= least and (chunk not in best or hit.score > best[chunk].score):
+                best[chunk] = hit
+    hits = list(best.values())  # those of one query are in their order, which may be a cross-encoder's
+    if len(queries) > 1:
+        hits = sorted(hits, key=lambda hit: -hit.score)[:most]
     results = [
         VectorStoreResult(
             **file_of(hit.metadata),
@@ -184,9 +169,8 @@ async def openai_vector_store_search(
             attributes=attributes_of(hit.metadata),
             content=[{"type": "text", "text": hit.shown}],
         )
-        for hit in await request.part(VectorStore).search(request.user.tenant, data)
+        for hit in hits
     ]
-    queries = [data.query] if isinstance(data.query, str) else data.query
     return VectorStoreResults(search_query=queries, data=results)
 
 

@@ -11,9 +11,9 @@ from services.query_api.http.opaque_tokens import OffsetCursor, Signer
 from services.query_api.http.problems import Problem, time_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
-from services.query_api.ops.log_state import LogOperations
 from shared.contracts import AuditEntry
 from shared.log.audit_trail import AuditFilter, audit_page
+from shared.runtime.resources import Resources
 from shared.times import iso
 
 MOST: Final = 1000
@@ -80,7 +80,7 @@ async def ops_audit(request: ApiRequest, wanted: NamedDependency[AuditQuery]) ->
             )
         tenant = own
     page = await audit_page(
-        request.part(LogOperations).log,
+        request.part(Resources).log,
         AuditFilter(tenant=tenant, key=wanted.key, action=wanted.action),
         since=time_of(wanted.since, "since"),
         after=None if after is None else signer.opened(after, _AuditCursor, tenant=own).offset,

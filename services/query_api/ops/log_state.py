@@ -1,6 +1,6 @@
 """Routes about the log: lag and members of the consumer groups, and replays of the caller's documents."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from litestar.params import FromQuery, JSONBody
@@ -9,22 +9,16 @@ from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get, post
+from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops.replay import ReplayBound, ReplayBudget, ReplayedPartition, ReplayOrder, replay
 from shared.errors import Rejected
 from shared.ids import bytes_hash
-from shared.log import Log, Publish
 from shared.log.groups import GroupLag, PartitionLag, descriptions, lags
 from shared.log.read import Span
+from shared.runtime.resources import Resources
 
 MOST_RECORDS: Final = 10_000  # read by one request
 _LONGEST_S: Final = 10.0  # per request; a slow disk may write fewer records in this time
-
-
-class LogOperations(NamedTuple):
-    """The log and the function that appends to it, for these routes."""
-
-    log: Log
-    publish: Publish
 
 
 class ReplayBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -63,14 +57,14 @@ class _ReplayCursor(msgspec.Struct, frozen=True):
 @get("/ops/lag", role="operator", line="show how far the stages are")
 async def ops_lag(request: ApiRequest) -> list[GroupLag]:
     """Show how many records each consumer group has yet to read, and since when. Records of all tenants count."""
-    return await lags(request.part(LogOperations).log)
+    return await lags(request.part(Resources).log)
 
 
 @get("/ops/groups", role="operator", refuses=(404,))
 async def ops_groups(request: ApiRequest, group: FromQuery[str | None] = None) -> list[PartitionLag]:
     """Show offsets, lag and members of each partition of the consumer groups."""
     try:
-        return await descriptions(request.part(LogOperations).log, group)
+        return await descriptions(request.part(Resources).log, group)
     except Rejected as error:
         raise Problem(404, error.sentence) from None
 
@@ -82,8 +76,7 @@ async def ops_replay(data: JSONBody[ReplayBody], request: ApiRequest) -> ReplayP
     One request reads at most 10,000 records and takes about ten seconds. What the first request found at the end of
     the topic is the end for all pages, so the records of the replay itself are not replayed.
     """
-    operations, signer = request.part(LogOperations), request.part(Signer)
-    tenant = request.user.tenant
+    signer, tenant = request.part(Signer), request.user.tenant
     order = ReplayOrder(
         topic=data.topic,
         since=_bound(data.from_, "from"),
@@ -102,8 +95,8 @@ async def ops_replay(data: JSONBody[ReplayBody], request: ApiRequest) -> ReplayP
         spans = found.rest
     try:
         done = await replay(
-            operations.log,
-            operations.publish,
+            request.part(Resources).log,
+            request.part(Submissions).publish,
             order,
             dry_run=data.dry_run,
             spans=spans,

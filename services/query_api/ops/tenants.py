@@ -13,11 +13,10 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.route_decorator import get, post
 from services.query_api.ops.erase import ErasedPage, Erasing, ErasureRun
-from shared.blobs import Blobs
-from shared.log import Log
-from shared.log.open_letters import LetterFilter, OpenLetters
+from services.query_api.ops.redrive import DeadLetterService
+from shared.log.open_letters import LetterFilter
+from shared.runtime.resources import Resources
 from shared.state.index import Index
-from shared.state.ledger import Ledger
 from shared.store import EVERYTHING, Filter, Match
 
 TenantName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -56,70 +55,44 @@ class EraseTenant(ErasureRun, frozen=True, kw_only=True):
     tenant: TenantName
 
 
-class Tenants:
-    """Counts what tenants have. Raises Unavailable when a part is away."""
-
-    def __init__(self, ledger: Ledger, index: Index, log: Log, blobs: Blobs, keyring: Keyring) -> None:
-        self._ledger = ledger
-        self._index = index
-        self._letters = OpenLetters(log)
-        self._blobs = blobs
-        self._keyring = keyring
-
-    async def all(self) -> list[TenantView]:
-        """Return every tenant that has documents, dead letters or keys, by name."""
-        all_, deleted, erased, lettered = await asyncio.gather(
-            self._ledger.tenants(EVERYTHING),
-            self._ledger.tenants(Filter(must=(_DELETED,), must_not=(_ERASED,))),
-            self._ledger.tenants(Filter(must=(_ERASED,))),
-            self._letters.tenants(),
-        )
-        newest = {tenant: await self._letters.newest(LetterFilter(tenant=tenant), limit=1) for tenant in lettered}
-        letters = {tenant: page.total for tenant, page in newest.items()}
-        keys = self._keyring.tenants()
-        return [
-            TenantView(
-                tenant=tenant,
-                documents=all_.get(tenant, 0) - deleted.get(tenant, 0) - erased.get(tenant, 0),
-                deleted=deleted.get(tenant, 0),
-                erased=erased.get(tenant, 0),
-                letters=letters.get(tenant, 0),
-                keys=keys[tenant],
-            )
-            for tenant in sorted(all_.keys() | letters.keys() | keys.keys())
-        ]
-
-    async def one(self, tenant: str) -> TenantWhole:
-        """Return what the tenant has.
-
-        Raises:
-            Problem: 404, it has neither data nor a key.
-        """
-        found = next((each for each in await self.all() if each.tenant == tenant), None)
-        if found is None:
-            raise Problem(404, f"there is no tenant {tenant}")
-        blobs = size = 0
-        async for page in self._blobs.stored():
-            own = [blob for blob in page if blob.tenant == tenant]
-            blobs, size = blobs + len(own), size + sum(blob.size for blob in own)
-        return TenantWhole(
-            **msgspec.structs.asdict(found),
-            chunks=await self._index.tenant_points(tenant),
-            blobs=blobs,
-            blob_bytes=size,
-        )
-
-
 @get("/ops/tenants", role="operator", line="list the tenants and what they have; /ops/tenants/erase erases one")
 async def ops_tenants(request: ApiRequest) -> TenantList:
     """List the tenants that have documents, dead letters or keys."""
-    return TenantList(await request.part(Tenants).all())
+    ledger, letters = request.part(Resources).ledger, request.part(DeadLetterService).open
+    all_, deleted, erased, lettered = await asyncio.gather(
+        ledger.tenants(EVERYTHING),
+        ledger.tenants(Filter(must=(_DELETED,), must_not=(_ERASED,))),
+        ledger.tenants(Filter(must=(_ERASED,))),
+        letters.tenants(),
+    )
+    open_ = {tenant: (await letters.newest(LetterFilter(tenant=tenant), limit=1)).total for tenant in lettered}
+    keys = request.part(Keyring).tenants()
+    items = [
+        TenantView(
+            tenant=tenant,
+            documents=all_.get(tenant, 0) - deleted.get(tenant, 0) - erased.get(tenant, 0),
+            deleted=deleted.get(tenant, 0),
+            erased=erased.get(tenant, 0),
+            letters=open_.get(tenant, 0),
+            keys=keys[tenant],
+        )
+        for tenant in sorted(all_.keys() | open_.keys() | keys.keys())
+    ]
+    return TenantList(items)
 
 
 @get("/ops/tenants/{tenant:str}", role="operator", refuses=(404,))
 async def ops_tenant(tenant: FromPath[str], request: ApiRequest) -> TenantWhole:
     """Show what a tenant has. Its blobs are counted one by one, which takes a while in a large store."""
-    return await request.part(Tenants).one(tenant)
+    found = next((each for each in (await ops_tenants.fn(request)).items if each.tenant == tenant), None)
+    if found is None:
+        raise Problem(404, f"there is no tenant {tenant}")
+    blobs = size = 0
+    async for page in request.part(Resources).blobs.stored():
+        own = [blob for blob in page if blob.tenant == tenant]
+        blobs, size = blobs + len(own), size + sum(blob.size for blob in own)
+    chunks = await request.part(Index).tenant_points(tenant)
+    return TenantWhole(**msgspec.structs.asdict(found), chunks=chunks, blobs=blobs, blob_bytes=size)
 
 
 @post("/ops/tenants/erase", role="operator", json_only=True, refuses=(409,))
