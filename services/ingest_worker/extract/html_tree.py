@@ -24,6 +24,7 @@ _NOTE: Final = re.compile(
 _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
+_OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown on demand; others are menus and dialogs
 _HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
@@ -46,10 +47,12 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
+    _keep_opened(tree)
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()
     _drop_empty(tree)
+    _keep_captions(tree)
     _write_equations(tree)
     _unwrap_forms(tree)
     _unwrap_layout(tree)
@@ -98,6 +101,43 @@ def _drop_empty(tree: "HtmlElement") -> None:
         if empty:
             element.tag = "u"
     etree.strip_tags(tree, "u", "q")  # all at once: `drop_tag` writes all of the text before each anew
+
+
+def _keep_captions(tree: "HtmlElement") -> None:
+    """Make captions paragraphs beside their figures, which trafilatura drops."""
+    last: dict[HtmlElement, HtmlElement] = {}
+    for caption in list(islice(tree.iter("figcaption"), _MOST)):
+        figure = next(reversed([*caption.iterancestors("figure")]), None)
+        if figure is None:
+            continue
+        begins = caption is figure[0]
+        caption.drop_tree()
+        caption.tag, caption.tail = "p", None
+        if begins:
+            figure.addprevious(caption)
+        else:
+            before = last.get(figure, figure)
+            caption.tail, before.tail = before.tail, None
+            before.addnext(caption)
+            last[figure] = caption
+
+
+def _keep_opened(tree: "HtmlElement") -> None:
+    """Show what a button or a tab of the page opens, with its label before it; trafilatura drops buttons."""
+    opened = {each.get("id"): each for each in tree.iterfind(".//*[@id]")}
+    for button in list(islice(tree.xpath("//button | //*[@role = 'tab']"), _MOST)):
+        parent, below = button.getparent(), opened.pop(button.get("aria-controls"), None)
+        if below is not None and below.tag not in ("nav", *_MAIN) and below.get("role") in _OPENED:
+            for name in ("hidden", "aria-hidden", *(["style"] if is_hidden(below) else ())):
+                below.attrib.pop(name, None)
+        else:
+            below = None
+        if parent is not None and parent.tag in _HEADINGS:
+            button.tag = "span"
+        elif below is not None and any(text.strip() for text in islice(below.itertext(), _FEW)):
+            button.drop_tree()
+            button.tag, button.tail = "p", None
+            below.addprevious(button)
 
 
 def _write_equations(tree: "HtmlElement") -> None:

@@ -168,6 +168,8 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
         while covered():
             pass
         found.append(texts)
+    width = max((at for texts in found for at, text in enumerate(texts, 1) if not isinstance(text, Covered)), default=0)
+    found = [texts[:width] for texts in found]  # columns in which no cell begins hold nothing
     names = of_two_rows(*found[:2]) if len(found) > 2 and _is_grouped(*found[:2]) else None
     return [names, *found[2:]] if names else found
 

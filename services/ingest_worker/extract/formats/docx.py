@@ -478,5 +478,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=("lxml.etree",),
     libraries=("lxml",),
-    revision=5,
+    revision=6,
 )

@@ -247,5 +247,5 @@ FORMAT = Format(
     read=read,
     warm=("trafilatura",),
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=5,
+    revision=6,
 )

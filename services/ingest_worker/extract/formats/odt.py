@@ -340,7 +340,7 @@ FORMATS = tuple(
     Format(
         document_type=document_type,
         text_format="markdown",
-        revision=4,
+        revision=5,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),

@@ -489,7 +489,7 @@ def _paired(text: str) -> str:
 FORMAT = Format(
     document_type="rtf",
     text_format="markdown",
-    revision=6,
+    revision=7,
     media_types=frozenset({"application/rtf", "text/rtf"}),
     suffixes=frozenset({".rtf"}),
     sniff=lambda data: data[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_MARK),

@@ -143,6 +143,71 @@ def test_merged_cells_and_lists_in_cells_are_in_each_row() -> None:
     assert _page(f"<table>{rest}</table>") == text
 
 
+@pytest.mark.parametrize("wide", ["colspan=99999", "colspan=3"])
+def test_columns_in_which_no_cell_begins_are_none(wide: str) -> None:
+    rows = (
+        f"<tr><th {wide}>Prices of 2023</th></tr><tr><td>Low</td><td>1</td></tr><tr><td>High</td><td {wide}>2</td></tr>"
+    )
+
+    assert _page(f"<table>{rows}</table>").split("\n")[-2:] == ["| Low | 1 |", "| High | 2 |"]
+
+
+def test_captions_stand_beside_their_figures() -> None:
+    table = "<table><tr><th>Quay</th><th>Ships</th></tr><tr><td>North</td><td>3</td></tr></table>"
+    two = "<figure><figure><img><figcaption>Low</figcaption></figure><img><figcaption>High</figcaption></figure>"
+
+    text = _page(f"<figure><figcaption>Table 1: Ships</figcaption>{table}</figure>{two}<p>Behind.</p>")
+
+    assert [line for line in text.split("\n") if line] == [
+        "Table 1: Ships",
+        "| Quay | Ships |",
+        "| --- | --- |",
+        "| North | 3 |",
+        "Low",
+        "High",
+        "Behind.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("around", "kept"),
+    [
+        ("<h3><button aria-controls=a>Fees?</button></h3><div id=a hidden><p>Three a day.</p></div>", "### Fees?"),
+        (
+            "<div><button aria-controls=a>Fees?</button></div><p id=a style=display:none>Three a day.</p>",
+            "Fees?",
+        ),
+        (
+            "<a role=tab href=#a aria-controls=a>Fees?</a> <div id=a aria-hidden=true><p>Three a day.</p></div>",
+            "Fees?",
+        ),
+    ],
+)
+def test_what_a_page_shows_on_demand_is_text_below_its_label(around: str, kept: str) -> None:
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p>{around}<p>{_PROSE}</p></main></body></html>"
+
+    for text in (extract(page.encode(), Hints(filename="a.html")).text, page_text(page)):
+        lines = [line for line in text.split("\n") if line]
+        assert lines[lines.index("Three a day.") - 1] == kept
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "<button>Buy it</button>",
+        "<button aria-controls=a>Buy it</button><ul id=a role=menu hidden><li>Buy it</li></ul>",
+        "<button aria-controls=a>Buy it</button><div id=a role=dialog hidden><p>Buy it</p></div>",
+        "<button aria-controls=a>Buy it</button><div id=a></div>",
+        "<button aria-controls=b>Buy it</button><div id=a hidden><p>Buy it</p></div>",
+        "<header><button aria-controls=a>Buy it</button><nav id=a hidden><a href=/>Buy it</a></nav></header>",
+    ],
+)
+def test_buttons_that_open_no_text_stay_out(around: str) -> None:
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p>{around}<p>{_PROSE}</p></main></body></html>"
+
+    assert "Buy it" not in extract(page.encode(), Hints(filename="a.html")).text
+
+
 def test_a_first_row_in_bold_letters_is_the_header_also_above_rows_with_names() -> None:
     first = "<tr><td></td><td><b>2019</b></td><td><strong>2022</strong></td></tr>"
     rows = "".join(f"<tr><th>{name}</th><td>1</td><td>2</td></tr>" for name in ("North", "South"))
@@ -330,6 +395,8 @@ def test_what_is_around_an_equation_stays_unless_it_was_hidden() -> None:
         "<aside class=note>",
         "<a></a>some text ",
         "<u>some</u> text ",
+        "<figure><figcaption>a</figcaption>",
+        "<div id=a><button aria-controls=a>b</button>",
     ],
 )
 def test_time_grows_with_the_size_alone(shape: str) -> None:
