@@ -27,8 +27,7 @@ from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.console.oidc import Oidc, provider_id
-from services.query_api.documents import changes, document_routes, events, original, stats
-from services.query_api.documents.selection import DocumentSelector
+from services.query_api.documents import changes, document_routes, events, stats
 from services.query_api.documents.stats import usage_of
 from services.query_api.http import monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits, AnswerRate
@@ -46,7 +45,6 @@ from services.query_api.http.route_decorator import ROUTE_ROLES, AllowedMethods,
 from services.query_api.http.stopping import Stopping
 from services.query_api.ingest import unchanged_check, upload
 from services.query_api.ingest.submissions import StatusWaiters, Submissions
-from services.query_api.ops import erase
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.feedback import Thumbs
 from services.query_api.ops.file_rewrite import FileRewrites
@@ -158,8 +156,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         signer=signer,
     )
     library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs)
-    selector = DocumentSelector(parts.ledger, parts.index, signer)
-    data = settings.data if settings.keeps_data else None
     eraser = Eraser(
         submissions=submissions,
         index=parts.index,
@@ -193,21 +189,14 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
             parts.log,
             parts.ledger,
             parts.index,
-            data,
+            settings.data if settings.keeps_data else None,
             usage=partial(usage_of, parts.registry, settings.embedding_price),
         ),
         parts.callbacks,
-        original.Originals(library, parts.index, parts.log, parts.blobs),
         events.ProgressTracker(library, parts.index, parts.notices),
-        selector,
         checker,
-        erase.Erasing(
-            selector=selector,
-            eraser=eraser,
-            rewrites=parts.rewrites,
-            data=data,
-            producers=settings.topics_of_tenants,
-        ),
+        eraser,
+        parts.rewrites,
         parts.generations,
         parts.letters,
         LogFigures(parts.log, parts.letters.open, parts.generations.groups),
@@ -219,7 +208,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         Models(parts.models, parts.embedder),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),
-        monitoring.Monitoring(shared.keyring, settings.metrics_networks, behind_proxies=bool(settings.proxies)),
     )
     return {type(each): each for each in provided} | {
         Resources: parts,

@@ -24,7 +24,7 @@ from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
 from services.query_api.app import make_api
 from services.query_api.documents.document_routes import DocumentViews
-from services.query_api.documents.original import Originals
+from services.query_api.documents.original import kept
 from services.query_api.ops.replay import ReplayOrder
 from shared.contracts import DocumentSubmitted, encode, erasure
 from shared.ids import document_id
@@ -130,8 +130,7 @@ async def told(settings: Settings, number: int) -> None:
         assert points == await points_of(pipeline)
         assert letters == await pipeline.dead_letters()
         assert pipeline.embedded() == 0
-        originals = Originals(library, pipeline.parts.index, log, pipeline.parts.blobs)
-        _, body = await originals.kept(await library.entry("default", EDITED))
+        _, body = await kept(pipeline.parts, await library.entry("default", EDITED))
         assert body.decode() == text_of(99 + number)
 
         entry = await pipeline.send(DocumentSubmitted(source="s", path="0.md", text=text_of(100 + number)))

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from services.query_api.documents.document_routes import DocumentViews
-from services.query_api.documents.selection import DocumentSelector, Selection, selection
+from services.query_api.documents.selection import Selection, count_of, next_page, selection
 from services.query_api.http.problems import Problem, invalid, of_contract
 from services.query_api.http.reply_warnings import check_filled
 from services.query_api.http.request import ApiRequest, tags_of, wait_of
@@ -14,6 +14,7 @@ from services.query_api.http.route_decorator import FILTERS, JSON, delete
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
 from shared.ids import document_id as id_of
+from shared.runtime.resources import Resources
 from shared.state.ledger import Entry
 from shared.submission import deletion
 
@@ -82,7 +83,7 @@ async def rag_documents_delete(request: ApiRequest) -> DeletedPage:
     Without `confirm`, documents are only counted. With that count as `confirm`, each request deletes one page. The
     reply is 409 when the count has changed since.
     """
-    selector, submissions = request.part(DocumentSelector), request.part(Submissions)
+    submissions = request.part(Submissions)
     named = await _named(request)
     if named is not None:
         outcome = await _removed(submissions, named, wait_of(request)[0])
@@ -90,10 +91,10 @@ async def rag_documents_delete(request: ApiRequest) -> DeletedPage:
     selection = await _asked(request)
     chosen = selection.chosen(request.user.tenant)
     if selection.confirm is None:
-        matched = await selector.count(chosen)
+        matched = await count_of(request.part(Resources), chosen)
         message = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
         return DeletedPage(matched=matched, items=[], next_cursor=None, message=message)
-    entries, following = await selector.run("delete", chosen, confirm=selection.confirm, cursor=selection.cursor)
+    entries, following = await next_page(request, "delete", chosen, confirm=selection.confirm, cursor=selection.cursor)
     wait_s, _ = wait_of(request)
     items = await asyncio.gather(*(_removed(submissions, entry, wait_s) for entry in entries))
     message = f"{len(items)} deletions accepted"

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -18,14 +17,12 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get, submit
 from services.query_api.ingest.document import IngestReply, taken
 from services.query_api.ingest.upload import reader_of
-from shared.blobs import Blobs
 from shared.contracts import DocumentSubmitted, Given, TextReading
 from shared.errors import Rejected
 from shared.ids import bytes_hash
-from shared.log import Log
 from shared.log.headers import partition_here
 from shared.log.read import reading
-from shared.state.index import Index
+from shared.runtime.resources import Resources
 from shared.state.ledger import Entry
 from shared.submission import submission_of
 from shared.times import now_ms
@@ -36,85 +33,79 @@ Page = Annotated[int | None, QueryParameter(ge=1, description="The page of a PDF
 _UNKNOWN: Final = "application/octet-stream"
 
 
-@dataclass(frozen=True)
-class Originals:
-    """Reads submitted bodies from the log. Raises Unavailable when the log or the blob store is away."""
+async def kept(base: Resources, entry: Entry) -> tuple[DocumentSubmitted, bytes]:
+    """Return the accepted version's submission and its body. Raises a 404, code NOT_KEPT, if it is kept no more."""
+    submitted = await _submitted(base, entry)
+    body = None if submitted is None else await _body(base, entry, submitted)
+    # Only the hash proves that the record at that place still holds the accepted version's body.
+    if body is None or submitted is None or await asyncio.to_thread(bytes_hash, body) != entry.accepted.raw_hash:
+        raise Problem(404, await _why_not(base, entry), code="NOT_KEPT")
+    return submitted, body
 
-    library: DocumentViews
-    index: Index
-    log: Log
-    blobs: Blobs
 
-    async def kept(self, entry: Entry) -> tuple[DocumentSubmitted, bytes]:
-        """Return the accepted version's submission and its body. Raises a 404, code NOT_KEPT, if it is kept no more."""
-        submitted = await self._submitted(entry)
-        body = None if submitted is None else await self._body(entry, submitted)
-        # Only the hash proves that the record at that place still holds the accepted version's body.
-        if body is None or submitted is None or await asyncio.to_thread(bytes_hash, body) != entry.accepted.raw_hash:
-            raise Problem(404, await self._why_not(entry), code="NOT_KEPT")
-        return submitted, body
+async def _to_reread(base: Resources, entry: Entry) -> DocumentSubmitted | None:
+    """Return the accepted version's submission, to be read again; None if its reader hasn't changed since.
 
-    async def reread(self, tenant: str, document_id: str) -> DocumentSubmitted | None:
-        """Return the accepted version's submission, to be read again; None if its reader hasn't changed since.
+    Raises:
+        Problem: 404; its code is NOT_KEPT if the document exists but its body is no longer kept.
+    """
+    code = await base.index.code()
+    if code is not None and entry.accepted.extractor in code.extractor.split():
+        return None
+    sent, body = await kept(base, entry)
+    given, reading = entry.accepted.given or Given(), entry.accepted.reading or TextReading(extracted={})
+    return DocumentSubmitted(
+        tenant=entry.tenant,
+        source=entry.source,
+        path=entry.path,
+        text=sent.text,  # a text is read otherwise than a file
+        content=body if sent.text is None else None,
+        **msgspec.structs.asdict(given),
+        filename=reading.filename,
+        media_type=reading.media_type,
+        url=reading.url,
+        chunk_size=reading.chunk_size,
+        chunk_overlap=reading.chunk_overlap,
+        submitted_at=now_ms(),
+    )
 
-        Raises:
-            Problem: 404; its code is NOT_KEPT if the document exists but its body is no longer kept.
-        """
-        entry = await self.library.entry(tenant, document_id)
-        code = await self.index.code()
-        if code is not None and entry.accepted.extractor in code.extractor.split():
-            return None
-        sent, body = await self.kept(entry)
-        given, reading = entry.accepted.given or Given(), entry.accepted.reading or TextReading(extracted={})
-        return DocumentSubmitted(
-            tenant=tenant,
-            source=entry.source,
-            path=entry.path,
-            text=sent.text,  # a text is read otherwise than a file
-            content=body if sent.text is None else None,
-            **msgspec.structs.asdict(given),
-            filename=reading.filename,
-            media_type=reading.media_type,
-            url=reading.url,
-            chunk_size=reading.chunk_size,
-            chunk_overlap=reading.chunk_overlap,
-            submitted_at=now_ms(),
-        )
 
-    async def _submitted(self, entry: Entry) -> DocumentSubmitted | None:
-        if entry.accepted.body is None:
-            return None
-        place = entry.accepted.body.place
-        partition = partition_here(place, self.log.moves)
-        if partition is None:
-            return None
-        async with reading(self.log, TopicPartition(SUBMITTED, partition)) as reader:
-            there = place.offset < (await reader.bounds())[1]
-            record = (await reader.at([place.offset])).get(place.offset) if there else None
-        try:
-            return None if record is None else submission_of(record)
-        except Rejected:  # a record of another log, after SLUICE_LOG was changed
-            return None
+async def _submitted(base: Resources, entry: Entry) -> DocumentSubmitted | None:
+    if entry.accepted.body is None:
+        return None
+    place = entry.accepted.body.place
+    partition = partition_here(place, base.log.moves)
+    if partition is None:
+        return None
+    async with reading(base.log, TopicPartition(SUBMITTED, partition)) as reader:
+        there = place.offset < (await reader.bounds())[1]
+        record = (await reader.at([place.offset])).get(place.offset) if there else None
+    try:
+        return None if record is None else submission_of(record)
+    except Rejected:  # a record of another log, after SLUICE_LOG was changed
+        return None
 
-    async def _body(self, entry: Entry, submitted: DocumentSubmitted) -> bytes | None:
-        if submitted.body is not None or submitted.blob is None:
-            return submitted.body
-        try:
-            return await self.blobs.get(entry.tenant, entry.document_id, submitted.blob)
-        except Rejected:
-            return None
 
-    async def _why_not(self, entry: Entry) -> str:
-        if entry.erased or entry.accepted.outcome == "deleted":
-            return "the document is deleted, and its original with it"
-        if entry.url is not None and entry.accepted.validators is not None:
-            return f"the original of a fetched page isn't kept; its address is {entry.url}"
-        kept = await self.log.retention_ms(SUBMITTED)
-        how_long = "without a limit" if kept is None else f"for {kept / DAY:g} days"
-        return (
-            "the original of this document isn't kept any more, but its text is: "
-            f"the topic {SUBMITTED} keeps what was sent {how_long}, by its retention"
-        )
+async def _body(base: Resources, entry: Entry, submitted: DocumentSubmitted) -> bytes | None:
+    if submitted.body is not None or submitted.blob is None:
+        return submitted.body
+    try:
+        return await base.blobs.get(entry.tenant, entry.document_id, submitted.blob)
+    except Rejected:
+        return None
+
+
+async def _why_not(base: Resources, entry: Entry) -> str:
+    if entry.erased or entry.accepted.outcome == "deleted":
+        return "the document is deleted, and its original with it"
+    if entry.url is not None and entry.accepted.validators is not None:
+        return f"the original of a fetched page isn't kept; its address is {entry.url}"
+    kept_ms = await base.log.retention_ms(SUBMITTED)
+    how_long = "without a limit" if kept_ms is None else f"for {kept_ms / DAY:g} days"
+    return (
+        "the original of this document isn't kept any more, but its text is: "
+        f"the topic {SUBMITTED} keeps what was sent {how_long}, by its retention"
+    )
 
 
 @get(
@@ -125,9 +116,9 @@ class Originals:
 )
 async def rag_document_original(document_id: FromPath[str], request: ApiRequest, page: Page = None) -> Response[bytes]:
     """Return the document as it was sent, as a download. It is kept as long as the log keeps submissions."""
-    tenant, originals = request.user.tenant, request.part(Originals)
-    entry = await originals.library.entry(tenant, document_id)
-    submitted, body = await originals.kept(entry)
+    tenant = request.user.tenant
+    entry = await request.part(DocumentViews).entry(tenant, document_id)
+    submitted, body = await kept(request.part(Resources), entry)
     name, media_type = PurePosixPath(submitted.filename or entry.path).name or "document", _media_type(submitted)
     if page is not None:
         try:
@@ -153,7 +144,8 @@ async def rag_document_reread(document_id: FromPath[str], request: ApiRequest) -
 
     Where the text stays the same, nothing is embedded.
     """
-    document = await request.part(Originals).reread(request.user.tenant, document_id)
+    entry = await request.part(DocumentViews).entry(request.user.tenant, document_id)
+    document = await _to_reread(request.part(Resources), entry)
     if document is None:
         return Response(IngestReply(status="unchanged", document_id=document_id))
     return await taken(request, document)

@@ -1,7 +1,6 @@
 """Selects the documents of a tenant that match filters, or all of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,10 +9,11 @@ import msgspec
 from services.query_api.documents.listing import DELETED
 from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
 from shared.ids import bytes_hash
-from shared.state.index import Index
-from shared.state.ledger import Entry, Ledger
+from shared.runtime.resources import Resources
+from shared.state.ledger import Entry
 from shared.store import Condition, Filter, Ids, Match, each_page
 
 PAGE = 256  # documents per request, and per page while they are counted
@@ -61,52 +61,44 @@ class _RunCursor(msgspec.Struct, frozen=True):
     run: str  # the operation and its selection
 
 
-@dataclass(frozen=True)
-class DocumentSelector:
-    """Counts the selected documents, and gives them page by page to what is done with each."""
+async def count_of(base: Resources, chosen: Selection) -> int:
+    """Return how many documents there are."""
+    if not chosen.by_chunks:
+        return await base.ledger.count(chosen.where)
+    return sum([len(names) async for names in each_page(partial(_names, base, chosen))])
 
-    ledger: Ledger
-    index: Index
-    signer: Signer
 
-    async def count(self, chosen: Selection) -> int:
-        """Return how many documents there are."""
-        if not chosen.by_chunks:
-            return await self.ledger.count(chosen.where)
-        return sum([len(names) async for names in each_page(partial(self._names, chosen))])
+async def next_page(
+    request: ApiRequest, does: str, chosen: Selection, *, confirm: int | None, cursor: str | None
+) -> tuple[list[Entry], str | None]:
+    """Return the next page of a run, and the cursor of the one after it.
 
-    async def run(
-        self, does: str, chosen: Selection, *, confirm: int | None, cursor: str | None
-    ) -> tuple[list[Entry], str | None]:
-        """Return the next page of a run, and the cursor of the one after it.
+    Raises:
+        Problem: 400, the cursor belongs to another operation, selection or count; 409, `confirm` isn't the count.
+    """
+    base, signer, after = request.part(Resources), request.part(Signer), None
+    run = bytes_hash(repr((does, chosen)).encode("utf-8", "surrogatepass"))
+    if cursor is not None:
+        found = signer.opened(cursor, _RunCursor, tenant=chosen.tenant)
+        if (found.confirmed, found.run) != (confirm, run):
+            raise invalid("cursor", "belongs to another selection or count")
+        after = found.after
+    elif confirm is not None and confirm != (matched := await count_of(base, chosen)):
+        raise Problem(
+            409,
+            f"confirm={confirm}, but {matched} documents match now; nothing was done",
+            code="COUNT_CHANGED",
+            details={"matched": matched},
+        )
+    if chosen.by_chunks:
+        names, following = await _names(base, chosen, after)
+        entries = [entry for name in names if (entry := await base.ledger.get(name)) is not None]
+    else:
+        entries, following = await base.ledger.scan(chosen.where, after=after, limit=PAGE)
+    if following is None:
+        return entries, None
+    return entries, signer.sign(_RunCursor(following, confirm, run), tenant=chosen.tenant)
 
-        Raises:
-            Problem: 400, the cursor belongs to another operation, selection or count; 409, `confirm` isn't the count.
-        """
-        run, after = bytes_hash(repr((does, chosen)).encode("utf-8", "surrogatepass")), None
-        if cursor is not None:
-            found = self.signer.opened(cursor, _RunCursor, tenant=chosen.tenant)
-            if (found.confirmed, found.run) != (confirm, run):
-                raise invalid("cursor", "belongs to another selection or count")
-            after = found.after
-        elif confirm is not None and confirm != (matched := await self.count(chosen)):
-            raise Problem(
-                409,
-                f"confirm={confirm}, but {matched} documents match now; nothing was done",
-                code="COUNT_CHANGED",
-                details={"matched": matched},
-            )
-        entries, following = await self._page(chosen, after)
-        if following is None:
-            return entries, None
-        return entries, self.signer.sign(_RunCursor(following, confirm, run), tenant=chosen.tenant)
 
-    async def _page(self, chosen: Selection, after: str | None) -> tuple[list[Entry], str | None]:
-        if not chosen.by_chunks:
-            return await self.ledger.scan(chosen.where, after=after, limit=PAGE)
-        names, following = await self._names(chosen, after)
-        entries = [await self.ledger.get(name) for name in names]
-        return [entry for entry in entries if entry is not None], following
-
-    async def _names(self, chosen: Selection, after: str | None) -> tuple[list[str], str | None]:
-        return await self.index.documents_page(chosen.tenant, chosen.where, after=after, limit=PAGE)
+async def _names(base: Resources, chosen: Selection, after: str | None) -> tuple[list[str], str | None]:
+    return await base.index.documents_page(chosen.tenant, chosen.where, after=after, limit=PAGE)

@@ -1,6 +1,6 @@
 """Readiness and metrics at the API's port, which strangers can reach, too."""
 
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import ip_address
 from typing import Any, Literal
 
 import msgspec
@@ -8,11 +8,12 @@ from litestar import Response
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from services.query_api.http.auth import Keyring, slowed
-from services.query_api.http.problems import AnyRequest, Problem
+from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import JSON, get
 from shared.log.metrics import LogFigures
 from shared.runtime.probes import METRICS_TEXT, Probed, exposition, report
+from shared.settings import Settings
 
 
 class Metrics:
@@ -51,54 +52,33 @@ class Readiness(msgspec.Struct, frozen=True):
     details: dict[str, str] = {}
 
 
-class Monitoring:
-    """Decides who may see details and metrics."""
-
-    def __init__(
-        self, keyring: Keyring, networks: tuple[IPv4Network | IPv6Network, ...], *, behind_proxies: bool
-    ) -> None:
-        """Take the keys, the networks that may read the metrics without one, and whether proxies say who calls."""
-        self._keyring = keyring
-        self._networks = networks
-        self._behind_proxies = behind_proxies
-
-    async def may_see_details(self, request: AnyRequest) -> bool:
-        """Return whether the request has a valid key, or keys aren't needed."""
-        try:
-            await slowed(self._keyring.caller_of(request))
-        except Problem:
-            return False
-        return True
-
-    async def check_may_see_metrics(self, request: AnyRequest) -> None:
-        """Check that the caller is an operator or in one of the networks.
-
-        Raises:
-            Problem: 401, the caller has no key; 403, the caller is not an operator.
-        """
-        if not self._in_networks(request):
-            caller = await slowed(self._keyring.caller_of(request))
-            if not caller.may("operator"):
-                raise Problem(403, "this API key lacks the role operator", details={"role": "operator"})
-
-    def _in_networks(self, request: AnyRequest) -> bool:
-        if "x-forwarded-for" in request.headers and not self._behind_proxies:
-            return False  # a proxy that SLUICE_PROXIES doesn't name: its address says nothing of the caller's
-        try:
-            host = ip_address(request.client.host if request.client else "")
-        except ValueError:
-            return False
-        return any(host in network for network in self._networks)
-
-
 @get("/readyz", open=True, ok={JSON: Readiness}, instead={503: {JSON: Readiness}})
 async def readyz(request: ApiRequest) -> Response[dict[str, Any]]:
     """Say whether everything that Sluice needs works. Callers with a key also see what doesn't."""
-    return await report(request.part(Probed), detailed=await request.part(Monitoring).may_see_details(request))
+    detailed = True
+    try:
+        await slowed(request.part(Keyring).caller_of(request))
+    except Problem:
+        detailed = False
+    return await report(request.part(Probed), detailed=detailed)
 
 
 @get("/metrics", open=True, refuses=(401,), ok={METRICS_TEXT: str}, media_type=METRICS_TEXT)
 async def metrics(request: ApiRequest) -> bytes:
     """Show all figures in Prometheus' text format. Needs the role operator, or a network of SLUICE_METRICS_ALLOW."""
-    await request.part(Monitoring).check_may_see_metrics(request)
+    if not _in_networks(request, request.part(Settings)):
+        caller = await slowed(request.part(Keyring).caller_of(request))
+        if not caller.may("operator"):
+            raise Problem(403, "this API key lacks the role operator", details={"role": "operator"})
     return await exposition(request.part(Probed)) + await request.part(LogFigures).exposition()
+
+
+def _in_networks(request: ApiRequest, settings: Settings) -> bool:
+    """Return whether the caller is in a network that may read the metrics without a key."""
+    if "x-forwarded-for" in request.headers and not settings.proxies:
+        return False  # a proxy that SLUICE_PROXIES doesn't name: its address says nothing of the caller's
+    try:
+        host = ip_address(request.client.host if request.client else "")
+    except ValueError:
+        return False
+    return any(host in network for network in settings.metrics_networks)

@@ -1,14 +1,13 @@
 """Routes by which admins erase documents of their own tenant, and operators rewrite the data files."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from litestar.params import FromQuery, JSONBody
 
-from services.query_api.documents.selection import DocumentSelector, Selection, selection
+from services.query_api.documents.selection import Selection, count_of, next_page, selection
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.route_decorator import WHOLE, get, post
@@ -24,6 +23,9 @@ from services.query_api.ops.file_rewrite import (
     kept_parts,
     seen,
 )
+from shared.runtime.resources import Resources
+from shared.settings import Settings
+from shared.state.index import Index
 from shared.state.ledger import Entry
 
 MOST = 100  # ids per request
@@ -97,46 +99,37 @@ class ErasureForgotten(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[KeptPart]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Erasing:
-    """Erases documents a page at a time, or chooses the words by which they are searched for afterwards."""
+async def erased_page(request: ApiRequest, chosen: Selection, run: ErasureRun) -> ErasedPage:
+    """Return the outcome for the next page of the selection.
 
-    selector: DocumentSelector
-    eraser: Eraser
-    rewrites: FileRewrites
-    data: Path | None  # None: the process has no data folder
-    producers: Mapping[str, str]  # tenant by producer's own topic
+    Raises:
+        Problem: 400, the cursor is of another run; 409, another number of documents matches by now.
+    """
+    matched = await count_of(request.part(Resources), chosen)
+    if run.confirm is None and not run.dry_run:
+        return ErasedPage(matched=matched, items=[], next_cursor=None)
+    does = "look" if run.dry_run else "erase"
+    entries, following = await next_page(request, does, chosen, confirm=run.confirm, cursor=run.cursor)
+    page = await _erased(request, chosen.tenant, entries, dry_run=run.dry_run)
+    return msgspec.structs.replace(page, matched=matched, next_cursor=following)
 
-    async def page(self, chosen: Selection, run: ErasureRun, wait_s: float) -> ErasedPage:
-        """Return the outcome for the next page of the selection.
 
-        Raises:
-            Problem: 400, the cursor is of another run; 409, another number of documents matches by now.
-        """
-        matched = await self.selector.count(chosen)
-        if run.confirm is None and not run.dry_run:
-            return ErasedPage(matched=matched, items=[], next_cursor=None)
-        does = "look" if run.dry_run else "erase"
-        entries, following = await self.selector.run(does, chosen, confirm=run.confirm, cursor=run.cursor)
-        page = await self.erased(chosen.tenant, entries, wait_s, dry_run=run.dry_run)
-        return msgspec.structs.replace(page, matched=matched, next_cursor=following)
-
-    async def erased(self, tenant: str, entries: Sequence[Entry], wait_s: float, *, dry_run: bool) -> ErasedPage:
-        """Return what became of each document, and a receipt; in a dry run its canaries, and their proof."""
-        if dry_run:
-            index = self.eraser.index
-            words = {entry.document_id: await canaries(index, entry.tenant, entry.document_id) for entry in entries}
-            items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
-            proof = self.selector.signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
-            return ErasedPage(matched=len(entries), items=items, next_cursor=None, proof=proof)
-        outcome = await self.eraser.erase(entries, wait_s)
-        items = [
-            Erased(document_id=name, outcome="failed" if error else "erased", error=error)
-            for name, error in outcome.items()
-        ]
-        any_erased = any(error is None for error in outcome.values())
-        receipt = self.selector.signer.sign(self.rewrites.receipt(), tenant=tenant) if any_erased else None
-        return ErasedPage(matched=len(entries), items=items, next_cursor=None, receipt=receipt)
+async def _erased(request: ApiRequest, tenant: str, entries: Sequence[Entry], *, dry_run: bool) -> ErasedPage:
+    """Return what became of each document, and a receipt; in a dry run its canaries, and their proof."""
+    index, signer = request.part(Index), request.part(Signer)
+    if dry_run:
+        words = {entry.document_id: await canaries(index, entry.tenant, entry.document_id) for entry in entries}
+        items = [Erased(document_id=name, outcome="standing", canaries=found) for name, found in words.items()]
+        proof = signer.sign(Canaries(tuple(word for found in words.values() for word in found)))
+        return ErasedPage(matched=len(entries), items=items, next_cursor=None, proof=proof)
+    outcome = await request.part(Eraser).erase(entries, wait_of(request)[0])
+    items = [
+        Erased(document_id=name, outcome="failed" if error else "erased", error=error)
+        for name, error in outcome.items()
+    ]
+    any_erased = any(error is None for error in outcome.values())
+    receipt = signer.sign(request.part(FileRewrites).receipt(), tenant=tenant) if any_erased else None
+    return ErasedPage(matched=len(entries), items=items, next_cursor=None, receipt=receipt)
 
 
 @post(
@@ -151,20 +144,19 @@ async def ops_erase(data: JSONBody[Erase], request: ApiRequest) -> ErasedPage:
 
     With `source` but without `confirm`, the documents are only counted. The reply is 409 when the count has changed.
     """
-    erasing = request.part(Erasing)
     if (data.document_ids is None) == (data.source is None):
         raise invalid("documentIds", "send either these or a source")
-    tenant, wait_s = request.user.tenant, wait_of(request)[0]
+    tenant, ledger = request.user.tenant, request.part(Resources).ledger
     if data.source is not None:
-        return await erasing.page(selection(tenant, {"source": [data.source]}, gone=True), data, wait_s)
+        return await erased_page(request, selection(tenant, {"source": [data.source]}, gone=True), data)
     names = list(dict.fromkeys(data.document_ids or ()))
-    known = [await erasing.selector.ledger.of_tenant(tenant, name) for name in names]
+    known = [await ledger.of_tenant(tenant, name) for name in names]
     entries = [entry for entry in known if entry is not None]
     missing = set(names) - {entry.document_id for entry in entries}
     unknown = [
         Erased(document_id=name, outcome="unknown", error="there is no such document") for name in sorted(missing)
     ]
-    page = await erasing.erased(tenant, entries, wait_s, dry_run=data.dry_run)
+    page = await _erased(request, tenant, entries, dry_run=data.dry_run)
     return msgspec.structs.replace(page, items=[*page.items, *unknown])
 
 
@@ -174,22 +166,21 @@ async def ops_erase_forgotten(receipt: FromQuery[str], request: ApiRequest) -> E
 
     Asking has the next hourly upkeep rewrite them. Nothing is searched for, so the reply tells of no other documents.
     """
-    erasing = request.part(Erasing)
-    log, index = erasing.eraser.log, erasing.eraser.index
-    since = erasing.selector.signer.opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
-    ours = can_rewrite(log, index)
-    rewritten = ours and erasing.rewrites.covers(since)
-    parts = await kept_parts(log, index, rewritten=rewritten)
-    producers = [topic for topic, tenant in erasing.producers.items() if tenant == request.user.tenant]
+    base, index = request.part(Resources), request.part(Index)
+    since = request.part(Signer).opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
+    ours = can_rewrite(base.log, index)
+    rewritten = ours and request.part(FileRewrites).covers(since)
+    parts = await kept_parts(base.log, index, rewritten=rewritten)
+    producers = [topic for topic, tenant in base.settings.topics_of_tenants.items() if tenant == request.user.tenant]
     return ErasureForgotten(done=rewritten or not ours, parts=[*parts, *kept_by_producers(producers)])
 
 
 @post("/ops/forget", role="operator", json_only=True, takes=WHOLE)
 async def ops_forget(data: JSONBody[Forget], request: ApiRequest) -> Forgotten:
     """Rewrite the log's and the store's files without deleted data, and say which parts still contain the words."""
-    erasing = request.part(Erasing)
-    proved = [erasing.selector.signer.opened(proof, Canaries, field="proofs") for proof in data.proofs]
+    rewrites, settings = request.part(FileRewrites), request.part(Settings)
+    proved = [request.part(Signer).opened(proof, Canaries, field="proofs") for proof in data.proofs]
     words = list(dict.fromkeys(word for each in proved for word in each.words))
-    parts = [] if data.dry_run else [*await erasing.rewrites.now(), *kept_by_producers(erasing.producers)]
-    count, found = (0, []) if erasing.data is None else await seen(erasing.data, words)
+    parts = [] if data.dry_run else [*await rewrites.now(), *kept_by_producers(settings.topics_of_tenants)]
+    count, found = await seen(settings.data, words) if settings.keeps_data else (0, [])
     return Forgotten(parts=parts, files=count, found=found)

@@ -10,9 +10,10 @@ from services.query_api.documents.selection import Selection
 from services.query_api.http.audit import note_concerned
 from services.query_api.http.auth import Keyring
 from services.query_api.http.problems import Problem
-from services.query_api.http.request import ApiRequest, wait_of
+from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get, post
-from services.query_api.ops.erase import ErasedPage, Erasing, ErasureRun
+from services.query_api.ops.erase import ErasedPage, ErasureRun, erased_page
+from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService
 from shared.log.open_letters import LetterFilter
 from shared.runtime.resources import Resources
@@ -102,12 +103,11 @@ async def ops_tenants_erase(data: JSONBody[EraseTenant], request: ApiRequest) ->
     Without `confirm`, the documents are only counted. The reply is 409 when the count has changed. The tenant's keys
     stay valid: revoke them before, or documents may come meanwhile.
     """
-    erasing = request.part(Erasing)
     chosen = Selection(
         data.tenant, Filter(must=(Match("tenant", (data.tenant,)),), must_not=(_ERASED,)), by_chunks=False
     )
-    page = await erasing.page(chosen, data, wait_of(request)[0])
+    page = await erased_page(request, chosen, data)
     if page.next_cursor is None and data.confirm is not None and not data.dry_run:
-        await erasing.eraser.erase_rest(data.tenant)
+        await request.part(Eraser).erase_rest(data.tenant)
         note_concerned("tenant_erased", data.tenant)
     return page
