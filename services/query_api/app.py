@@ -22,7 +22,6 @@ from services.query_api import answer, clients, documents, ingest, ops, search
 from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import ollama
-from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.clients.mcp import mcp_route
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
@@ -179,7 +178,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
     )
     provided = (
         shared.pages,
-        AgentTools(retriever, answering, library, settings.public_url),
         retriever,
         Searching(retriever, parts.past, QueryExpander(parts.models, shared.rate), settings.min_score),
         submissions,

@@ -1,15 +1,17 @@
-"""The tools for agents: search, read a document, ask a question. All are read-only."""
+"""The tools for agents: search, read a document, ask a question. All are read-only.
 
-from dataclasses import dataclass
+Each raises Problem if the caller is at fault, and Unavailable if a part is away.
+"""
+
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
-from services.query_api.clients.links import Links
+from services.query_api.clients.links import links_of
 from services.query_api.documents.document_routes import DocumentViews
-from services.query_api.http.auth import Caller
 from services.query_api.http.problems import invalid
+from services.query_api.http.request import ApiRequest
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
@@ -96,78 +98,73 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
 
 
-@dataclass(frozen=True, eq=False)
-class AgentTools:
-    """The tools. Each raises Problem if the caller is at fault, and Unavailable if a part is away."""
-
-    retriever: Retriever
-    answering: Answering
-    views: DocumentViews
-    public_url: str  # if not empty, the base of links
-
-    def links(self, base_url: str) -> Links:
-        """Return the maker of links for a caller who reached this server at `base_url`."""
-        return Links(self.public_url or base_url)
-
-    async def search(self, caller: Caller, links: Links, asked: SearchArguments) -> AgentResults:
-        """Return the documents of the best passages, each document once."""
-        found = await self.retriever.search(
-            caller.tenant, question_of(asked.query, "query"), top_k=asked.top_k, where=_where(asked.source, asked.tags)
-        )
-        results: dict[str, AgentResult] = {}
-        for hit in found.hits:
-            id_ = hit.metadata["documentId"]
-            if id_ not in results:
-                results[id_] = AgentResult(
-                    id=id_,
-                    title=hit.metadata.get("title") or hit.metadata["path"],
-                    url=links.page(hit.metadata),
-                    text=hit.shown,
-                    score=hit.score,
-                )
-        return AgentResults(results=list(results.values()))
-
-    async def fetch(self, caller: Caller, links: Links, asked: FetchArguments) -> AgentDocument:
-        """Return a document's text, starting at `offset`."""
-        view = await self.views.view(caller.tenant, asked.id)
-        text, text_format = await self.views.text(caller.tenant, asked.id)
-        end = asked.offset + LONGEST_TEXT
-        if asked.offset > len(text):
-            raise invalid("offset", f"is {asked.offset}; the text has {len(text)} characters")
-        more = {"nextOffset": end} if end < len(text) else {}
-        metadata = {
-            "source": view.source,
-            "path": view.path,
-            "tags": list(view.tags),
-            "format": text_format,
-            "updatedAt": view.updated_at,
-            "characters": len(text),
-        }
-        return AgentDocument(
-            id=asked.id,
-            title=view.title or view.path,
-            text=text[asked.offset : end],
-            url=links.page({"documentId": asked.id, "url": view.url}),
-            metadata={**metadata, **more},
-        )
-
-    async def ask(self, caller: Caller, links: Links, asked: AskArguments) -> AgentAnswer:
-        """Return an answer from the documents."""
-        question = question_of(asked.question, "question")
-        retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
-        request = AnswerRequest(caller=caller, turns=(Turn(role="user", content=question),), retrieval=retrieval)
-        answer = await self.answering.answer(request)
-        sources = [
-            AgentSource(
-                number=passage.number,
-                id=passage.metadata["documentId"],
-                title=passage.title,
-                url=links.passage(passage.metadata, passage.text),
-                text=passage.shown,
+async def search(request: ApiRequest, asked: SearchArguments) -> AgentResults:
+    """Return the documents of the best passages, each document once."""
+    links = links_of(request)
+    found = await request.part(Retriever).search(
+        request.user.tenant,
+        question_of(asked.query, "query"),
+        top_k=asked.top_k,
+        where=_where(asked.source, asked.tags),
+    )
+    results: dict[str, AgentResult] = {}
+    for hit in found.hits:
+        id_ = hit.metadata["documentId"]
+        if id_ not in results:
+            results[id_] = AgentResult(
+                id=id_,
+                title=hit.metadata.get("title") or hit.metadata["path"],
+                url=links.page(hit.metadata),
+                text=hit.shown,
+                score=hit.score,
             )
-            for passage in answer.passages
-        ]
-        return AgentAnswer(answer=answer.text, sources=sources, model=answer.model)
+    return AgentResults(results=list(results.values()))
+
+
+async def fetch(request: ApiRequest, asked: FetchArguments) -> AgentDocument:
+    """Return a document's text, starting at `offset`."""
+    views, tenant = request.part(DocumentViews), request.user.tenant
+    view = await views.view(tenant, asked.id)
+    text, text_format = await views.text(tenant, asked.id)
+    end = asked.offset + LONGEST_TEXT
+    if asked.offset > len(text):
+        raise invalid("offset", f"is {asked.offset}; the text has {len(text)} characters")
+    more = {"nextOffset": end} if end < len(text) else {}
+    metadata = {
+        "source": view.source,
+        "path": view.path,
+        "tags": list(view.tags),
+        "format": text_format,
+        "updatedAt": view.updated_at,
+        "characters": len(text),
+    }
+    return AgentDocument(
+        id=asked.id,
+        title=view.title or view.path,
+        text=text[asked.offset : end],
+        url=links_of(request).page({"documentId": asked.id, "url": view.url}),
+        metadata={**metadata, **more},
+    )
+
+
+async def ask(request: ApiRequest, asked: AskArguments) -> AgentAnswer:
+    """Return an answer from the documents."""
+    links, question = links_of(request), question_of(asked.question, "question")
+    retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
+    turns = (Turn(role="user", content=question),)
+    wanted = AnswerRequest(caller=request.user, turns=turns, retrieval=retrieval)
+    answer = await request.part(Answering).answer(wanted)
+    sources = [
+        AgentSource(
+            number=passage.number,
+            id=passage.metadata["documentId"],
+            title=passage.title,
+            url=links.passage(passage.metadata, passage.text),
+            text=passage.shown,
+        )
+        for passage in answer.passages
+    ]
+    return AgentAnswer(answer=answer.text, sources=sources, model=answer.model)
 
 
 def _where(source: str | None, tags: list[str] | None) -> Filter:

@@ -11,9 +11,7 @@ from litestar import asgi
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
-from services.query_api.clients.agent_tools import AgentTools
 from services.query_api.http.problems import Problem
-from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import ROUTE_ROLES
 from shared.version import how_to_add
 
@@ -25,13 +23,12 @@ MISSING: Final = f"this server was installed without MCP: add the extra `mcp` wi
 
 def mcp_route(version: str) -> ASGIRouteHandler:
     """Return the route. It keeps no sessions, so any instance of the API can answer any request."""
-    loading: asyncio.Task[type[McpServer]] | None = None
-    made: dict[AgentTools, McpServer] = {}  # one, of the generation that answered last
+    loading: asyncio.Task[McpServer] | None = None
 
-    def load() -> "type[McpServer]":
+    def load() -> "McpServer":
         from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
 
-        return McpServer
+        return McpServer(version)
 
     @asgi("/mcp", opt={ROUTE_ROLES: ("query",), "reads": True}, copy_scope=True)
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,10 +38,6 @@ def mcp_route(version: str) -> ASGIRouteHandler:
         if find_spec("mcp") is None:
             raise Problem(501, MISSING, code="NOT_INSTALLED")
         loading = loading or asyncio.create_task(asyncio.to_thread(load))
-        kind, tools = await asyncio.shield(loading), ApiRequest(scope).part(AgentTools)
-        if tools not in made:
-            made.clear()
-            made[tools] = kind(tools, version)
-        await made[tools].handle(scope, receive, send)
+        await (await asyncio.shield(loading)).handle(scope, receive, send)
 
     return mcp

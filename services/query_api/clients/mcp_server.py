@@ -31,21 +31,11 @@ from mcp.types import (
     ToolAnnotations,
 )
 
-from services.query_api.clients.agent_tools import (
-    AgentAnswer,
-    AgentDocument,
-    AgentResults,
-    AgentTools,
-    AskArguments,
-    FetchArguments,
-    SearchArguments,
-)
-from services.query_api.clients.links import Links
-from services.query_api.documents.document_routes import ListCursor, parsed_cursor
+from services.query_api.clients import agent_tools
+from services.query_api.documents.document_routes import DocumentViews, ListCursor, parsed_cursor
 from services.query_api.documents.listing import Listing, of_tenant
-from services.query_api.http.auth import Caller
 from services.query_api.http.problems import Problem
-from services.query_api.http.request import body_of
+from services.query_api.http.request import ApiRequest, body_of
 from shared.errors import PipelineError
 
 URI: Final = "sluice://documents/"
@@ -66,15 +56,38 @@ class AgentTool(NamedTuple):
     description: str
     takes: type[msgspec.Struct]
     gives: type[msgspec.Struct]
-    run: Callable[[Caller, Links, Any], Awaitable[msgspec.Struct]]
+    run: Callable[[ApiRequest, Any], Awaitable[msgspec.Struct]]
+
+
+_TOOLS: Final = {
+    "search": AgentTool(
+        "Search documents",
+        "Find documents by meaning and by words. Gives each one's id, title, url and best passage, best first.",
+        agent_tools.SearchArguments,
+        agent_tools.AgentResults,
+        agent_tools.search,
+    ),
+    "fetch": AgentTool(
+        "Read a document",
+        "Read a document's text by its id. If metadata has nextOffset, there is more: fetch again with it.",
+        agent_tools.FetchArguments,
+        agent_tools.AgentDocument,
+        agent_tools.fetch,
+    ),
+    "ask": AgentTool(
+        "Ask the documents",
+        "Get an answer that is made from the documents alone, with numbered sources.",
+        agent_tools.AskArguments,
+        agent_tools.AgentAnswer,
+        agent_tools.ask,
+    ),
+}
 
 
 class McpServer:
-    """The server. Each request carries its caller, so one server serves all tenants."""
+    """The server. Each request carries its caller and its parts, so one server serves all tenants and generations."""
 
-    def __init__(self, tools: AgentTools, version: str) -> None:
-        self._tools = tools
-        self._table = _table(tools)
+    def __init__(self, version: str) -> None:
         self._server = Server(
             "sluice",
             title="Sluice",
@@ -109,17 +122,16 @@ class McpServer:
                     title=tool.title, read_only_hint=True, destructive_hint=False, open_world_hint=False
                 ),
             )
-            for name, tool in self._table.items()
+            for name, tool in _TOOLS.items()
         ]
         return ListToolsResult(tools=listed)
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        tool = self._table.get(params.name)
+        tool = _TOOLS.get(params.name)
         if tool is None:
-            raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(self._table)}")
-        caller, links = self._caller(context)
+            raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(_TOOLS)}")
         try:
-            given = await tool.run(caller, links, body_of(params.arguments or {}, tool.takes))
+            given = await tool.run(_request(context), body_of(params.arguments or {}, tool.takes))
         except (Problem, PipelineError) as error:
             return CallToolResult(content=[TextContent(text=error.sentence)], is_error=True)
         except Exception as error:
@@ -129,10 +141,11 @@ class McpServer:
         return CallToolResult(content=[TextContent(text=text)], structured_content=msgspec.to_builtins(given))
 
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        caller, _ = self._caller(context)
+        request = _request(context)
         with _refusing():
             cursor = parsed_cursor(params.cursor if params else None, ListCursor)
-            page = await self._tools.views.page(Listing(where=of_tenant(caller.tenant)), limit=100, cursor=cursor)
+            listing = Listing(where=of_tenant(request.user.tenant))
+            page = await request.part(DocumentViews).page(listing, limit=100, cursor=cursor)
         resources = [
             Resource(uri=URI + each.document_id, name=each.path, title=each.title or each.path, mime_type="text/plain")
             for each in page.items
@@ -146,42 +159,17 @@ class McpServer:
         return ListResourceTemplatesResult(resource_templates=[template])
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        caller, _ = self._caller(context)
+        request = _request(context)
         with _refusing():
-            text, text_format = await self._tools.views.text(caller.tenant, params.uri.removeprefix(URI))
+            views, id_ = request.part(DocumentViews), params.uri.removeprefix(URI)
+            text, text_format = await views.text(request.user.tenant, id_)
         media_type = "text/markdown" if text_format == "markdown" else "text/plain"
         return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text=text, mime_type=media_type)])
 
-    def _caller(self, context: Context) -> tuple[Caller, Links]:
-        request: Any = context.request  # Starlette's
-        caller: Caller = request.scope["user"]
-        return caller, self._tools.links(f"{request.url.scheme}://{request.url.netloc}")
 
-
-def _table(tools: AgentTools) -> dict[str, AgentTool]:
-    return {
-        "search": AgentTool(
-            "Search documents",
-            "Find documents by meaning and by words. Gives each one's id, title, url and best passage, best first.",
-            SearchArguments,
-            AgentResults,
-            tools.search,
-        ),
-        "fetch": AgentTool(
-            "Read a document",
-            "Read a document's text by its id. If metadata has nextOffset, there is more: fetch again with it.",
-            FetchArguments,
-            AgentDocument,
-            tools.fetch,
-        ),
-        "ask": AgentTool(
-            "Ask the documents",
-            "Get an answer that is made from the documents alone, with numbered sources.",
-            AskArguments,
-            AgentAnswer,
-            tools.ask,
-        ),
-    }
+def _request(context: Context) -> ApiRequest:
+    """Return the API's own view of the request, whose scope Starlette has, too."""
+    return ApiRequest(cast("Any", context.request).scope)
 
 
 def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
