@@ -72,10 +72,11 @@ class ClientReply(ABC):
         if stream:
             headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
             return Stream(self.stream(answering), media_type=self.media_type, headers=headers)
-        return Response(self.whole(await answering.finish(self._prepared)))
+        answer = await answering.finish(self._prepared)
+        return Response(self.whole(answer, self._links.sources(answer)))
 
     @abstractmethod
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def whole(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
         """Return the answer in one object."""
 
     def start(self) -> Iterable[bytes]:
@@ -87,7 +88,7 @@ class ClientReply(ABC):
         """Return a piece of the text."""
 
     @abstractmethod
-    def end(self, answer: Answer) -> Iterable[bytes]:
+    def end(self, answer: Answer, sources: list[SourceLink]) -> Iterable[bytes]:
         """Return what follows the text."""
 
     @abstractmethod
@@ -104,7 +105,10 @@ class ClientReply(ABC):
                     if isinstance(step, str):
                         yield self.delta(step)
                     elif isinstance(step, Answer):
-                        for part in self.end(step):
+                        sources = self._links.sources(step)
+                        if tail := self._tail(sources):
+                            yield self.delta(tail)
+                        for part in self.end(step, sources):
                             yield part
                     elif step is None and self.keep_alive:
                         yield self.keep_alive

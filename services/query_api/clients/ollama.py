@@ -281,17 +281,13 @@ class _ChatReply(ClientReply):
         """Return the object of a piece of the text."""
         return {"message": {"role": "assistant", "content": text}}
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
-        sources = self._links.sources(answer)
+    def whole(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
         return self._last(answer, sources, answer.text + self._tail(sources))
 
     def delta(self, piece: str) -> bytes:
         return _encoded({"model": self._model, "created_at": _now(), **self.piece(piece), "done": False})
 
-    def end(self, answer: Answer) -> Iterator[bytes]:
-        sources = self._links.sources(answer)
-        if tail := self._tail(sources):
-            yield self.delta(tail)
+    def end(self, answer: Answer, sources: list[SourceLink]) -> Iterator[bytes]:
         yield _encoded(self._last(answer, sources, ""))
 
     def broken(self, problem: Problem) -> Iterator[bytes]:

@@ -190,8 +190,7 @@ class _Completion(ClientReply):
         self._unused: dict[str, None] = {"usage": None} if with_usage else {}  # of each event but the last
         self._text = "refusal" if prepared.refuses_json else "content"  # name of the field that has the text
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
-        sources = self._links.sources(answer)
+    def whole(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
         message: dict[str, Any] = {
             "role": "assistant",
             "content": None,
@@ -215,10 +214,7 @@ class _Completion(ClientReply):
     def delta(self, piece: str) -> bytes:
         return self._chunk({self._text: piece})
 
-    def end(self, answer: Answer) -> Iterator[bytes]:
-        sources = self._links.sources(answer)
-        if tail := self._tail(sources):
-            yield self._chunk({"content": tail})
+    def end(self, answer: Answer, sources: list[SourceLink]) -> Iterator[bytes]:
         if answer.tool_calls:
             calls = [{"index": number, **call} for number, call in enumerate(_tool_calls(answer))]
             yield self._chunk({"tool_calls": calls})

@@ -238,8 +238,7 @@ class _Made(ClientReply):
         self._refuses = prepared.refuses_json
         self._sent = 0
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
-        sources = self._links.sources(answer)
+    def whole(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
         asked, answered = self._tokens(answer)
         cut = answer.finish_reason == "length"
         usage = {
@@ -276,10 +275,8 @@ class _Made(ClientReply):
                 yield self._event(f"response.file_search_call.{step}", item_id=call["id"], output_index=number)
             yield self._event("response.output_item.done", output_index=number, item=call)
 
-    def end(self, answer: Answer) -> Iterator[bytes]:
-        if tail := self._tail(self._links.sources(answer)):
-            yield self.delta(tail)
-        whole = self.whole(answer)
+    def end(self, answer: Answer, sources: list[SourceLink]) -> Iterator[bytes]:
+        whole = self.whole(answer, sources)
         message, *calls = whole["output"][self._index :]
         [part] = message["content"]
         for number, annotation in enumerate(part.get("annotations", ())):
