@@ -89,8 +89,6 @@ async def opened(
         settings=settings,
         log=base.log,
         store=base.store,
-        ledger=base.ledger,
-        gate=base.gate,
         embedders=base.embedders,
         watch=base.watch,
     )

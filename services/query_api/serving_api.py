@@ -50,15 +50,15 @@ class ServingApi:
         await self._tell()
 
     async def _prepare(self, registered: Registered) -> None:
-        generations = self._parts.generations
+        base = self._parts
         try:
-            embedder = await model_of(registered, generations.embedders)
-            index = ServingIndex(generations.store, registered.generation, generations.gate)
+            embedder = await model_of(registered, base.embedders)
+            index = ServingIndex(base.store, registered.generation, base.gate)
             await index.warm()
             await embedder.embed_query("warm")
-            parts = replace(self._parts, index=index, embedder=embedder)
+            parts = replace(base, index=index, embedder=embedder)
             if registered.as_of is not None:
-                self._parts.past.load(registered.id, retriever_of(replace(parts, reranker=None)))
+                base.past.load(registered.id, retriever_of(replace(parts, reranker=None)))
                 return
             self._made[registered.id] = parts_of(parts, self.app.state[SHARED])
             log.info("api_prepared", generation=registered.id)
@@ -66,7 +66,7 @@ class ServingApi:
             log.warning("api_not_prepared", generation=registered.id, reason=str(error))
         finally:
             del self._preparing[registered.id]
-        generations.watch.nudge()
+        base.watch.nudge()
 
     async def _tell(self) -> None:
         watch, ready = self._parts.watch, tuple(sorted(self._made.keys() | self._parts.past.loaded))

@@ -13,10 +13,10 @@ from services.query_api.ops.generation_service import GenerationService, Generat
 from services.query_api.search.retrieval import Retriever
 from shared.answers.ndcg import DEPTH, ndcg
 from shared.errors import Rejected
+from shared.runtime.resources import Resources
 from shared.runtime.stage_runner import model_of
 from shared.state.generations import CODE, Registered, Registry, scale_of
 from shared.state.index import Index
-from shared.store.bm25 import current_bm25
 
 MOST_QUESTIONS: Final = 500  # of one comparison
 SHOWN: Final = 10  # questions that a report lists
@@ -131,16 +131,16 @@ async def drawn(index: Index, tenant: str, count: int) -> list[Judged]:
     return [*found.values()]
 
 
-async def compare(generations: GenerationService, wanted: CompareRequest, tenant: str) -> Comparison:
+async def compare(base: Resources, generations: GenerationService, wanted: CompareRequest, tenant: str) -> Comparison:
     """Return how another generation differs from the serving one, for the tenant's documents.
 
     Raises:
         Rejected: there is no other generation, or no question. Unavailable: a part is away.
     """
-    registry = await generations.watch.look()
+    registry = await base.watch.look()
     serving, other = registry.current, _other(registry, wanted.id)
-    asked = await _retriever(generations, serving), await _retriever(generations, other)
-    questions = wanted.questions or await drawn(_index(generations, serving), tenant, wanted.sample)
+    asked = await _retriever(base, serving), await _retriever(base, other)
+    questions = wanted.questions or await drawn(_index(base, serving), tenant, wanted.sample)
     if not questions:
         raise Rejected("no document has a title or heading to ask for: give questions", CODE)
     for retriever in asked:
@@ -162,8 +162,8 @@ async def compare(generations: GenerationService, wanted: CompareRequest, tenant
     if other.id not in known or serving.id not in known:
         raise Rejected("the generations changed during the comparison: compare again", CODE)
     return Comparison(
-        serving=await _side(generations, serving, known[serving.id], times[0], before),
-        other=await _side(generations, other, known[other.id], times[1], after),
+        serving=await _side(base, serving, known[serving.id], times[0], before),
+        other=await _side(base, other, known[other.id], times[1], after),
         top_k=wanted.top_k,
         questions=len(found),
         judged=len(scored),
@@ -176,33 +176,29 @@ async def compare(generations: GenerationService, wanted: CompareRequest, tenant
     )
 
 
-def _index(generations: GenerationService, registered: Registered) -> Index:
-    return Index(generations.store, registered.generation, generations.gate)
+def _index(base: Resources, registered: Registered) -> Index:
+    return Index(base.store, registered.generation, base.gate)
 
 
-async def _retriever(generations: GenerationService, registered: Registered) -> Retriever:
-    embedder = await model_of(registered, generations.embedders)
-    # Its searches don't count as users' searches, so they have metrics that nobody reads.
-    metrics = Metrics(CollectorRegistry())
-    watch = generations.watch
+async def _retriever(base: Resources, registered: Registered) -> Retriever:
     return Retriever(
-        _index(generations, registered),
-        embedder,
-        current_bm25(),
-        metrics,
-        scale=lambda: scale_of(watch.registry, registered.id),
+        _index(base, registered),
+        await model_of(registered, base.embedders),
+        base.bm25,
+        Metrics(CollectorRegistry()),  # that nobody reads: its searches don't count as users' searches
+        scale=lambda: scale_of(base.watch.registry, registered.id),
     )
 
 
 async def _side(
-    generations: GenerationService,
+    base: Resources,
     registered: Registered,
     status: GenerationStatus,
     times: Sequence[float],
     ndcg: float | None,
 ) -> Side:
-    size = await index_bytes(generations.store, registered.generation)
-    size += await chunk_topic_bytes(generations.log, registered.generation)
+    size = await index_bytes(base.store, registered.generation)
+    size += await chunk_topic_bytes(base.log, registered.generation)
     took = registered.built_at - registered.began if registered.built_at and registered.began else None
     return Side(
         id=registered.id,

@@ -50,9 +50,7 @@ from shared.state.generations import (
     switched,
 )
 from shared.state.index import Generation, Head, Index
-from shared.state.ledger import Ledger
 from shared.state.pairing import extracted_ends
-from shared.state.rebuild_gate import Gate
 from shared.store import Filter, Match, Range, Store, each_page
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic, readers
 
@@ -108,8 +106,6 @@ class GenerationService:
     settings: Settings
     log: Log
     store: Store
-    ledger: Ledger
-    gate: Gate
     embedders: EmbedderPool
     watch: GenerationWatch
 

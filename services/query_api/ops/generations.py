@@ -12,6 +12,7 @@ from services.query_api.ops.generation_comparer import CompareRequest, Compariso
 from services.query_api.ops.generation_plan import BuildRequest, Plan
 from services.query_api.ops.generation_service import GenerationList, GenerationService, Outcome
 from shared.errors import Rejected
+from shared.runtime.resources import Resources
 from shared.state.as_of import moment_of
 
 SWITCH_WAIT_S: Final = 60.0
@@ -57,7 +58,8 @@ async def ops_generations_compare(data: JSONBody[CompareRequest], request: ApiRe
 
     Without `questions`, titles and headings of `sample` chunks are asked for.
     """
-    return await compare(request.part(GenerationService), data, request.user.tenant)
+    base, generations = request.part(Resources), request.part(GenerationService)
+    return await compare(base, generations, data, request.user.tenant)
 
 
 @post("/ops/generations/switch", role="operator", json_only=True, refuses=(409,), conflicts=True)

@@ -29,7 +29,6 @@ from shared.state.generations import (
     switch_ended,
     switched,
 )
-from shared.state.rebuild_gate import Gate
 from shared.topics import EXTRACTED, pipeline_topics, readers
 from tests.contract.logs import HANG_S
 from tests.fakes.state import GENERATION, ledger_and_index
@@ -78,8 +77,6 @@ class Api:
             settings=settings,
             log=cast("Any", self.log),
             store=cast("Any", self.store),
-            ledger=cast("Any", None),  # a switch needs none
-            gate=Gate(),
             embedders=EmbedderPool(settings.openai_api_key),
             watch=self.watch,
         )
