@@ -228,7 +228,7 @@ def make_api(parts: ApiParts) -> Litestar:
         mcp_route(VERSION),
         console.index_page,
     ]
-    pages = console.Console(keyring, VERSION, {**index_of(routes), **MORE_LINES}, signer, parts.oidc)
+    pages = console.Console(keyring, {**index_of(routes), **MORE_LINES}, parts.oidc)
     shared = SharedParts(keyring, limits, AnswerRate(settings.chat_rate), signer, pages)
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]

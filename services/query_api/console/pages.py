@@ -28,6 +28,7 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import BodyLimit
 from shared.settings import LOOPBACK, ROLES
 from shared.state.sessions import SESSION_S
+from shared.version import VERSION
 
 _PACKAGE: Final = files(__package__)
 _DOCS: Final = Path(__file__).parents[3] / "docs"  # in a wheel and an image, too
@@ -131,13 +132,9 @@ class Key(msgspec.Struct, frozen=True):
 class Console:
     """Renders the page, and knows who is signed in."""
 
-    def __init__(
-        self, keyring: Keyring, version: str, index: Mapping[str, str], signer: Signer, oidc: Oidc | None = None
-    ) -> None:
+    def __init__(self, keyring: Keyring, index: Mapping[str, str], oidc: Oidc | None) -> None:
         self.keyring = keyring
-        self.signer = signer
         self._oidc = oidc
-        self._version = version
         self._index = index
         self.assets = load_assets()
         self.stamp = fingerprint(self.assets)
@@ -167,7 +164,7 @@ class Console:
             modules=sorted(name for name in self.assets if name.endswith(".js")),
             session=msgspec.json.encode(session).decode(),
             view=view,
-            version=self._version,
+            version=VERSION,
             views=[each._asdict() for each in VIEWS],  # the template reads them by name
         )
         headers = {**_GUARDED, **_FRESH, "Vary": "Accept, Cookie"}
@@ -176,9 +173,9 @@ class Console:
     def index(self, *, as_text: bool) -> Response[Any]:
         """Return the index of routes."""
         if as_text:
-            text = self._templates.render_template("index.txt", version=self._version, routes=self._index)
+            text = self._templates.render_template("index.txt", version=VERSION, routes=self._index)
             return Response(text, media_type=MediaType.TEXT, headers={"Vary": "Accept"})
-        described = {"name": "Sluice", "version": self._version, "routes": dict(self._index)}
+        described = {"name": "Sluice", "version": VERSION, "routes": dict(self._index)}
         return Response(described, headers={"Vary": "Accept"})
 
     async def session(self, request: AnyRequest) -> Session:
@@ -312,7 +309,9 @@ async def console_oidc(request: ApiRequest) -> Redirect:
     """Send a browser to the OpenID provider."""
     console = request.part(Console)
     address, kept = await console.provider.begin()
-    return Redirect(address, status_code=303, cookies=[_handshake(request, console.signer.sign(kept))], headers=_FRESH)
+    return Redirect(
+        address, status_code=303, cookies=[_handshake(request, request.part(Signer).sign(kept))], headers=_FRESH
+    )
 
 
 # Strict cookies aren't sent with what another site leads to: the page that follows asks for its session by script.
@@ -322,7 +321,7 @@ async def console_oidc_sign_in(request: ApiRequest) -> Redirect:
     console = request.part(Console)
     kept: Handshake | None = None
     with suppress(Problem):  # what this server didn't sign never makes it call the provider
-        kept = console.signer.opened(request.cookies.get(_HANDSHAKE, ""), Handshake, field=_HANDSHAKE)
+        kept = request.part(Signer).opened(request.cookies.get(_HANDSHAKE, ""), Handshake, field=_HANDSHAKE)
     who = await console.provider.end(kept, {name: request.query_params[name] for name in request.query_params})
     caller = Caller(who.tenant, who.roles, key=who.user)
     note_caller(caller)
