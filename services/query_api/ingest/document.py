@@ -126,9 +126,7 @@ async def rag_ingest(data: JSONBody[IngestBody], request: ApiRequest) -> Respons
     document, skipped, doubt = await beside(heavy, document_of, request.user.tenant, data)
     if doubt is not None:
         warn(request, doubt, "hash")
-    reply = await taken(request, document)
-    reply.content = with_skipped(reply.content, skipped)
-    return reply
+    return await taken(request, document, skipped=skipped)
 
 
 @submit("/rag/ingest/text", line="add a text", takes=WHOLE)
@@ -177,16 +175,16 @@ def hash_doubt(document: DocumentSubmitted) -> str | None:
     return None if digest == stated.lower() else f"hash: the body's sha256 is {digest}, not the one that was sent"
 
 
-async def taken(request: ApiRequest, document: DocumentSubmitted, *, wordy: bool = False) -> Response[IngestReply]:
-    """Submit the document, and return its status when it is processed or the wait is over.
-
-    Raises:
-        Problem: 422, the document can't be processed; 503, it couldn't be accepted.
-    """
-    return await replied(request, await request.part(Submissions).submit(document), wordy=wordy)
+async def taken(
+    request: ApiRequest, document: DocumentSubmitted, *, skipped: Sequence[SkippedChunk] = (), wordy: bool = False
+) -> Response[IngestReply]:
+    """Submit the document, and return its status as `replied` does. Raises a 503 if it couldn't be accepted."""
+    return await replied(request, await request.part(Submissions).submit(document), skipped, wordy=wordy)
 
 
-async def replied(request: ApiRequest, receipt: SubmissionReceipt, *, wordy: bool) -> Response[IngestReply]:
+async def replied(
+    request: ApiRequest, receipt: SubmissionReceipt, skipped: Sequence[SkippedChunk], *, wordy: bool
+) -> Response[IngestReply]:
     """Return the submission's status when it is processed or the caller's wait is over.
 
     Raises:
@@ -194,7 +192,7 @@ async def replied(request: ApiRequest, receipt: SubmissionReceipt, *, wordy: boo
     """
     wait_s, headers = wait_of(request)
     ended = await end_of(request, receipt, wait_s, headers)
-    reply = reply_of(receipt, ended, wordy=wordy)
+    reply = with_skipped(reply_of(receipt, ended, wordy=wordy), skipped)
     if ended is None:
         return Response(reply, status_code=202, headers={**whereabouts(request, receipt), **headers})
     return Response(reply, headers=headers)

@@ -213,9 +213,7 @@ async def rag_ingest_upload(request: ApiRequest) -> Response[IngestReply] | Resp
         _heed(request, upload.fields)
         if len(upload.files) == 1:
             sent = await _submitted(request, upload.files[0], upload.fields)
-            reply = await replied(request, sent.receipt, wordy=True)
-            told = with_skipped(reply.content, sent.skipped)
-            return Response(told, status_code=reply.status_code, headers=reply.headers)
+            return await replied(request, sent.receipt, sent.skipped, wordy=True)
         return await _taken_all(request, upload.named())
 
 
