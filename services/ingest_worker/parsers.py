@@ -38,7 +38,7 @@ from shared import sandbox
 from shared.contracts import Chunk, DocumentExtracted, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected, RetryLater, Unavailable
-from shared.inputs.urls import MOST_CHARACTERS
+from shared.inputs.limits import LONGEST_URL
 from shared.log import Record
 from shared.log.consume import Handle
 from shared.settings import Settings
@@ -466,7 +466,7 @@ class _Child:
         # A process that was taken over may send anything, so that all is counted.
         texts, links, chunks = list[str](), list[str](), list[PreparedChunk]()
         pieces = _MOST_PIECES + job.most_text // PART_TEXT
-        size = 4 * (job.most_text + len(job.data) + limits.MOST_LINKS * MOST_CHARACTERS) + MOST_FRAME
+        size = 4 * (job.most_text + len(job.data) + limits.MOST_LINKS * LONGEST_URL) + MOST_FRAME
         while True:
             reply, length = await _received(process)
             pieces, size = pieces - 1, size - length

@@ -7,6 +7,7 @@ from shared.errors import Rejected
 
 LONGEST_SOURCE: Final = 200  # characters
 LONGEST_PATH: Final = 2000
+LONGEST_URL: Final = 2000
 LONGEST_TITLE: Final = 1000
 LONGEST_DESCRIPTION: Final = 10_000
 LONGEST_HASH: Final = 200

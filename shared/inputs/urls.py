@@ -3,9 +3,9 @@
 import httpx
 
 from shared.errors import Rejected
+from shared.inputs.limits import LONGEST_URL
 
-MOST_CHARACTERS = 2000
-_LONGEST = 5 * MOST_CHARACTERS  # before it is shortened, for example by its fragment
+_LONGEST = 5 * LONGEST_URL  # before it is shortened, for example by its fragment
 SCHEMES = frozenset({"http", "https"})
 
 
@@ -27,9 +27,9 @@ def canonical(url: str, base: str | None = None) -> str:
         fault = _fault(text, parsed)
         if fault is None:
             parsed = parsed.copy_with(host=parsed.host.removesuffix("."), raw_path=parsed.raw_path)
-            if len(str(parsed)) <= MOST_CHARACTERS:
+            if len(str(parsed)) <= LONGEST_URL:
                 return str(parsed)
-            fault = f"has {len(str(parsed))} characters, but at most {MOST_CHARACTERS} are allowed"
+            fault = f"has {len(str(parsed))} characters, but at most {LONGEST_URL} are allowed"
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         fault = f"is not valid: {error}"
     raise Rejected(f"the address {text[:200]!r} {fault}", "url") from None

@@ -3,8 +3,8 @@
 import base64
 import re
 from collections.abc import Iterator
+from html import escape
 from typing import TYPE_CHECKING, Final
-from xml.sax.saxutils import quoteattr
 
 from services.ingest_worker.extract.archive import packed
 from services.ingest_worker.extract.safe_xml import attribute, parsed, serialized, tag
@@ -28,9 +28,7 @@ def contained(data: bytes) -> bytes:
     if root is None or tag(root) != "package":
         return data
     parts = {path: (of, content) for path, of, content in _packed(root) if 0 < len(path) < _LONGEST and path != _TYPES}
-    declared = (
-        f"<Override PartName={quoteattr(f'/{path}')} ContentType={quoteattr(parts[path][0])}/>" for path in parts
-    )
+    declared = (f'<Override PartName="/{escape(path)}" ContentType="{escape(parts[path][0])}"/>' for path in parts)
     types = f"<Types>{''.join(declared)}</Types>"
     return packed([(_TYPES, types), *((path, content) for path, (_, content) in parts.items())])
 

@@ -1,6 +1,6 @@
 """The types `Format` (how to recognise and read a format), `Hints` and `Extraction`."""
 
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from shared.contracts import Note, PreparedChunk, TextFormat
 
 # Before the heading of a sheet, a message, a file within the file: what is said there holds up to the next one. Two
 # stand before those within such a part, three before those within these. `extract` takes them out: `Extraction.parts`.
-PART: Final = f"\U0010fffd{secrets.token_hex(8)}"  # in no file, because it is another one in each process
+PART: Final = f"\U0010fffd{os.urandom(8).hex()}"  # in no file, because it is another one in each process
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):

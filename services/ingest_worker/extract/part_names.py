@@ -3,8 +3,8 @@
 import io
 import re
 import zipfile
+from html import escape
 from typing import Final
-from xml.sax.saxutils import quoteattr
 
 from services.ingest_worker.extract.archive import ERRORS, names, opened, packed, part, related, relations_of
 from services.ingest_worker.extract.format_types import Hints
@@ -73,8 +73,8 @@ def usually_named(data: bytes, hints: Hints) -> bytes:
 
 def _relations(archive: zipfile.ZipFile, path: str, new: dict[str, str], hints: Hints) -> str:
     links = "".join(
-        f'<Relationship Id={quoteattr(of)} Type="{_RELATIONS}/{"dialogsheet" if kind in _MACROS else kind}" '
-        f"Target={quoteattr(f'/{new.get(to, to)}')}/>"
+        f'<Relationship Id="{escape(of)}" Type="{_RELATIONS}/{"dialogsheet" if kind in _MACROS else kind}" '
+        f'Target="/{escape(new.get(to, to))}"/>'
         for of, (kind, to) in related(archive, path, hints).items()
     )
     return (

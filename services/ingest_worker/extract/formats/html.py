@@ -16,7 +16,7 @@ from services.ingest_worker.extract.html_tree import NAMED, RELATIVE, joined
 from services.ingest_worker.extract.safe_xml import words
 from shared.contracts import Note
 from shared.errors import Rejected
-from shared.inputs.urls import MOST_CHARACTERS
+from shared.inputs.limits import LONGEST_URL
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -125,7 +125,7 @@ def _links(tree: "HtmlElement") -> tuple[str, ...]:
     followed = (each for each in tree.iterfind(".//a[@href]") if "nofollow" not in (each.get("rel") or "").lower())
     found = dict.fromkeys(each.get("href") or "" for each in followed)
     targets = (joined(base, link) for link in islice(found, limits.MOST_LINKS))
-    return tuple(link for link in targets if len(link) <= MOST_CHARACTERS)
+    return tuple(link for link in targets if len(link) <= LONGEST_URL)
 
 
 def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
