@@ -24,6 +24,9 @@ MORE_SAMPLING: Final = (
 )
 
 
+CERTAIN: Final = 6.0  # log odds of a chosen passage; none count more
+
+
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """A retrieved chunk as an answer cites it."""
 
@@ -31,6 +34,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     title: str
     score: float  # 0..1
+    odds: float = CERTAIN  # log odds that the score is rounded from
     metadata: dict[str, Any]
 
     @property
