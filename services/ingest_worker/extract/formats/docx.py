@@ -414,14 +414,14 @@ def _styles(root: "_Element | None") -> dict[str, _Style]:
 
 def _emphatic(styles: "_Element") -> set[str]:
     """Return the styles of tables, by id, in which the first row looks different, also by those they are based on."""
-    parts = styles.iterfind("{*}style/{*}tblStylePr")
-    found = {attribute(part.getparent(), "styleId") for part in parts if attribute(part, "type") == "firstRow"}
-    for _ in range(_DEPTH):
-        found |= {
-            attribute(each, "styleId")
-            for each in styles.iterfind("{*}style")
-            if attribute(each.find("{*}basedOn")) in found
-        }
+    found = set[str]()
+    based = dict[str, str]()
+    for each in styles.iterfind("{*}style"):
+        based[name := attribute(each, "styleId")] = attribute(each.find("{*}basedOn"))
+        if any(attribute(part, "type") == "firstRow" for part in each.iterfind("{*}tblStylePr")):
+            found.add(name)
+    for _ in range(_DEPTH if found else 0):
+        found |= {name for name, of in based.items() if of in found}
     return found
 
 
