@@ -14,7 +14,7 @@ from shared.times import LoopTurns
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
 FOLDED = 0.5  # weight of a folded form or a beginning beside the exact word: `schon` is not `schön`
 _LANGUAGE = "english"
-_SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße. " * 3
+_SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße, 경로를. " * 3
 
 
 class Bm25:

@@ -46,6 +46,9 @@ _LONGEST: Final = 100_000  # characters; the order of very many marks takes quad
 _KEPT: Final = 50_000  # words whose forms are cached, about 10 MB
 _BEGINNING: Final = 5  # letters; what follows is what forms of a word differ in (docs/adr/0021-languages.md)
 _MARK: Final = "7"  # in front of a beginning, so that it equals no word
+_HYPHEN: Final = re.compile("[-\u2010]")
+_HYPHENATED: Final = re.compile("(?<![\\w-])[^\\W\\d_]+(?:[-\u2010][^\\W\\d_]+)+(?![\\w-])")  # words of letters
+_HANGUL: Final = re.compile("(?<![\uac00-\ud7a3])[\uac00-\ud7a3]{2}")  # a word's first pair; others are often endings
 
 STOP_WORDS: Final = frozenset(
     """
@@ -147,29 +150,33 @@ def paired(text: str) -> str:
 
 
 def with_folded(text: str) -> str:
-    """Return the text as `paired`, and behind it the folded forms of its words that differ from the exact ones."""
+    """Return the text as `paired`, and behind it what else its words may be written like.
+
+    These are hyphenated words of letters joined (`email` for `e-mail`), and folded forms that differ from exact ones.
+    """
     exact = paired(text)
+    joined = [_HYPHEN.sub("", each) for each in _HYPHENATED.findall(folded(text))]
     if text.isascii() or not _FOLDED.search(text):
-        return exact
+        return " ".join([exact, *joined])
     known = set(WORD.findall(exact.lower()))
-    return " ".join([exact, *(word for word in words(text) if word not in known)])
+    return " ".join([exact, *joined, *(word for word in words(text) if word not in known)])
 
 
 def with_beginnings(text: str, *, of_query: bool) -> str:
     """Return the text as `with_folded`, and behind it the beginnings of its longer words, unless it is English.
 
-    A digit stands before each, so that none equals a word. A document without letters that could be folded is hardly of
-    another language, and its code gets no more words.
+    Of a Korean word, the first pair is the beginning. A digit stands before each, so that none equals a word. A
+    document without letters that could be folded is hardly of another language, and its code gets no beginnings.
     """
     if not of_query and not _FOLDED.search(text):
-        return paired(text)
+        return with_folded(text)
     exact = exact_words(text)
     if _FUNCTION_SHARE * sum(map(FUNCTION_WORDS.__contains__, exact)) >= len(exact):
         return with_folded(text)
-    starts = stems(words(text), BEGINNINGS)
-    return " ".join(
-        [with_folded(text), *(_MARK + each for each in starts if len(each) == _BEGINNING and each.isalpha())]
-    )
+    small = folded(text)
+    starts = stems(WORD.findall(paired(small)), BEGINNINGS)
+    longer = [each for each in starts if len(each) == _BEGINNING and each.isalpha()]
+    return " ".join([with_folded(text), *(_MARK + each for each in [*longer, *_HANGUL.findall(small)])])
 
 
 def exact_forms(text: str) -> dict[str, str]:

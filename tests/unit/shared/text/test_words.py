@@ -78,6 +78,26 @@ def test_beginnings_stand_beside_the_words_of_other_languages() -> None:
     assert with_beginnings(english, of_query=False) == with_beginnings(english, of_query=True) == with_folded(english)
 
 
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("An E-Mail to the co-operative", "email cooperative"),
+        ("the état\u2011major", "etatmajor etat"),
+        ("--no-cache, UTF-8 and x86-64 on 2024-01-05 - or 9-5, key_a-b, a- -b", ""),
+        ("an email", ""),
+    ],
+)
+def test_a_hyphenated_word_is_also_written_joined(text: str, joined: str) -> None:
+    for of_query in (False, True):
+        assert with_beginnings(f"the of and {text}", of_query=of_query) == f"the of and {text} {joined}".rstrip()
+
+
+def test_a_korean_word_begins_with_its_first_pair() -> None:
+    assert with_beginnings("경로를 API의 값 매개변수", of_query=True).split("  ")[-1] == "7경로 7매개"
+    english = "the 경로 of a path is in the settings of the server"
+    assert with_beginnings(english, of_query=False) == with_folded(english)
+
+
 def test_a_query_has_beginnings_without_accents_too() -> None:
     assert with_beginnings("Zeiten der Schiffe", of_query=True) == "Zeiten der Schiffe 7zeite 7schif"
     assert with_beginnings("Zeiten der Schiffe", of_query=False) == "Zeiten der Schiffe"
