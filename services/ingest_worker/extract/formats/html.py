@@ -46,6 +46,7 @@ _ESCAPED = re.compile(
 _LINK = re.compile(r"⦗([^⦗⦘\n]{0,500})⦘(\d{1,9})⦘|⦘(?:\d{1,9}⦘)?|⦗")
 _CANONICAL = "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href"
 _NEAR = 50  # elements beside a link that tell whether it is within a text
+_DEEP = 4  # elements around a link up to its cell, and texts of a cell that tell whether it is blank
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
 # Kinds of JSON-LD that say nothing of what the page is about
@@ -185,7 +186,7 @@ def _is_value(cell: "HtmlElement") -> bool:
     """Return whether it is a cell of a table in a row with others that have no links."""
     near = (islice(cell.itersiblings(preceding=before), _NEAR) for before in (True, cell.tag == "dd"))
     beside = chain.from_iterable(near) if cell.tag in ("td", "dd") else ()
-    return any(each.find(".//a") is None and (each.text or "").strip() for each in beside)
+    return any(each.find(".//a") is None and any(map(str.strip, islice(each.itertext(), _DEEP))) for each in beside)
 
 
 def _is_announced(listed: "HtmlElement | None") -> bool:
@@ -229,6 +230,9 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
                 if listed not in announced:
                     announced[listed] = _is_announced(listed)
                 texts[block] = announced[listed]
+        cell = next((each for each in islice(link.iterancestors(), _DEEP) if each.tag == "td"), None)
+        if cell is not None and _is_value(cell):
+            link.tag = "span"
         known = ADDRESS.fullmatch(address) or RELATIVE.fullmatch(address)
         if texts[block] and known and address not in (link.text or "") and words(link):  # no picture
             if block.tag == "li":  # trafilatura drops lists of links

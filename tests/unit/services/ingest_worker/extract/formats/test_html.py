@@ -41,6 +41,19 @@ def test_a_line_of_the_text_that_is_a_link_stays() -> None:
     assert "Where the ferry company announces the event" in _read(lines).text
 
 
+@pytest.mark.parametrize(
+    ("beside", "kept"), [("February 13, 2009", True), ("<a href=/b>Related</a>", False), ("", False)]
+)
+def test_a_table_of_links_stays_where_other_cells_say_more(beside: str, kept: bool) -> None:
+    prose = "<p>The harbour office keeps a book of all ships that lie at the quay, with their names and cargo.</p>" * 5
+    figures = "".join(f"<tr><td><p>North {n}</p></td><td><p>{n}</p></td></tr>" for n in range(30))
+    cell = "<td><p><a href=/{}>Agreement number {} with the owner of the ship</a></p></td>"
+    links = "".join(f"<tr>{cell.format(n, n)}<td><p>{beside}</p></td></tr>" for n in range(60))
+    page = f"<html><body>{f'{prose}<table>{figures}</table>' * 8}<table>{links}</table>{prose}</body></html>"
+
+    assert ("Agreement number 7" in _read(page).text) is kept
+
+
 @pytest.mark.feature(92)
 def test_the_head_gives_title_language_description_and_address() -> None:
     read = _read(_PAGE)
