@@ -24,9 +24,6 @@ MORE_SAMPLING: Final = (
 )
 
 
-CERTAIN: Final = 6.0  # log odds of a chosen passage; none count more
-
-
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """A retrieved chunk as an answer cites it."""
 
@@ -34,7 +31,6 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     title: str
     score: float  # 0..1
-    odds: float = CERTAIN  # log odds that the score is rounded from
     metadata: dict[str, Any]
 
     @property

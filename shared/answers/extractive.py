@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from shared.answers import CERTAIN, Conversation, Event, Finished, Passage, Prompted
+from shared.answers import Conversation, Event, Finished, Passage, Prompted
 from shared.answers.asked_form import has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
@@ -69,7 +69,7 @@ _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with th
 # The more there is to choose from, the likelier something looks like an answer and is none. Then the passage must be a
 # good one, or the place hold all words of the question and be close to it.
 _CROWD: Final = 16  # units
-_GOOD: Final = 0.625  # log odds from which it is good
+_GOOD: Final = 0.5  # a score above is good
 _NEAR: Final = 0.55  # least similarity, in a good passage
 _CLOSE: Final = 0.58  # the same in another one
 _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
@@ -78,6 +78,7 @@ _COMPARED: Final = 400  # characters of a unit that the model reads
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
 _SHORT: Final = 3
 _KEYED: Final = ("field", "row")
+_CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
 _HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)
@@ -521,7 +522,7 @@ class _Matching:
         each = self._found[at]
         if near[at] < _UNLIKE or self._few:
             return near[at] >= _UNLIKE
-        if self._passages[each.rank].odds >= _GOOD:
+        if self._passages[each.rank].score > _GOOD:
             return near[at] >= _NEAR
         return near[at] >= _CLOSE and self.covered(each.terms | each.above) == 1.0 and not each.context
 
@@ -532,7 +533,8 @@ class _Matching:
         terms = frozenset[str]().union(each.above, *(place.terms for place in places))
         if near[best] >= (_CLOSE if self._few and each.lookup and not self._asks.kinds else _ALIKE):
             return 1.0
-        odds = min(CERTAIN, max(-CERTAIN, self._passages[each.rank].odds))
+        score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
+        odds = math.log(score / (1 - score))
         lacking = _LACKING * (self._main is not None and self._main not in terms | self._terms[each.rank])
         return 0.4 * near[best] + 0.4 * self.covered(terms) + 0.2 * self._whole[each.rank] + _BY_ODDS * odds - lacking
 

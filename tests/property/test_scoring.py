@@ -45,6 +45,5 @@ def test_the_first_passages_have_the_scores_of_all_their_features(
 
     assert again == found, "also if the words of some were compared before"
     assert [each.score for each in found] == [scores[at] for at in order]
-    assert [each.odds for each in found] == [scorer.odds(*all_features[at]) for at in order], "of all, not in steps"
     assert all(each is passages[at] for each, at in zip(found, order, strict=True))
     assert [each.features and each.features.coverage for each in found] == [all_features[at].coverage for at in order]

@@ -34,7 +34,6 @@ from services.query_api.search.retrieval import Retriever, Score, TopK
 from services.query_api.search.search import filters_of
 from shared import tracing
 from shared.answers import (
-    CERTAIN,
     Called,
     Conversation,
     Event,
@@ -169,7 +168,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Progress = Sources | str | Answer  # a str is a piece of the text
-_Chunk = tuple[str, dict[str, Any], float, float]  # text, metadata, score, log odds
 _Found = tuple[tuple[Passage, ...], tuple[str, ...]]  # passages, and warnings about the search
 
 
@@ -410,7 +408,7 @@ class Answering:
             self.gate.min_score if retrieval.min_score is None else retrieval.min_score,
             retrieval.gate or self.gate.mode,
         )
-        hits = [(hit.text, hit.metadata, hit.score, hit.odds) for hit in usable(found.hits, gate)]
+        hits = [(hit.text, hit.metadata, hit.score) for hit in usable(found.hits, gate)]
         return _numbered(hits, retrieval), tuple(found.warnings)
 
     async def _prepared(
@@ -453,23 +451,22 @@ def _readings(request: AnswerRequest, *, quotes: bool) -> list[AnswerRequest]:
     return [without_history, request] if quotes else [request, without_history]
 
 
-def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[_Chunk]:
+def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any], float]]:
     """Return the chunks of the documents in this order, with the score 1."""
-    return [(chunk["text"], chunk["metadata"], 1.0, CERTAIN) for document in documents for chunk in document]
+    return [(chunk["text"], chunk["metadata"], 1.0) for document in documents for chunk in document]
 
 
-def _numbered(found: Sequence[_Chunk], retrieval: Retrieval) -> tuple[Passage, ...]:
-    """Return the chunks as passages, in this order."""
+def _numbered(found: Sequence[tuple[str, dict[str, Any], float]], retrieval: Retrieval) -> tuple[Passage, ...]:
+    """Return texts with their metadata and scores as passages, in this order."""
     return tuple(
         Passage(
             number=number,
             text=text_in(retrieval.language, text, metadata),
             title=metadata.get("title") or metadata["path"],
             score=score,
-            odds=odds,
             metadata=metadata,
         )
-        for number, (text, metadata, score, odds) in enumerate(found, start=1)
+        for number, (text, metadata, score) in enumerate(found, start=1)
     )
 
 

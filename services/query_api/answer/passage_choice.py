@@ -198,5 +198,5 @@ def _joined(passage: Passage, other: Passage) -> Passage:
             "pageEnd": after.get("pageEnd") or page,
             "pageStarts": [*(before.get("pageStarts") or []), *starts],
         }
-    score, odds = max(passage.score, other.score), max(passage.odds, other.odds)
-    return msgspec.structs.replace(passage, text=whole.text, score=score, odds=odds, metadata=metadata)
+    score = max(passage.score, other.score)
+    return msgspec.structs.replace(passage, text=whole.text, score=score, metadata=metadata)

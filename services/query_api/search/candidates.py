@@ -94,7 +94,6 @@ class Candidate(msgspec.Struct):
     # From the scoring:
     features: Features | None = None
     score: float = 0.0
-    odds: float = 0.0  # what the score is rounded from
 
 
 _decode = msgspec.msgpack.Decoder(ComparedChunk).decode

@@ -26,19 +26,24 @@ from shared.text.occurrences import adjacent, occurring
 from shared.text.words import BEGINNINGS, STEMS, Forms, distinct_stems, exact_forms, stems, words
 
 FILE: Final = Path(__file__).with_name("calibrations.json")
-_STEP: Final = 2.5  # step to which the log odds are rounded
+_STEP: Final = 1.5  # step to which the log odds are rounded
+_STEP_OF_WORDS: Final = 2.5  # without vectors: words alone tell less apart than how rare each is in this index
 WORDS: Final = "words"  # name of the calibration for searches without vectors
 
 
 class _Probabilities(dict[int, float]):
-    """The probability by its log odds in steps, about a dozen."""
+    """The probability by its log odds in steps, a few dozen."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step
 
     def __missing__(self, steps: int) -> float:
-        self[steps] = found = round(1 / (1 + math.exp(-_STEP * steps)), 4)
+        self[steps] = found = round(1 / (1 + math.exp(-self.step * steps)), 4)
         return found
 
 
-_PROBABILITIES: Final = _Probabilities()
+_PROBABILITIES: Final = _Probabilities(_STEP)
+_OF_WORDS: Final = _Probabilities(_STEP_OF_WORDS)
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,17 +58,15 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     coverage: float
     phrases: float
 
-    def odds(self, cosine: float, coverage: float, phrases: float) -> float:
-        """Return the log odds that the passage answers the query."""
-        return self.intercept + self.cosine * cosine + self.coverage * coverage + self.phrases * phrases
-
     def score(self, cosine: float, coverage: float, phrases: float) -> float:
         """Return the probability that the passage answers the query, 0..1.
 
-        The log odds are rounded to steps of 2.5, because finer differences mean less than how rare each word is here.
-        Equal scores are then ordered by the fused ranking, which knows the index.
+        The log odds are rounded to steps of 1.5, and without vectors of 2.5, because finer differences mean nothing.
+        Equal scores are then ordered by the fused ranking, which knows how rare the words are in this index.
         """
-        return _PROBABILITIES[round(self.odds(cosine, coverage, phrases) / _STEP)]
+        odds = self.intercept + self.cosine * cosine + self.coverage * coverage + self.phrases * phrases
+        known = _PROBABILITIES if self.cosine else _OF_WORDS
+        return known[round(odds / known.step)]
 
 
 @functools.cache
@@ -163,7 +166,7 @@ def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], 
     """Return the `count` candidates with the highest scores, with score and features; ties keep their order.
 
     Adjacent words only raise a score. So the candidates are taken by the most that they could score, and these words
-    are looked for only if that comes first.
+    are looked for only if that comes first and would change the score; the features are else without them.
     """
     if not candidates or count <= 0:
         return []
@@ -178,14 +181,17 @@ def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], 
     found: list[Candidate] = []
     while waiting and len(found) < count:
         negative, at = waiting[0]
-        candidate = candidates[at]
-        if at in whole:
+        candidate, of = candidates[at], compared[at]
+        known = whole.get(at)
+        if known is None and score(candidate.cosine, of.coverage, 0.0) == -negative:
+            known = Features(candidate.cosine, of.coverage, 0.0)
+        if known is not None:
             heapq.heappop(waiting)
-            candidate.score, candidate.features, candidate.odds = -negative, whole[at], scorer.odds(*whole[at])
+            candidate.score, candidate.features = -negative, known
             found.append(candidate)
         else:
-            whole[at] = comparer.compare(candidate, compared[at])
-            heapq.heapreplace(waiting, (-score(*whole[at]), at))
+            whole[at] = known = comparer.compare(candidate, of)
+            heapq.heapreplace(waiting, (-score(*known), at))
     return found
 
 

@@ -40,7 +40,6 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     score: float  # 0..1: probability that the passage answers the query; comparable between searches
     metadata: dict[str, Any]
     explanation: Explanation
-    odds: float = 0.0  # what the score is rounded from, which tells an answer more
 
     @property
     def shown(self) -> str:
@@ -88,7 +87,6 @@ def found_chunk(candidate: Candidate, *, by_words: bool) -> Found:
     return Found(
         text=candidate.text,
         score=candidate.score,
-        odds=candidate.odds,
         metadata=metadata,
         explanation=Explanation(
             cosine=None if by_words else candidate.cosine,

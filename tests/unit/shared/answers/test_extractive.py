@@ -1,4 +1,3 @@
-import math
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -36,8 +35,7 @@ JAPANESE = "返品は30日以内に受け付けます。送料は無料です。
 
 
 def a_passage(number: int, text: str, title: str = "", score: float = 0.8) -> Passage:
-    odds = math.log(score / (1 - score))
-    return Passage(number=number, text=text, title=title, score=score, odds=odds, metadata={})
+    return Passage(number=number, text=text, title=title, score=score, metadata={})
 
 
 PASSAGES = (a_passage(1, RETURNS, "Shop"), a_passage(2, INSTALL, "Manual", 0.6), a_passage(3, JAPANESE, score=0.4))
