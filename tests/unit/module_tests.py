@@ -53,7 +53,6 @@ TESTED_BY: Final = {
     "services/ingest_worker/extract/html_markdown.py": f"{_EXTRACT}formats/test_html.py",
     "services/ingest_worker/extract/sheets.py": f"{_EXTRACT}formats/test_xlsx.py",
     "services/ingest_worker/fetch/hosts.py": "tests/unit/services/ingest_worker/fetch/test_fetcher.py",
-    "services/ingest_worker/parser_child.py": "tests/integration/test_parsers.py",
     "services/ingest_worker/parsers.py": "tests/integration/test_parsers.py",
     "services/operator_cli/mcp.py": "tests/integration/clients/test_mcp.py",
     "services/operator_cli/client.py": "tests/unit/services/operator_cli/test_bulk_load.py",
