@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from services.operator_cli.errors import Forbidden, Misuse, RequestRefused, ServerAway
+from shared.runtime.data_lock import owner_of
 from shared.settings import ConfigurationError, load_settings
 from shared.version import VERSION
 
@@ -54,15 +55,21 @@ class Client:
     """Talks to one server; usable from many threads. Every method raises ServerAway or RequestRefused."""
 
     def __init__(self, url: str | None = None) -> None:
-        """Take the server's address and SLUICE_API_KEY from the environment unless `url` is given."""
-        self.url = address(url)
+        """Take the server's address and SLUICE_API_KEY from the environment unless `url` is given.
+
+        If neither names an address, the server that owns the data folder is asked through its socket, without a key.
+        """
+        own = None if url or os.environ.get("SLUICE_URL") else owner_of(load_settings().data)
+        self.url = address(url) if own is None else own[1]
         headers = {"User-Agent": f"sluice/{VERSION}"}
         if key := os.environ.get("SLUICE_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
-        timeout = httpx.Timeout(60, connect=5)
-        # trust_env off: the environment's proxy is meant for the web, not for this machine's own server.
+        timeout, through = httpx.Timeout(60, connect=5), None if own is None else httpx.HTTPTransport(uds=own[0])
         self.described: Mapping[str, str] = {}  # more fields of what is sent: title, metadata, chunkSize …
-        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+        # trust_env off: the environment's proxy is meant for the web, not for this machine's own server.
+        self._http = httpx.Client(
+            base_url=self.url, headers=headers, timeout=timeout, transport=through, trust_env=False
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -143,8 +143,6 @@ def record_keys(settings: Settings, action: str, of: Sequence[tuple[str, str]]) 
 
     try:
         asyncio.run(run())
-    except TimeoutError:
-        remark(f"this command is not in the audit trail: the log gave no answer in {PATIENCE_S:g} s")
-    except (Unavailable, ConfigurationError) as error:
-        sentence = error.sentence if isinstance(error, Unavailable) else str(error)
+    except (TimeoutError, Unavailable, ConfigurationError) as error:
+        sentence = str(error) or f"the log gave no answer in {PATIENCE_S:g} s"
         remark(f"this command is not in the audit trail: {sentence}")

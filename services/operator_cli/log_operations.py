@@ -1,6 +1,7 @@
 """The work of `sluice lag`, `groups` and `replay`. They use the log directly, so no server needs to run."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import TypeVar
 
 from aiokafka import TopicPartition
@@ -63,11 +64,9 @@ async def reset(log: Log, plan: Sequence[NewOffset]) -> None:
 
 async def replay_on(log: Log, order: ReplayOrder, *, dry_run: bool) -> Replayed:
     """Replay the records; return what was sent. Raises as `replay` does."""
-    async with sending(log, "replay") as send:
-        if dry_run:
-            return await replay(log, send, order, dry_run=True)
-        async with audited(log, load_settings(), "replay"):
-            return await replay(log, send, order)
+    recorded = nullcontext() if dry_run else audited(log, load_settings(), "replay")
+    async with sending(log, "replay") as send, recorded:
+        return await replay(log, send, order, dry_run=dry_run)
 
 
 def parsed(parse: Callable[[str], T], text: str, option: str) -> T:

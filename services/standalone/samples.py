@@ -31,19 +31,14 @@ async def load_samples(settings: Settings, url: str, *, progress: Callable[[int,
     files = sorted(path for path in SAMPLES.rglob("*") if path.is_file() and path.name not in NOT_LOADED)
     headers = {"Prefer": f"wait={WAIT_S}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=WAIT_S + 30) as client:
-        if await _has_other_documents(client):
+        stats = await client.get("/rag/stats")
+        if stats.is_success and any(each["source"] != SOURCE for each in stats.json()["sources"]):
             return 0
         for number, path in enumerate(files, start=1):
             await _upload(client, path)
             progress(number, len(files), path.name)
     done.touch()
     return len(files)
-
-
-async def _has_other_documents(client: httpx.AsyncClient) -> bool:
-    """Return whether there are documents other than the samples."""
-    reply = await client.get("/rag/stats")
-    return reply.is_success and any(each["source"] != SOURCE for each in reply.json()["sources"])
 
 
 async def _upload(client: httpx.AsyncClient, path: Path) -> None:

@@ -20,7 +20,7 @@ from services.standalone.parser_adapter import FileReader
 from services.standalone.samples import load_samples
 from shared.log.consume import Consumption
 from shared.runtime import loop_lag
-from shared.runtime.data_lock import lock_data_folder, made_folder
+from shared.runtime.data_lock import STATE_FILE, lock_data_folder, made_folder, socket_in
 from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.process import (
     Announce,
@@ -39,7 +39,6 @@ from shared.version import VERSION
 log = structlog.get_logger(__name__)
 
 QUESTION = "When is the tower open in October?"
-STATE_FILE = "serve.json"  # {"pid", "url"}: where the running server is
 
 
 def serve(settings: Settings, announce: Announce) -> int:
@@ -53,11 +52,14 @@ def serve(settings: Settings, announce: Announce) -> int:
         bound(settings.host, settings.port) as listener,
         made_folder(settings.data, with_store=settings.embeds_store) as keep,
         lock_data_folder(settings.data),
+        socket_in(settings.data) as own,
     ):
-        return loop_lag.run(_serve(settings, listener, announce, keep))
+        return loop_lag.run(_serve(settings, listener, own, announce, keep))
 
 
-async def _serve(settings: Settings, listener: socket.socket, announce: Announce, keep: Callable[[], None]) -> int:
+async def _serve(
+    settings: Settings, listener: socket.socket, own: list[socket.socket], announce: Announce, keep: Callable[[], None]
+) -> int:
     stop = stop_signal()
     async with AsyncExitStack() as stack:
         parts = await result_before(stop, start(settings, stack))
@@ -65,7 +67,7 @@ async def _serve(settings: Settings, listener: socket.socket, announce: Announce
             return 0
         keep()
         settle_memory()
-        async with answered(ServingApi(parts).app, listener, connections_of(settings)) as answering:
+        async with answered(ServingApi(parts).app, listener, connections_of(settings), *own) as answering:
             url = url_of(listener)
             state = settings.data / STATE_FILE
             state.write_text(json.dumps({"pid": os.getpid(), "url": url}))

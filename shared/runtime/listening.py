@@ -62,9 +62,9 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def answered(
-    app: ASGIApp, listener: socket.socket, connections: Connections
+    app: ASGIApp, listener: socket.socket, connections: Connections, *more: socket.socket
 ) -> AsyncIterator["asyncio.Task[None]"]:
-    """Serve `app` on the port while the block runs, then wait for running requests; yields the server's task."""
+    """Serve `app` on the port and at `more` in the block, then wait for running requests; yields the server's task."""
     limited = cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=connections))  # uvicorn only calls it
     server = _Server(
         uvicorn.Config(
@@ -80,7 +80,7 @@ async def answered(
             timeout_graceful_shutdown=_STOP_S,
         )
     )
-    answering = asyncio.create_task(server.serve(sockets=[listener]))
+    answering = asyncio.create_task(server.serve(sockets=[listener, *more]))
     while not server.started and not answering.done():  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
     if server.started:

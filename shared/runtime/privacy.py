@@ -13,7 +13,7 @@ from shared.settings import SECRETS, Settings
 log = structlog.get_logger(__name__)
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_MADE_BY_US = ("log.sqlite*", "store", "blobs", "serve.lock", "serve.json", "samples.loaded")
+_MADE_BY_US = ("log.sqlite*", "store", "blobs", "serve.lock", "serve.json", "serve.sock", "samples.loaded")
 
 
 def keep_private(settings: Settings) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 from typing import Final
@@ -96,8 +96,8 @@ def read(folder: Path) -> Manifest:
         raise ConfigurationError(f"{folder / NAME} is damaged: {error}") from None
 
 
-def check(folder: Path, manifest: Manifest) -> Iterator[BackedUpFile]:
-    """Yield each file after its content was checked.
+def check(folder: Path, manifest: Manifest, checked: Callable[[int], object]) -> None:
+    """Call `checked` with the size of each file whose content is what was backed up.
 
     Raises:
         ConfigurationError: one is missing, damaged, or has a name that leads out of the folder.
@@ -109,7 +109,7 @@ def check(folder: Path, manifest: Manifest) -> Iterator[BackedUpFile]:
                 raise ConfigurationError(f"{path} is damaged: its content isn't what was backed up")
         except OSError as error:
             raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
-        yield each
+        checked(each.size)
 
 
 def place(folder: Path, path: str) -> Path:

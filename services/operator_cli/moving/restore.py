@@ -59,7 +59,7 @@ async def restore(source: Path, data: Path, watch: CommandProgress, *, dry_run: 
         made = manifest.read(source)
         manifest.check_room(data, _ROOM * made.size)
         watch.begin("check", made.size)
-        await asyncio.to_thread(_check, source, made, watch)
+        await asyncio.to_thread(manifest.check, source, made, watch.step)
         if not dry_run:
             await _stage(source, made, staging, watch)
             await asyncio.to_thread(_settle, staging, data)
@@ -103,11 +103,6 @@ def _new_folder(source: Path, data: Path) -> Iterator[Path]:
     finally:
         if made_here and {path.name for path in data.iterdir()} <= _NOBODYS:
             shutil.rmtree(data)
-
-
-def _check(folder: Path, made: Manifest, watch: CommandProgress) -> None:
-    for file in manifest.check(folder, made):
-        watch.step(file.size)
 
 
 async def _stage(folder: Path, made: Manifest, staging: Path, watch: CommandProgress) -> None:

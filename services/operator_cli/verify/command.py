@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.installation import opened_log, opened_store, record, run
+from services.operator_cli.installation import audited, opened_log, opened_store, run
 from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify.findings import INVARIANTS, MEANINGS, VerifyReport
 from services.operator_cli.verify.repair import Repair, Repaired
@@ -61,13 +61,11 @@ def verify_here(
     """
 
     async def work(settings: Settings, watch: CommandProgress) -> VerifyOutcome:
-        async with opened(settings, generation) as parts:
-            if repair and not dry_run:
-                await record(parts.log, settings, "verify --repair", "begun")
-            outcome = await verify(parts, watch, repair=repair, dry_run=dry_run, sample=sample, patience_s=patience_s)
-            if repair and not dry_run:
-                await record(parts.log, settings, "verify --repair", "done")
-            return outcome
+        async with (
+            opened(settings, generation) as parts,
+            audited(parts.log, settings, "verify --repair") if repair and not dry_run else nullcontext(),
+        ):
+            return await verify(parts, watch, repair=repair, dry_run=dry_run, sample=sample, patience_s=patience_s)
 
     return run(work, level="warning")
 

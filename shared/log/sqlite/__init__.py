@@ -127,14 +127,11 @@ class SqliteLog:
 
     async def members(self, group_id: str) -> tuple[GroupMember, ...]:
         """Return the consumer that reads for the group, if one does; those that wait for their turn aren't known."""
-        found = group_membership.reader(self._storage.path, group_id)
-        if found is None:
+        id_ = group_membership.reader(self._storage.path, group_id)
+        if id_ is None:
             return ()
-        topics = [(name, await self._storage.topic(name)) for name in found.topics]
-        partitions = frozenset(
-            TopicPartition(name, number) for name, known in topics for number in range(len(known.ids))
-        )
-        return (GroupMember(found.id, found.id, "localhost", partitions),)
+        rows = await self._storage.read(lambda connection: connection.execute(_PARTITIONS, (group_id,)).fetchall())
+        return (GroupMember(id_, id_, "localhost", frozenset(TopicPartition(*row) for row in rows)),)
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         wanted = {await partition_id(self._storage, tp): (offset, "") for tp, offset in offsets.items()}
@@ -256,6 +253,11 @@ def deleting(log: Log) -> AbstractContextManager[None]:
     return log.deleting() if isinstance(log, SqliteLog) else nullcontext()
 
 
+# Who begins to read for a group gives it an offset of each partition.
+_PARTITIONS = """
+SELECT topic.name, number FROM committed JOIN partition ON partition.id = committed.partition
+JOIN topic ON topic.id = partition.topic WHERE consumer_group = ?
+"""
 _REPLACED = "SELECT partition, max(listed, replaced) FROM listing"
 
 

@@ -172,7 +172,7 @@ class Consumer:
 
     async def _take_turn(self, turn: group_membership.GroupTurn, group: str) -> bool:
         """Return whether this consumer reads from now on. Its first offsets are stored before."""
-        if not turn.take(group_membership.Member(self._coordinator.member_id, tuple(self._topics))):
+        if not turn.take(self._coordinator.member_id):
             return False
         ids = self._partitions()
         begin = partial(group_membership.begin, group=group, partitions=[*ids], at_end=self._reset == "latest")

@@ -7,24 +7,16 @@ be taken for dead. Who wants several workers for one stage needs Kafka.
 import asyncio
 import fcntl
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-import msgspec
 from aiokafka.errors import CommitFailedError
 
 from shared.log import LogUnavailable
 from shared.log.sqlite.file import FileLock
 from shared.log.sqlite.storage import Operation, Storage, Transaction
-
-
-class Member(msgspec.Struct, frozen=True):
-    """A consumer that reads for its group."""
-
-    id: str
-    topics: tuple[str, ...]  # of which it reads all partitions
 
 
 class GroupTurn(FileLock):
@@ -36,51 +28,34 @@ class GroupTurn(FileLock):
         Raises:
             LogUnavailable: the group's file can't be opened now.
         """
-        with _failures_named(log, group):
-            super().__init__(_path(log, group))
+        path = _path(log, group)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            super().__init__(path)
+        except OSError as error:
+            sentence = f"the log {log.name} can't lock the group {group}: {error.strerror}"
+            raise LogUnavailable(sentence, "log_unavailable") from error
 
-    def take(self, member: Member) -> bool:
-        """Return whether the member reads from now on; False: another one does."""
+    def take(self, member: str) -> bool:
+        """Return whether the member with this id reads from now on; False: another one does."""
         taken = self.try_lock()
         if taken:
             with suppress(OSError):  # a full disk: only who asks for the group's members reads the file
-                self.write(msgspec.json.encode(member))
+                self.write(member.encode())
         return taken
 
 
-def reader(log: Path, group: str) -> Member | None:
-    """Return who reads for the group now; None: nobody. Nothing is created.
+def reader(log: Path, group: str) -> str | None:
+    """Return the id of who reads for the group now; None: nobody. Nothing is created.
 
     Raises:
         LogUnavailable: the group's file can't be read now.
     """
-    path = _path(log, group)
-    if not path.exists():
+    if not _path(log, group).exists():
         return None
-    try:
-        at_rest(log, group).close()
-    except CommitFailedError:
-        with _failures_named(log, group):
-            content = path.read_bytes()
-        try:
-            return msgspec.json.decode(content, type=Member)
-        except msgspec.DecodeError:  # it has only just begun, or the disk is full
-            return Member("unknown", ())
-    return None
-
-
-def at_rest(log: Path, group: str) -> FileLock:
-    """Return a lock that keeps the group's consumers from reading until it is closed. Several may have it.
-
-    Raises:
-        CommitFailedError: one of them reads now. LogUnavailable: the group's file can't be opened now.
-    """
-    with _failures_named(log, group):
-        lock = FileLock(_path(log, group))
-    if not lock.try_lock(fcntl.LOCK_SH):
-        lock.close()
-        raise CommitFailedError(f"group {group} has 1 members")
-    return lock
+    with closing(GroupTurn(log, group)) as turn:
+        # Empty: it has only just begun, or the disk is full.
+        return None if turn.try_lock(fcntl.LOCK_SH) else _path(log, group).read_text() or "unknown"
 
 
 async def change_at_rest(storage: Storage, group: str, change: Operation[None]) -> None:
@@ -89,7 +64,10 @@ async def change_at_rest(storage: Storage, group: str, change: Operation[None]) 
     Raises:
         CommitFailedError: one of them reads now. LogUnavailable: the file can't be written now.
     """
-    lock = at_rest(storage.path, group)
+    lock = GroupTurn(storage.path, group)
+    if not lock.try_lock(fcntl.LOCK_SH):  # shared: several changes may wait to be written
+        lock.close()
+        raise CommitFailedError(f"group {group} has 1 members")
     written = storage.submit(change)
     # A queued change is written even if its caller is cancelled; until then nobody may read.
     written.add_done_callback(lambda _: lock.close())
@@ -98,18 +76,6 @@ async def change_at_rest(storage: Storage, group: str, change: Operation[None]) 
 
 def _path(log: Path, group: str) -> Path:
     return log.with_name(f"{log.name}.groups") / quote(group, safe="")
-
-
-@contextmanager
-def _failures_named(log: Path, group: str) -> Iterator[None]:
-    """Turn errors of the group's file into LogUnavailable; its folder is made before."""
-    try:
-        _path(log, group).parent.mkdir(exist_ok=True)
-        yield
-    except OSError as error:
-        raise LogUnavailable(
-            f"the log {log.name} can't lock the group {group}: {error.strerror}", "log_unavailable"
-        ) from error
 
 
 def begin(transaction: Transaction, group: str, partitions: Sequence[int], *, at_end: bool) -> dict[int, int]:

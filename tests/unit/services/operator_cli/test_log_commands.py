@@ -106,13 +106,12 @@ def test_a_folder_without_a_log_is_not_made_one(sluice: Sluice, folder: Path) ->
 
 
 def test_the_lag_of_a_server_that_the_url_names_is_asked_there(sluice: Sluice, wire: Wire, folder: Path) -> None:
-    stages = [{"stage": "Read", "topic": SUBMITTED, "unread": 7}]
-    wire.answers("GET", "/rag/stats", {"pipeline": {"stages": stages}})
-    wire.answers("GET", "/rag/stats", {})
+    wire.answers("GET", "/ops/lag", [{"group": "ingest", "topic": SUBMITTED, "lag": 7, "members": 1}])
+    wire.refuses("GET", "/ops/lag", 403, "this API key lacks the role operator")
 
     asked, refused = sluice("lag"), sluice("lag")
 
-    assert asked.out == f"GROUP\tTOPIC\tLAG\tMEMBERS\tOLDEST-UNREAD\nRead\t{SUBMITTED}\t7\t\t\n"
+    assert asked.out == f"GROUP\tTOPIC\tLAG\tMEMBERS\tOLDEST-UNREAD\ningest\t{SUBMITTED}\t7\t1\t\n"
     assert (refused.code, "role operator" in refused.err) == (1, True)
 
 

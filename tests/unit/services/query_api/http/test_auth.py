@@ -1,7 +1,9 @@
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers
 
 from services.query_api.http import auth
@@ -38,6 +40,24 @@ def test_no_key_or_an_unknown_one_is_a_401(headers: dict[str, str]) -> None:
 
     assert refused.value.status == 401
     assert refused.value.headers == {"WWW-Authenticate": "Bearer"}
+
+
+async def test_through_the_folders_socket_a_key_is_taken_and_none_is_needed() -> None:
+    def asked(at: str, headers: list[tuple[bytes, bytes]]) -> ASGIConnection:  # type: ignore[type-arg]
+        scope: Any = {"type": "http", "server": (at, None), "headers": headers}
+        return ASGIConnection(scope)
+
+    ann, wrong = [(b"x-api-key", b"key-of-ann")], [(b"x-api-key", b"another")]
+
+    one = Keyring(parse_api_keys("key-of-ann:ann:query"))
+
+    assert await Keyring(()).caller_of(asked("/data/serve.sock", [])) == ANYBODY
+    assert await one.caller_of(asked("/data/serve.sock", [])) == Caller("ann", ANYBODY.roles)
+    assert (await KEYRING.caller_of(asked("/data/serve.sock", []))).roles == {"operator"}, "whose documents, is unknown"
+    assert (await KEYRING.caller_of(asked("/data/serve.sock", ann))).tenant == "ann"
+    for at, headers in (("/data/serve.sock", wrong), ("127.0.0.1", []), ("::1", [])):
+        with pytest.raises(Problem):
+            await KEYRING.caller_of(asked(at, headers))
 
 
 class Clock:

@@ -2,21 +2,21 @@ import asyncio
 import resource
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, closing
+from fcntl import LOCK_SH
 from pathlib import Path
 
 import pytest
 from aiokafka import ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import CommitFailedError
 
 from shared.errors import Rejected
 from shared.log.publish import publish
 from shared.log.sqlite import LogUnavailable, SqliteLog, group_membership
 from shared.log.sqlite.file import WriteTurn
-from shared.log.sqlite.group_membership import GroupTurn, Member
+from shared.log.sqlite.group_membership import GroupTurn
 from shared.topics import Topic
 from tests.contract.logs import HANG_S, all_of, member, take, until
 
-A, B = Member("a", ("events",)), Member("b", ("events",))
+A, B = "a", "b"
 TP = TopicPartition("events", 0)
 
 
@@ -47,11 +47,11 @@ def test_one_of_a_group_reads_and_another_does_once_it_has_stopped(tmp_path: Pat
     assert not second.take(B)
     assert other_group.take(B)
     assert group_membership.reader(path, "g") == A
-    with pytest.raises(CommitFailedError):
-        group_membership.at_rest(path, "g")
-
-    first.close()
-    with closing(group_membership.at_rest(path, "g")), closing(group_membership.at_rest(path, "g")):
+    with closing(GroupTurn(path, "g")) as change, closing(GroupTurn(path, "g")) as other_change:
+        assert not change.try_lock(LOCK_SH)
+        first.close()
+        assert change.try_lock(LOCK_SH)
+        assert other_change.try_lock(LOCK_SH)
         assert group_membership.reader(path, "g") is None
         assert not second.take(B)
     assert second.take(B)
@@ -75,7 +75,7 @@ def test_a_full_disk_keeps_nobody_from_reading(tmp_path: Path) -> None:
 def test_a_group_whose_file_can_not_be_opened_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "log.db.groups" / "g").mkdir(parents=True)
 
-    uses: tuple[Callable[[Path, str], object], ...] = (GroupTurn, group_membership.at_rest, group_membership.reader)
+    uses: tuple[Callable[[Path, str], object], ...] = (GroupTurn, group_membership.reader)
     for use in uses:
         with pytest.raises(LogUnavailable):
             use(tmp_path / "log.db", "g")
