@@ -22,7 +22,7 @@ from services.query_api import answer, clients, documents, ingest, ops, search
 from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import ollama
-from services.query_api.clients.mcp import mcp_route
+from services.query_api.clients.mcp import mcp
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.console.oidc import Oidc, provider_id
@@ -225,7 +225,7 @@ def make_api(parts: ApiParts) -> Litestar:
         livez,
         monitoring.readyz,
         monitoring.metrics,
-        mcp_route(VERSION),
+        mcp,
         console.index_page,
     ]
     pages = console.Console(keyring, {**index_of(routes), **MORE_LINES}, parts.oidc)

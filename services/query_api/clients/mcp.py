@@ -4,16 +4,16 @@ The protocol's library comes with the extra `mcp`. Its import takes a second, so
 """
 
 import asyncio
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from litestar import asgi
-from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
 from services.query_api.http.problems import Problem
 from services.query_api.http.route_decorator import ROUTE_ROLES
-from shared.version import how_to_add
+from shared.version import VERSION, how_to_add
 
 if TYPE_CHECKING:
     from services.query_api.clients.mcp_server import McpServer
@@ -21,23 +21,19 @@ if TYPE_CHECKING:
 MISSING: Final = f"this server was installed without MCP: add the extra `mcp` with {how_to_add('mcp')}"
 
 
-def mcp_route(version: str) -> ASGIRouteHandler:
-    """Return the route. It keeps no sessions, so any instance of the API can answer any request."""
-    loading: asyncio.Task[McpServer] | None = None
+@cache
+def _server() -> "McpServer":
+    from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
 
-    def load() -> "McpServer":
-        from services.query_api.clients.mcp_server import McpServer  # an extra, and slow
+    return McpServer(VERSION)
 
-        return McpServer(version)
 
-    @asgi("/mcp", opt={ROUTE_ROLES: ("query",), "reads": True}, copy_scope=True)
-    async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal loading
-        if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here
-            raise Problem(405, "send MCP requests by POST; this server keeps no sessions", headers={"Allow": "POST"})
-        if find_spec("mcp") is None:
-            raise Problem(501, MISSING, code="NOT_INSTALLED")
-        loading = loading or asyncio.create_task(asyncio.to_thread(load))
-        await (await asyncio.shield(loading)).handle(scope, receive, send)
-
-    return mcp
+@asgi("/mcp", opt={ROUTE_ROLES: ("query",), "reads": True}, copy_scope=True)
+async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request. No sessions are kept, so any instance of the API can answer any request."""
+    if scope["method"] != "POST":  # type: ignore[typeddict-item]  # there are no sockets here
+        raise Problem(405, "send MCP requests by POST; this server keeps no sessions", headers={"Allow": "POST"})
+    if find_spec("mcp") is None:
+        raise Problem(501, MISSING, code="NOT_INSTALLED")
+    server = await asyncio.to_thread(_server)
+    await server.handle(scope, receive, send)

@@ -14,20 +14,20 @@ import structlog
 
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops import feedback
-from services.query_api.ops.redrive import SETTLED_HEADER
+from services.query_api.ops.redrive import settle
 from shared.blobs import Blobs
 from shared.contracts import LogPosition, encode, erasure
 from shared.errors import Rejected
 from shared.log import Log, Publish, Record, Replacement
 from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, sealed
-from shared.log.open_letters import LetterFilter, OpenLetter, OpenLetters
+from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.read import records, spans_of
 from shared.log.sqlite import SqliteLog, deleting
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index, deletion_head
 from shared.state.ledger import Entry, older
 from shared.submission import DocumentMention, mention
-from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
+from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
 
 log = structlog.get_logger(__name__)
 
@@ -73,32 +73,21 @@ class Eraser:
             Unavailable: a part is away; or, code `held_for_copy`, a backup is being made.
         """
         with deleting(self.log):
-            return await self._erase(entries, wait_s)
-
-    async def _erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
-        outcomes = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
-        fences: dict[str, _Fence] = {}
-        outcome: dict[str, str | None] = {}
-        for entry, fence in zip(entries, outcomes, strict=True):
-            if isinstance(fence, _Fence):
-                fences[entry.document_id] = fence
-            outcome[entry.document_id] = fence if isinstance(fence, str) else None
-        if fences:
-            siblings = await self.siblings()
-            for sibling in siblings:
-                await asyncio.gather(*(_erase_in(sibling, name, fence) for name, fence in fences.items()))
-            await self._clean(fences, [chunks_topic(each.generation.id) for each in (self.index, *siblings)])
-        return outcome
+            found = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
+            outcomes = {entry.document_id: outcome for entry, outcome in zip(entries, found, strict=True)}
+            fences = {name: each for name, each in outcomes.items() if isinstance(each, _Fence)}
+            if fences:
+                siblings = await self.siblings()
+                for sibling in siblings:
+                    await asyncio.gather(*(_erase_in(sibling, name, fence) for name, fence in fences.items()))
+                await self._clean(fences, [chunks_topic(each.generation.id) for each in (self.index, *siblings)])
+        return {name: each if isinstance(each, str) else None for name, each in outcomes.items()}
 
     async def erase_rest(self, tenant: str) -> None:
         """Settle all open letters of the tenant, and erase its thumbs: what belongs to no document, too."""
         async for each in self._letters.every(LetterFilter(tenant=tenant)):
-            await self._settle(each)
+            await settle(self.publish, each, "erased")
         await feedback.forget(self.log, self.publish, {tenant})
-
-    async def _settle(self, letter: OpenLetter) -> None:
-        for key in letter.keys:
-            await self.publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: "erased"})
 
     async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
         try:
@@ -170,7 +159,7 @@ class Eraser:
             for name, place in erased.items():
                 async for each in self._letters.every(LetterFilter(tenant=tenant, document_id=name)):
                     if older(each.letter.place, place):
-                        await self._settle(each)
+                        await settle(self.publish, each, "erased")
 
 
 async def _erase_in(index: Index, name: str, fence: _Fence) -> None:

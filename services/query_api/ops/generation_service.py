@@ -356,11 +356,12 @@ class GenerationService:
         Raises:
             Rejected: it lacks some.
         """
-        differing = await self._differing(serving, target, None)
+        old, new = Index(self.store, serving.generation), Index(self.store, target.generation)
+        differing = await _differing(old, new, None)
         deadline = time.monotonic() + SETTLE_S
         while differing and time.monotonic() < deadline:  # some documents may be in flight
             await asyncio.sleep(10 * _STEP_S)  # other processes apply them
-            differing = await self._differing(serving, target, [*differing])
+            differing = await _differing(old, new, [*differing])
         if differing:
             raise Rejected(
                 f"generation {target.id} lacks the newest version of {len(differing)} documents, such as "
@@ -368,19 +369,6 @@ class GenerationService:
                 "`sluice dlq ls`, or use --force",
                 INCOMPLETE,
             )
-
-    async def _differing(self, serving: Registered, target: Registered, ids: Sequence[str] | None) -> dict[str, str]:
-        """Return the documents, of `ids` or of all, whose answering version is incomplete in the target, with names."""
-        old, new = Index(self.store, serving.generation), Index(self.store, target.generation)
-        differing: dict[str, str] = {}
-        if ids is not None:
-            for start in range(0, len(ids), _PAGE):
-                some = ids[start : start + _PAGE]
-                differing |= await _lacking(list((await old.heads(some)).values()), new)
-            return differing
-        async for heads in each_page(lambda after: old.heads_page(after=after, limit=_PAGE)):
-            differing |= await _lacking(heads, new)
-        return differing
 
     # -- status --------------------------------------------------------------------------------------
 
@@ -457,6 +445,18 @@ class GenerationService:
 
     async def _told(self, sentence: str) -> Outcome:
         return Outcome(serving=(await self.watch.look()).serving, sentence=sentence)
+
+
+async def _differing(old: Index, new: Index, ids: Sequence[str] | None) -> dict[str, str]:
+    """Return the documents, of `ids` or of all, whose answering version is incomplete in `new`, with names."""
+    differing: dict[str, str] = {}
+    if ids is None:
+        async for heads in each_page(lambda after: old.heads_page(after=after, limit=_PAGE)):
+            differing |= await _lacking(heads, new)
+    for start in range(0, len(ids or ()), _PAGE):
+        some = await old.heads((ids or ())[start : start + _PAGE])
+        differing |= await _lacking([*some.values()], new)
+    return differing
 
 
 async def _lacking(heads: Sequence[Head], new: Index) -> dict[str, str]:

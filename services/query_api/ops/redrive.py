@@ -172,7 +172,7 @@ class DeadLetterService:
                 # A version that failed in another generation may answer in this one.
                 if each.letter.generation in (None, self.index.generation.id, *self.before()):
                     await self._forget(each)
-                await self._settle(each, "dropped")
+                await settle(self.publish, each, "dropped")
         return [SettledLetter(id=each.id, outcome="dropped") for each in letters]
 
     async def settle_overtaken(self) -> int:
@@ -186,7 +186,7 @@ class DeadLetterService:
                 entries = await self.ledger.entries([name for _, name in named])
                 for each, name in named:
                     if name in entries and overtaken(each.letter, entries[name], *chunks):
-                        await self._settle(each, "superseded")
+                        await settle(self.publish, each, "superseded")
                         settled += 1
                 above = page.after
         return settled
@@ -217,7 +217,7 @@ class DeadLetterService:
             return SettledLetter(id=each.id, outcome="refused", sentence=error.sentence)
         outcome: Done = "superseded" if isinstance(send, NothingToRedrive) else "redriven"
         if not dry_run:  # last, so that a crash in between leaves a letter too many, never one too few
-            await self._settle(each, outcome)
+            await settle(self.publish, each, outcome)
         return SettledLetter(
             id=each.id, outcome=outcome, sentence=send.sentence if isinstance(send, NothingToRedrive) else None
         )
@@ -243,10 +243,12 @@ class DeadLetterService:
                 route = document_id.encode()
                 return partial(self.publish, EXTRACTED, record.value, key=record.key, route=route, headers=headers)
 
-    async def _settle(self, each: OpenLetter, outcome: Done) -> None:
-        for key in each.keys:
-            await self.publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: outcome})
-        log.info("dead_letter_settled", id=each.id, outcome=outcome, stage=each.letter.stage, code=each.letter.code)
+
+async def settle(publish: Publish, each: OpenLetter, outcome: Done | Literal["erased"]) -> None:
+    """Take the letter off the open ones."""
+    for key in each.keys:
+        await publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: outcome})
+    log.info("dead_letter_settled", id=each.id, outcome=outcome, stage=each.letter.stage, code=each.letter.code)
 
 
 async def settle_for_ever(service: DeadLetterService, every_s: float = SETTLE_EVERY_S) -> None:
