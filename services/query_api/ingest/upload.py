@@ -21,16 +21,7 @@ from multipart import (  # type: ignore[import-untyped]  # it has no stubs
 
 from services.query_api.http.problems import Problem, invalid, too_large
 from services.query_api.http.reply_warnings import lenient, warn, warn_of_unknown
-from services.query_api.http.request import (
-    FORM,
-    ApiRequest,
-    body_of,
-    content_type,
-    described,
-    name_of,
-    tags_of,
-    wait_of,
-)
+from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
 from services.query_api.http.route_decorator import JSON, WHOLE, submit
 from services.query_api.ingest.document import (
     DescribedBody,
@@ -326,11 +317,17 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         raise invalid("file", f"{file.name} is empty" if file.name else "the body is empty")
     one = partial(_one, fields)
     path = file.path or one("path") or file.name or content_name(content)
-    listed = {
-        "tags": [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)],
-        "keep": ",".join(fields.get("keep", [])),
-    }
-    about = body_of({name: one(name) for name in (*_TEXTS, *_SIZES, "onConflict")} | listed, DescribedBody)
+    sizes: dict[str, Any] = {"chunk_size": one("chunkSize"), "chunk_overlap": one("chunkOverlap")}  # `submitted` reads
+    about = DescribedBody(
+        title=one("title"),
+        tags=[tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)],
+        metadata=one("metadata"),
+        **sizes,
+        subject_id=one("subjectId"),
+        keep=",".join(fields.get("keep", [])),
+        on_conflict=one("onConflict"),
+        callback_url=one("callbackUrl"),
+    )
     document = DocumentSubmitted(
         tenant=tenant,
         source=name_of(one("source") or "upload", "source", LONGEST_SOURCE),
