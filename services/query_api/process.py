@@ -85,13 +85,7 @@ async def opened(
     listen(broker, notices)
     troubles = await base.begin(broker, consumptions, stack, join=join, embeds=embeds)
     await notices.ready()
-    generations = GenerationService(
-        settings=settings,
-        log=base.log,
-        store=base.store,
-        embedders=base.embedders,
-        watch=base.watch,
-    )
+    generations = GenerationService(base)
     base.watch.listen(generations.drive, last=True)  # so that a switch sees the state of this API
     send = partial(publish, broker)
     letters = DeadLetterService(

@@ -72,7 +72,7 @@ async def test_another_chunk_size_is_built_takes_over_gives_back_and_goes(rig: R
     assert "dropped" in (await rig.post("/ops/generations/gc", {}))["sentence"]
     assert await rig.states() == ["serving"]
     assert [group for group in await rig.pipeline.parts.log.groups() if second in group] == []
-    collections = await rig.pipeline.parts.generations.store.collections()
+    collections = await rig.pipeline.parts.store.collections()
     assert [name for name in collections if second in name] == []
     entry = await rig.pipeline.parts.ledger.get(document_id("default", "s", "1.md"))
     assert entry is not None
@@ -232,7 +232,7 @@ async def test_an_index_of_other_code_answers_as_it_is_until_it_is_built_again(t
 
     async with running(tmp_path) as pipeline:
         assert pipeline.parts.generations is not None
-        rig, store_ = Rig(pipeline), pipeline.parts.generations.store
+        rig, store_ = Rig(pipeline), pipeline.parts.store
         await pipeline.send(DocumentSubmitted(source="s", path="heron.md", text="A heron stands on the pier."))
         async with a_client(rig.api) as client:
             said = (await client.get("/readyz")).json()["details"]["settings"]
@@ -258,11 +258,10 @@ async def test_an_index_of_other_code_answers_as_it_is_until_it_is_built_again(t
 @CI_ONLY
 async def test_an_index_whose_registry_cant_be_read_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as pipeline:
-        generations = pipeline.parts.generations
-        assert generations is not None
-        point = (await generations.store.retrieve(GENERATIONS, [REGISTRY_POINT]))[0]
+        store = pipeline.parts.store
+        point = (await store.retrieve(GENERATIONS, [REGISTRY_POINT]))[0]
         other = Point(id=point.id, payload={**point.payload, "format": FORMAT + 1, "serving": "unknown here"})
-        await generations.store.upsert(GENERATIONS, [other])
+        await store.upsert(GENERATIONS, [other])
 
     with pytest.raises(ConfigurationError, match=f"its format is {FORMAT + 1}, this release has {FORMAT}"):
         async with running(tmp_path):
@@ -317,11 +316,10 @@ async def test_a_switch_that_would_lose_a_document_is_refused_unless_forced(
     name = document_id("default", "s", "keeper.md")
     await rig.post("/ops/generations/start", {"chunkSize": 250})
     second = (await rig.until_ready())["id"]
-    generations = rig.pipeline.parts.generations
-    assert generations is not None
-    known = (await generations.watch.look()).find(second)
+    parts = rig.pipeline.parts
+    known = (await parts.watch.look()).find(second)
     assert known is not None
-    index = Index(generations.store, known.generation)
+    index = Index(parts.store, known.generation)
     head = await index.head(name)
     assert head is not None
     await index.delete_version(name, head.version)

@@ -14,6 +14,7 @@ from shared.errors import Rejected
 from shared.inputs.limits import TOKEN_CHARACTERS, checked_sizes
 from shared.log import Log
 from shared.log.sqlite import SqliteLog
+from shared.runtime.resources import Resources
 from shared.runtime.stage_runner import same_vectors
 from shared.settings import Settings
 from shared.state.generations import CODE, AsOf, Registered, Registry
@@ -131,11 +132,11 @@ class PlannedBuild:
     replaced: int = 0  # versions since that moment
 
 
-async def planned(build: PlannedBuild, *, documents: int, settings: Settings, log: Log, store: Store) -> Plan:
+async def planned(build: PlannedBuild, base: Resources, *, documents: int) -> Plan:
     """Return the plan for the build. Raises Unavailable when a part is away."""
     generation, registry, as_of = build.generation, build.registry, build.as_of
     old = registry.current.generation
-    had = await store.count(old.chunks)
+    had = await base.store.count(old.chunks)
     alike = same_chunks(generation, old)
     chunks = had if alike else round(had * _characters(old) / _characters(generation))
     known = [each for each in registry.generations if same_vectors(each.generation.model, generation.model)]
@@ -143,7 +144,7 @@ async def planned(build: PlannedBuild, *, documents: int, settings: Settings, lo
     embed = 0 if copied else chunks
     ratio = chunks / had if had else 1.0
     widened = max(1.0, generation.model.dimension / old.model.dimension)
-    disk = round(ratio * widened * await index_bytes(store, old) + ratio * await chunk_topic_bytes(log, old))
+    disk = round(ratio * widened * await index_bytes(base.store, old) + ratio * await chunk_topic_bytes(base.log, old))
     notes = ["until `sluice reindex gc`, both generations are kept up to date and take disk space"]
     if as_of is not None:
         if old.chunker == generation.chunker:
@@ -154,7 +155,7 @@ async def planned(build: PlannedBuild, *, documents: int, settings: Settings, lo
         ]
     elif not known:
         notes.append("until then, each new text is embedded twice, and two models are in use")
-    a_text = await _seconds_a_text(store, old, build.embedder) if embed else 0.0
+    a_text = await _seconds_a_text(base.store, old, build.embedder) if embed else 0.0
     return Plan(
         id=msgspec.structs.replace(generation, build=registry.builds + 1).id,
         embedder=build.address,
@@ -167,7 +168,7 @@ async def planned(build: PlannedBuild, *, documents: int, settings: Settings, lo
         embed=embed,
         seconds=round(a_text * embed + (chunks - embed) / COPIED_A_SECOND),
         disk_bytes=disk,
-        free_bytes=shutil.disk_usage(settings.data).free if settings.keeps_data else None,
+        free_bytes=shutil.disk_usage(base.settings.data).free if base.settings.keeps_data else None,
         notes=notes,
         as_of=None if as_of is None else as_of.label,
     )

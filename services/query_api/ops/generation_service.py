@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
@@ -26,16 +25,13 @@ from services.query_api.ops.generation_plan import (
     planned,
     refuse_full_disk,
 )
-from shared.embedder.open import EmbedderPool
 from shared.errors import Rejected, Unavailable
-from shared.log import Log
 from shared.log.groups import our_groups
 from shared.log.open_letters import OpenLetters
-from shared.runtime.resources import wanted_topics
-from shared.settings import Settings
+from shared.runtime.resources import Resources, wanted_topics
 from shared.state.as_of import moment_of, overtaken, reachable
 from shared.state.filling import Barrier, unread
-from shared.state.generation_watch import GenerationWatch, Heartbeat
+from shared.state.generation_watch import Heartbeat
 from shared.state.generations import (
     CODE,
     Registered,
@@ -51,7 +47,7 @@ from shared.state.generations import (
 )
 from shared.state.index import Generation, Head, Index
 from shared.state.pairing import extracted_ends
-from shared.store import Filter, Match, Range, Store, each_page
+from shared.store import Filter, Match, Range, each_page
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic, readers
 
 log_ = structlog.get_logger(__name__)
@@ -99,18 +95,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-@dataclass(kw_only=True)
 class GenerationService:
     """Operators' commands on generations. Raises Unavailable if a part is away, Rejected if a command is impossible."""
 
-    settings: Settings
-    log: Log
-    store: Store
-    embedders: EmbedderPool
-    watch: GenerationWatch
-
-    def __post_init__(self) -> None:
-        self._letters = OpenLetters(self.log)
+    def __init__(self, base: Resources) -> None:
+        self._base, self._log, self._store, self._watch = base, base.log, base.store, base.watch
+        self._letters = OpenLetters(base.log)
         self._progress: dict[str, deque[tuple[float, int]]] = {}
         self._builds: dict[str, Barrier] = {}
         # Of the switch in progress.
@@ -119,28 +109,28 @@ class GenerationService:
 
     def groups(self) -> dict[str, str]:
         """Return the topic that each consumer group reads, for the generations last seen."""
-        registry = self.watch.registry
-        return registry.groups(self.settings.topics_of_tenants) if registry else {}
+        registry = self._watch.registry
+        return registry.groups(self._base.settings.topics_of_tenants) if registry else {}
 
     async def siblings(self, index: Index) -> list[Index]:
         """Return the indexes of the other generations."""
-        registry = await self.watch.look()
-        return [Index(self.store, each.generation) for each in registry.generations if each.id != index.generation.id]
+        registry = await self._watch.look()
+        return [Index(self._store, each.generation) for each in registry.generations if each.id != index.generation.id]
 
     # -- building ------------------------------------------------------------------------------------
 
     async def start(self, wanted: BuildRequest) -> Plan:
         """Begin to build a generation, unless it is a dry run; return the plan."""
-        registry = await self.watch.look()
+        registry = await self._watch.look()
         serving = registry.current
-        as_of = None if wanted.as_of is None else await reachable(moment_of(wanted.as_of), self.log)
-        ends = await extracted_ends(self.log)
-        address = address_of(wanted, self.settings, serving)
-        embedder = await self.embedders.get(address)
-        code = await Index(self.store, serving.generation).code()
+        as_of = None if wanted.as_of is None else await reachable(moment_of(wanted.as_of), self._log)
+        ends = await extracted_ends(self._log)
+        address = address_of(wanted, self._base.settings, serving)
+        embedder = await self._base.embedders.get(address)
+        code = await Index(self._store, serving.generation).code()
         generation = generation_of(
             wanted,
-            self.settings,
+            self._base.settings,
             serving.generation,
             chunker=serving.generation.chunker if code is None else code.chunker,
             embedder=embedder,
@@ -154,8 +144,7 @@ class GenerationService:
             as_of=as_of,
             replaced=replaced,
         )
-        documents = await self._documents(serving)
-        plan = await planned(build, documents=documents, settings=self.settings, log=self.log, store=self.store)
+        plan = await planned(build, self._base, documents=await self._documents(serving))
         refuse_full_disk(plan)
         begin = partial(
             begun,
@@ -169,11 +158,11 @@ class GenerationService:
         if wanted.dry_run:
             begin(registry)  # raises whatever the start would raise
             return plan
-        registry = await change(self.store, begin)
+        registry = await change(self._store, begin)
         built = registry.generations[-1].generation
-        await self.log.ensure_topics(wanted_topics(self.settings, built))
-        await Index(self.store, built).create()
-        self.watch.nudge()
+        await self._log.ensure_topics(wanted_topics(self._base.settings, built))
+        await Index(self._store, built).create()
+        self._watch.nudge()
         log_.info("generation_begun", generation=built.id, chunks=plan.chunks, embed=plan.embed)
         return msgspec.structs.replace(plan, id=built.id)
 
@@ -184,9 +173,9 @@ class GenerationService:
 
     async def cancel(self) -> Outcome:
         """Cancel the switch in progress, or else drop the generation that is being built."""
-        registry = await self.watch.look()
+        registry = await self._watch.look()
         if registry.switching is not None:
-            await change(self.store, _switch_cancelled)
+            await change(self._store, _switch_cancelled)
             return await self._told("the switch was cancelled")
         # Also one that waits to be switched to for the first time.
         new = (each for each in registry.others if not each.served and registry.state(each) != "past")
@@ -199,7 +188,7 @@ class GenerationService:
 
     async def collect(self) -> Outcome:
         """Drop the retired and the past generations, and remains of earlier ones that crashes left behind."""
-        registry = await self.watch.look()
+        registry = await self._watch.look()
         retired = [each for each in registry.others if registry.state(each) in ("retired", "past")]
         for each in retired:
             await self._drop(each)
@@ -209,41 +198,41 @@ class GenerationService:
         return await self._told(f"dropped: {', '.join(names)}" if names else "no generation is retired or past")
 
     async def _drop(self, each: Registered) -> None:
-        await change(self.store, partial(dropped, id_=each.id))
-        self.watch.nudge()
+        await change(self._store, partial(dropped, id_=each.id))
+        self._watch.nudge()
         deadline = time.monotonic() + STOPPED_S
         while time.monotonic() < deadline:
-            alive, unsure = await self.watch.processes()
+            alive, unsure = await self._watch.processes()
             if not any(each.id in (*found.feeds, *found.ready) for found in (*alive, *unsure)):
                 break
-            self.watch.nudge()
+            self._watch.nudge()
             await asyncio.sleep(_STEP_S)
         await self._drop_data(each.generation)
         self._progress.pop(each.id, None)
 
     async def _drop_data(self, generation: Generation) -> None:
         for name in (generation.chunks, generation.heads):
-            await self.store.drop_collection(name)
-        await self.log.drop_topic(chunks_topic(generation.id))
+            await self._store.drop_collection(name)
+        await self._log.drop_topic(chunks_topic(generation.id))
         log_.info("generation_dropped", generation=generation.id)
 
     async def _drop_unregistered(self) -> list[str]:
-        there = await self.store.collections()
-        registry = await self.watch.look()  # read after the names, so that it includes generations begun meanwhile
+        there = await self._store.collections()
+        registry = await self._watch.look()  # read after the names, so that it includes generations begun meanwhile
         kept = {name for each in registry.generations for name in (each.generation.chunks, each.generation.heads)}
         left = [name for name in there if name.startswith(("chunks.", "heads.")) and name not in kept]
         for name in left:
-            await self.store.drop_collection(name)
+            await self._store.drop_collection(name)
         return sorted({name.partition(".")[2] for name in left})
 
     async def _drop_groups(self) -> None:
         """Forget what generations that are gone have read; a stage that isn't gone yet is left for next time."""
-        registry = await self.watch.look()
+        registry = await self._watch.look()
         kept = {group for each in registry.generations for group in readers(each.id).values()}
-        for group, topic in (await our_groups(self.log)).items():
+        for group, topic in (await our_groups(self._log)).items():
             if group not in kept and (topic == EXTRACTED or topic.startswith(chunks_topic(""))):
                 with suppress(Rejected):
-                    await self.log.drop_group(group)
+                    await self._log.drop_group(group)
 
     # -- switching -----------------------------------------------------------------------------------
 
@@ -252,7 +241,7 @@ class GenerationService:
 
         `force` ignores documents that it lacks. It never ignores unread records or processes that aren't ready.
         """
-        registry = await self.watch.look()
+        registry = await self._watch.look()
         chosen = self._target(registry, target, served=False)
         if registry.switching is None and not chosen.served and chosen.as_of is None:
             if not chosen.built:
@@ -263,7 +252,7 @@ class GenerationService:
 
     async def rollback(self, *, wait_s: float, dry_run: bool = False) -> Outcome:
         """Make the previously serving generation serve again."""
-        registry = await self.watch.look()
+        registry = await self._watch.look()
         before = registry.serving
         done = await self._switched(registry, self._target(registry, None, served=True).id, wait_s, dry_run=dry_run)
         again = f"{done.sentence}; `sluice reindex switch {before}` lets generation {before} answer again"
@@ -287,11 +276,11 @@ class GenerationService:
         if dry_run:
             return Outcome(serving=registry.serving, sentence=f"generation {target} would serve")
         deadline = asyncio.get_running_loop().time() + wait_s
-        registry = await change(self.store, partial(switch_begun, target=target), seen=registry)
+        registry = await change(self._store, partial(switch_begun, target=target), seen=registry)
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(deadline):
-                    registry = await self.watch.followed()
+                    registry = await self._watch.followed()
             if registry.switching is None:
                 done = registry.serving == target
                 sentence = f"generation {target} serves" if done else "the switch was cancelled"
@@ -308,7 +297,7 @@ class GenerationService:
             if each.lost and not registry.current.fills:  # its vectors were of use until now
                 await self._drop_data(each.generation)  # first: a kill leaves an entry, and the next look goes on
                 with suppress(Rejected):  # another API has dropped it
-                    await change(self.store, partial(dropped, id_=each.id))
+                    await change(self._store, partial(dropped, id_=each.id))
                 await self._drop_groups()
             elif each.fills and not each.lost:
                 await self._follow_build(each)
@@ -318,32 +307,32 @@ class GenerationService:
         elif registry.serving != switching.target:
             self._waits_for = await self._holdup(registry, switching)
             if not self._waits_for:
-                self.watch.wrote(await change(self.store, partial(_switched_to, switching=switching), seen=registry))
+                self._watch.wrote(await change(self._store, partial(_switched_to, switching=switching), seen=registry))
                 log_.info("generation_switched", serving=switching.target, before=switching.origin)
-                self.watch.nudge()
+                self._watch.nudge()
         else:
             behind = [each.name for each in await self._answering() if each.serving != switching.target]
             self._waits_for = f"{', '.join(behind)} to follow" if behind else ""
             if not behind:
-                self.watch.wrote(await change(self.store, partial(_ended_to, switching=switching), seen=registry))
+                self._watch.wrote(await change(self._store, partial(_ended_to, switching=switching), seen=registry))
 
     async def _holdup(self, registry: Registry, switching: Switching) -> str:
         """Return what the switch waits for; '' if the target may serve."""
         target = registry.find(switching.target)
         assert target is not None  # `dropped` raises for None
-        if not self.watch.everybody_knows(target.id):
+        if not self._watch.everybody_knows(target.id):
             return "every process to learn of the generation"
         if self._barrier is None or self._barrier[0] != switching:
             # Versions that ended before now are below these offsets; later ones end once both generations have them.
-            self._barrier = switching, Barrier(generation=target.id, ends=await extracted_ends(self.log))
-        missing, answering = await asyncio.gather(self._barrier[1].left(self.log), self._answering())
+            self._barrier = switching, Barrier(generation=target.id, ends=await extracted_ends(self._log))
+        missing, answering = await asyncio.gather(self._barrier[1].left(self._log), self._answering())
         if missing:
             return f"the stages of generation {target.id}, which have yet to read {missing} records"
         unready = [each.name for each in answering if target.id not in each.ready]
         return f"{', '.join(unready)} to load generation {target.id}" if unready else ""
 
     async def _answering(self) -> list[Heartbeat]:
-        alive, unsure = await self.watch.processes()
+        alive, unsure = await self._watch.processes()
         return [each for each in (*alive, *unsure) if each.answers]
 
     # -- checks --------------------------------------------------------------------------------------
@@ -356,7 +345,7 @@ class GenerationService:
         Raises:
             Rejected: it lacks some.
         """
-        old, new = Index(self.store, serving.generation), Index(self.store, target.generation)
+        old, new = Index(self._store, serving.generation), Index(self._store, target.generation)
         differing = await _differing(old, new, None)
         deadline = time.monotonic() + SETTLE_S
         while differing and time.monotonic() < deadline:  # some documents may be in flight
@@ -374,8 +363,8 @@ class GenerationService:
 
     async def status(self) -> GenerationList:
         """Return all generations, the serving one first."""
-        registry = await self.watch.look()
-        alive, unsure = await self.watch.processes()
+        registry = await self._watch.look()
+        alive, unsure = await self._watch.processes()
         of = await self._documents(registry.current)
         ordered = (registry.current, *registry.others)
         items = await asyncio.gather(*(self._status(registry, each, of, alive) for each in ordered))
@@ -404,8 +393,8 @@ class GenerationService:
             embedder=each.embedder,
             documents=documents,
             of_documents=of,
-            chunks=await self.store.count(each.generation.chunks),
-            unread=sum([await unread(self.log, group, topic) for group, topic in stages]),
+            chunks=await self._store.count(each.generation.chunks),
+            unread=sum([await unread(self._log, group, topic) for group, topic in stages]),
             failed=await self._letters.failed_in(each.id, *each.before),
             as_of=None if each.as_of is None else each.as_of.label,
             embedded=sum(found.embedded.get(each.id, 0) for found in alive),
@@ -417,7 +406,7 @@ class GenerationService:
     async def _documents(self, each: Registered) -> int:
         there = Filter(must=(Range("version", gte=1),), must_not=(Match("deleted", (True,)),))
         try:
-            return await self.store.count(each.generation.heads, there)
+            return await self._store.count(each.generation.heads, there)
         except Unavailable as error:
             if error.code == "no_collection":  # the generation was begun just now
                 return 0
@@ -429,12 +418,12 @@ class GenerationService:
         while samples[-1][0] - samples[0][0] > RATE_S:
             samples.popleft()
         barrier = self._builds.setdefault(each.id, Barrier(generation=each.id, ends=each.ends))
-        if not await barrier.left(self.log):
-            if each.as_of is not None and await overtaken(each.as_of, self.log):
+        if not await barrier.left(self._log):
+            if each.as_of is not None and await overtaken(each.as_of, self._log):
                 log_.error("past_generation_overtaken", generation=each.id, as_of=each.as_of.label)
                 await self._drop(each)
                 return
-            await change(self.store, partial(marked_built, id_=each.id, now=int(time.time() * 1000)))
+            await change(self._store, partial(marked_built, id_=each.id, now=int(time.time() * 1000)))
             log_.info("generation_built", generation=each.id)
 
     def _rate(self, id_: str) -> float | None:
@@ -444,7 +433,7 @@ class GenerationService:
         return (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0])
 
     async def _told(self, sentence: str) -> Outcome:
-        return Outcome(serving=(await self.watch.look()).serving, sentence=sentence)
+        return Outcome(serving=(await self._watch.look()).serving, sentence=sentence)
 
 
 async def _differing(old: Index, new: Index, ids: Sequence[str] | None) -> dict[str, str]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -11,7 +12,6 @@ import pytest
 
 from services.query_api.ops import generation_service
 from services.query_api.ops.generation_service import GenerationService
-from shared.embedder.open import EmbedderPool
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.settings import Settings
@@ -73,13 +73,8 @@ class Api:
         self.log, self.store = Counted(log), Counted(store)
         self.watch = GenerationWatch(cast("Any", self.store), "test", clock=clock)
         settings = Settings(data=data)
-        self.service = GenerationService(
-            settings=settings,
-            log=cast("Any", self.log),
-            store=cast("Any", self.store),
-            embedders=EmbedderPool(settings.openai_api_key),
-            watch=self.watch,
-        )
+        base: Any = SimpleNamespace(settings=settings, log=self.log, store=self.store, watch=self.watch)
+        self.service = GenerationService(base)
         self.watch.listen(self.follow)
         self.watch.listen(self.service.drive)
 
