@@ -155,7 +155,8 @@ def with_folded(text: str) -> str:
     These are hyphenated words of letters joined (`email` for `e-mail`), and folded forms that differ from exact ones.
     """
     exact = paired(text)
-    joined = [_HYPHEN.sub("", each) for each in _HYPHENATED.findall(folded(text))]
+    hyphenated = _HYPHENATED.findall(plain) if _HYPHEN.search(plain := folded(text)) else ()
+    joined = [_HYPHEN.sub("", each) for each in hyphenated]
     if text.isascii() or not _FOLDED.search(text):
         return " ".join([exact, *joined])
     known = set(WORD.findall(exact.lower()))

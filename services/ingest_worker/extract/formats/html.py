@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -211,6 +212,7 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
     found: list[str] = []
     texts: dict[HtmlElement, bool] = {}  # whether a block holds more than links; many links may be in a long one
     announced: dict[HtmlElement | None, bool] = {}  # by lists, of which one may have many items
+    is_value = cache(_is_value)  # a cell may have many links
     for link in list(islice(tree.iter("a"), limits.MOST_LINKS)):
         target, block = (link.get("href") or "").strip(), link.getparent()
         address = target if target.startswith("#") else joined(base, target)
@@ -223,7 +225,7 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
         if block not in texts:
             near = islice(block, _NEAR)
             texts[block] = (
-                bool((block.text or "").strip()) or any((each.tail or "").strip() for each in near) or _is_value(block)
+                bool((block.text or "").strip()) or any((each.tail or "").strip() for each in near) or is_value(block)
             )
             listed = block.getparent()
             if block.tag == "li" and not texts[block]:
@@ -231,7 +233,7 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
                     announced[listed] = _is_announced(listed)
                 texts[block] = announced[listed]
         cell = next((each for each in islice(link.iterancestors(), _DEEP) if each.tag == "td"), None)
-        if cell is not None and _is_value(cell):
+        if cell is not None and is_value(cell):
             link.tag = "span"
         known = ADDRESS.fullmatch(address) or RELATIVE.fullmatch(address)
         if texts[block] and known and address not in (link.text or "") and words(link):  # no picture
