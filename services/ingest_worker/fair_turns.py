@@ -39,6 +39,15 @@ class FairTurns:
                 self.release(tenant)
             raise
 
+    async def came(self, tenant: str, within_s: float) -> bool:
+        """Return whether the tenant has got a turn within that time; else it has left the queue."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self.acquire(tenant)
+        except TimeoutError:
+            return False
+        return True
+
     def release(self, tenant: str) -> None:
         """End a turn of the tenant, and give it to the next waiter."""
         self._shares[tenant].release()

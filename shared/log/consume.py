@@ -38,15 +38,21 @@ from shared.times import now_ms
 
 log = logging.getLogger(__name__)
 
-_aside: ContextVar[Callable[[str], AbstractContextManager[object]]] = ContextVar("aside", default=nullcontext)
+Crowded = Callable[[], bool]
+_aside: ContextVar[Callable[[str], AbstractContextManager[Crowded]]] = ContextVar(
+    "aside", default=lambda _: nullcontext(lambda: True)
+)
 
 Handle = Callable[[Record], Awaitable[None]]
 OnDead = Callable[[Record, Failure], Awaitable[None]]
 
 BUG_ATTEMPTS = 3
+_READS_ON = 0.5  # a partition that was paused goes on when it is filled to this part
 BREAKER = 50  # bugs or undecodable records in a row; one more opens the breaker
 _BUG = "the server failed at this; its log has the details"  # what was raised may name the server's paths
 _A_DAY_MS = 24 * 3600 * 1000
+_ASIDE_MS = 300_000  # a record that waits for longer holds up the commit; a parser's input at fault does for 600 s
+_ASIDE_PER_PLACE = 4  # records that wait, in the memory of one that is handled; 15 kB each
 _AHEAD = 100  # offsets that a mark is ahead of the last fetch
 _MARK = re.compile(r"under-way:([0-9]{1,18})")
 
@@ -55,7 +61,8 @@ class ConsumeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How much is under way at once, and how long things wait.
 
     `key_concurrency` and the in-flight limits are per partition; one fetch may exceed the limits. A record that
-    pauses between tries, or has `stepped_aside`, doesn't count against `key_concurrency`.
+    pauses between tries, or has `stepped_aside`, doesn't count against `key_concurrency`, and four of them count as one
+    against `max_in_flight`.
     """
 
     before_commit: Callable[[], Awaitable[None]] | None = None  # between effects and commit, once for all partitions
@@ -120,8 +127,11 @@ def consume(
     return consumption
 
 
-def stepped_aside(why: str) -> AbstractContextManager[object]:
-    """Run the block, in which a `Handle` waits for its turn at something, without holding up other keys' records."""
+def stepped_aside(why: str) -> AbstractContextManager[Crowded]:
+    """Run the block, in which a `Handle` waits for its turn at something, without holding up other keys' records.
+
+    What the block gets says whether the record should wait no longer, because it holds up others all the same.
+    """
     return _aside.get()(why)
 
 
@@ -305,11 +315,15 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     def _regulate(self, lane: _Running) -> None:
         if lane.closing.is_set():
             return
-        fill = max(len(lane) / self.options.max_in_flight, lane.bytes / self.options.max_in_flight_bytes)
+        fill = self._fill(lane)
         if fill >= 1 or lane.waiting:
             self._pause((lane.tp,))
-        elif fill <= 0.5 and (consumer := self.consumer()) is not None and lane.tp in consumer.paused():
+        elif fill <= _READS_ON and (consumer := self.consumer()) is not None and lane.tp in consumer.paused():
             consumer.resume(lane.tp)
+
+    def _fill(self, lane: _Running) -> float:
+        places = len(lane) - len(lane.resting) * (1 - 1 / _ASIDE_PER_PLACE)
+        return max(places / self.options.max_in_flight, lane.bytes / self.options.max_in_flight_bytes)
 
     async def _run(self, lane: _Running, record: Record) -> None:
         finished = False
@@ -399,11 +413,12 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             lane.resting.pop(record.offset, None)
 
     @contextmanager
-    def _stepped_aside(self, lane: _Running, record: Record, why: str) -> Iterator[None]:
+    def _stepped_aside(self, lane: _Running, record: Record, why: str) -> Iterator[Crowded]:
+        began = now_ms()
         lane.resting[record.offset] = why
         self._pump(lane)
         try:
-            yield
+            yield lambda: self._fill(lane) > _READS_ON or lane.is_followed(record) or now_ms() - began >= _ASIDE_MS
         finally:
             lane.resting.pop(record.offset, None)
 

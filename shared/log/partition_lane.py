@@ -45,6 +45,10 @@ class PartitionLane:
         """Return the next record to handle; None if every record waits for an earlier one of its chain."""
         return self._chains[self._ready.popleft()][0] if self._ready else None
 
+    def is_followed(self, record: Record) -> bool:
+        """Return whether another record of its chain waits for this one, which isn't finished."""
+        return len(self._chains[self._chain_of(record.key)]) > 1
+
     def finish(self, record: Record) -> None:
         """Remove a started record that is done; the next one of its chain may start."""
         del self._unfinished[record.offset]

@@ -28,19 +28,28 @@ class Names:
     def __init__(self, lookup: Lookup = socket.getaddrinfo) -> None:
         self._lookup = lookup
         self._turns = FairTurns(AT_ONCE, AT_ONCE_PER_TENANT)
+        self._asked: dict[tuple[str, int, str], Future[list[tuple[Any, ...]]]] = {}  # lookups under way
 
     async def addresses(self, host: str, port: int, tenant: str) -> list[str]:
         """Return the name's addresses, each once. A cancelled caller leaves its thread, which still counts, behind.
+
+        The next try for the name waits for that thread: with another one, dead names would hold up each other for ever.
 
         Raises:
             Busy: the tenant's lookups have all threads that it may use.
             OSError: there is no such host. ValueError: the host is no name.
         """
-        try:
-            async with asyncio.timeout(_TURN_S):
-                await self._turns.acquire(tenant)
-        except TimeoutError:
-            raise Busy from None
+        if (found := self._asked.get((host, port, tenant))) is None:
+            if not await self._turns.came(tenant, _TURN_S):
+                raise Busy
+            if (found := self._asked.get((host, port, tenant))) is None:
+                found = self._begun(host, port, tenant)
+            else:
+                self._turns.release(tenant)
+        return list(dict.fromkeys(row[4][0] for row in await asyncio.wrap_future(found)))
+
+    def _begun(self, host: str, port: int, tenant: str) -> Future[list[tuple[Any, ...]]]:
+        """Return the rows that a thread will find; it has the tenant's turn."""
         loop, found = asyncio.get_running_loop(), Future[list[tuple[Any, ...]]]()
         found.set_running_or_notify_cancel()  # so that a caller who leaves can't cancel it
 
@@ -50,8 +59,13 @@ class Names:
             except Exception as error:  # noqa: BLE001 - the caller gets it
                 found.set_exception(error)
             with suppress(RuntimeError):  # the loop ended first
-                loop.call_soon_threadsafe(self._turns.release, tenant)
+                loop.call_soon_threadsafe(ended)
 
+        def ended() -> None:
+            del self._asked[host, port, tenant]
+            self._turns.release(tenant)
+
+        self._asked[host, port, tenant] = found
         # A daemon, so that the process can end before its name servers answer.
         Thread(target=look, name="name-lookup", daemon=True).start()
-        return list(dict.fromkeys(row[4][0] for row in await asyncio.wrap_future(found)))
+        return found

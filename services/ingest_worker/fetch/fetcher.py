@@ -6,7 +6,7 @@ import itertools
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
@@ -35,7 +35,7 @@ MOST_REDIRECTS: Final = 5
 TRIES: Final = 3
 AT_ONCE: Final = 32  # pages of one process, with their sites' robots.txt and sitemaps
 AT_ONCE_PER_TENANT: Final = 12  # fewer than a partition's records, so that those of others go on
-_TURN_S: Final = 15.0  # longest wait for the tenant's turn
+_TURN_S: Final = 15.0  # longest wait for the tenant's turn, where others have to wait, too
 MOST_SITEMAPS: Final = 20  # files read per site
 _FREE_BYTES: Final = 256 * 1024  # of a body, before it must take from the memory budget
 _CRUMB_BYTES: Final = 1024  # smaller pieces cost more to read than they are worth, so they earn no time
@@ -182,12 +182,14 @@ class Fetcher:
     @asynccontextmanager
     async def _turn(self, tenant: str) -> AsyncIterator[None]:
         """Run the block when the tenant has a turn. Raises Busy."""
-        try:
-            async with asyncio.timeout(_TURN_S):
-                with stepped_aside("other pages are fetched first") if self._turns.locked(tenant) else nullcontext():
-                    await self._turns.acquire(tenant)
-        except TimeoutError:
-            raise Busy from None
+        if not self._turns.locked(tenant):
+            await self._turns.acquire(tenant)
+        else:
+            with stepped_aside("other pages are fetched first") as crowded:
+                while not await self._turns.came(tenant, _TURN_S):
+                    # Each postponed page is written to the log anew: a thousand of them, every 15 s, would be felt.
+                    if crowded():
+                        raise Busy
         try:
             yield
         finally:

@@ -166,6 +166,45 @@ async def test_records_that_step_aside_hold_up_no_other_key(consumer: FakeConsum
     assert consumer.committed == {TP: 4}
 
 
+@pytest.mark.parametrize(
+    ("records", "crowded"),
+    [
+        ([an_event(offset, b"k%d" % offset) for offset in range(14)], set()),
+        ([an_event(offset, b"k%d" % offset) for offset in range(20)], set(range(20))),
+        ([*BATCH, an_event(3, b"k1")], {1}),
+    ],
+    ids=["few", "many", "one key's next"],
+)
+async def test_what_stepped_aside_is_crowded_once_it_holds_up_others(
+    consumer: FakeConsumer, records: list[Record], crowded: set[int]
+) -> None:
+    found: dict[int, bool] = {}
+    look, turn = asyncio.Event(), asyncio.Event()
+
+    async def handle(record: Record) -> None:
+        with stepped_aside("waits for its turn") as is_crowded:
+            await look.wait()
+            found[record.offset] = is_crowded()
+            await turn.wait()
+
+    async def on_dead(record: Record, failure: Failure) -> None:
+        raise AssertionError(failure)
+
+    options = ConsumeOptions(key_concurrency=2, max_in_flight=8)
+    consumption = consume(KafkaBroker(), "events", "g", handle, on_dead=on_dead, stage="test", options=options)
+    consumption.consumer = lambda: consumer
+    consumer.at[TP] = len(records)
+    await consumption.dispatch(consumer, records)
+    keys = len({record.key for record in records})
+    await until(lambda: len(consumption.retrying.get(TP, ())) == keys)
+    look.set()
+    await until(lambda: len(found) == keys)
+    turn.set()
+    await consumption.stop()
+
+    assert {offset for offset, is_crowded in found.items() if is_crowded} == crowded
+
+
 async def test_six_records_of_one_batch_are_in_six_traces(consumer: FakeConsumer) -> None:
     async def handle(record: Record) -> None:
         if record.offset == 0:  # whose task starts other records
