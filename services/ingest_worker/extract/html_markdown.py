@@ -205,7 +205,6 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
             page.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
-            page.add_block(" ".join(" ".join("".join(each.itertext()) for each in element.iter("caption")).split()))
             page.add_block(table(rows, headed=not begins_with_form(rows)))
             walk.skip_subtree()
         else:

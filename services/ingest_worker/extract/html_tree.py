@@ -104,7 +104,12 @@ def _drop_empty(tree: "HtmlElement") -> None:
 
 
 def _keep_captions(tree: "HtmlElement") -> None:
-    """Make captions paragraphs beside their figures, which trafilatura drops."""
+    """Make captions paragraphs beside their figures, where trafilatura drops them, or tables, whose header it makes them."""
+    for caption in list(islice(tree.iter("caption"), _MOST)):
+        if (table := caption.getparent()) is not None and table.tag == "table":
+            caption.drop_tree()
+            caption.tag, caption.tail = "p", None
+            table.addprevious(caption)
     last: dict[HtmlElement, HtmlElement] = {}
     for caption in list(islice(tree.iter("figcaption"), _MOST)):
         figure = next(reversed([*caption.iterancestors("figure")]), None)
