@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 _MOST: Final = 5_000  # list items, cells or forms of one page that are rewritten
 _FEW: Final = 20
+_MARK_OF_NOTE: Final = re.compile(r"[\[(]?+(?:\d{1,4}|[^\W\d_]{1,2}|[^\w\s]{1,2})[\])]?+")
+_AROUND_MARK: Final = 3  # elements up to the note in which a link back stands
 _NOTE: Final = re.compile(
-    r"\b(?:note|warning|tip|caution|danger|important|admonition|callout|info|hint)\b", re.IGNORECASE
+    r"\b(?:note|warning|tip|caution|danger|important|admonition|callout|info|hint|notice|success)\b", re.IGNORECASE
 )
 _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
@@ -51,6 +53,7 @@ def reshape(tree: "HtmlElement") -> None:
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()
+    _keep_framed(tree)
     _drop_empty(tree)
     _keep_captions(tree)
     _write_equations(tree)
@@ -103,12 +106,24 @@ def _drop_empty(tree: "HtmlElement") -> None:
     etree.strip_tags(tree, "u", "q")  # all at once: `drop_tag` writes all of the text before each anew
 
 
+def _keep_framed(tree: "HtmlElement") -> None:
+    """Keep code within a border and tables in an article's head, which trafilatura drops."""
+    for pre in islice(tree.iter("pre"), _MOST):
+        for each in pre.iterancestors():
+            if "border" in (each.get("style") or "") and not is_hidden(each):
+                each.attrib.pop("style")
+    for head in list(islice(tree.iter("header"), _MOST)):
+        if next(head.iterancestors("article"), None) is not None and next(head.iter("table"), None) is not None:
+            head.tag = "div"
+
+
 def _keep_captions(tree: "HtmlElement") -> None:
-    """Make captions paragraphs beside their figures, where trafilatura drops them, or tables, whose header it makes them."""
+    """Make captions paragraphs: trafilatura drops those of figures, and takes those of tables for headers."""
     for caption in list(islice(tree.iter("caption"), _MOST)):
         if (table := caption.getparent()) is not None and table.tag == "table":
             caption.drop_tree()
             caption.tag, caption.tail = "p", None
+            caption.attrib.clear()  # one with a border is dropped
             table.addprevious(caption)
     last: dict[HtmlElement, HtmlElement] = {}
     for caption in list(islice(tree.iter("figcaption"), _MOST)):
@@ -118,6 +133,8 @@ def _keep_captions(tree: "HtmlElement") -> None:
         begins = caption is figure[0]
         caption.drop_tree()
         caption.tag, caption.tail = "p", None
+        if next(figure.iter("table", "pre"), None) is not None:
+            caption.attrib.pop("class", None)  # with which trafilatura drops it as a picture's
         if begins:
             figure.addprevious(caption)
         else:
@@ -234,7 +251,12 @@ def _keep_asides(tree: "HtmlElement") -> None:
         if _FOOTNOTES.search(said) or (
             _NOTE.search(said) and any(each.tag in ("main", "article", "section") for each in aside.iterancestors())
         ):
-            aside.tag = "div"
+            aside.tag = _block(aside)
+
+
+def _block(element: "HtmlElement") -> str:
+    """Return `p` for an element of words alone, as which trafilatura keeps them, else `div`."""
+    return "p" if all(each.tag in _WITHIN for each in islice(element.iterdescendants(), _MOST)) else "div"
 
 
 def _become_code(table: "HtmlElement") -> bool:
@@ -382,24 +404,30 @@ def _mark_code(tree: "HtmlElement") -> None:
             line.tail = f"\n{line.tail or ''}"
         if pre.find(".//code") is None:
             write_addresses(pre)
-            text = "".join(map(str, pre.itertext()))
-            pre[:], pre.text = [pre.makeelement("code")], None
-            pre[0].text = text
-        for each in pre.iter():
-            each.text = _EMPTY_LINE.sub(rf"\n{MARK}", each.text) if each.text else each.text
-            each.tail = _EMPTY_LINE.sub(rf"\n{MARK}", each.tail) if each.tail and each is not pre else each.tail
+        text = "".join(map(str, pre.itertext()))
+        pre[:], pre.text = [pre.makeelement("code")], None
+        pre[0].text = _EMPTY_LINE.sub(rf"\n{MARK}", text)
 
 
 def _mark_raised(tree: "HtmlElement") -> None:
     """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note."""
+    notes = _links_of_notes(tree)
     for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
         before, parent, number = raised.getprevious(), raised.getparent(), words(raised)
-        if parent is None or (raised.tag == "a" and not _REFERENCE.search(" ".join(map(str, raised.values())))):
+        of_note = raised in notes or raised.tag != "a" or _REFERENCE.search(" ".join(map(str, raised.values())))
+        if parent is None or not of_note:
             continue  # it was within a raised number, or is an ordinary link
+        if raised in notes and parent.tag == "div":
+            parent.tag = _block(parent)
         ahead = (parent.text if before is None else before.tail) or ""
         refers = raised.tag == "a" or parent.tag == "a" or next(raised.iterdescendants("a"), None) is not None
         is_note = refers or (not ahead[-1:].isalnum() and number.isdigit()) or (not ahead.strip() and before is None)
-        if raised.tag == "sub" or not (RAISED.fullmatch(number) or (is_note and number.isalnum() and len(number) < 3)):
+        in_brackets = raised.tag == "a" and ahead.endswith("[")
+        if (
+            raised.tag == "sub"
+            or in_brackets
+            or not (RAISED.fullmatch(number) or (is_note and number.isalnum() and len(number) < 3))
+        ):
             raised.drop_tag()
             continue
         text = f"[{number}]" if is_note else f"^{number}"
@@ -409,3 +437,26 @@ def _mark_raised(tree: "HtmlElement") -> None:
         else:
             before.tail = ahead + text
         raised.drop_tree()
+
+
+def _links_of_notes(tree: "HtmlElement") -> set[Any]:
+    """Return the short links that lead to a note, and those that lead from it back to them."""
+    found: list[tuple[HtmlElement, str, set[str], set[str]]] = []  # with its target, its own names, and those around it
+    for link in islice(tree.iterfind(".//a[@href]"), _MOST):
+        target = (link.get("href") or "").strip()
+        if not target.startswith("#") or not _MARK_OF_NOTE.fullmatch(words(link)):
+            continue
+        near = [link, *islice(link.iterancestors(), _AROUND_MARK)]
+        inline = list(takewhile(lambda each: each.tag in _WITHIN - {"p"}, near))
+        own, around = ({each.get(name) or "" for each in some for name in ("id", "name")} for some in (inline, near))
+        found.append((link, target[1:], own, around))
+    leads: dict[str, list[int]] = {}
+    for at, (_, _, _, around) in enumerate(found):
+        for name in around:
+            leads.setdefault(name, []).append(at)
+    notes = set[Any]()
+    for link, target, own, _ in found:
+        for back in islice(leads.get(target, []), _FEW):
+            if found[back][1] in own:
+                notes |= {link, found[back][0]}
+    return notes

@@ -6,6 +6,8 @@ from tests.loop_holds import least_cpu_s
 
 _PROSE = "The harbour office keeps a book of all ships that lie at the quay, with their names, masters and cargo. " * 4
 
+_TABLE = "<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>"
+
 
 def _page(body: str) -> str:
     """Return the text of the page as a whole, and check that the main text of a longer page has it, too."""
@@ -150,6 +152,86 @@ def test_columns_in_which_no_cell_begins_are_none(wide: str) -> None:
     )
 
     assert _page(f"<table>{rows}</table>").split("\n")[-2:] == ["| Low | 1 |", "| High | 2 |"]
+
+
+def test_a_caption_stands_above_its_table_and_is_no_header() -> None:
+    rows = "<tr><th>Quay</th><th>Ships</th></tr><tr><td>North</td><td>3</td></tr>"
+    page = (
+        f'<main><p>{"Read. " * 60}</p><table><caption style="border: 1px">Ships in May</caption>{rows}</table></main>'
+    )
+
+    text = extract(page.encode(), Hints(filename="a.html")).text
+
+    assert [line.strip() for line in text.split("\n") if line][1:] == [
+        "Ships in May",
+        "| Quay | Ships |",
+        "|---|---|",
+        "| North | 3 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ('<div style="border-width: 1px"><pre>load 7\nverify 7</pre></div><p>Behind.</p>', "load 7\nverify 7"),
+        ("<pre><code>load 7 <i></i><b>(1)</b>\nverify 7</code></pre><p>Behind.</p>", "load 7 (1)\nverify 7"),
+        (
+            f'<figure>{_TABLE}<figcaption class="caption">Ships in May</figcaption></figure><p>Behind.</p>',
+            "Ships in May",
+        ),
+        ('<aside class="notice">Use a key of your own.</aside><p>Behind.</p>', "Use a key of your own."),
+        ("<header><table><tr><th>Status</th><td>Open</td></tr></table></header><p>Behind.</p>", "| Status | Open |"),
+    ],
+)
+def test_parts_that_trafilatura_drops_stay(part: str, shown: str) -> None:
+    page = f"<article><p>{'Read this first. ' * 130}</p>{part}<p>{'Then read on. ' * 20}</p></article>"
+
+    assert shown in extract(page.encode(), Hints(filename="a.html")).text
+
+
+@pytest.mark.parametrize("part", ["<header>Print</header>", '<div style="border: 1px">Print</div>'])
+def test_what_frames_no_code_or_table_is_not_kept(part: str) -> None:
+    page = f"<article>{part}<p>{'Read this first. ' * 130}</p></article>"
+
+    assert "Print" not in extract(page.encode(), Hints(filename="a.html")).text
+
+
+@pytest.mark.parametrize(
+    ("mark", "note"),
+    [
+        ('<a id="r1" href="#n1">1</a>', '<a id="n1" href="#r1">1</a><div><p>By road.</p></div>'),
+        ('<sup>[<a id="r1" href="#n1">1</a>]</sup>', '<div id="n1"><a href="#r1">1</a>. By road.</div>'),
+        ('<sup><a href="#n1" id="r1">[1]</a></sup>', '<p><a href="#r1" id="n1">[1]</a><span> By road.</span></p>'),
+        (
+            '<sup id="r1"><a href="#n1">1</a></sup>',
+            '<ol><li id="n1"><p>By road. <a href="#r1">\u21a9</a></p></li></ol>',
+        ),
+    ],
+)
+def test_notes_and_their_marks_are_found_by_the_links_between_them(mark: str, note: str) -> None:
+    page = f"<article><p>{'Read this first. ' * 130}</p><p>It left in 1987{mark}, late.</p>{note}</article>"
+
+    text = extract(page.encode(), Hints(filename="a.html")).text
+
+    assert "It left in 1987[1], late." in text
+    assert "By road." in text
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        '<div id="top"><a href="#A">A</a> <a href="#B">B</a></div><h2 id="A">A <a href="#top">\u2191</a></h2>',
+        '<ul><li><a id="t1" href="#tides">Tides</a></li></ul><h2 id="tides"><a href="#t1">Tides</a></h2>',
+        '<p><a href="#1">1</a> <a href="#2">2</a> <a href="#3">3</a></p>',
+        '<p>See <a href="#a">below</a>.</p><p id="a">Below.</p>',
+        '<p>Table <a href="#t1">1</a>.</p><table id="t1"><tr><td>a</td><td>b</td></tr></table>',
+    ],
+)
+def test_other_links_within_a_page_are_no_marks(links: str) -> None:
+    tree, _ = tree_of(f"<article>{links}</article>".encode())
+
+    assert tree is not None
+    assert len(list(tree.iter("a"))) == links.count("<a ")
 
 
 def test_captions_stand_beside_their_figures() -> None:
@@ -397,6 +479,9 @@ def test_what_is_around_an_equation_stays_unless_it_was_hidden() -> None:
         "<u>some</u> text ",
         "<figure><figcaption>a</figcaption>",
         "<div id=a><button aria-controls=a>b</button>",
+        "<p id=a><a id=a href=#a>1</a>",
+        "<div style=border><pre>a</pre>",
+        "<article><header><table>",
     ],
 )
 def test_time_grows_with_the_size_alone(shape: str) -> None:
