@@ -165,6 +165,7 @@ async def test_tenants_do_not_share_a_process(make_pool: Callable[..., ParserPoo
 
 
 @pytest.mark.feature(253)
+@CI_ONLY
 async def test_a_tenants_many_files_delay_another_ones_by_one(make_pool: Callable[..., ParserPool]) -> None:
     pool, read = make_pool(1), list[str]()
 
@@ -259,6 +260,7 @@ async def test_a_document_that_crashes_twice_is_damaged(pool: ParserPool) -> Non
     assert await _process(pool)
 
 
+@CI_ONLY
 async def test_processes_that_died_idle_are_no_documents_fault(make_pool: Callable[..., ParserPool]) -> None:
     pool = make_pool(2)
     idle = await asyncio.gather(*(_read(pool, "wait", 0.5) for _ in range(2)))

@@ -76,7 +76,7 @@ class S3Server:
         )
         from werkzeug.serving import make_server
 
-        class Quiet(MotoRequestHandler):
+        class Quiet(MotoRequestHandler):  # type: ignore[misc]
             def log(self, *arguments: object) -> None:
                 """Leave the test's output alone."""
 

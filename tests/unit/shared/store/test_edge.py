@@ -340,6 +340,7 @@ async def test_an_owner_that_is_not_quite_gone_keeps_the_folder(folder: Path) ->
 
 
 @pytest.mark.slow
+@CI_ONLY
 async def test_an_owner_waits_for_the_earlier_one_to_be_gone(folder: Path) -> None:
     first = EdgeStore(folder)
     await first.start()
@@ -394,6 +395,7 @@ def _grown(acknowledged: set[str], size: int) -> Callable[[], Awaitable[bool]]:
     return is_grown
 
 
+@CI_ONLY
 async def test_a_flush_survives_and_the_heads_are_known_again_after_a_kill(doomed: EdgeStore) -> None:
     vector = np.array([1, 0], np.float32)
     await doomed.create_collection("chunks", size=2, sparse=False, indexes={})
@@ -445,6 +447,7 @@ async def test_signals_of_a_terminal_or_a_supervisor_are_the_parents_affair(stor
     assert os.getpgid(pid) != os.getpgid(0)
 
 
+@CI_ONLY
 async def test_closing_flushes_and_ends_the_process(folder: Path) -> None:
     async with opened(folder) as store:
         await store.create_collection("a", size=None, sparse=False, indexes={})
@@ -526,6 +529,7 @@ async def test_another_process_can_attach(store: EdgeStore) -> None:
 
 
 @pytest.mark.slow
+@CI_ONLY
 async def test_who_is_attached_finds_the_store_again(doomed: EdgeStore, folder: Path) -> None:
     async with opened(folder, attach=True) as guest:
         os.kill(pid_of(doomed), signal.SIGKILL)
@@ -606,6 +610,7 @@ async def test_a_batch_with_one_bad_point_writes_none(store: EdgeStore) -> None:
 
 
 @pytest.mark.slow
+@CI_ONLY
 async def test_a_collection_that_can_not_be_opened_is_named(folder: Path) -> None:
     async with opened(folder) as store:
         await store.create_collection("a", size=None, sparse=False, indexes={})
