@@ -30,10 +30,16 @@ _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _PROSE = frozenset({"p", "para", "body", "section"})
 _EXAMPLES = frozenset({"code", "codeblock", "example", "literal", "literallayout", "pre", "programlisting", "screen"})
+_TABLES = frozenset({"table", "tgroup", "tbl", "simpletable", "choicetable"})
+_ROWS = ("{*}tr", "{*}row", "{*}sthead", "{*}strow", "{*}chhead", "{*}chrow")
+_UNSEEN = [f"{{http://www.w3.org/{name}}}{kind}" for name in ("2000/svg", "1999/xhtml") for kind in ("style", "script")]
+_LISTS = frozenset({"opml", "urlset"})  # roots of records, whatever their fields' names
 # Elements whose words don't touch those beside them
-_APART = tuple(
-    f"{{*}}{name}" for name in ("br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "td", "entry")
-)
+# fmt: off
+_APART = tuple(f"{{*}}{name}" for name in (
+    "br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "td", "entry", "note", "fn", "footnote"
+))
+# fmt: on
 _TOUCH = re.compile(r"(?![\u2e80-\ua4cf]{2})[\w.,;:!?)]\w")  # two characters that belong to different words
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
@@ -58,6 +64,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     if root.tag == f"{_SHEETS}Workbook":
         return _workbook(root)
+    for unseen in [each for each in root.iter(*_UNSEEN) if each is not root]:
+        unseen[:], unseen.text = [], None
     _mark_raised(root)
     records = len(root) > 0 and not _is_prose(root)  # which have titles of their own
     titles = root.iterfind("./{*}head/{*}title") if records else root.iter("{*}article-title", "{*}title")
@@ -181,11 +189,13 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
         element, depth = ahead.pop()
         if records and (not len(element) or _is_record(element, _NESTED if depth else 0)):
             yield "; ".join(_fields(element))
-        elif tag(element) in ("table", "tgroup", "tbl") and (rows := list(element.iter("{*}tr", "{*}row"))):
+        elif tag(element) in _TABLES and (rows := list(element.iter(*_ROWS))):
             places = {each.get("colname"): at for at, each in enumerate(element.iter("{*}colspec"))}
-            headed = next(element.iter("{*}thead", "{*}th"), None) is not None
+            headed = next(element.iter("{*}thead", "{*}th", "{*}sthead", "{*}chhead"), None) is not None
             cells = ([_cell(cell, places) for cell in row if tag(cell) not in ("", "trPr", "tblPrEx")] for row in rows)
             yield table(spread(cells), headed=headed)
+        elif not records and (code := _code(element)):
+            yield code
         elif not records and (
             element.find("{*}r/{*}t") is not None
             or (element.text or "").strip()
@@ -197,6 +207,14 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             if records or (element.get("href") and not len(element)):
                 yield "; ".join(_attributes(element))
             ahead.extend((child, depth + 1) for child in reversed(element) if tag(child))
+
+
+def _code(element: "_Element") -> str:
+    """Return a preformatted element of several lines with its lines, else ''."""
+    if tag(element) not in _EXAMPLES - {"example"}:
+        return ""
+    lines = "".join(map(str, element.itertext()))
+    return "```\n" + lines.strip("\n") + "\n```" if "\n" in lines.strip() and not is_base64(lines) else ""
 
 
 def _page(element: "_Element") -> str:
@@ -245,7 +263,7 @@ def _mark_raised(root: "_Element") -> None:
 
 def _is_prose(root: "_Element") -> bool:
     """Return whether the file has titles, paragraphs, or text beside elements: it is to be read, not looked up."""
-    return tag(root) != "opml" and any(
+    return tag(root) not in _LISTS and any(
         tag(element) in _PROSE
         or (any(tag(child) in _TITLES for child in element) and not _is_entry(element))
         or (len(element) > 0 and (element.text or "").strip())
@@ -274,6 +292,8 @@ def _is_record(element: "_Element", depth: int) -> bool:
     fields = [child for child in element if tag(child)]
     inner = [child for child in fields if len(child) or (_attributes(child) and not _value(child.text))]
     names = {tag(child) for child in fields} - {tag(element)}  # one within itself is a tree
+    if tag(element) in ("ExtendedData", "SchemaData"):  # of a place of KML, which names its values
+        names = {child.get("name", "") for child in fields}
     once = len(names) == len(fields) or not (inner or any(map(_attributes, fields)))
     around = depth == _NESTED and len(inner) == len(fields) == 1 and not _attributes(element)  # only leads to another
     return once and (not inner or (depth > 0 and not around)) and all(_is_record(each, depth - 1) for each in inner)
@@ -317,5 +337,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
-    revision=5,
+    revision=6,
 )

@@ -370,3 +370,50 @@ def test_runs_of_a_paragraph_touch_and_tables_of_word_stay_together() -> None:
         "We paint the hull",
         "| Task | Cost | Who |\n| --- | --- | --- |\n| Paint | 90 | Ann |\n| In May | In May | Bo |",
     ]
+
+
+def test_code_keeps_its_lines_within_an_article() -> None:
+    text = "<para>Type <code>go</code> now.</para>"
+
+    read = _read(f"<section><title>Run</title>{text}<screen>load 7\n  verify 7</screen></section>").text
+
+    assert read.endswith("Type go now.\n\n```\nload 7\n  verify 7\n```")
+    for element in ("<code>\n AB-12\n</code>", "<example>\n<para>AB-12</para>\n</example>", "<para>AB\n-12</para>"):
+        assert "```" not in _read(f"<section><title>Run</title>{text}{element}</section>").text
+    assert "```" not in _read("<rows><row><code>A\nB</code></row><row><code>C</code></row></rows>").text
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (
+            "<simpletable><sthead><stentry>Lamp</stentry><stentry>Means</stentry></sthead>"
+            "<strow><stentry>red</stentry><stentry>stop</stentry></strow></simpletable>"
+        ),
+        (
+            "<choicetable><chhead><choptionhd>Lamp</choptionhd><chdeschd>Means</chdeschd></chhead>"
+            "<chrow><choption>red</choption><chdesc>stop</chdesc></chrow></choicetable>"
+        ),
+    ],
+)
+def test_tables_of_dita_have_their_rows(rows: str) -> None:
+    read = _read(f"<topic><title>Lamps</title><body><p>Look.</p>{rows}</body></topic>")
+
+    assert read.text.endswith("| Lamp | Means |\n| --- | --- |\n| red | stop |")
+
+
+def test_a_note_does_not_touch_the_word_before_it_and_styles_of_pictures_are_no_text() -> None:
+    assert _read("<div><p>In 1881<note>At Delff.</note> and later.</p></div>").text == "In 1881 At Delff. and later."
+    svg = '<svg xmlns="http://www.w3.org/2000/svg"><style>.a {{}}</style><text>Pump</text></svg>'
+    assert _read(svg).text == "Pump"
+    assert "Casual" in _read("<rows><row><style>Casual</style></row><row><style>Chic</style></row></rows>").text
+
+
+def test_addresses_of_a_site_and_places_of_a_map_are_records() -> None:
+    image = "<image><loc>https://a.b/1.jpg</loc><title>The pier</title></image>"
+    site = f"<urlset><url><loc>https://a.b/</loc><lastmod>2024-02-01</lastmod>{image}</url><url><loc>c</loc></url></urlset>"
+    assert "loc: https://a.b/; lastmod: 2024-02-01" in _read(site).text
+    data = '<Data name="Height"><value>12</value></Data><Data name="Beds"><value>4</value></Data>'
+    place = f"<Placemark><name>Hut</name><ExtendedData>{data}</ExtendedData></Placemark>"
+    hut = "name: Hut; ExtendedData Data name: Height; ExtendedData Data value: 12; ExtendedData Data name: Beds"
+    assert _read(f"<kml><Document>{place}{place}</Document></kml>").text.count(hut) == 2
