@@ -50,6 +50,8 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
     _keep_opened(tree)
+    for link in list(islice(tree.iterfind(".//span[@class='mw-editsection']"), _MOST)):  # of MediaWiki: "[edit]"
+        link.drop_tree()
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _PROLOG = re.compile(r"\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!DOCTYPE[^\[>]*+(?:\[[^\]]*+\][^>]*+)?>)?")
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
+_FEEDS = {"rss": "item", "RDF": "item", "feed": "entry"}  # by root: its entries, whose fields but these have names
+_SAID = _TITLES | {"description", "summary", "content", "encoded"}
 _PROSE = frozenset({"p", "para", "body", "section"})
 _EXAMPLES = frozenset({"code", "codeblock", "example", "literal", "literallayout", "pre", "programlisting", "screen"})
 _TABLES = frozenset({"table", "tgroup", "tbl", "simpletable", "choicetable"})
@@ -185,6 +187,7 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
     With `records`, each record is a block instead: `name: Skua; draught: 4.2`.
     """
     ahead: list[tuple[_Element, int]] = [(root, 0)]
+    entry = _FEEDS.get(tag(root))
     while ahead:
         element, depth = ahead.pop()
         if records and (not len(element) or _is_record(element, _NESTED if depth else 0)):
@@ -202,6 +205,13 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             or any((child.tail or "").strip() for child in element)
         ):
             line = _page(element) or ("" if is_base64(element.text or "") else _words(element))
+            if (
+                line
+                and tag(element) not in _SAID
+                and (around := element.getparent()) is not None
+                and tag(around) == entry
+            ):
+                line = f"{tag(element)}: {line}"
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
         else:
             if records or (element.get("href") and not len(element)):
@@ -337,5 +347,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
-    revision=6,
+    revision=7,
 )

@@ -234,6 +234,12 @@ def test_other_links_within_a_page_are_no_marks(links: str) -> None:
     assert len(list(tree.iter("a"))) == links.count("<a ")
 
 
+def test_a_wikis_links_to_its_editor_are_no_part_of_its_headings() -> None:
+    assert _page(
+        '<h2>Crew<span class="mw-editsection">[<a href="/w?edit">edit</a>]</span></h2><p>Two [edit] it.</p>'
+    ) == ("## Crew\n\nTwo [edit] it.")
+
+
 def test_captions_stand_beside_their_figures() -> None:
     table = "<table><tr><th>Quay</th><th>Ships</th></tr><tr><td>North</td><td>3</td></tr></table>"
     two = "<figure><figure><img><figcaption>Low</figcaption></figure><img><figcaption>High</figcaption></figure>"

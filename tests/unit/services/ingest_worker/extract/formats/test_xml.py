@@ -417,3 +417,15 @@ def test_addresses_of_a_site_and_places_of_a_map_are_records() -> None:
     place = f"<Placemark><name>Hut</name><ExtendedData>{data}</ExtendedData></Placemark>"
     hut = "name: Hut; ExtendedData Data name: Height; ExtendedData Data value: 12; ExtendedData Data name: Beds"
     assert _read(f"<kml><Document>{place}{place}</Document></kml>").text.count(hut) == 2
+
+
+@pytest.mark.parametrize(("root", "entry"), [("rss", "item"), ("feed", "entry")])
+def test_fields_of_a_feeds_entries_have_their_names(root: str, entry: str) -> None:
+    fields = "<title>Gate</title><updated>2024-05-02</updated><category>locks</category><category>dikes</category>"
+    text = "<content>&lt;p&gt;The gate broke.&lt;/p&gt;&lt;p&gt;It is shut.&lt;/p&gt;</content>"
+
+    read = _read(f"<{root}><title>News</title><{entry}>{fields}{text}</{entry}></{root}>").text
+
+    fields = "updated: 2024-05-02\n\ncategory: locks\n\ncategory: dikes"
+    assert read == f"# News\n\n## Gate\n\n{fields}\n\nThe gate broke.\n\nIt is shut."
+    assert "ref" not in _read(f"<book><title>News</title><{entry}><p>A gate.</p><ref>12</ref></{entry}></book>").text
