@@ -44,6 +44,7 @@ _REPORTS = frozenset(
 )
 _MAILS = frozenset({"message/rfc822", "message/global", "text/rfc822-headers"})
 _PAGE_FILES = re.compile(r"image/|font/|text/css$|text/javascript$|application/(?:x-)?javascript$")
+_SOFT = re.compile(r"^(?!>|-- \r?$)([^\n]*) \r?\n ?(?![>\r\n])", re.MULTILINE)  # a line that goes on in the next one
 _UU = re.compile(r"^begin [0-7]{3} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)++)end[ \t]*+$", re.MULTILINE)
 
 
@@ -209,12 +210,18 @@ def _body(part: MIMEPart, hints: Hints) -> str:
         case "calendar":
             return entries(text)[0]
         case _:
-            return text
+            torn = part.get_param("format") == "flowed" and part.get_param("delsp") == "yes"  # words, too (RFC 3676)
+            return _SOFT.sub(r"\1", text) if torn else text
 
 
 def _bytes(part: MIMEPart) -> bytes:
     if part.is_multipart():
-        return b"\n".join(inner.as_bytes() for inner in part.iter_parts())
+        first, *others = part.iter_parts()
+        # Some programs encode a mail within a mail, which no standard allows, and the library leaves as it is.
+        if others or first.keys() or first.is_multipart() or part["Content-Transfer-Encoding"] != "base64":
+            return b"\n".join(inner.as_bytes() for inner in (first, *others))
+        first["Content-Transfer-Encoding"] = "base64"
+        part = first
     payload = part.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
 
@@ -242,5 +249,5 @@ FORMAT = Format(
     sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=5,
+    revision=6,
 )

@@ -1,3 +1,4 @@
+import base64
 from email.message import EmailMessage
 
 import pytest
@@ -297,3 +298,34 @@ def test_links_of_a_saved_page_are_those_of_its_address_and_of_a_mail_none() -> 
 
     assert saved.endswith("See the quay (https://example.org/d/b.html).")
     assert sent.endswith("See the quay.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "shown"),
+    [
+        ("format=flowed; delsp=yes", "On Don \nnerstag it  \n rose.\n", "On Donnerstag it rose."),
+        ("format=flowed; delsp=yes", "It  \nrose.\n", "It rose."),
+        ("format=flowed; delsp=yes", "> He fell \n> low\nSo \n\nit is\n", "> He fell \n> low\nSo \n\nit is"),
+        ("format=flowed; delsp=yes", "It rose.\n-- \nAnn\n", "It rose.\n-- \nAnn"),
+        ("format=flowed; delsp=yes", "Low \n> He fell\n", "Low \n> He fell"),
+        ("format=flowed", "It \nrose.\n", "It \nrose."),
+        ("charset=utf-8", "It \nrose.\n", "It \nrose."),
+    ],
+)
+def test_a_word_is_whole_where_the_mail_says_how_its_lines_are_joined(kind: str, body: str, shown: str) -> None:
+    mail = f"From: Ann\nSubject: The tide\nContent-Type: text/plain; {kind}\n\n{body}"
+
+    assert extract(mail.encode(), Hints(filename="m.eml")).text.rpartition("From: Ann\n\n")[2] == shown
+
+
+def test_a_mail_within_a_mail_is_read_however_it_is_encoded() -> None:
+    inner = "From: Bob\nSubject: Crane\nContent-Type: text/plain; charset=utf-8\n\nIt lifts nine tons: größer.\n"
+    for encoding, said in (
+        ("base64", base64.encodebytes(inner.encode()).decode()),
+        ("base64", inner),  # it isn't
+        ("8bit", inner),
+    ):
+        head = f"Content-Type: message/rfc822\nContent-Transfer-Encoding: {encoding}\n\n{said}"
+        mail = f"From: Ann\nSubject: All\nContent-Type: multipart/mixed; boundary=b\n\n--b\n{head}\n--b--\n"
+
+        assert "It lifts nine tons: größer." in extract(mail.encode(), Hints(filename="m.eml")).text
