@@ -29,7 +29,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
     try:
         sample = text.lstrip()[:_SAMPLE]
         separator = said[1] if said else _separator(sample)
-        rows: Iterable[list[str]] = _parsed(text, separator)
+        escape = "\\" if '\\"' in sample and _alike(sample, separator, "\\") > _alike(sample, separator) else None
+        rows: Iterable[list[str]] = _parsed(text, separator, escape)
         if not any(map(any, islice(_parsed(sample, separator), 1, None, 2))):  # each second row is blank: a line end
             rows = filter(any, rows)
         found = labelled(rows)
@@ -43,16 +44,19 @@ def _separator(sample: str) -> str:
 
     csv.Sniffer may choose a letter, and takes quadratic time.
     """
-    alike: dict[str, int] = {}
-    for separator in _SEPARATORS:
-        counts = Counter(len(row) for row in _parsed(sample, separator) if len(row) > 1 and not row[0].startswith("#"))
-        alike[separator] = max(counts.values(), default=0)
+    alike = {separator: _alike(sample, separator) for separator in _SEPARATORS}
     best = max(alike, key=alike.__getitem__)
     return best if alike[best] else ","
 
 
-def _parsed(text: str, separator: str) -> Iterator[list[str]]:
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+def _alike(sample: str, separator: str, escape: str | None = None) -> int:
+    rows = _parsed(sample, separator, escape)
+    counts = Counter(len(row) for row in rows if len(row) > 1 and not row[0].startswith("#"))
+    return max(counts.values(), default=0)
+
+
+def _parsed(text: str, separator: str, escape: str | None = None) -> Iterator[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, escapechar=escape)
 
 
 FORMAT = Format(
@@ -63,5 +67,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=4,
+    revision=5,
 )

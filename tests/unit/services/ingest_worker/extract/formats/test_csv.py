@@ -88,6 +88,14 @@ def test_a_row_that_names_no_groups_is_a_header_alone() -> None:
         ("Item;Price;Width\nRope;1,50;2,5\nMast;9,90;3,5\n", "Item: Rope; Price: 1,50; Width: 2,5"),
         ("# by host, pier\n# in kN, m\nRope;Load;Span\nred;30,5;9\nblue;45,0;7\n", "Rope: red; Load: 30,5; Span: 9"),
         ("Ship,Port\r\r\nSkua,Oslo\r\r\nTern,Kiel\r\r\nGull,Hull\r\r\n", "Ship: Tern; Port: Kiel"),
+        # A quote within quotes has a backslash before it, or has none because a path ends there, or two quotes do.
+        (
+            '"Tool","Note"\n"Saw \\"Fox\\", 30 cm","new, sharp"\n"Rasp","old"\n',
+            'Tool: Saw "Fox", 30 cm; Note: new, sharp',
+        ),
+        ('"Path","Note"\n"C:\\in\\","new, red"\n"C:\\out\\","old, wet"\n', "Path: C:\\out\\; Note: old, wet"),
+        ('"Part","Note"\n"pipe 3\\""","worn, wet"\n"pipe 5\\""","new, dry"\n', 'Part: pipe 5\\"; Note: new, dry'),
+        ('Part;Note\nC:\\x;"a \\ b, c"\nD:\\y;"d ""e"" f"\n', 'Part: D:\\y; Note: d "e" f'),
         ("Item\tNote\nRope\tred, thick; worn\nMast\tnew, tall; straight\n", "Item: Rope; Note: red, thick; worn"),
     ],
 )
