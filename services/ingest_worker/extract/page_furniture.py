@@ -16,6 +16,7 @@ _FEW: Final = 6  # pages; each of fewer may end with the same sum
 _SHARE: Final = 0.12  # of a document's pages, at least
 _MOST: Final = 0.3  # share of a document's pages with a line that is furniture even right above tables
 _NUMBER: Final = re.compile(r"\d(?<![\d.,]\d)\d{0,4}(?![\d,]|\.\d)")  # begins with what is seldom there: fast
+_DASHES: Final = frozenset("-–— ")  # around a page's number
 _SUM: Final = re.compile(
     r"[^\W\d]++(?:: ?|(?=.*[.,]\d\d(?!\d)) )(?:[A-Z]{3} |[€$£¥] ?)?[\d.,']*\d(?: [A-Z]{3}| ?[€$£¥])?"
 )  # Total: 9
@@ -124,7 +125,8 @@ def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
 def _key(line: str, numbers: set[int]) -> str:
     """Return the line with `NUMBER` for a page's: beside a word for pages, or at an end of three words or more."""
     for number in _NUMBER.finditer(line):
-        before, after = line[: number.start()].split(), line[number.end() :].split()
+        sides = line[: number.start()], line[number.end() :]
+        before, after = ([] if _DASHES.issuperset(side) else side.split() for side in sides)
         apart = not (before and after) and (len(before) + len(after) > 2 or numbers_pages(line))
         named = bool(before) and before[-1].isalpha() and numbers_pages(before[-1])
         if int(number[0]) in numbers and (apart or named):

@@ -26,6 +26,7 @@ def test_running_lines_and_page_numbers_are_told() -> None:
         ("", "Page {0} of {1}", 2, 1),
         ("", "- Seite {0} -", 2, 1),
         ("", "{0} / {1}", 3, 1),
+        ("", "– {0} –", 3, 1),
         ("", "Skerrow Ltd\n{0}", 3, 2),
         ("Harbour of Skerrow\nPage {0}", "", 2, 2),
         # Lines that may say something on each page.
@@ -45,6 +46,9 @@ def test_running_lines_and_page_numbers_are_told() -> None:
         ("", "{0}", 2, 0),
         ("", "In week {0} it was painted.", 3, 0),
         ("", "Page 7", 3, 0),
+        ("", "– 7 –", 3, 0),
+        ("", "Pier – {0} – north", 3, 0),
+        ("", "{0} – {0}.5 m", 3, 0),
     ],
 )
 def test_of_a_few_pages_only_their_numbers_and_words_beside_them_go(
