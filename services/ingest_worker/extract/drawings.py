@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.markdown_writer import raised
+from services.ingest_worker.extract.markdown_writer import counted, raised
 from services.ingest_worker.extract.rows import Cell, number, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, parsed, reference, tag, whole, words
 
@@ -16,6 +16,7 @@ Part = Callable[[str], bytes | None]  # reads the part that an element refers to
 
 _TITLES = frozenset({"title", "ctrTitle"})
 _FRAME = frozenset({"sldNum", "dt", "ftr", "hdr"})  # page numbers, dates, headers: the same on each slide
+_KINDS = {"arabic": "1", "alphaLc": "a", "alphaUc": "A", "romanLc": "i", "romanUc": "I"}
 _ON = frozenset({"1", "true"})
 _SHAPES = frozenset({"sp", "grpSp", "graphicFrame", "pic"})
 _FRAMES = ("{*}spPr/{*}xfrm", "{*}grpSpPr/{*}xfrm", "{*}xfrm")
@@ -123,7 +124,7 @@ def _place(body: "_Element") -> str:
 
 
 def _paragraphs(body: "_Element") -> Iterator[str]:
-    counts: dict[int, int] = {}  # of numbered paragraphs, by level
+    counts: dict[int, tuple[tuple[str, int], int]] = {}  # of numbered paragraphs, by level, with their kind and start
     for paragraph in body.iter("{*}p"):
         text = ""
         for piece in paragraph.iter("{*}t", "{*}br", "{*}tab", "{*}oMath"):
@@ -134,9 +135,13 @@ def _paragraphs(body: "_Element") -> Iterator[str]:
             depth = 0 if says is None else whole(says.get("lvl"))
             numbers = None if says is None else says.find("{*}buAutoNum")
             counts = {level: count for level, count in counts.items() if level < depth + (numbers is not None)}
-            if numbers is not None and numbers.get("type", "").startswith("arabic"):
-                counts[depth] = counts[depth] + 1 if depth in counts else whole(numbers.get("startAt"), 1)
-                yield f"{'  ' * min(depth, 8)}{counts[depth]}. {line}"
+            named = "" if numbers is None else numbers.get("type", "")
+            kind = next((sign for name, sign in _KINDS.items() if named.startswith(name)), "")
+            if numbers is not None and kind:
+                list_of = named, whole(numbers.get("startAt"), 1)
+                before, number = counts.get(depth, ((), 0))
+                counts[depth] = list_of, number + 1 if before == list_of else list_of[1]
+                yield f"{'  ' * min(depth, 8)}{counted(counts[depth][1], kind)}. {line}"
             else:
                 yield f"{'  ' * min(depth, 8)}- {line}" if depth else line
 

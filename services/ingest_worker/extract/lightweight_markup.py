@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from services.ingest_worker.extract.markdown_writer import counted
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
@@ -17,6 +18,12 @@ _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
 _HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
 _GRID = re.compile(r"\+(?:[-=]+\+)+\Z")
 _SIMPLE = re.compile(r"=+(?:[ \t]+=+)+\Z")
+_RST_ITEM = re.compile(r"([ \t]*)(#|\d{1,4})[.)][ \t]+(\S[^\n]*)\Z")
+_ADOC_ITEM = re.compile(r"[ \t]*(?:(\.{1,5})|[*-]{1,5})[ \t]+(\S[^\n]*)\Z")
+_ADOC_START = re.compile(r"\[[^\]]*start=\"?(\d{1,4})")
+_ADOC_KINDS = ("1", "a", "i", "A", "I")
+_WIKI_ITEM = re.compile(r"(#+)([*:;]*)[ \t]+(\S[^\n]*)\Z")
+_WIKI_CODE = re.compile(r"<(/?)(?:pre|syntaxhighlight|source)\b", re.IGNORECASE)
 _MOST_COLUMNS = 64
 _OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
@@ -44,9 +51,11 @@ def of_rst(text: str) -> str:
 
 def _rst(lines: Sequence[str]) -> Iterator[str]:
     levels: dict[tuple[str, bool], int] = {}
+    counts: dict[int, int] = {}  # of the lists that this line may go on with, by indentation
     at = 0
     while at < len(lines):
         line = lines[at]
+        line, counts = _rst_numbered(line, counts) if line.strip() else (line, counts)
         over = (
             at + 2 < len(lines) and _ruled(line) and line.rstrip() == lines[at + 2].rstrip() and lines[at + 1].strip()
         )
@@ -82,6 +91,16 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
             continue
         yield line
         at += 1
+
+
+def _rst_numbered(line: str, counts: dict[int, int]) -> tuple[str, dict[int, int]]:
+    """Return the line, an item with its number, and the counts of the lists that the next line may go on with."""
+    item, indent = _RST_ITEM.match(line), len(line) - len(line.lstrip())
+    counts = {depth: count for depth, count in counts.items() if depth < indent + (item is not None)}
+    if item:
+        counts[indent] = counts.get(indent, 0) + 1 if item[2] == "#" else int(item[2])
+        line = f"{item[1]}{counts[indent]}. {item[3]}" if item[2] == "#" else line
+    return line, counts
 
 
 def _rst_table(lines: Sequence[str], at: int) -> tuple[str, int] | None:
@@ -204,8 +223,9 @@ def of_adoc(text: str) -> str:
 
 def _adoc(lines: Sequence[str]) -> Iterator[str]:
     at, language, columns = 0, "", 0
+    lists = _AdocLists()
     while at < len(lines):
-        line = lines[at].rstrip()
+        line = lists.numbered(lines[at].rstrip())
         at += 1
         if source := _ADOC_SOURCE.match(line):
             language = source[1] or ""
@@ -235,6 +255,32 @@ def _adoc(lines: Sequence[str]) -> Iterator[str]:
             yield ""
         else:
             yield line
+
+
+class _AdocLists:
+    """Numbers the items of ordered lists."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}  # of the lists that the next line may go on with, by depth
+        self._start = 1
+        self._goes_on = True
+
+    def numbered(self, line: str) -> str:
+        """Return the line, an item of an ordered list with its number."""
+        self._goes_on = line == "+" or (self._goes_on and bool(line))
+        if item := _ADOC_ITEM.match(line):
+            self._goes_on = True
+            if not (depth := len(item[1] or "")):
+                return line
+            self._counts = {each: count for each, count in self._counts.items() if each <= depth}
+            self._counts[depth] = self._counts[depth] + 1 if depth in self._counts else self._start
+            self._start = 1
+            return f"{'  ' * (depth - 1)}{counted(self._counts[depth], _ADOC_KINDS[depth - 1])}. {item[2]}"
+        if begins := _ADOC_START.match(line):
+            self._start = int(begins[1])
+        elif line and not self._goes_on and not line[0].isspace() and not line.startswith(("[", "//")):
+            self._counts = {}
+        return line
 
 
 def _adoc_underline(line: str, below: str) -> bool:
@@ -313,13 +359,27 @@ def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901 - a branch for ea
 
 
 def of_wiki(text: str) -> str:
-    """Return MediaWiki's text with its tables in Markdown; headings are read as they are."""
-    return "\n".join(_wiki(text.split("\n"))) if "{|" in text else text
+    """Return MediaWiki's text with its tables in Markdown and its lists with numbers; headings are read as they are."""
+    return "\n".join(_wiki(text.split("\n"))) if "{|" in text or "\n#" in text else text
 
 
 def _wiki(lines: Sequence[str]) -> Iterator[str]:
     held: list[str] = []  # from the beginning of a table on
-    for line in lines:
+    counts: dict[int, int] = {}  # of the lists that this line may go on with, by depth
+    code = False
+    for line, below in zip(lines, (*lines[1:], ""), strict=True):
+        marks = _WIKI_CODE.findall(line)
+        code = not marks[-1] if marks else code
+        item = None if held or code else _WIKI_ITEM.match(line)
+        # In Markdown, which some wikis write, a line like this is a heading, with a blank one below it.
+        if item and (counts or _WIKI_ITEM.match(below)):
+            depth = len(item[1])
+            counts = {each: count for each, count in counts.items() if each <= depth}
+            counts[depth] = counts.get(depth, 0) + (not item[2])
+            mark = f"{counts[depth]}. " if not item[2] else "- " if item[2][-1] == "*" else ""
+            yield f"{'  ' * (depth - (not item[2]))}{mark}{item[3]}"
+            continue
+        counts = {}
         bare = line.lstrip(" \t:*")
         if bare.startswith("{|"):
             yield from held  # a table around another one stays as it is

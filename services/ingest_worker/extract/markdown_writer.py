@@ -10,6 +10,8 @@ NUMBER = "\0"  # placeholder in a header or footer for the page number or the re
 CHANGES = re.compile(r"\s*(?:PAGE|NUMPAGES|SECTIONPAGES|STYLEREF)\b", re.IGNORECASE)  # fields with those values
 LINK = re.compile(r'\s{0,9}HYPERLINK\s{1,9}"((?:https?|mailto):[^"\s()]{1,2000})"', re.IGNORECASE)
 _BARE = 6  # characters: at most a page number that was typed as text
+_ROMAN = {1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl", 10: "x"}
+_ROMAN |= {9: "ix", 5: "v", 4: "iv", 1: "i"}
 RAISED = re.compile(r"[-−+]?\d{1,4}")
 _WORD = re.compile(r"[^\W\d_]+")
 # fmt: off
@@ -62,6 +64,17 @@ def framed(heads: Iterable[str], text: str, feet: Iterable[str]) -> str:
 def numbers_pages(line: str) -> bool:
     """Return whether the line has no words but those that stand beside page numbers."""
     return _ABOUT_PAGES.issuperset(_WORD.findall(line.casefold()))
+
+
+def counted(number: int, kind: str) -> str:
+    """Return the number of a list's item as letters (`kind` a or A) or in Roman figures (i, I), else in digits."""
+    said, left = "", number % 10_000
+    if kind in ("a", "A"):
+        said = "abcdefghijklmnopqrstuvwxyz"[(number - 1) % 26] * min((number - 1) // 26 + 1, 9)
+    for value, figures in _ROMAN.items() if kind in ("i", "I") else ():
+        said += figures * (left // value)
+        left %= value
+    return (said.upper() if kind.isupper() else said) or str(number)
 
 
 def _distinct(frames: Iterable[str], seen: set[str]) -> Iterator[str]:

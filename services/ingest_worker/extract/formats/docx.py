@@ -15,7 +15,16 @@ from services.ingest_worker.extract.drawings import referred
 from services.ingest_worker.extract.embedded_files import embedded, part_texts
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
-from services.ingest_worker.extract.markdown_writer import CHANGES, LINK, NUMBER, MarkdownBlock, framed, joined, raised
+from services.ingest_worker.extract.markdown_writer import (
+    CHANGES,
+    LINK,
+    NUMBER,
+    MarkdownBlock,
+    counted,
+    framed,
+    joined,
+    raised,
+)
 from services.ingest_worker.extract.part_names import declares, main_part
 from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, whole
@@ -41,8 +50,8 @@ _UNSEEN = frozenset({"del", "moveFrom", "rPr", "delText", "Fallback", "rt", "pPr
 _OFF = frozenset({"0", "false", "off", "none"})
 _ASKED = 4_000  # characters of what a field is
 _OFTEN = 1_000  # paragraphs between two looks at the clock
-_ROMAN = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL", 10: "X"}
-_ROMAN |= {9: "IX", 5: "V", 4: "IV", 1: "I"}
+_KINDS = {"lowerLetter": "a", "upperLetter": "A", "lowerRoman": "i", "upperRoman": "I"}
+_GOES_ON = ("", "continue")  # of a merged cell
 _LEVELS = 9  # levels that a list can have
 _PATTERN = 100  # characters of a list's mark, which each of its items repeats
 _DEPTH = 20  # styles, each based on the next
@@ -55,6 +64,7 @@ class _Style(NamedTuple):
     numbering: str | None = None  # id of the list that the paragraph belongs to
     level: int = 0  # level in that list, from 0
     code: bool = False
+    hidden: bool = False
 
 
 class _Level(NamedTuple):
@@ -119,6 +129,8 @@ class _Document:
         self._addresses = addresses(archive, path, hints)
         styles = root("styles")
         self._styles = _styles(styles)
+        self._hides = any(style.hidden for style in self._styles.values())
+        self._hidden = False  # in a paragraph whose style hides its text
         self._emphatic = set() if styles is None else _emphatic(styles)
         self._lists = _lists(root("numbering"))
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
@@ -166,6 +178,7 @@ class _Document:
     def _paragraph(self, paragraph: "_Element") -> Iterator[MarkdownBlock]:
         words: list[str] = []
         beside: list[_Element] = []  # boxes, notes and charts
+        self._hidden = self._hides and self._style(paragraph).hidden
         self._gather(paragraph, words, beside)
         lines = "".join(words).strip("\n")
         line = " ".join(lines.split())
@@ -209,7 +222,7 @@ class _Document:
 
     def _marked(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         """Gather a run or a link, struck text between tildes, and the link's address behind its text."""
-        if _is_on(element.find("{*}rPr/{*}vanish")):
+        if self._is_hidden(element):
             return
         own: list[str] = []
         self._gather(element, own, beside)
@@ -220,6 +233,14 @@ class _Document:
             text = raised(text, words[-1] if words else "")
         address = self._addresses.get(attribute(element, "id"), "") if tag(element) == "hyperlink" else ""
         words.append(f"[{text}]({address})" if address and text.strip() else text)
+
+    def _is_hidden(self, run: "_Element") -> bool:
+        """Return whether a run is hidden, by itself or else by its style or that of its paragraph."""
+        own = run.find("{*}rPr/{*}vanish")
+        if own is not None or not self._hides or tag(run) != "r":
+            return _is_on(own)
+        named = self._styles.get(attribute(run.find("{*}rPr/{*}rStyle")) or None)
+        return self._hidden or (named is not None and named.hidden)
 
     def _field(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         """Gather a field's result; in page headers and footers, `NUMBER` replaces values that change with the page."""
@@ -243,19 +264,19 @@ class _Document:
             self._gather(element, words, beside)
 
     def _table(self, element: "_Element") -> Iterator[MarkdownBlock]:
-        rows = [list(_children(row, "tc")) for row in _children(element, "tr")]
-        if self._in_frame or all(len(row) < 2 for row in rows):  # a layout table
-            for row in rows:
+        rows = [(_before(row), list(_children(row, "tc"))) for row in _children(element, "tr")]
+        if self._in_frame or all(len(row) < 2 for _, row in rows):  # a layout table
+            for _, row in rows:
                 for cell in row:
                     yield from self.blocks(cell)
             return
         within, self._in_table = self._in_table, True
         cells = spread(
-            [Cell(" ".join(block.text for block in self.blocks(cell)), _across(cell), down) for cell, down in row]
+            [Cell("" if of is None else " ".join(block.text for block in self.blocks(of)), *size) for of, *size in row]
             for row in _merged(rows)
         )
         self._in_table = within
-        headed = self._is_headed(element, rows[0])
+        headed = self._is_headed(element, rows[0][1])
         yield MarkdownBlock(" ".join(" ".join(row) for row in cells) if within else table(cells, headed=headed))
 
     def _is_headed(self, element: "_Element", first: "list[_Element]") -> bool:
@@ -294,7 +315,8 @@ class _Document:
         def shown(place: re.Match[str]) -> str:
             of = int(place[1]) - 1
             other = levels.get(of, _Level())
-            return _counted(counts[of] or other.start, other.kind)
+            number = counts[of] or other.start
+            return f"{number:02}" if other.kind == "decimalZero" else counted(number, _KINDS.get(other.kind, ""))
 
         return f"{re.sub(r'%([1-9])', shown, level.pattern)} "
 
@@ -349,24 +371,40 @@ def _across(cell: "_Element") -> int:
     return whole(attribute(cell.find("{*}tcPr/{*}gridSpan")), 1)
 
 
-def _merged(rows: "list[list[_Element]]") -> "list[list[tuple[_Element, int]]]":
-    """Return each row's cells with the number of rows that they cover, without those that continue one above."""
-    found: list[list[tuple[_Element, int]]] = []
+def _before(row: "_Element") -> int:
+    """Return the number of columns that the row leaves out at its beginning."""
+    return whole(attribute(row.find("{*}trPr/{*}gridBefore")))
+
+
+def _merged(rows: "list[tuple[int, list[_Element]]]") -> "list[list[tuple[_Element | None, int, int]]]":
+    """Return each row's cells with the columns and rows that they cover, without those that continue another.
+
+    The columns that a row leaves out at its beginning are a cell, too, which is None.
+    """
+    found: list[list[tuple[_Element | None, int, int]]] = []
     open_at: dict[int, tuple[int, int]] = {}  # column -> row and number in it of the merged cell
-    for row in rows:
-        column = 0
-        own: list[tuple[_Element, int]] = []
+    for before, row in rows:
+        column = before
+        own: list[tuple[_Element | None, int, int]] = [(None, before, 1)] if before else []
+        open_at = {at: of for at, of in open_at.items() if at >= before}
+        below = False  # the cell before continues one above
         for cell in row:
-            merge = cell.find("{*}tcPr/{*}vMerge")
-            if merge is not None and attribute(merge) in ("", "continue") and column in open_at:
+            merge, beside = (cell.find(f"{{*}}tcPr/{{*}}{name}") for name in ("vMerge", "hMerge"))
+            if beside is not None and attribute(beside) in _GOES_ON and column > before:
+                if not below:
+                    first, across, down = own[-1]
+                    own[-1] = (first, across + _across(cell), down)
+            elif merge is not None and attribute(merge) in _GOES_ON and column in open_at:
                 at, number = open_at[column]
-                first, down = found[at][number]
-                found[at][number] = (first, down + 1)
+                first, across, down = found[at][number]
+                found[at][number] = (first, across, down + 1)
+                below = True
             else:
                 open_at.pop(column, None)
                 if merge is not None:
                     open_at[column] = (len(found), len(own))
-                own.append((cell, 1))
+                own.append((cell, _across(cell), 1))
+                below = False
             column += _across(cell)
         found.append(own)
     return found
@@ -401,6 +439,8 @@ def _styles(root: "_Element | None") -> dict[str, _Style]:
         if heading:
             based = based._replace(heading=min(whole(heading[1] or "1", 1), 6) or 1)
         based = based._replace(code=based.code or bool(_CODE.search(called)))
+        hides = element.find("{*}rPr/{*}vanish")
+        based = based if hides is None else based._replace(hidden=_is_on(hides))
         says = element.find("{*}pPr")
         found[name] = based if says is None else _own(says, based)
         return found[name]
@@ -454,19 +494,6 @@ def _levels(element: "_Element") -> dict[int, _Level]:
     }
 
 
-def _counted(number: int, kind: str) -> str:
-    if kind in ("lowerLetter", "upperLetter"):
-        letter = "abcdefghijklmnopqrstuvwxyz"[(number - 1) % 26] * min((number - 1) // 26 + 1, 9)
-        return letter if kind == "lowerLetter" else letter.upper()
-    if kind in ("lowerRoman", "upperRoman"):
-        roman = ""
-        for value, sign in _ROMAN.items():
-            roman += sign * (number % 10_000 // value)
-            number %= value
-        return roman.lower() if kind == "lowerRoman" else roman
-    return f"{number:02}" if kind == "decimalZero" else str(number)
-
-
 FORMAT = Format(
     document_type="docx",
     nests=True,
@@ -478,5 +505,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=("lxml.etree",),
     libraries=("lxml",),
-    revision=6,
+    revision=7,
 )

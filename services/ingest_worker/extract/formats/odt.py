@@ -15,7 +15,7 @@ from services.ingest_worker.extract.drawings import Box, in_reading_order
 from services.ingest_worker.extract.embedded_files import pictures
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints, laid_out
-from services.ingest_worker.extract.markdown_writer import raised
+from services.ingest_worker.extract.markdown_writer import counted, raised
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, whole, words
 from shared.contracts import Note
@@ -215,10 +215,10 @@ def _mark_bold(root: "_Element") -> None:
 def _number_items(root: "_Element") -> None:
     """Mark the items of numbered lists with their numbers."""
     numbered = {
-        (attribute(style, "name"), attribute(level, "level"))
+        (attribute(style, "name"), attribute(level, "level")): kind
         for style in root.iter("{*}list-style")
         for level in style.iterfind("{*}list-level-style-number")
-        if attribute(level, "num-format") == "1"
+        if (kind := attribute(level, "num-format")) in ("1", "a", "A", "i", "I")
     }
     last: dict[tuple[str, str], int] = {}
     for listed in root.iter("{*}list") if numbered else ():
@@ -229,7 +229,7 @@ def _number_items(root: "_Element") -> None:
             number = last.get(at, 0) if goes_on else 0
             for item in listed.iterfind("{*}list-item"):
                 number = whole(attribute(item, "start-value"), number + 1)
-                item.set(_NUMBER, f"{number}. ")
+                item.set(_NUMBER, f"{counted(number, numbered[at])}. ")
             last[at] = number
 
 
@@ -340,7 +340,7 @@ FORMATS = tuple(
     Format(
         document_type=document_type,
         text_format="markdown",
-        revision=5,
+        revision=6,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),

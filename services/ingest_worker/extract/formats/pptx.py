@@ -104,5 +104,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=("lxml.etree",),
     libraries=("lxml",),
-    revision=6,
+    revision=7,
 )

@@ -104,7 +104,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=5,
+    revision=6,
 )
 
 FORMATS = (

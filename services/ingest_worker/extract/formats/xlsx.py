@@ -120,5 +120,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
-    revision=6,
+    revision=7,
 )

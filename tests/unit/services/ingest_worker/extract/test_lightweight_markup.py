@@ -151,3 +151,34 @@ def test_nothing_of_a_wikis_table_is_lost() -> None:
     text = "{|\nabove\n! A !! B\n|- valign=top\nbetween\n| 1 || 2\n|} after\nend"
 
     assert of_wiki(text) == "\nabove\n\nbetween\n\n| A | B |\n| --- | --- |\n| 1 | 2 |\n\nafter\nend"
+
+
+def test_items_of_ordered_lists_have_their_numbers() -> None:
+    rst = of_rst("#. Open.\n\n   #. Wait.\n   #. Look.\n#. Shut.\n   Gently.\n\nThen\n\n3. Rest.\n#. Go.\n\n* #5\n")
+    adoc = of_adoc(
+        ". Open\n.. Wait\n.. Look\n. Shut\n+\nGently.\n\n----\n. x\n----\n\n[start=4]\n. Rest\n* slowly\n\n. Go\n\n"
+        ".Title\nText.\n. Anew\n"
+    )
+    wiki = of_wiki("# Open\n## Wait\n## Look\n#* slowly\n# Shut\n\n# Anew\n# Go\n")
+
+    assert rst.startswith(
+        "1. Open.\n\n   1. Wait.\n   2. Look.\n2. Shut.\n   Gently.\n\nThen\n\n3. Rest.\n4. Go.\n\n* #5"
+    )
+    assert adoc.startswith("1. Open\n  a. Wait\n  b. Look\n2. Shut\n+\nGently.\n\n\n```\n. x\n```\n")
+    assert adoc.endswith("\n4. Rest\n* slowly\n\n5. Go\n\n.Title\nText.\n1. Anew\n")
+    assert wiki == "1. Open\n  1. Wait\n  2. Look\n  - slowly\n2. Shut\n\n1. Anew\n2. Go\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Tides\n\nText.\n\n## Ebb\n\nText.",  # Markdown
+        "#REDIRECT [[Tides]]",
+        "#summary Of tides\n#labels sea\n\nText.",
+        "<pre>\n# make\n# make all\n</pre>",
+        "* a #1\n* b #2\n",
+        " # make\n # make all\n",
+    ],
+)
+def test_other_lines_with_that_sign_are_no_items_of_a_wiki(text: str) -> None:
+    assert of_wiki(text) == text

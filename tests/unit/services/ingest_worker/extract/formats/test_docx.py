@@ -267,3 +267,52 @@ def test_a_part_is_read_once_whatever_refers_to_it(reference: str, parts: dict[s
 
     assert len(once) > len("Before")
     assert often == once
+
+
+def _cell(text: str, **merges: str) -> str:
+    says = "".join(f'<w:{name} w:val="{value}"/>' for name, value in merges.items())
+    return f"<w:tc><w:tcPr>{says}</w:tcPr><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+
+_BELOW, _BESIDE = {"vMerge": "continue"}, {"hMerge": "continue"}
+_BOTH = {"vMerge": "restart", "hMerge": "restart"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        (['<w:trPr><w:gridBefore w:val="1"/></w:trPr>' + _cell("Night") + _cell("Ina")], "|  | Night | Ina |"),
+        (['<w:trPr><w:gridBefore w:val="0"/></w:trPr>' + _cell("East") + _cell("Night")], "| East | Night |  |"),
+        ([_cell("East", hMerge="restart") + _cell("", **_BESIDE) + _cell("Ina")], "| East | East | Ina |"),
+        ([_cell("", **_BESIDE) + _cell("Night") + _cell("Ina")], "|  | Night | Ina |"),
+        ([_cell("", **_BELOW) + _cell("Night") + _cell("Ina")], "| West | Night | Ina |"),
+        (
+            [
+                _cell("East", **_BOTH) + _cell("", **_BESIDE, vMerge="restart") + _cell("Ina"),
+                _cell("", vMerge="continue", hMerge="restart") + _cell("", **_BELOW, **_BESIDE) + _cell("Ute"),
+            ],
+            "| East | East | Ute |",
+        ),
+    ],
+)
+def test_a_row_stands_below_its_columns(rows: list[str], shown: str) -> None:
+    first = _cell("West", vMerge="restart") + _cell("Day") + _cell("Ole")
+    every = (_cell("Hall") + _cell("Shift") + _cell("Head"), first, *rows)
+
+    read = _read(a_docx(f"<w:tbl>{''.join(f'<w:tr>{each}</w:tr>' for each in every)}</w:tbl>"))
+
+    assert read.text.split("\n")[-1] == shown
+
+
+def test_what_a_style_hides_is_left_out_but_for_what_shows_itself() -> None:
+    hiding = '<w:style w:type="{}" w:styleId="{}"><w:basedOn w:val="{}"/><w:rPr><w:vanish{}/></w:rPr></w:style>'
+    kinds = (("paragraph", "Gone", "", ""), ("paragraph", "Back", "Gone", ' w:val="0"'), ("character", "Lost", "", ""))
+    styles = "".join(hiding.format(*each) for each in kinds)
+    styles += '<w:style w:type="paragraph" w:styleId="On"><w:basedOn w:val="Gone"/></w:style>'
+    seen = _p("seen", "Gone").replace("<w:t>", '<w:rPr><w:vanish w:val="0"/></w:rPr><w:t>')
+    lost = '<w:p><w:r><w:rPr><w:rStyle w:val="Lost"/></w:rPr><w:t>lost</w:t></w:r><w:r><w:t>kept</w:t></w:r></w:p>'
+    mark = "<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr><w:r><w:t>marked</w:t></w:r></w:p>"
+
+    read = _read(a_docx(_p("gone", "Gone") + _p("gone", "On") + _p("back", "Back") + seen + lost + mark, styles=styles))
+
+    assert read.text.split("\n\n") == ["back", "seen", "kept", "marked"]

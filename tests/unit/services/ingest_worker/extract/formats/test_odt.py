@@ -124,14 +124,21 @@ def test_a_hidden_section_is_left_out_and_numbered_lists_keep_their_numbers() ->
         within = "".join(f"<text:list-item><text:p>{item}</text:p></text:list-item>" for item in items)
         return f'<text:list text:style-name="L" {more}>{within}</text:list>'
 
-    level = '<text:list-level-style-number text:level="1" style:num-format="1"/>'
-    styles = f'<office:automatic-styles xmlns:style="s"><text:list-style style:name="L">{level}</text:list-style>'
+    def levelled(kind: str) -> bytes:
+        level = f'<text:list-level-style-number text:level="1" style:num-format="{kind}"/>'
+        styles = f'<office:automatic-styles xmlns:style="s"><text:list-style style:name="L">{level}</text:list-style>'
+        return an_opendocument("text", body, styles=f"{styles}</office:automatic-styles>")
+
     body = listed("", "Stop", "Wait") + '<text:section text:display="none"><text:p>Gone.</text:p></text:section>'
     body += listed('text:continue-numbering="true"', "Go") + listed("", "Anew")
 
-    data = an_opendocument("text", body, styles=f"{styles}</office:automatic-styles>")
+    def read(kind: str) -> str:
+        return extract(levelled(kind), Hints(filename="a.odt")).text
 
-    assert extract(data, Hints(filename="a.odt")).text == "1. Stop\n2. Wait\n\n3. Go\n\n1. Anew"
+    assert read("1") == "1. Stop\n2. Wait\n\n3. Go\n\n1. Anew"
+    assert read("A") == "A. Stop\nB. Wait\n\nC. Go\n\nA. Anew"
+    assert read("i") == "i. Stop\nii. Wait\n\niii. Go\n\ni. Anew"
+    assert read("") == "- Stop\n- Wait\n\n- Go\n\n- Anew"
 
 
 def test_a_hidden_slide_is_left_out_with_a_note() -> None:
