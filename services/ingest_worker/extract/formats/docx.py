@@ -239,8 +239,8 @@ class _Document:
         own = run.find("{*}rPr/{*}vanish")
         if own is not None or not self._hides or tag(run) != "r":
             return _is_on(own)
-        named = self._styles.get(attribute(run.find("{*}rPr/{*}rStyle")) or None)
-        return self._hidden or (named is not None and named.hidden)
+        named = attribute(run.find("{*}rPr/{*}rStyle"))
+        return self._hidden or (bool(named) and self._styles.get(named, _Style()).hidden)
 
     def _field(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         """Gather a field's result; in page headers and footers, `NUMBER` replaces values that change with the page."""
