@@ -28,6 +28,7 @@ _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
 _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown on demand; others are menus and dialogs
 _HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
+_ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
 _WITHIN: Final = frozenset({
@@ -50,8 +51,7 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
     _keep_opened(tree)
-    for link in list(islice(tree.iterfind(".//span[@class='mw-editsection']"), _MOST)):  # of MediaWiki: "[edit]"
-        link.drop_tree()
+    _drop_anchors(tree)
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()
@@ -106,6 +106,17 @@ def _drop_empty(tree: "HtmlElement") -> None:
         if empty:
             element.tag = "u"
     etree.strip_tags(tree, "u", "q")  # all at once: `drop_tag` writes all of the text before each anew
+
+
+def _drop_anchors(tree: "HtmlElement") -> None:
+    """Drop links of headings to themselves and to a wiki's editor, with which trafilatura drops the headings."""
+    for link in list(islice(tree.iter("a"), _MOST)):
+        if (link.get("href") or "").startswith("#") and words(link) in _ANCHORS:
+            near = (link.getparent(), link.getprevious(), link.getnext())
+            if any(each is not None and each.tag in _HEADINGS for each in near):
+                link.drop_tree()
+    for editor in list(islice(tree.iterfind(".//span[@class='mw-editsection']"), _MOST)):
+        editor.drop_tree()
 
 
 def _keep_framed(tree: "HtmlElement") -> None:

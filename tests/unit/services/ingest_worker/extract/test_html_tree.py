@@ -234,10 +234,34 @@ def test_other_links_within_a_page_are_no_marks(links: str) -> None:
     assert len(list(tree.iter("a"))) == links.count("<a ")
 
 
-def test_a_wikis_links_to_its_editor_are_no_part_of_its_headings() -> None:
-    assert _page(
-        '<h2>Crew<span class="mw-editsection">[<a href="/w?edit">edit</a>]</span></h2><p>Two [edit] it.</p>'
-    ) == ("## Crew\n\nTwo [edit] it.")
+@pytest.mark.parametrize(
+    "heading",
+    [
+        '<div class="mw-heading"><h2>Crew</h2><span class="mw-editsection">[<a href="/w?edit">edit</a>]</span></div>',
+        '<div class="markdown-heading"><h2>Crew</h2><a class="anchor" href="#crew"><svg></svg></a></div>',
+        '<div><a href="#crew">#</a><h2>Crew</h2></div>',
+        '<h2>Crew<a class="headerlink" href="#crew">¶</a></h2>',
+        '<h2><a class="doc-anchor" href="#crew">§</a>Crew</h2>',
+    ],
+)
+def test_links_of_a_heading_to_itself_or_an_editor_are_no_text_and_cost_none(heading: str) -> None:
+    page = f"<main><article>{heading}<p>{'Read this first. ' * 130}</p></article></main>"
+
+    assert extract(page.encode(), Hints(filename="a.html")).text.startswith("## Crew\n\nRead")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('<h2><a href="#crew">Crew</a></h2>', "## Crew"),
+        ('<h2>Crew <a href="#n1">*</a></h2>', "## Crew *"),
+        ('<h2>Rule <a href="/law">§</a> 5</h2>', "## Rule [§](/law) 5"),
+        ('<p>See <a href="#five">§</a> 5.</p>', "See § 5."),
+        ("<h2>C# [edit]</h2>", "## C# [edit]"),
+    ],
+)
+def test_other_links_and_signs_of_headings_stay(body: str, text: str) -> None:
+    assert page_text(f"<html><body>{body}</body></html>", base="").strip() == text
 
 
 def test_captions_stand_beside_their_figures() -> None:
