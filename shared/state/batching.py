@@ -2,17 +2,26 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
 from typing import Final, Generic, TypeVar
 
 from shared.errors import Unavailable
 from shared.times import PATIENCE
 
+G = TypeVar("G")
 K = TypeVar("K")
 V = TypeVar("V")
 
 _AT_ONCE: Final = 2  # calls: the store works on one while the event loop makes the next
+
+
+def grouped(items: Iterable[K], group_of: Callable[[K], G]) -> dict[G, list[K]]:
+    """Return the items by their group, in their order."""
+    groups: dict[G, list[K]] = {}
+    for each in items:
+        groups.setdefault(group_of(each), []).append(each)
+    return groups
 
 
 class WaitingCaller(Generic[K, V]):

@@ -16,7 +16,7 @@ import xxhash
 from shared.contracts import Message, TextFormat, embedded_of, prefixed
 from shared.embedder import Model, Vector
 from shared.embedder.half_precision import Precision
-from shared.state.batching import Batcher
+from shared.state.batching import Batcher, grouped
 from shared.state.rebuild_gate import Gate
 from shared.store import (
     Filter,
@@ -307,20 +307,19 @@ class Index:
 
         Those with the same condition share a call.
         """
-        by_condition: dict[int, dict[str, Head]] = {}
-        for write in writes:
+        standing: dict[_HeadWrite, Head] = {}
+
+        async def written(below: int, some: Sequence[_HeadWrite]) -> None:
             # Of two writes of one document under the same condition only one may succeed.
-            by_condition.setdefault(write.below, {}).setdefault(write.head.document_id, write.head)
-
-        standing: dict[tuple[int, str], Head] = {}
-
-        async def written(below: int, heads: Sequence[Head]) -> None:
+            points = {write.head.document_id: _head_point(write.head) for write in reversed(some)}
             condition = Filter(must=(Range("version", lt=below),), must_not=(Present("withdrawalRev"),))
-            stored = await self._store.put_if(self._heads, [_head_point(head) for head in heads], condition)
-            standing.update(((below, point.id), _head(point)) for point in stored)
+            stored = await self._store.put_if(self._heads, [*points.values()], condition)
+            found = {point.id: _head(point) for point in stored}
+            standing.update({write: found[id_] for write in some if (id_ := write.head.document_id) in found})
 
-        await asyncio.gather(*(written(below, [*heads.values()]) for below, heads in by_condition.items()))
-        return {write: standing[key] for write in writes if (key := (write.below, write.head.document_id)) in standing}
+        by_condition = grouped(writes, lambda write: write.below)
+        await asyncio.gather(*(written(below, some) for below, some in by_condition.items()))
+        return standing
 
     async def withdraw(self, head: Head, attempt: int = 0) -> Head:
         """Mark the version of `head` as withdrawn, so that no switch to it succeeds; return the stored head.
@@ -330,9 +329,9 @@ class Index:
         name, version = head.document_id, head.version
         mark = Withdrawal(version=version, attempt=attempt)
         bare = msgspec.structs.replace(deletion_head(name, 0, head.tenant), withdrawals=(mark,), withdrawal_rev=1)
-        await self._store.put_if(self._heads, [_head_point(bare)], None, fields=())
+        stored = await self._store.put_if(self._heads, [_head_point(bare)], None)
         while True:
-            standing = (await self.fences([name])).get(name, bare)
+            standing = _head(stored[0]) if stored else bare
             withdrawn = standing.withdrawn(version)
             if standing.version >= version or (withdrawn is not None and withdrawn >= attempt):
                 return standing
@@ -347,6 +346,7 @@ class Index:
             same = _unchanged(standing)
             where = Filter(must=(Ids((name,)), *same.must), must_not=same.must_not)
             await self._store.set_payload(self._heads, changes, where)
+            stored = await self._store.retrieve(self._heads, [name])
 
     async def withdraw_for_good(self, document_id: str, version: int, tenant: str) -> bool:
         """Return whether the version is withdrawn, and no redrive can bring it back; False if it answers."""
@@ -393,11 +393,9 @@ class Index:
 
     async def _write_points(self, writes: Sequence[_PointWrite]) -> Mapping[_PointWrite, None]:
         """Write all points, those of one attempt in one call."""
-        by_attempt: dict[int, dict[str, Point]] = {}
-        for write in writes:
+        for attempt, some in grouped(writes, lambda write: write.attempt).items():
             # Of two writes of one point the later one counts, as if they had been called one after the other.
-            by_attempt.setdefault(write.attempt, {})[write.point.id] = write.point
-        for attempt, points in by_attempt.items():
+            points = {write.point.id: write.point for write in some}
             await self._store.upsert(self._chunks, [*points.values()], only_if=Filter(must_not=(_after(attempt),)))
         return {}
 

@@ -7,7 +7,7 @@ transition to the new entry, so transitions must be safe to repeat.
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from secrets import token_urlsafe
 
 import msgspec
@@ -28,9 +28,9 @@ from shared.contracts import (
     Validators,
     VersionOutcome,
 )
-from shared.state.batching import Batcher
+from shared.state.batching import Batcher, grouped
 from shared.state.rebuild_gate import Gate
-from shared.store import Filter, Ids, IndexKind, Match, Order, Payload, Point, Store, each_page
+from shared.store import Filter, Ids, IndexKind, Match, Order, Payload, Point, PointPage, Store, each_page
 
 COLLECTION = "ledger"
 INDEXES: dict[str, IndexKind] = {
@@ -407,17 +407,12 @@ class Ledger:
         return {point.id: _entry(point.payload) for point in await self._store.retrieve(COLLECTION, ids)}
 
     async def _found_of_tenants(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Entry]:
-        ids: dict[str, list[str]] = {}
-        for tenant, document_id in keys:
-            ids.setdefault(tenant, []).append(document_id)
-        pages = await asyncio.gather(
-            *(
-                self._store.scroll(
-                    COLLECTION, Filter(must=(Ids(tuple(some)), Match("tenant", (tenant,)))), limit=len(some)
-                )
-                for tenant, some in ids.items()
-            )
-        )
+        def read(tenant: str, some: Sequence[tuple[str, str]]) -> Awaitable[PointPage]:
+            ids = Ids(tuple(document_id for _, document_id in some))
+            return self._store.scroll(COLLECTION, Filter(must=(ids, Match("tenant", (tenant,)))), limit=len(some))
+
+        by_tenant = grouped(keys, lambda key: key[0])
+        pages = await asyncio.gather(*(read(tenant, some) for tenant, some in by_tenant.items()))
         entries = [_entry(point.payload) for page in pages for point in page.points]
         return {(entry.tenant, entry.document_id): entry for entry in entries}
 
@@ -454,16 +449,15 @@ class Ledger:
 
         Points of one revision share a call.
         """
-        by_rev: dict[int, dict[str, Point]] = {}
-        for write in writes:
+        writers: dict[_Write, str] = {}
+        for rev, some in grouped(writes, lambda write: write.rev).items():
             # Of two writes of one document at the same revision only one may succeed.
-            by_rev.setdefault(write.rev, {}).setdefault(write.point.id, write.point)
-        writers: dict[tuple[int, str], str] = {}
-        for rev, points in by_rev.items():
+            points = {write.point.id: write.point for write in reversed(some)}
             unseen = Filter(must=(Match("rev", (rev,)),)) if rev else None
             stored = await self._store.put_if(COLLECTION, [*points.values()], unseen, fields=("writer",))
-            writers |= {(rev, point.id): _writer_of(point) for point in stored}
-        return {each: writers[key] for each in writes if (key := (each.rev, each.point.id)) in writers}
+            found = {point.id: str(point.payload.get("writer", "")) for point in stored}
+            writers |= {write: found[write.point.id] for write in some if write.point.id in found}
+        return writers
 
     async def count(self, where: Filter) -> int:
         """Return how many entries match."""
@@ -502,25 +496,20 @@ class Ledger:
 
     async def statuses(self, where: Filter) -> Mapping[str, int]:
         """Return the number of matching entries by the status of their newest submission."""
-        counts = await self._store.facet(COLLECTION, "last.status", where)
-        await self._gate.ledger()
-        return counts
+        return await self._counts("last.status", where)
 
     async def tenants(self, where: Filter) -> Mapping[str, int]:
         """Return the number of matching entries of each tenant, for the MOST_TENANTS largest tenants."""
-        counts = await self._store.facet(COLLECTION, "tenant", where, limit=MOST_TENANTS)
-        await self._gate.ledger()
-        return counts
+        return await self._counts("tenant", where, limit=MOST_TENANTS)
 
     async def sources(self, where: Filter) -> Mapping[str, int]:
         """Return the number of matching entries of each source, for the MOST_SOURCES largest sources."""
-        counts = await self._store.facet(COLLECTION, "source", where, limit=MOST_SOURCES)
+        return await self._counts("source", where, limit=MOST_SOURCES)
+
+    async def _counts(self, field: str, where: Filter, **how: int) -> Mapping[str, int]:
+        counts = await self._store.facet(COLLECTION, field, where, **how)
         await self._gate.ledger()
         return counts
-
-
-def _writer_of(point: Point) -> str:
-    return str(point.payload.get("writer", ""))
 
 
 def _payload(entry: Entry) -> Payload:
