@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from services.ingest_worker.extract import formats, limits, ole
+from services.ingest_worker.extract.archive import names
 from services.ingest_worker.extract.clean import decoded, one_line
 from services.ingest_worker.extract.document_properties import file_properties
 from services.ingest_worker.extract.flat_office import contained
@@ -42,9 +43,11 @@ def detect(data: bytes, hints: Hints) -> Format:
 
     A text under the name of an old Office file is a text: other programs use those suffixes, too.
     """
-    for form in FORMATS:
-        if form.sniff(data):
-            return form
+    try:
+        if (known := next((form for form in FORMATS if form.sniff(data)), None)) is not None:
+            return known
+    finally:
+        names.cache_clear()
     form = _declared(hints)
     return _plain(data, form) if form.begins and not data.startswith(form.begins) else form
 

@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ ERRORS = (
 )
 
 
+@lru_cache(maxsize=1)  # every format that is a container asks; `detect` clears it
 def names(data: bytes) -> frozenset[str]:
     """Return the names of a ZIP container's entries; empty if it isn't one."""
     if not data.startswith(b"PK\x03\x04"):

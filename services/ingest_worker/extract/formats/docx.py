@@ -127,11 +127,8 @@ class _Document:
         self._hints = hints
         self._part = drawn(archive, targets, hints)
         self._addresses = addresses(archive, path, hints)
-        styles = root("styles")
-        self._styles = _styles(styles)
-        self._hides = any(style.hidden for style in self._styles.values())
+        self._styles = _Styles(root("styles"))
         self._hidden = False  # in a paragraph whose style hides its text
-        self._emphatic = set() if styles is None else _emphatic(styles)
         self._lists = _lists(root("numbering"))
         self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
         self._in_table = False
@@ -178,7 +175,7 @@ class _Document:
     def _paragraph(self, paragraph: "_Element") -> Iterator[MarkdownBlock]:
         words: list[str] = []
         beside: list[_Element] = []  # boxes, notes and charts
-        self._hidden = self._hides and self._style(paragraph).hidden
+        self._hidden = self._styles.hides and self._style(paragraph).hidden
         self._gather(paragraph, words, beside)
         lines = "".join(words).strip("\n")
         line = " ".join(lines.split())
@@ -237,10 +234,10 @@ class _Document:
     def _is_hidden(self, run: "_Element") -> bool:
         """Return whether a run is hidden, by itself or else by its style or that of its paragraph."""
         own = run.find("{*}rPr/{*}vanish")
-        if own is not None or not self._hides or tag(run) != "r":
+        if own is not None or not self._styles.hides or tag(run) != "r":
             return _is_on(own)
         named = attribute(run.find("{*}rPr/{*}rStyle"))
-        return self._hidden or (bool(named) and self._styles.get(named, _Style()).hidden)
+        return self._hidden or self._styles.named(named).hidden
 
     def _field(self, element: "_Element", words: list[str], beside: "list[_Element]") -> None:
         """Gather a field's result; in page headers and footers, `NUMBER` replaces values that change with the page."""
@@ -282,7 +279,7 @@ class _Document:
     def _is_headed(self, element: "_Element", first: "list[_Element]") -> bool:
         """Return whether the first row is marked as a header, or looks different from others."""
         row, look = next(_children(element, "tr"), None), element.find("{*}tblPr/{*}tblLook")
-        styled = attribute(element.find("{*}tblPr/{*}tblStyle")) in self._emphatic
+        styled = self._styles.is_emphatic(attribute(element.find("{*}tblPr/{*}tblStyle")))
         marked = row is not None and _is_on(row.find("{*}trPr/{*}tblHeader"))
         filled = [cell for cell in first if any((text.text or "").strip() for text in cell.iter("{*}t"))]
         bold = bool(filled) and all(_is_on(next(cell.iterfind(".//{*}rPr/{*}b"), None)) for cell in filled)
@@ -293,9 +290,8 @@ class _Document:
     def _style(self, paragraph: "_Element") -> _Style:
         says = paragraph.find("{*}pPr")
         if says is None:
-            return self._styles.get("", _Style())
-        style = self._styles.get(attribute(says.find("{*}pStyle"))) or self._styles.get("", _Style())
-        return _own(says, style)
+            return self._styles.of("")
+        return _own(says, self._styles.of(attribute(says.find("{*}pStyle"))))
 
     def _mark(self, style: _Style) -> str:
         """Count the list item and return its bullet or number with a space; '' outside of lists."""
@@ -424,45 +420,51 @@ def _own(says: "_Element", style: _Style) -> _Style:
     return style if level_of is None else style._replace(level=whole(attribute(level_of)))
 
 
-def _styles(root: "_Element | None") -> dict[str, _Style]:
-    """Return the paragraph styles by id; the default style also has the key ''."""
-    listed = {} if root is None else {attribute(each, "styleId"): each for each in root.iterfind("{*}style")}
-    found: dict[str, _Style] = {}
+class _Styles:
+    """The styles of a Word file, each read when it is first asked for."""
 
-    def style(name: str, depth: int = 0) -> _Style:
-        if name in found or name not in listed or depth > _DEPTH:
-            return found.get(name, _Style())
-        element = listed[name]
-        based = style(attribute(element.find("{*}basedOn")), depth + 1)
+    def __init__(self, root: "_Element | None") -> None:
+        listed = () if root is None else root.iterfind("{*}style")
+        self._listed = {attribute(each, "styleId"): each for each in listed}
+        self._found: dict[str, _Style] = {}
+        self.hides = root is not None and next(root.iter("{*}vanish"), None) is not None
+        kind, on = "paragraph", ("1", "true")
+        usual = (name for name, each in self._listed.items() if attribute(each, "default") in on and _is(each, kind))
+        self._default = next(usual, "")
+
+    def of(self, name: str) -> _Style:
+        """Return the style with that id, or else the default one for paragraphs."""
+        return self.named(name if name in self._listed else self._default)
+
+    def named(self, name: str, depth: int = 0) -> _Style:
+        """Return the style with that id; one that says nothing if there is none."""
+        if name in self._found or name not in self._listed or depth > _DEPTH:
+            return self._found.get(name, _Style())
+        element = self._listed[name]
+        based = self.named(attribute(element.find("{*}basedOn")), depth + 1)
         called = attribute(element.find("{*}name"))
         heading = _HEADING.fullmatch(called)
         if heading:
             based = based._replace(heading=min(whole(heading[1] or "1", 1), 6) or 1)
-        based = based._replace(code=based.code or bool(_CODE.search(called)))
         hides = element.find("{*}rPr/{*}vanish")
-        based = based if hides is None else based._replace(hidden=_is_on(hides))
+        hidden = based.hidden if hides is None else _is_on(hides)
+        based = based._replace(code=based.code or bool(_CODE.search(called)), hidden=hidden)
         says = element.find("{*}pPr")
-        found[name] = based if says is None else _own(says, based)
-        return found[name]
+        self._found[name] = based if says is None else _own(says, based)
+        return self._found[name]
 
-    for name, element in listed.items():
-        if attribute(element, "type") == "paragraph" and attribute(element, "default") in ("1", "true"):
-            found[""] = style(name)
-        style(name)
-    return found
+    def is_emphatic(self, name: str) -> bool:
+        """Return whether the first row looks different in that style of tables, or in one that it is based on."""
+        for _ in range(_DEPTH):
+            element = self._listed.get(name)
+            if element is None or any(_is(part, "firstRow") for part in element.iterfind("{*}tblStylePr")):
+                return element is not None
+            name = attribute(element.find("{*}basedOn"))
+        return False
 
 
-def _emphatic(styles: "_Element") -> set[str]:
-    """Return the styles of tables, by id, in which the first row looks different, also by those they are based on."""
-    found = set[str]()
-    based = dict[str, str]()
-    for each in styles.iterfind("{*}style"):
-        based[name := attribute(each, "styleId")] = attribute(each.find("{*}basedOn"))
-        if any(attribute(part, "type") == "firstRow" for part in each.iterfind("{*}tblStylePr")):
-            found.add(name)
-    for _ in range(_DEPTH if found else 0):
-        found |= {name for name, of in based.items() if of in found}
-    return found
+def _is(element: "_Element", kind: str) -> bool:
+    return attribute(element, "type") == kind
 
 
 def _lists(root: "_Element | None") -> dict[str, dict[int, _Level]]:

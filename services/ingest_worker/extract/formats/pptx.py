@@ -39,10 +39,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
         notes, targets = [], list[tuple[str, str]]()
         for number, path in enumerate(_slides(archive, hints), 1):
             try:
-                slide, below = _slide(archive, path, hints)
+                slide, below, parts = _slide(archive, path, hints)
                 slides.append(slide)
                 footers += below
-                targets += related(archive, path, hints).values()
+                targets += parts
             except Rejected as error:
                 slides.append("")
                 notes.append(refused(error, f"slide {number}"))
@@ -66,8 +66,8 @@ def _slides(archive: ZipFile, hints: Hints) -> list[str]:
     return [targets[of][1] for slide in show.iter("{*}sldId") if (of := reference(slide)) in targets]
 
 
-def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str]]:
-    """Return the slide's text and its footers."""
+def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str], list[tuple[str, str]]]:
+    """Return the slide's text, its footers, and kind and path of each part that belongs to it."""
     root = parsed(part(archive, path, hints))
     if root is None:
         raise Rejected(f"{path} can't be parsed", "damaged")
@@ -80,7 +80,7 @@ def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str]]:
         inner = parsed(part(archive, target, hints)) if kind == "notesSlide" and target in archive.namelist() else None
         notes = [] if inner is None else list(shapes(inner, lambda _: None))
         blocks += ["Notes:", *notes] if notes else []
-    return cleaned("\n\n".join(blocks)), list(feet(root))
+    return cleaned("\n\n".join(blocks)), list(feet(root)), list(targets.values())
 
 
 def _show_addresses(root: "_Element", addresses: Mapping[str, str]) -> None:

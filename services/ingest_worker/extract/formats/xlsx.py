@@ -18,6 +18,7 @@ from services.ingest_worker.extract.sparse_sheets import FAR, Ranks, moved_toget
 from shared.contracts import Note
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
+_Listed = list[tuple[str, str]]  # name and path of each sheet
 _SHEET = 156  # kind of the records that name the sheets of a binary workbook
 _MAIN = re.compile(rb"(?:spreadsheetml|ms-excel)\.[\w.]{1,60}\.main\+xml")
 # An error that some programs write, for which the library refuses the whole sheet
@@ -49,25 +50,26 @@ def read(data: bytes, hints: Hints) -> Extraction:
                 (name, content.replace(b't="e"', b't="str"') if name in odd else content) for name, content in parts
             )
             return read(packed(as_texts), hints)
-        far += [path for _, path in _sheets(archive, hints) if path.endswith(".bin")]
+        listed = _sheets(archive, hints)
+        far += [path for _, path in listed if path.endswith(".bin")]
         near, ranks = moved_together(data, far, hints) if far else (data, {})
-        drawn, notes = _drawn(archive, hints)
-        found = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, ranks, hints))
+        drawn, notes = _drawn(archive, listed, hints)
+        found = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, listed, ranks, hints))
     return msgspec.structs.replace(found, notes=(*found.notes, *notes))
 
 
-def _views(archive: ZipFile, ranks: Mapping[str, Ranks], hints: Hints) -> dict[str, SheetView]:
+def _views(archive: ZipFile, listed: _Listed, ranks: Mapping[str, Ranks], hints: Hints) -> dict[str, SheetView]:
     """Return the views of the sheets by name, at the places that their cells have now."""
     styles = number_formats(archive, _BOOKS[0], hints)
     views: dict[str, SheetView] = {}
-    for name, path in _sheets(archive, hints):
+    for name, path in listed:
         binary = path.endswith(".bin")
         view = binary_view(part(archive, path, hints)) if binary else sheet_view(archive, path, styles, hints)
         views[name] = moved(view, ranks[path]) if path in ranks else view
     return views
 
 
-def _sheets(archive: ZipFile, hints: Hints) -> list[tuple[str, str]]:
+def _sheets(archive: ZipFile, hints: Hints) -> _Listed:
     """Return name and path of each sheet whose part is there."""
     listed = archive.namelist()
     name = _BOOKS[_BOOKS[1] in listed]
@@ -88,12 +90,12 @@ def _string(source: bytes, at: int) -> tuple[str, int]:
     return source[at + 4 : end].decode("utf-16-le", "replace"), end
 
 
-def _drawn(archive: ZipFile, hints: Hints) -> tuple[dict[str, str], list[Note]]:
+def _drawn(archive: ZipFile, listed: _Listed, hints: Hints) -> tuple[dict[str, str], list[Note]]:
     """Return the text of text boxes, charts and embedded files by their sheet's name; notes about what isn't read."""
     found: dict[str, str] = {}
     notes: list[Note] = []
     seen: set[tuple[str, str]] = set()
-    for name, path in _sheets(archive, hints):
+    for name, path in listed:
         blocks: list[str] = []
         beside = list(related(archive, path, hints).values())
         for kind, drawing in list(beside):
