@@ -32,7 +32,7 @@ _TIME: Final = re.compile(
 )
 _FORMS: Final = (
     (re.compile(r"\bhow old\b", re.IGNORECASE), _AGE),
-    (re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE), _FIGURE),
+    (re.compile(r"\b(?:how (?:many|much)|what (?:percent(?:age)?|share|proportion))\b", re.IGNORECASE), _FIGURE),
     (re.compile(r"\bhow (?:long|high|tall|deep|wide|heavy|fast)\b", re.IGNORECASE), _MEASURE),
     (re.compile(r"^\W*+when (?:was|were|did)\b", re.IGNORECASE), _TIME),
     (
@@ -50,6 +50,7 @@ _FORMS: Final = (
 # A number of two digits, or a name with one.
 _NUMBERED: Final = re.compile(r"(?<!\w)(?=[^\W\d]*+\d)(?=\w\w|\w[.,-]++\w)\w++(?:[.,-]++\w++)*+")
 _MOST_NUMBERED: Final = 20  # of a question, each looked for in the whole text
+_SECTION: Final = re.compile(r"\b\d+\.\d+\.\d+(?:\.\d+)+")  # the number of a heading
 _FENCED: Final = re.compile(r"```.*?```", re.DOTALL)
 # Not a number before a unit, nor after a bare `of`: "in 2000 boxes", "a tank of 1800".
 _YEAR: Final = re.compile(
@@ -75,5 +76,6 @@ def has_asked_form(question: str, text: str) -> bool:
     prose = _FENCED.sub(" ", text)
     for number in list(dict.fromkeys(_NUMBERED.findall(question)))[:_MOST_NUMBERED]:
         prose = re.sub(rf"(?<!\w){re.escape(number)}(?!\w)", " ", prose)
+    prose = _SECTION.sub(" ", prose)
     without_years = _YEAR.sub(lambda year: year[0].split()[0], prose)  # "until" and "since" tell how long
     return all(form.search(prose if form in (_AGE, _TIME) else without_years) for form in asked)

@@ -24,7 +24,7 @@ from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
 from shared.answers.quotable_units import FIELD_LABEL, Unit, row_text, units
 from shared.answers.rows import Lookup, lookups
-from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, words
+from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, plain, versions, words
 from shared.answers.word_forms import NOUNS_OF, STEM, other_forms, with_forms
 from shared.errors import PipelineError
 
@@ -112,6 +112,8 @@ _ANSWER_KINDS: Final = (
     (re.compile(r"^who\b", re.IGNORECASE), re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+")),
 )
 
+_OF_A_VERSION: Final = re.compile(r"\b(?:which|what) (?:[\w-]+ ){0,2}(?:version|release)\b", re.IGNORECASE)
+
 # "How long" and "how far" may ask for a time or a way, which are written without the noun.
 _AMBIGUOUS: Final = frozenset({"long", "far"})
 
@@ -158,7 +160,7 @@ def wanted(question: str) -> Wanted:
     return Wanted(
         words=frozenset(asked - named - explaining or asked),
         names=frozenset(named),
-        codes=frozenset(coded - named),
+        codes=frozenset(coded - named | versions(question, asked=True)),
         kinds=tuple(pattern for asks, pattern in _ANSWER_KINDS if asks.search(question)),
     )
 
@@ -376,7 +378,14 @@ def answer(
         return (), [NO_ANSWER]
     if not has_asked_form(question, places[0].text):
         return (), [NO_ANSWER]
-    return _cited(passages, [(found[place.best].rank, place.text) for place in places])
+    quoted = [(found[place.best].rank, place.text) for place in places]
+    if _OF_A_VERSION.search(question) and not versions(places[0].text):  # a list of changes has it in a heading
+        best = found[places[0].best]
+        section = str(passages[best.rank].metadata.get("sectionTitle") or "")
+        above = [best.unit.about, *map(plain, reversed(section.split(" > ")))]
+        heading = next((f"{each}: " for each in above if " > " not in each and versions(each)), "")
+        quoted[0] = (best.rank, f"{heading}{places[0].text}")
+    return _cited(passages, quoted)
 
 
 def _cited(passages: Sequence[Passage], places: Sequence[tuple[int, str]]) -> tuple[tuple[Passage, ...], list[str]]:
@@ -666,7 +675,8 @@ def _held(passages: Sequence[Passage]) -> dict[str, set[str]]:
     for passage in passages:
         metadata = passage.metadata
         above = " ".join(str(metadata.get(name) or "") for name in ("path", "sectionTitle", "url"))
-        held.setdefault(_document(passage), set()).update(words(f"{passage.title} {above} {passage.shown}"))
+        text = f"{passage.title} {above} {passage.shown}"
+        held.setdefault(_document(passage), set()).update(words(text), versions(text))
     return held
 
 

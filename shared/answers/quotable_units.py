@@ -69,7 +69,8 @@ def parts(text: str, section: str = "") -> list[list[Unit]]:  # noqa: C901 - a b
             found[-1].extend(_list(items, opening, about))
             items, opening = [], ""
 
-    for kind, block in _blocks(text):
+    blocks = [("", ""), *_blocks(text), ("", "")]
+    for (before, _), (kind, block), (after, _) in zip(blocks, blocks[1:], blocks[2:], strict=False):
         if kind == "item":
             items.append(block)
             continue
@@ -84,6 +85,8 @@ def parts(text: str, section: str = "") -> list[list[Unit]]:  # noqa: C901 - a b
                 opening = ""
             case "row":
                 columns.update(block.partition("\n")[0].split("\x1f"))
+                if "row" not in (before, after) and _has_only_values(block):
+                    block = f"\x1f{block}".replace("\n", f"\n{_caption(found[-1], columns)}\x1f")  # noqa: PLW2901
                 found[-1].extend(_row(block, about))
                 opening = ""
             case "field":
@@ -107,6 +110,23 @@ def _names(line: str, columns: AbstractSet[str]) -> bool:
     """Return whether it is the line of columns' names that our readers write above rows; a row may be in parts."""
     cells = line.split(" | ")
     return len(cells) > 1 and 2 * sum(cell in columns for cell in cells) >= len(cells)
+
+
+def _has_only_values(block: str) -> bool:
+    """Return whether also the first cell is a value: its column is called like the next, as `FY 2019, FY 2020`."""
+    names, _, row = block.partition("\n")
+    first, second = [set(words(name)) for name in [*names.split("\x1f"), "", ""][:2]]
+    return bool(first & second) and not any(map(str.isalpha, row.split("\x1f")[0].replace("N/A", "")))
+
+
+def _caption(above: list[Unit], columns: AbstractSet[str]) -> str:
+    """Return the line right above a row, which is then no unit of its own; '' if it is a sentence or there is none."""
+    while above and _names(above[-1].text, columns):
+        above.pop()
+    last = above[-1] if above else None
+    if last and last.kind == "sentence" and last.text[-1].isalnum() and len(last.text) <= LONGEST_CELL:
+        return above.pop().text
+    return ""
 
 
 def _list(items: Sequence[str], opening: str, about: str) -> Iterator[Unit]:
@@ -235,9 +255,11 @@ def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """
     form = sum(1 for line in lines if FIELD_LABEL.match(line)) > 1
     kind, begun = "prose", list[str]()
+    widths = sorted(map(len, lines))
     for position, line in enumerate(lines):
         before, after = begun[-1] if begun else "", lines[position + 1] if position + 1 < len(lines) else ""
-        if after and _is_title(line, after, before, form=kind == "field"):
+        wide = widths[-1] if len(line) < widths[-1] else widths[-2:][0]  # of the other lines
+        if after and _is_title(line, after, before, wide, form=kind == "field"):
             if begun:
                 yield kind, " ".join(begun)
             yield "heading", line
@@ -246,7 +268,9 @@ def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
             if begun:
                 yield kind, " ".join(begun)
             kind, begun = "field", [line]
-        elif kind == "field" and not (line[:1].islower() or len(before) >= _WRAPPED or before.endswith(",")):
+        elif kind == "field" and not (
+            line[:1].islower() or len(before) >= _WRAPPED or before.endswith((",", *_OPEN_END))
+        ):
             yield kind, " ".join(begun)
             kind, begun = "prose", [line]
         else:
@@ -255,14 +279,18 @@ def _paragraph(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield kind, " ".join(begun)
 
 
-def _is_title(line: str, after: str, before: str, *, form: bool) -> bool:
-    """Return whether a line of plain text reads as a heading: short, no sentence, between two that are."""
+def _is_title(line: str, after: str, before: str, wide: int, *, form: bool) -> bool:
+    """Return whether a line of plain text reads as a heading: short, no sentence, between two that are.
+
+    In a narrow column a short line is no sign: a heading ends where the next word had room, as another line is `wide`.
+    """
     starts = line[:1].isupper() and after[:1].isupper()
     ended = not before or before.endswith((".", "!", "?", ":")) or (form and len(before) < _WRAPPED)
     return (
         starts
         and ended
         and len(line) <= _SHORT_LINE
+        and len(line) + 1 + len(after.split(maxsplit=1)[0]) <= wide
         and ":" not in line
         and not line.endswith((".", ",", ";", "!", "?", "-", ")"))
     )

@@ -35,6 +35,8 @@ _UNFINISHED: Final = re.compile(
 _UNFINISHED_REACH: Final = 16  # characters; the longest abbreviation, and what is before it
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_POINTED: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)++)")
+_VERSION: Final = re.compile(r"(?:(?:\b[Vv]ersion|\b[Rr]elease|(?<=\s)[A-Z]\w*) v?|\bv)(\d+(?:\.\d+)++)(?![\d,%])")
 _APART: Final = re.compile(r"_|['’](?:s\b)?", re.IGNORECASE)  # what words of answers are without
 # English only: in other languages, the words' weights by rarity have nearly the same effect.
 _MORE_STOP_WORDS: Final = "cannot get like many may me might much must shall tell us use want"
@@ -83,6 +85,15 @@ def numbers(question: str) -> set[str]:
     return {
         word for match in _WORD.finditer(question) if sum(map(str.isdigit, match[0])) > 1 for word in words(match[0])
     }
+
+
+def versions(text: str, *, asked: bool = False) -> set[str]:
+    """Return the numbers with points, without `.0` at the end, and the version above, as 0.6 of 0.6.3.
+
+    If `asked`, only what a question asks for by a name, as `Python 3.10`.
+    """
+    found = {re.sub(r"(?:\.0+)+$", "", match[1]) for match in (_VERSION if asked else _POINTED).finditer(text)}
+    return found if asked else found | {version.rpartition(".")[0] for version in found if "." in version}
 
 
 def numbered(text: str) -> set[tuple[str, str]]:

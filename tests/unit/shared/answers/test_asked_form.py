@@ -63,6 +63,20 @@ def test_figures_of_the_question_and_of_code_answer_nothing() -> None:
     assert has_asked_form("How much do 2 tickets cost?", "The 2 tickets cost 2 pounds.")
 
 
+@pytest.mark.parametrize("question", ["What percent of the mills turn?", "What share of mills did turn in 2019?"])
+def test_a_share_is_asked_for_by_its_name(question: str) -> None:
+    assert not has_asked_form(question, "Share of mills that turn")
+    assert has_asked_form(question, "Half of the mills turn.")
+    assert has_asked_form(question, "The share of mills that turn is 7%.")
+
+
+def test_the_number_of_a_heading_is_no_amount() -> None:
+    assert not has_asked_form("How many mills turn?", "KPI 2.2.1.2 Mills that turn")
+    assert has_asked_form("How many mills turn?", "KPI 2.2.1.2 Mills that turn: 14")
+    assert has_asked_form("How many grams of flour does the mill need?", "It needs 1.250.000 grams.")
+    assert has_asked_form("How much of it is lost?", "2.5 percent are lost.")
+
+
 def test_words_of_another_language_cannot_be_judged() -> None:
     assert has_asked_form("How many levers are there?", "Der Hebel und das Rad.")
     assert has_asked_form("How many boats are there?", "У причала стоят лодки.")

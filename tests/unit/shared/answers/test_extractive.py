@@ -634,3 +634,41 @@ def test_words_are_other_forms_by_an_ending_or_their_last_letter(question: str, 
     asked, there = frozenset(content_words(question)), frozenset(content_words(text))
 
     assert bool(other_forms(asked, there)) == covered
+
+
+def test_a_change_is_quoted_with_its_version() -> None:
+    metadata = {"documentId": "changes", "sectionTitle": "Changes > 0.6.3 > What's new"}
+    passage = Passage(
+        number=1, text="- Add a spare wheel to the mill\n- Mend the barn", title="", score=0.9, metadata=metadata
+    )
+
+    assert answered("Which release added a spare wheel to the mill?", passage).startswith("0.6.3: - Add a spare wheel")
+    assert answered("Who added a spare wheel to the mill?", passage).startswith("- Add a spare wheel")
+
+
+@pytest.mark.parametrize(
+    "question", ["Does the mill grind with Python 2.7?", "What does release 0.9.0 of the mill grind?"]
+)
+def test_a_version_that_stands_nowhere_is_not_answered(question: str) -> None:
+    passage = a_passage(1, "The mill grinds with Python 3.11, since its release 0.6.3 of May.")
+
+    assert answered(question, passage) == NO_ANSWER
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Does the mill grind with Python 3.11?",
+        "What did release 0.6.3 of the mill grind?",
+        "Does the mill grind with Python 3?",
+        "What did release 0.6 of the mill grind?",
+        "Does the mill grind 2.5 tons with Python?",
+        "Does the mill of Lee grind for 9.90 with Python?",
+    ],
+)
+def test_other_numbers_with_points_need_not_stand_there(question: str) -> None:
+    passage = a_passage(
+        1, "The mill of Lee grinds 2,500 kilos with Python 3.11 for 9 pounds 90, since its release 0.6.3."
+    )
+
+    assert answered(question, passage) != NO_ANSWER

@@ -161,3 +161,63 @@ def test_a_short_list_is_one_unit_whatever_its_items(item: str) -> None:
     [unit] = units(f"# Data\n\n{text}")
 
     assert (unit.kind, unit.text) == ("list", text)
+
+
+def test_a_line_that_was_full_is_no_heading() -> None:
+    narrow = (
+        "The mill on the quay of Norwick got a\nWheel of oak in May, and the barns that\nstand beside it were mended.\n"
+        "It turns."
+    )
+
+    assert quoted(narrow) == [
+        ("sentence", " ".join(narrow.split("\n")[:3])),
+        ("sentence", "It turns."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        ("Opening hours\nThe mill is open on Sundays, and on request.", "Opening hours"),
+        ("The mill is open.\nAdmission\nGrown-ups pay three pounds, children nothing.", "Admission"),
+        ("How to come\nTake the bus.\nGet off at the quay.", "How to come"),
+        ("Opening hours\nMonday to Friday.", ""),  # where all lines are short, nothing shows
+        ("Contact\nCall the miller, or write.\nHe answers.", "Contact"),
+        ("The Mill\nIt was built of oak.\nIt turns.", "The Mill"),
+    ],
+)
+def test_a_short_line_with_room_for_the_next_word_is_a_heading(text: str, heading: str) -> None:
+    assert units(text)[-1].about == heading
+
+
+def test_a_row_of_values_alone_is_called_by_the_line_above() -> None:
+    table = "FY 2019 Result | FY 2020 Result\n\nFY 2019 Result: 7%; FY 2020 Result: 9%"
+
+    assert quoted(f"Table 4\n\nMeasure: Share of mills that turn\n\n{table}")[1:] == [
+        ("row", "Measure: Share of mills that turn, FY 2019 Result: 7%; FY 2020 Result: 9%")
+    ]
+    assert quoted(f"The mills turned.\n\n{table}")[0] == ("sentence", "The mills turned.")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Item: Bench; Price: 10",
+        "Year: 2019; Sales: 14",
+        "First name: Ann; Last name: Lee",
+        "Code: P58; Price code: 7",
+        "Month: 5; Rain: 40 mm",
+    ],
+)
+def test_a_row_with_a_name_keeps_it(row: str) -> None:
+    value = row.partition("; ")[0].partition(": ")[2]
+
+    assert quoted(f"Prices of this year\n\n{row}")[0] == ("sentence", "Prices of this year")
+    assert quoted(f"Prices of this year\n\n{row}")[1][1].startswith(f"{value}, ")
+
+
+def test_a_label_on_a_line_of_its_own_has_the_next_line_as_its_value() -> None:
+    form = "Harbour master:\nAnn Lee, Quay 4\nWater: 3 m\nBerths: 12"
+
+    assert quoted(form)[0] == ("field", "Harbour master: Ann Lee, Quay 4")
+    assert quoted("Water: 3 m\nBerths: 12\nThe quay is old.")[-1] == ("sentence", "The quay is old.")

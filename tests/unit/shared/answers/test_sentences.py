@@ -2,7 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, plain, split, words
+from shared.answers.sentences import (
+    codes,
+    content_words,
+    is_german,
+    names,
+    numbered,
+    numbers,
+    plain,
+    split,
+    versions,
+    words,
+)
 
 
 def test_sentences_end_where_a_reader_sees_it() -> None:
@@ -80,3 +91,23 @@ def test_any_text_gives_sentences_on_one_line(text: str) -> None:
 
 def test_a_number_behind_a_word_says_which_one_is_meant() -> None:
     assert numbered("Quay 5, svc-33 and the 7 of 9; Seite 12") == {("quay", "5"), ("svc", "33"), ("seit", "12")}
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("Does it run with Python 3.10?", {"3.10"}),
+        ("What came in release 0.6.0 and v1.2.3?", {"0.6", "1.2.3"}),
+        ("Can 2.5 tons be lifted?", set()),
+        ("Does it cost 9.90 or 9.95?", set()),
+        ("Was VAT 7.7% in May?", set()),
+        ("Is a height of 3.50 m enough?", set()),
+        ("Who wrote on 3.5.2024?", set()),
+    ],
+)
+def test_versions_are_asked_for_by_a_name(question: str, found: set[str]) -> None:
+    assert versions(question, asked=True) == found
+
+
+def test_a_text_has_its_versions_and_those_above() -> None:
+    assert versions("Since 0.6.3 and 2.0.0, not 5.") == {"0.6.3", "0.6", "2"}
