@@ -531,6 +531,8 @@ class _Matching:
         each = self._found[at]
         if near[at] < _UNLIKE or self._few:
             return near[at] >= _UNLIKE
+        if near[at] >= _ALIKE and each.unit.kind not in _KEYED:  # those are alike by the names of their fields
+            return True
         if self._passages[each.rank].score > _GOOD:
             return near[at] >= _NEAR
         return near[at] >= _CLOSE and self.covered(each.terms | each.above) == 1.0 and not each.context

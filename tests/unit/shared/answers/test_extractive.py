@@ -433,6 +433,28 @@ def test_of_much_to_choose_from_a_place_must_be_in_a_good_passage_or_hold_all_wo
     assert replied("At which lock is the barge moored?", crowd, 0.4) != NO_ANSWER
 
 
+@pytest.mark.parametrize(
+    ("text", "near", "answers"),
+    [
+        ("The barge Elsa lies behind the second lock.", 0.72, True),
+        ("The barge Elsa lies behind the second lock.", 0.68, False),
+        ("Name: Elsa; Lies: behind the lock", 0.72, False),  # alike by the names of its fields
+        ("Name: Elsa\nLies: behind the lock", 0.72, False),
+    ],
+)
+def test_what_is_alike_answers_in_a_crowd_too(text: str, near: float, answers: bool) -> None:
+    crowd = " ".join(f"Boat {number} was painted." for number in range(20))
+    passages = [a_passage(1, f"{text}\n\n{crowd}", score=0.4)]
+    question = "Where can I find Elsa's ship?"
+    found = quotable(question, passages)
+    cosines = [near if "Elsa" in each.unit.text or "lock" in each.unit.text else 0.2 for each in found]
+
+    quoted, _ = answer(question, passages, found, cosines)
+
+    assert len(found) > 16
+    assert bool(quoted) == answers
+
+
 def test_a_temperature_answers_how_cold() -> None:
     assert answered("How cold was it?", a_passage(1, "Temperature: -13 degrees")).startswith(
         "Temperature: -13 degrees [1]"
