@@ -61,7 +61,8 @@ def reshape(tree: "HtmlElement") -> None:
     _write_equations(tree)
     _unwrap_forms(tree)
     _unwrap_layout(tree)
-    _name_text(tree)
+    notes = _links_of_notes(tree)
+    _name_text(tree, notes)
     _keep_asides(tree)
     _drop_groups(tree)
     for table in list(islice(tree.iter("table"), _MOST)):
@@ -79,7 +80,7 @@ def reshape(tree: "HtmlElement") -> None:
     _number_items(tree)
     _join_terms(tree)
     _mark_code(tree)
-    _mark_raised(tree)
+    _mark_raised(tree, notes)
 
 
 def _drop_groups(tree: "HtmlElement") -> None:
@@ -227,11 +228,11 @@ def _is_section(cell: "HtmlElement") -> bool:
     return not within.isdisjoint(_HEADINGS) and not within.isdisjoint(("p", "ul", "ol"))
 
 
-def _name_text(tree: "HtmlElement") -> None:
+def _name_text(tree: "HtmlElement", notes: set[Any]) -> None:
     """Make what holds most paragraphs an article: trafilatura drops headings and lists of a text that nothing names.
 
     A page with scripts is one of a site: there, most paragraphs stand right in what is its text. The page's heading
-    belongs to its text.
+    and its notes belong to its text.
     """
     if any(next(tree.iter(name), None) is not None for name in ("article", "main")):
         return
@@ -240,6 +241,8 @@ def _name_text(tree: "HtmlElement") -> None:
         said.update(dict.fromkeys(each.iterancestors(), len(words(each))))
     title = next(tree.iter("h1"), None)
     around = set(said if title is None else title.iterancestors())
+    for note in notes:
+        around.intersection_update(note.iterancestors())
     text, inner = None, next(tree.iter("body"), None)
     while inner is not None and said[inner]:
         text = inner
@@ -422,9 +425,8 @@ def _mark_code(tree: "HtmlElement") -> None:
         pre[0].text = _EMPTY_LINE.sub(rf"\n{MARK}", text)
 
 
-def _mark_raised(tree: "HtmlElement") -> None:
+def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
     """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note."""
-    notes = _links_of_notes(tree)
     for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
         before, parent, number = raised.getprevious(), raised.getparent(), words(raised)
         of_note = raised in notes or raised.tag != "a" or _REFERENCE.search(" ".join(map(str, raised.values())))

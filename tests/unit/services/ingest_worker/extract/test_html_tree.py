@@ -217,6 +217,14 @@ def test_notes_and_their_marks_are_found_by_the_links_between_them(mark: str, no
     assert "By road." in text
 
 
+def test_notes_behind_the_block_of_a_text_belong_to_it() -> None:
+    text = f"<p>{'Read this first. ' * 65}</p><p>It left in 1987<a href='#n1' name='r1'>[1]</a>, late.</p>"
+    note = "<p><a href='#r1' name='n1'>[1]</a> By road.</p>"
+    page = f"<body><div><h1>The ship</h1>{text * 2}</div><div><hr>{note}</div></body>"
+
+    assert "[1] By road." in extract(page.encode(), Hints(filename="a.html")).text
+
+
 @pytest.mark.parametrize(
     "links",
     [
