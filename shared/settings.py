@@ -349,7 +349,7 @@ def parse_api_keys(text: str) -> tuple[ApiKey, ...]:
         ConfigurationError: an entry has another shape, an unknown role, a short or a repeated key.
     """
     keys: dict[str, ApiKey] = {}
-    for number, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), start=1):
+    for number, entry in enumerate(_listed(text), start=1):
         parts = entry.split(":")
         if len(parts) != 3 or not all(parts):
             raise ConfigurationError(f"SLUICE_API_KEYS: entry {number} must be key:tenant:role+role")

@@ -20,6 +20,7 @@ from shared.runtime.resources import wanted_topics
 from shared.settings import ConfigurationError, Settings
 from shared.state.generations import registry_of
 from shared.state.pairing import store_address
+from shared.store import Store
 from shared.store.open import open_store
 
 
@@ -39,23 +40,13 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
     async with AsyncExitStack() as stack:
         locks = settings.keeps_data or target_settings.embeds_store
         log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
-        source, target = open_store(settings), open_store(target_settings)
-        for store in (source, target):
-            stack.push_async_callback(store.close)
-            await store.start()
+        source, target = await _opened(settings, stack), await _opened(target_settings, stack)
         send = await stack.enter_async_context(sending(log, "migrate"))
         if not dry_run:
             await stack.enter_async_context(audited(log, settings, "migrate"))
         try:
-            return await move_store(
-                source,
-                target,
-                log,
-                send,
-                watch,
-                address=store_address(target_settings),
-                dry_run=dry_run,
-            )
+            address = store_address(target_settings)
+            return await move_store(source, target, log, send, watch, address=address, dry_run=dry_run)
         except Rejected as error:
             raise CommandError(error.sentence) from error
 
@@ -82,9 +73,7 @@ async def migrate_log(
     async with AsyncExitStack() as stack:
         locks = settings.keeps_data or target_settings.keeps_data
         log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
-        store = open_store(settings)
-        stack.push_async_callback(store.close)
-        await store.start()
+        store = await _opened(settings, stack)
         if dry_run and _is_new(to, settings):
             target = open_log("sqlite:", Path(stack.enter_context(TemporaryDirectory())))
         else:
@@ -116,6 +105,13 @@ async def migrate_log(
             raise CommandError(error.sentence) from error
         await record(target, target_settings, "migrate", "done")
         return done
+
+
+async def _opened(settings: Settings, stack: AsyncExitStack) -> Store:
+    store = open_store(settings)
+    stack.push_async_callback(store.close)
+    await store.start()
+    return store
 
 
 def _wants_password(to: str) -> bool:

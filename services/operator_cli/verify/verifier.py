@@ -21,7 +21,7 @@ from services.operator_cli.verify.compare import Expected, expected_of, metadata
 from services.operator_cli.verify.findings import IndexDifference, JudgedDocument, Remedy, Tally, VerifyReport
 from shared.blobs import Blobs
 from shared.claim_check import blob_of_text, prepared_chunks_of, text_of
-from shared.contracts import Chunk, DocumentExtracted, LogPosition, decode
+from shared.contracts import Chunk, DocumentExtracted, DocumentVersion, LogPosition, decode
 from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Record
@@ -492,12 +492,7 @@ class Verifier:
         try:
             await blob_of_text(document, self._parts.blobs)
         except Rejected as error:
-            fault = IndexDifference(
-                "I1",
-                f"the text of version {document.version} can't be shown: {error}",
-                document.document_id,
-                document.tenant,
-            )
+            fault = _fault(document, f"the text of version {document.version} can't be shown: {error}")
             return JudgedDocument((fault,), Remedy(text=event.text is not None))
         return JudgedDocument()
 
@@ -525,19 +520,15 @@ class Verifier:
             for point, vector in zip(chosen, vectors, strict=True)
             if not (cosine := float(np.dot(_dense(point), vector))) >= SAME
         ]
-        document = wanted.document
+        differs = "the vector differs from the model's for its text"
+        faults = (_fault(wanted.document, f"point {point}: {differs} (cosine {cosine:.4f})") for point, cosine in wrong)
         return JudgedDocument(
-            tuple(
-                IndexDifference(
-                    "I1",
-                    f"point {point}: the vector differs from the model's for its text (cosine {cosine:.4f})",
-                    document.document_id,
-                    document.tenant,
-                )
-                for point, cosine in wrong
-            ),
-            Remedy(delete_points=tuple(point for point, _ in wrong), publish=bool(wrong)),
+            tuple(faults), Remedy(delete_points=tuple(point for point, _ in wrong), publish=bool(wrong))
         )
+
+
+def _fault(document: DocumentVersion, sentence: str) -> IndexDifference:
+    return IndexDifference("I1", sentence, document.document_id, document.tenant)
 
 
 def _document(point: Point) -> str | None:
