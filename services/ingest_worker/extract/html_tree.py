@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.equations import equation
-from services.ingest_worker.extract.markdown_writer import RAISED
+from services.ingest_worker.extract.markdown_writer import RAISED, counted
 from services.ingest_worker.extract.rows import Cell, spread
 from services.ingest_worker.extract.safe_xml import enclose, whole, words
 from services.ingest_worker.extract.table_header import Covered
@@ -35,10 +35,6 @@ _WITHIN: Final = frozenset({
     "p", "a", "abbr", "b", "br", "cite", "code", "em", "i", "kbd", "mark", "samp", "small", "span", "strong",
     "sub", "sup", "time", "u", "var",
 })
-_ROMAN: Final = {
-    1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl", 10: "x", 9: "ix", 5: "v", 4: "iv",
-    1: "i",
-}
 # fmt: on
 _STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
 MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
@@ -378,13 +374,11 @@ def _number_items(tree: "HtmlElement") -> None:
 
 def _numeral(number: int, kind: str) -> str:
     """Return the number as letters (a, A) or in Roman figures (i, I) behind `MARK`, else as it is."""
-    said, left = "", number if 0 < number < _MOST else 0
-    while left and kind in ("a", "A"):
+    left = number if 0 < number < _MOST else 0
+    said = counted(left, "i") if left and kind in ("i", "I") else ""
+    while left and kind in ("a", "A"):  # aa, ab, …; other programs than browsers write aa, bb, …
         left, digit = divmod(left - 1, 26)
         said = chr(ord("a") + digit) + said
-    for value, figures in _ROMAN.items() if kind in ("i", "I") else ():
-        said += figures * (left // value)
-        left %= value
     return f"{MARK}{said.upper() if kind.isupper() else said}" if said else str(number)
 
 
