@@ -12,7 +12,7 @@ from litestar import Litestar, Response, Router
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import Headers, State
 from litestar.exceptions import NotFoundException
-from litestar.middleware import DefineMiddleware
+from litestar.middleware import ASGIMiddleware
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
@@ -219,7 +219,6 @@ def make_api(parts: ApiParts) -> Litestar:
     settings = parts.settings
     keyring = Keyring(settings.keys, key_file_of(settings), parts.sessions, provider_id(settings))
     limits = AdmissionLimits(settings, parts.stopping, several=lambda: keyring.several_tenants)
-    signer = Signer(parts.secret)
     routes = [
         *(route for route in ROUTES if route not in _OLLAMA),
         livez,
@@ -229,7 +228,7 @@ def make_api(parts: ApiParts) -> Litestar:
         console.index_page,
     ]
     pages = console.Console(keyring, {**index_of(routes), **MORE_LINES}, parts.oidc)
-    shared = SharedParts(keyring, limits, AnswerRate(settings.chat_rate), signer, pages)
+    shared = SharedParts(keyring, limits, AnswerRate(settings.chat_rate), Signer(parts.secret), pages)
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]
     return Litestar(
@@ -240,22 +239,17 @@ def make_api(parts: ApiParts) -> Litestar:
         ],
         state=State({PARTS: parts_of(parts, shared), SHARED: shared}, deep_copy=False),
         middleware=[
-            _Bound,
-            DefineMiddleware(Audit, trail=parts.trail),
-            DefineMiddleware(
-                BrowserGuard,
-                hosts=settings.own_names,
-                origins=settings.origins,
-                keyless=lambda: not keyring.needed,
-            ),
-            Linger,
-            DefineMiddleware(Authenticate, keyring=keyring),
-            DefineMiddleware(Admission, limits=limits),
-            ReplyWarnings,
+            _Bound(),
+            Audit(parts.trail),
+            BrowserGuard(hosts=settings.own_names, origins=settings.origins, keyless=lambda: not keyring.needed),
+            Linger(),
+            Authenticate(keyring),
+            Admission(limits),
+            ReplyWarnings(),
         ],
         before_request=note_begin,
         exception_handlers={**HANDLERS, NotFoundException: _missing(pages)},
-        before_send=[AllowedMethods(), _Observer(parts.metrics)],
+        before_send=[AllowedMethods(), partial(_observe, parts.metrics)],
         request_class=ApiRequest,
         request_max_body_size=None,  # `Admission` knows each route's limit
         cors_config=CORSConfig(allow_origins=list(settings.origins), expose_headers=[*_EXPOSED])
@@ -287,34 +281,26 @@ def make_api(parts: ApiParts) -> Litestar:
     )
 
 
-class _Observer:
-    """Counts each response, logs refused ones, and adds the request's id to it; no text, key or query is logged."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    async def __call__(self, message: Message, scope: Scope) -> None:
-        if message["type"] != "http.response.start":
-            return
-        method = cast("HTTPScope", scope)["method"]  # there are no sockets here
-        route = scope.get("path_template", "unmatched")
-        if _BEGAN in scope["state"]:  # no middleware sees an address without a route
-            self._metrics.reply_seconds.labels(route).observe(time.perf_counter() - scope["state"][_BEGAN])
-        message["headers"] = [*message["headers"], (b"x-request-id", request_id(scope).encode())]
-        status = int(message["status"])
-        self._metrics.requests.labels(method, route, str(status)).inc()
-        tracing.note("http.response.status_code", status)
-        if status >= 400:  # of the others the counter tells: a line costs 80 µs, and 20 where it isn't written
-            log.info("request", method=method, route=route, status=status)
+async def _observe(metrics: Metrics, message: Message, scope: Scope) -> None:
+    """Count each response, log refused ones, and add the request's id to it; no text, key or query is logged."""
+    if message["type"] != "http.response.start":
+        return
+    method = cast("HTTPScope", scope)["method"]  # there are no sockets here
+    route = scope.get("path_template", "unmatched")
+    if _BEGAN in scope["state"]:  # no middleware sees an address without a route
+        metrics.reply_seconds.labels(route).observe(time.perf_counter() - scope["state"][_BEGAN])
+    message["headers"] = [*message["headers"], (b"x-request-id", request_id(scope).encode())]
+    status = int(message["status"])
+    metrics.requests.labels(method, route, str(status)).inc()
+    tracing.note("http.response.status_code", status)
+    if status >= 400:  # of the others the counter tells: a line costs 80 µs, and 20 where it isn't written
+        log.info("request", method=method, route=route, status=status)
 
 
-class _Bound:
+class _Bound(ASGIMiddleware):
     """Binds the request's id to everything that is logged while the request is served."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         scope["state"][_BEGAN] = time.perf_counter()
         structlog.contextvars.bind_contextvars(request_id=request_id(scope))  # each request has a task of its own
         traced: AbstractContextManager[None] = nullcontext()
@@ -322,7 +308,7 @@ class _Bound:
             name = f"{cast('HTTPScope', scope)['method']} {scope['path_template']}"
             traced = tracing.step(name, Headers.from_scope(scope).get(tracing.HEADER, ""))
         with traced:
-            await self._app(scope, receive, send)
+            await next_app(scope, receive, send)
 
 
 def _missing(pages: console.Console) -> Callable[[AnyRequest, NotFoundException], Response[Any]]:

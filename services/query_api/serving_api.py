@@ -36,12 +36,12 @@ class ServingApi:
         there = {each.id for each in registry.fed}
         for id_ in self._made.keys() - there - {self._serving}:
             del self._made[id_]
-        for id_ in self._parts.past.loaded - there:
-            self._parts.past.drop(id_)
+        for id_ in self._parts.past.loaded.keys() - there:
+            del self._parts.past.loaded[id_]
         for each in registry.fed:
             if each.as_of is not None and not each.built:
                 continue
-            if each.id not in self._made.keys() | self._parts.past.loaded | self._preparing.keys():
+            if each.id not in self._made.keys() | self._parts.past.loaded.keys() | self._preparing.keys():
                 self._preparing[each.id] = asyncio.create_task(self._prepare(each))
         if registry.serving != self._serving and registry.serving in self._made:
             self._serving = registry.serving
@@ -58,7 +58,7 @@ class ServingApi:
             await embedder.embed_query("warm")
             parts = replace(base, index=index, embedder=embedder)
             if registered.as_of is not None:
-                base.past.load(registered.id, retriever_of(replace(parts, reranker=None)))
+                base.past.loaded[registered.id] = retriever_of(replace(parts, reranker=None))
                 return
             self._made[registered.id] = parts_of(parts, self.app.state[SHARED])
             log.info("api_prepared", generation=registered.id)
@@ -69,6 +69,6 @@ class ServingApi:
         base.watch.nudge()
 
     async def _tell(self) -> None:
-        watch, ready = self._parts.watch, tuple(sorted(self._made.keys() | self._parts.past.loaded))
+        watch, ready = self._parts.watch, tuple(sorted(self._made.keys() | self._parts.past.loaded.keys()))
         if (watch.own.ready, watch.own.serving) != (ready, self._serving):
             await watch.tell(answers=True, ready=ready, serving=self._serving)

@@ -1,8 +1,6 @@
 """`POST /chat`: answers a message from relevant passages. The AgentX V3 contract."""
 
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -31,6 +29,7 @@ from services.query_api.http.route_decorator import EVENT_STREAM, JSON, WHOLE, S
 from services.query_api.search.retrieval import TopK
 from services.query_api.search.search import filters_of, question_of
 from shared.answers import Passage, Preferences, Turn, Usage
+from shared.times import iso, now_ms
 
 UNASKED: Final = "answered without documents: useRag is missing, and SLUICE_CHAT_RAG doesn't say that it is meant"
 
@@ -177,10 +176,9 @@ def _reply(answer: Answer, id_: str) -> ChatReply:
 def _ollama_object(answer: Answer) -> dict[str, Any]:
     """Return the answer in the form of Ollama's /api/chat; durations are in nanoseconds, absent if unknown."""
     calls = {"tool_calls": parsed_calls(answer)} if answer.tool_calls else {}
-    created = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "model": answer.model,
-        "created_at": created,
+        "created_at": iso(now_ms()),
         "message": {"role": "assistant", "content": answer.text, **calls},
         "done": True,
         "done_reason": answer.finish_reason,

@@ -8,7 +8,7 @@ from litestar.params import JSONBody
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import FILTERS, post
-from services.query_api.search.filters import FilterConditions, filter_of
+from services.query_api.search.filters import FilterConditions, filter_of, unknown_operator
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import question_of
 
@@ -121,9 +121,5 @@ def filters_of(knowledge_id: str, condition: MetadataCondition | None) -> dict[s
 
 
 def _impossible(field: str, operator: str) -> Problem:
-    return Problem(
-        422,
-        f"metadata_condition.{field}: {operator!r} is not supported; {', '.join(_OPERATORS)} and `and` are",
-        code="UNKNOWN_OPERATOR",
-        details={"field": f"metadata_condition.{field}", "operator": operator},
-    )
+    known = f"{', '.join(_OPERATORS)} and `and`"
+    return unknown_operator(f"metadata_condition.{field}", operator, f"{operator!r} is not supported; {known} are")

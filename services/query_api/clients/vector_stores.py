@@ -10,7 +10,7 @@ from services.query_api.documents.listing import of_tenant
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import FILTERS, get, post
-from services.query_api.search.filters import OPERATORS, FilterConditions, filter_of
+from services.query_api.search.filters import OPERATORS, FilterConditions, filter_of, unknown_operator
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import MOST_QUERIES, question_of
@@ -105,12 +105,8 @@ def _collect(given: Mapping[str, Any], field: str, conditions: FilterConditions)
     if not isinstance(kind, str):
         raise invalid(f"{field}.type", f"must be one of {', '.join(sorted(_COMPARISONS))} and `and`")
     if kind not in _COMPARISONS:
-        raise Problem(
-            422,
-            f"{field}.type: {kind!r} is not supported; {', '.join(sorted(_COMPARISONS))} and `and` are",
-            code="UNKNOWN_OPERATOR",
-            details={"field": f"{field}.type", "operator": kind},
-        )
+        known = f"{', '.join(sorted(_COMPARISONS))} and `and`"
+        raise unknown_operator(f"{field}.type", kind, f"{kind!r} is not supported; {known} are")
     if not isinstance(given.get("key"), str) or "value" not in given:
         raise invalid(field, "must have a key and a value")
     conditions.add(given["key"], kind, given["value"])

@@ -70,13 +70,11 @@ def templates() -> Environment:
     sources = {
         file.name: file.read_text("utf-8") for file in _PACKAGE.joinpath("templates").iterdir() if file.is_file()
     }
-    environment = Environment(templates=sources, auto_escape_callback=_escaping)
+    environment = Environment(
+        templates=sources, auto_escape_callback=lambda name: "html" if name.endswith(".html") else None
+    )
     environment.trim_blocks = environment.lstrip_blocks = True
     return environment
-
-
-def _escaping(name: str) -> Any:
-    return "html" if name.endswith(".html") else None
 
 
 class View(NamedTuple):

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -177,15 +177,10 @@ class DocumentViews:
         """Return the page and the next cursor after checking every entry; only the page is kept in memory."""
         behind = cursor if isinstance(cursor, SortCursor) else None
         best: list[Entry] = []
-        async for entries in self._every(listing):
-            best = first_of([*best, *entries], listing, limit + 1, behind)
+        async for entries in self._ledger.pages(listing.where, limit=LOOKED_AT):
+            best = first_of([*best, *await self._fitting(listing, entries)], listing, limit + 1, behind)
         page = best[:limit]
         return page, sorted_after(listing, page[-1]) if len(best) > limit else None
-
-    async def _every(self, listing: Listing) -> AsyncIterator[list[Entry]]:
-        """Yield the entries that the list shows, in the order of their ids, some at a time."""
-        async for entries in self._ledger.pages(listing.where, limit=LOOKED_AT):
-            yield await self._fitting(listing, entries)
 
     async def _fitting(self, listing: Listing, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries that the list shows."""

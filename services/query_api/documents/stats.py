@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -186,7 +187,7 @@ class Census:
 
     def __post_init__(self) -> None:
         self._stages: _Kept[list[StageLag]] = _Kept(self._read_stages, LAG_S)
-        self._disk: _Kept[Disk | None] = _Kept(self._read_disk, DISK_S)
+        self._disk: _Kept[Disk | None] = _Kept(partial(asyncio.to_thread, _disk, self.data), DISK_S)
         self._past: dict[tuple[str, int], _Kept[list[Bucket]]] = {}  # by tenant and start of the newest bucket
 
     async def of(self, tenant: str, *, pipeline: bool, sizes: bool = False) -> Stats:
@@ -249,9 +250,6 @@ class Census:
         except Unavailable:
             return None
 
-    async def _read_disk(self) -> Disk | None:
-        return None if self.data is None else await asyncio.to_thread(_disk, self.data)
-
 
 class _Kept(Generic[T]):
     """A value that is read again only when it is too old; concurrent callers share one read."""
@@ -287,7 +285,9 @@ def generation_view(generation: Generation) -> GenerationView:
     )
 
 
-def _disk(folder: Path) -> Disk:
+def _disk(folder: Path | None) -> Disk | None:
+    if folder is None:
+        return None
     size = 0
     for root, _, names in os.walk(folder):
         for name in names:

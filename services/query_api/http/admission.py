@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final, cast
 
 from litestar.datastructures import Headers
+from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scope, Send
 
 from services.query_api.http.linger import has_body
@@ -154,14 +155,13 @@ class AdmissionLimits:
             buckets.check(tenant, f"this tenant has sent more than the {allowed}; {refused}")
 
 
-class Admission:
+class Admission(ASGIMiddleware):
     """Middleware that enforces the limits. Requests of open routes count in no lane, so that probes are answered."""
 
-    def __init__(self, app: ASGIApp, limits: AdmissionLimits) -> None:
-        self._app = app
+    def __init__(self, limits: AdmissionLimits) -> None:
         self._limits = limits
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Serve the request.
 
         Raises:
@@ -170,7 +170,7 @@ class Admission:
         visit = _Visit(cast("HTTPScope", scope), receive, self._limits)  # there are no sockets here
         try:
             visit.enter()
-            await self._app(scope, visit.receive, send)
+            await next_app(scope, visit.receive, send)
         finally:
             visit.leave()
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 from litestar import Request
+from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.query_api.http.auth import Caller
@@ -58,14 +59,13 @@ async def note_begin(_: Request[Any, Any, Any]) -> None:
         await visit.trail.written()
 
 
-class Audit:
+class Audit(ASGIMiddleware):
     """The outermost middleware, so that it sees refused requests, too."""
 
-    def __init__(self, app: ASGIApp, trail: AuditTrail) -> None:
-        self._app = app
+    def __init__(self, trail: AuditTrail) -> None:
         self._trail = trail
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Serve the request; the reply is 503 if the change was made, but the audit trail doesn't have it."""
         visit = _Visit(self._trail, scope)
         token = _current.set(visit)
@@ -83,7 +83,7 @@ class Audit:
                 await send(message)
 
         try:
-            await self._app(scope, receive, audited)
+            await next_app(scope, receive, audited)
         except Problem as problem:  # of another middleware
             if not replied:
                 await visit.settle(problem.status)

@@ -11,6 +11,7 @@ from typing import Final, TypeVar, cast
 import msgspec
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers
+from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from services.query_api.http.browsers import SAFE, sending_site
@@ -203,17 +204,16 @@ async def slowed(look: Awaitable[T]) -> T:
         raise
 
 
-class Authenticate:
+class Authenticate(ASGIMiddleware):
     """Middleware that sets the connection's user to its `Caller`, who needs a role of the route's.
 
     As a guard, the roles would cost each request a copy of the route's handler.
     """
 
-    def __init__(self, app: ASGIApp, keyring: Keyring) -> None:
-        self._app = app
+    def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Serve the request. Raises a 401 without a known key, and a 403 without the role."""
         handler = scope["route_handler"]
         if not handler.opt.get(OPEN) and cast("HTTPScope", scope)["method"] != "OPTIONS":
@@ -221,4 +221,4 @@ class Authenticate:
             roles: tuple[Role, ...] = handler.opt.get(ROUTE_ROLES, ())
             if roles and not any(map(caller.may, roles)):
                 raise Problem(403, f"this API key lacks the role {roles[0]}", details={"role": roles[0]})
-        await self._app(scope, receive, send)
+        await next_app(scope, receive, send)

@@ -13,6 +13,7 @@ from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
 from litestar.datastructures import Headers
+from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api.http.problems import Problem, send_problem
@@ -54,24 +55,21 @@ _SAFE_HEADERS: Final = {
 }
 
 
-class BrowserGuard:
+class BrowserGuard(ASGIMiddleware):
     """Middleware that refuses requests of other sites' pages with 403, and adds security headers to replies.
 
     `hosts` are this API's names besides loopback addresses. They are checked only while `keyless` returns True, that
     is, while callers need no key. `origins` are the origins whose pages may call; `*` allows any.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, hosts: Iterable[str], origins: Iterable[str] = (), keyless: Callable[[], bool]
-    ) -> None:
-        self._app = app
+    def __init__(self, *, hosts: Iterable[str], origins: Iterable[str], keyless: Callable[[], bool]) -> None:
         self._keyless = keyless
         self._hosts = LOCAL_NAMES | {host.lower() for host in hosts if host}
         self._origins = frozenset(origin.lower() for origin in origins)
         # A page of a listed origin may read the reply.
         self._safe = _SAFE_HEADERS | ({b"cross-origin-resource-policy": b"cross-origin"} if self._origins else {})
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Serve the request, or answer with the problem that refuses it."""
 
         async def guarded(message: Message) -> None:
@@ -86,7 +84,7 @@ class BrowserGuard:
         except Problem as problem:
             await send_problem(problem, scope, receive, guarded)
         else:
-            await self._app(scope, receive, guarded)
+            await next_app(scope, receive, guarded)
 
     def _check(self, scope: HTTPScope) -> None:
         headers = Headers.from_scope(scope)

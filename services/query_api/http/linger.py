@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from litestar.datastructures import Headers, MutableScopeHeaders
+from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api.http.audit import ADMINS
@@ -20,7 +21,7 @@ WRITING_S: Final = 20.0  # as long as a record may take to the log
 CALLER_LEFT: Final = 499  # as nginx has it
 
 
-class Linger:
+class Linger(ASGIMiddleware):
     """Middleware that answers problems, and then keeps reading for a while if the body is still arriving.
 
     Otherwise the sender of a refused body would see a broken connection instead of the reason. If the caller of a route
@@ -31,10 +32,7 @@ class Linger:
     a large collection takes its time, and would fail at each try.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Serve the request, or answer with the problem that refuses it."""
         exchange = _Exchange(cast("HTTPScope", scope), receive, send)  # there are no sockets here
         task, left = asyncio.current_task(), False
@@ -50,7 +48,7 @@ class Linger:
         outer = PATIENCE.set(patience_s)
         try:
             try:
-                await self._app(scope, exchange.receive, exchange.send)
+                await next_app(scope, exchange.receive, exchange.send)
             except Problem as problem:  # before the route was reached
                 await send_problem(problem, scope, receive, exchange.send)
         except asyncio.CancelledError:

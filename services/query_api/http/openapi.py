@@ -126,9 +126,7 @@ def _described(app: Litestar) -> dict[str, Any]:
     components = spec["components"]
     components["schemas"] = {**types.components, **components["schemas"], **ERRORS}
     components["headers"] = _HEADERS
-    components["responses"] = {
-        _refusal_name(status, error): _refusal(status, error) for status in _WHY for error in ERRORS
-    }
+    components["responses"] = {f"{error}{status}": _refusal(status, error) for status in _WHY for error in ERRORS}
     spec["info"]["description"] = _DESCRIPTION
     return spec
 
@@ -182,10 +180,13 @@ def _responses(
         found["202"] = {"description": sentence, "content": content, "headers": _headers(_ACCEPTED)}
     if declared.get("nothing"):
         found["204"] = {"description": "Success; the reply has no body.", "headers": _headers(())}
+    error = "OpenAIError" if is_openai(path) else "DifyError" if path == "/retrieval" else "Problem"
     for status in sorted(_refusals(operation, declared)):
-        found[str(status)] = {"$ref": f"#/components/responses/{_refusal_name(status, _error_of(path))}"}
+        found[str(status)] = {"$ref": f"#/components/responses/{error}{status}"}
     if "413" in found:
-        found["413"] = {**_refusal(413, _error_of(path)), "description": _too_large(declared)}
+        most, values = declared.get("takes", SMALL)
+        why = f"The body has more than {most} bytes, or more than {values} values of JSON."
+        found["413"] = {**_refusal(413, error), "description": f"{HTTPStatus(413).phrase}. {why}"}
     for status, instead in declared.get("instead", {}).items():
         found[str(status)] = {**_refusal(status, "Problem"), "content": types.content(instead)}
     return found
@@ -196,9 +197,11 @@ def _refusals(operation: Mapping[str, Any], declared: RouteOptions) -> set[int]:
     found = {403, *declared.get("refuses", ())}  # 403: every route refuses pages of other sites
     if not declared.get("open"):
         found |= {401, 429, *((503,) if declared.get("needs_parts", True) else ())}
-    if any(parameter["in"] == "path" for parameter in operation.get("parameters", ())):
+    places = {parameter["in"] for parameter in operation.get("parameters", ())}
+    if "path" in places:
         found.add(404)
-    if _takes_query(operation):
+    # Our own routes refuse unknown parameters of the query, the others only wrong values.
+    if "query" in places or operation["operationId"].startswith(("rag_", "ops_")):
         found.add(400)
     body = operation.get("requestBody")
     if body is not None:
@@ -208,25 +211,6 @@ def _refusals(operation: Mapping[str, Any], declared: RouteOptions) -> set[int]:
     if declared.get("json_only"):
         found.add(415)
     return found
-
-
-def _too_large(declared: RouteOptions) -> str:
-    most, values = declared.get("takes", SMALL)
-    return f"{HTTPStatus(413).phrase}. The body has more than {most} bytes, or more than {values} values of JSON."
-
-
-def _takes_query(operation: Mapping[str, Any]) -> bool:
-    """Return whether the query can be wrong: our own routes refuse unknown parameters, the others only wrong values."""
-    ours = operation["operationId"].startswith(("rag_", "ops_"))
-    return ours or any(parameter["in"] == "query" for parameter in operation.get("parameters", ()))
-
-
-def _error_of(path: str) -> str:
-    return "OpenAIError" if is_openai(path) else "DifyError" if path == "/retrieval" else "Problem"
-
-
-def _refusal_name(status: int, error: str) -> str:
-    return f"{error}{status}"
 
 
 def _refusal(status: int, error: str) -> dict[str, Any]:

@@ -376,13 +376,6 @@ def _choices(kind: msgspec.inspect.Type, steps: Sequence[str]) -> list[Any]:
     return []
 
 
-def _of_validation(request: AnyRequest, error: ValidationException) -> Problem:
-    """Return the 400 that names the wrong field; the framework's own message names only the route."""
-    found = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
-    field = str(found.get("key", ""))
-    return _unfit(field, str(found.get("message", error.detail)), request.query_params.get(field, UNSET))
-
-
 def _unfit(field: str, what: str, sent: Any, choices: Sequence[Any] = ()) -> Problem:
     parent = "" if field in ("", "data") else f"{field}."
     if what.startswith("Object missing required field"):
@@ -410,8 +403,10 @@ def _on_wrong_setting(request: AnyRequest, error: ConfigurationError) -> Respons
 
 def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     """Return the response for an error of the framework's."""
-    if isinstance(error, ValidationException):
-        return answer(request, _of_validation(request, error))
+    if isinstance(error, ValidationException):  # its own message names only the route
+        found = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
+        field, what = str(found.get("key", "")), str(found.get("message", error.detail))
+        return answer(request, _unfit(field, what, request.query_params.get(field, UNSET)))
     if error.detail == "client disconnected prematurely":
         return answer(request, Problem(400, "the body ended early"))  # the client disconnected; not a bug
     if error.status_code >= 500:

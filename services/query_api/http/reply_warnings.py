@@ -16,6 +16,7 @@ from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.handlers import HTTPRouteHandler
+from litestar.middleware import ASGIMiddleware
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
@@ -105,13 +106,10 @@ def fields_of(body: Any) -> frozenset[str]:
     return frozenset(field.encode_name for field in _fields(body))
 
 
-class ReplyWarnings:
+class ReplyWarnings(ASGIMiddleware):
     """Middleware that refuses unknown query parameters, and adds the warnings to the reply if that is a JSON object."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Serve the request. Raises a 400 for a query parameter that is unknown, unfilled or sent twice."""
         if scope["query_string"]:  # as a guard it would cost each request a copy of the route's handler
             _check_query(scope)
@@ -135,7 +133,7 @@ class ReplyWarnings:
                 await send(begun)
             await send(message)
 
-        await self._app(scope, receive, warned)
+        await next_app(scope, receive, warned)
 
 
 def _with(body: bytes, sentences: list[str]) -> bytes:
@@ -147,11 +145,8 @@ def _with(body: bytes, sentences: list[str]) -> bytes:
     return msgspec.json.encode({**reply, _KEY: [*own, *sentences]})
 
 
-# Unknown query parameters are refused, because a misspelt filter would widen a list.
-
-
 def _check_query(scope: Scope) -> None:
-    """Raise a 400 for a parameter that is unknown, unfilled, or sent twice with different values.
+    """Raise a 400 for a parameter that is unknown (a misspelt filter would widen a list), unfilled, or sent twice.
 
     Handlers that declare their own body read the query themselves, and are left out.
     """

@@ -140,7 +140,8 @@ async def compare(base: Resources, generations: GenerationService, wanted: Compa
     registry = await base.watch.look()
     serving, other = registry.current, _other(registry, wanted.id)
     asked = await _retriever(base, serving), await _retriever(base, other)
-    questions = wanted.questions or await drawn(_index(base, serving), tenant, wanted.sample)
+    index = Index(base.store, serving.generation, base.gate)
+    questions = wanted.questions or await drawn(index, tenant, wanted.sample)
     if not questions:
         raise Rejected("no document has a title or heading to ask for: give questions", CODE)
     for retriever in asked:
@@ -176,13 +177,9 @@ async def compare(base: Resources, generations: GenerationService, wanted: Compa
     )
 
 
-def _index(base: Resources, registered: Registered) -> Index:
-    return Index(base.store, registered.generation, base.gate)
-
-
 async def _retriever(base: Resources, registered: Registered) -> Retriever:
     return Retriever(
-        _index(base, registered),
+        Index(base.store, registered.generation, base.gate),
         await model_of(registered, base.embedders),
         base.bm25,
         Metrics(CollectorRegistry()),  # that nobody reads: its searches don't count as users' searches

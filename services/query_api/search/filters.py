@@ -61,6 +61,12 @@ def filter_of(filters: Mapping[str, Any] | None, name: str = "filters") -> Filte
     return Filter(must=tuple(must), must_not=must_not)
 
 
+def unknown_operator(field: str, operator: str, what: str) -> Problem:
+    """Return the 422 that names the field and its operator."""
+    details = {"field": field, "operator": operator}
+    return Problem(422, f"{field}: {what}", code="UNKNOWN_OPERATOR", details=details)
+
+
 def _excluded(field: str, value: Any) -> tuple[Condition, ...]:
     if not isinstance(value, dict):
         raise invalid(field, "must be an object of filters")
@@ -99,13 +105,8 @@ def _operated(field: str, path: str, operators: Mapping[str, Any]) -> list[Condi
         (name for name in operators if name not in _BOUNDS and name != "prefix"), None if operators else "{}"
     )
     if unknown is not None:
-        raise Problem(
-            422,
-            f"{field}: unknown filter operator {unknown!r}; a value, a list of values, or the operators {_OPERATORS} "
-            "are possible",
-            code="UNKNOWN_OPERATOR",
-            details={"field": field, "operator": unknown},
-        )
+        possible = f"; a value, a list of values, or the operators {_OPERATORS} are possible"
+        raise unknown_operator(field, unknown, f"unknown filter operator {unknown!r}{possible}")
     found: list[Condition] = []
     if "prefix" in operators:
         found.append(_prefix(f"{field}.prefix", path, operators["prefix"]))
@@ -150,12 +151,7 @@ def _values(field: str, value: Any) -> tuple[Scalar, ...]:
 def _scalar(field: str, value: Any) -> Scalar:
     if isinstance(value, dict):
         operator = next(iter(value), "{}")
-        raise Problem(
-            422,
-            f"{field}: unknown filter operator {operator!r} within a list of values",
-            code="UNKNOWN_OPERATOR",
-            details={"field": field, "operator": operator},
-        )
+        raise unknown_operator(field, operator, f"unknown filter operator {operator!r} within a list of values")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str | int) or (not isinstance(value, str) and abs(value) > _EXACT_INTEGER):

@@ -14,25 +14,12 @@ Cost = Callable[[str], Awaitable[str]]  # describes what a moment's index costs;
 
 
 class PastIndexes:
-    """The retrievers of past moments that this process has loaded, by generation."""
+    """The retrievers of past moments that this process has loaded, by generation. `ServingApi` keeps them."""
 
     def __init__(self, known: GenerationWatch, cost: Cost) -> None:
         """Take the source of the registry, and a function that describes the cost of a build."""
-        self._loaded: dict[str, Retriever] = {}
+        self.loaded: dict[str, Retriever] = {}
         self._known, self._cost = known, cost
-
-    @property
-    def loaded(self) -> frozenset[str]:
-        """Return the ids of the generations that can be searched."""
-        return frozenset(self._loaded)
-
-    def load(self, id_: str, retriever: Retriever) -> None:
-        """Make a generation searchable."""
-        self._loaded[id_] = retriever
-
-    def drop(self, id_: str) -> None:
-        """Unload a generation that was dropped."""
-        self._loaded.pop(id_, None)
 
     async def retriever(self, given: int | str, field: str, *, with_cost: bool) -> Retriever:
         """Return the retriever of the moment. `with_cost`: the error for a missing index says what building it costs.
@@ -51,9 +38,9 @@ class PastIndexes:
         if not found.built:
             sentence = f"the index as of {moment.label} is being built: see `sluice reindex status`"
             raise Problem(409, sentence, code=NOT_BUILT)
-        if found.id not in self._loaded:
+        if found.id not in self.loaded:
             raise Unavailable(f"the index as of {moment.label} is being loaded", "past_loading")
-        return self._loaded[found.id]
+        return self.loaded[found.id]
 
     def _find(self, moment: AsOf) -> Registered | None:
         registry = self._known.registry

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from litestar import Litestar, Request
 from litestar import post as plain_post
-from litestar.middleware import DefineMiddleware
 
 from services.query_api.http import admission, linger
 from services.query_api.http.admission import Admission, AdmissionLimits, AnswerRate, TokenBuckets
@@ -66,7 +65,7 @@ class Api:
         self.app = Litestar(
             [ingest, upload, search, documents, livez, session],
             request_max_body_size=None,
-            middleware=[Linger, DefineMiddleware(Admission, limits=self.limits)],
+            middleware=[Linger(), Admission(self.limits)],
             exception_handlers=HANDLERS,
             openapi_config=None,
             logging_config=None,

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import httpx
 import pytest
 from litestar import Litestar, get, post
-from litestar.middleware import DefineMiddleware
 
 from services.query_api.http.browsers import BrowserGuard
 
@@ -36,7 +35,7 @@ async def documents() -> str:
 
 def client(*, hosts: tuple[str, ...] = (), origins: tuple[str, ...] = (), keyless: bool = True) -> httpx.AsyncClient:
     CALLED.clear()
-    guard = DefineMiddleware(BrowserGuard, hosts=hosts, origins=origins, keyless=lambda: keyless)
+    guard = BrowserGuard(hosts=hosts, origins=origins, keyless=lambda: keyless)
     app = Litestar([page, change, erase, documents], middleware=[guard], openapi_config=None, logging_config=None)
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # Litestar's types of the same protocol are narrower
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:3000")

@@ -4,7 +4,6 @@ import httpx
 import pytest
 from litestar import Litestar
 from litestar.datastructures import State
-from litestar.middleware import DefineMiddleware
 
 from services.query_api.http.auth import Authenticate, Keyring
 from services.query_api.http.problems import HANDLERS
@@ -22,7 +21,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> httpx.AsyncClient:
     report = settings_report(settings, read_given())
     app = Litestar(
         [ops_config],
-        middleware=[DefineMiddleware(Authenticate, keyring=Keyring(settings.keys))],
+        middleware=[Authenticate(Keyring(settings.keys))],
         request_class=ApiRequest,
         state=State({PARTS: {SettingsReport: report}}),
         exception_handlers=HANDLERS,
