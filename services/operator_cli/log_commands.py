@@ -141,7 +141,7 @@ def replay(
     1: some records couldn't be read and were left out.
     """
     from services.operator_cli.log_operations import on_log, parsed, replay_on
-    from services.query_api.ops.replay import ReplayBound, ReplayOrder
+    from shared.replay import ReplayBound, ReplayOrder
 
     order = ReplayOrder(
         topic=topic,

@@ -9,11 +9,11 @@ from aiokafka import TopicPartition
 from services.operator_cli.errors import CommandError, Misuse
 from services.operator_cli.installation import audited, opened_log, run
 from services.operator_cli.terminal import CommandProgress
-from services.query_api.ops.replay import Replayed, ReplayOrder, replay
 from shared.errors import Rejected
 from shared.log import Log
 from shared.log.groups import NewOffset, ResetTo, new_offsets, our_groups
 from shared.log.publish import sending
+from shared.replay import Replayed, ReplayOrder, replay
 from shared.settings import Settings, load_settings
 from shared.topics import topic_of
 

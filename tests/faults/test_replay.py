@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from services.query_api.ops.replay import ReplayOrder, replay
 from shared.contracts import DocumentSubmitted
 from shared.log.dead_letters import key_of
 from shared.log.headers import PLACE_HEADER, position_header, position_of
 from shared.log.open import open_log
 from shared.log.open_letters import LetterFilter, OpenLetters
+from shared.replay import ReplayOrder, replay
 from shared.state.index import vector_hash
 from shared.state.ledger import Entry
 from shared.store import Filter

@@ -25,10 +25,10 @@ from services.operator_cli.verify.command import opened
 from services.query_api.app import make_api
 from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.original import kept
-from services.query_api.ops.replay import ReplayOrder
 from shared.contracts import DocumentSubmitted, encode, erasure
 from shared.ids import document_id
 from shared.log.headers import PARTITIONS_PER_LOG
+from shared.replay import ReplayOrder
 from shared.settings import ConfigurationError, Settings
 from shared.topics import AUDIT, EXTRACTED, FEEDBACK, SUBMITTED, chunks_topic, readers
 from tests.e2e.faults import rounds

@@ -10,11 +10,11 @@ from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get, post
 from services.query_api.ingest.submissions import Submissions
-from services.query_api.ops.replay import ReplayBound, ReplayBudget, ReplayedPartition, ReplayOrder, replay
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log.groups import GroupLag, PartitionLag, descriptions, lags
 from shared.log.read import Span
+from shared.replay import ReplayBound, ReplayBudget, ReplayedPartition, ReplayOrder, replay
 from shared.runtime.resources import Resources
 
 MOST_RECORDS: Final = 10_000  # read by one request

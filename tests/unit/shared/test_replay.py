@@ -4,15 +4,6 @@ from typing import Any
 
 import pytest
 
-from services.query_api.ops.replay import (
-    ReplayBudget,
-    Replayed,
-    ReplayOrder,
-    ReplayRecord,
-    check_topic,
-    replay,
-    replayed,
-)
 from shared.contracts import (
     DocumentChunked,
     DocumentExtracted,
@@ -24,6 +15,15 @@ from shared.contracts import (
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
+from shared.replay import (
+    ReplayBudget,
+    Replayed,
+    ReplayOrder,
+    ReplayRecord,
+    check_topic,
+    replay,
+    replayed,
+)
 from shared.topics import EXTRACTED, SUBMITTED
 from tests.builders import a_record, a_version
 from tests.fakes.log import MemoryLog
