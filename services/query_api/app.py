@@ -26,7 +26,7 @@ from services.query_api.clients.mcp import mcp
 from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.console.oidc import Oidc, provider_id
-from services.query_api.documents import changes, document_routes, events, stats
+from services.query_api.documents import changes, detail, document_routes, stats
 from services.query_api.documents.stats import usage_of
 from services.query_api.http import monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits, AnswerRate
@@ -40,7 +40,7 @@ from services.query_api.http.openapi import MORE_LINES, described_instead, opena
 from services.query_api.http.problems import HANDLERS, AnyRequest, on_http_exception, request_id
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import PARTS, ApiRequest
-from services.query_api.http.route_decorator import ROUTE_ROLES, AllowedMethods, index_of, routes_in
+from services.query_api.http.route_decorator import ROUTE_ROLES, AllowedMethods, handlers_in, index_of, routes_in
 from services.query_api.http.stopping import Stopping
 from services.query_api.ingest import unchanged_check, upload
 from services.query_api.ingest.submissions import StatusWaiters, Submissions
@@ -191,7 +191,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
             usage=partial(usage_of, parts.registry, settings.embedding_price),
         ),
         parts.callbacks,
-        events.ProgressTracker(library, parts.index, parts.notices),
+        detail.ProgressTracker(library, parts.index, parts.notices),
         checker,
         eraser,
         parts.rewrites,
@@ -229,11 +229,12 @@ def make_api(parts: ApiParts) -> Litestar:
     ]
     pages = console.Console(keyring, {**index_of(routes), **MORE_LINES}, parts.oidc)
     shared = SharedParts(keyring, limits, AnswerRate(settings.chat_rate), Signer(parts.secret), pages)
+    views = [each for each in handlers_in(console.__name__) if each is not console.index_page]  # nowhere else
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]
     return Litestar(
         route_handlers=[
-            Router("/", route_handlers=[*routes, *console.VIEW_HANDLERS]),
+            Router("/", route_handlers=[*routes, *views]),
             Router("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
             Router("/api", route_handlers=_OLLAMA),
         ],

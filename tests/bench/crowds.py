@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from services.query_api.documents.events import KEEP_ALIVE_S
+from services.query_api.documents.detail import KEEP_ALIVE_S
 from services.query_api.http.opaque_tokens import Signer
 from shared.contracts import LogPosition
 from shared.runtime.connections import HEADERS_S

@@ -81,7 +81,6 @@ TESTED_BY: Final = {
     "services/query_api/console/oidc.py": "tests/integration/test_oidc.py",
     "services/query_api/console/pages.py": "tests/integration/test_console.py",
     "services/query_api/documents/bulk_delete.py": "tests/integration/test_erase.py",
-    "services/query_api/documents/detail.py": "tests/integration/test_document_view.py",
     "services/query_api/documents/knowledge_base.py": "tests/integration/test_same_at_every_door.py",
     "services/query_api/documents/original.py": "tests/integration/test_document_view.py",
     "services/query_api/documents/selection.py": _API,

@@ -52,7 +52,7 @@ class Models:
         return list(names)
 
     async def context(self, name: str) -> int:
-        """Return the tokens of a conversation with its answer, or of a text to embed. The name must be known."""
+        """Return the tokens of a conversation with its answer, or of a text. Raises a 404 for an unknown name."""
         if self.embeds(name):
             return self.embeds_with.model.max_tokens
         [model] = self.models.chosen(self.choice(name).model)
@@ -102,11 +102,6 @@ class Models:
     def embeds(self, name: str) -> bool:
         """Return whether the name is the embedding model's."""
         return name.removesuffix(_LATEST) == self.embedding.removesuffix(_LATEST)
-
-    def check(self, name: str) -> None:
-        """Raise a 404 if the name is unknown."""
-        if not self.embeds(name):
-            self.choice(name)
 
 
 def unknown(name: str, there: list[str]) -> Problem:

@@ -182,7 +182,6 @@ async def ollama_show(data: JSONBody[ModelBody], request: ApiRequest) -> OllamaM
     name = data.model or data.name
     if not name:
         raise invalid("model", "is required")
-    models.check(name)
     if models.embeds(name):
         can = ["embedding"]
     else:

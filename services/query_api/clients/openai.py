@@ -100,10 +100,8 @@ async def openai_models(request: ApiRequest) -> OpenAIModels:
 @get("/v1/models/{name:path}", role="query", needs_parts=False)
 async def openai_model(name: FromPath[str], request: ApiRequest) -> OpenAIModel:
     """Show a model."""
-    models = request.part(Models)
     wanted = name.removeprefix("/")
-    models.check(wanted)
-    return OpenAIModel(id=wanted, context_length=await models.context(wanted))
+    return OpenAIModel(id=wanted, context_length=await request.part(Models).context(wanted))
 
 
 class CompletionMessage(TypedDict):

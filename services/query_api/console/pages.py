@@ -325,14 +325,3 @@ async def console_oidc_sign_in(request: ApiRequest) -> Redirect:
     note_caller(caller)
     session = _cookie(request, await console.keyring.admit(caller, who.seconds), who.seconds)
     return Redirect("/", status_code=303, cookies=[session, _handshake(request, "", 0)], headers=_FRESH)
-
-
-VIEW_HANDLERS: Final = [
-    console_page,
-    console_asset,
-    console_session,
-    console_sign_in,
-    console_sign_out,
-    console_oidc,
-    console_oidc_sign_in,
-]

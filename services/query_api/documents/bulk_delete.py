@@ -7,9 +7,9 @@ import msgspec
 
 from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.selection import Selection, count_of, next_page, selection
-from services.query_api.http.problems import Problem, invalid, of_contract
+from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import check_filled
-from services.query_api.http.request import ApiRequest, tags_of, wait_of
+from services.query_api.http.request import ApiRequest, body_of, tags_of, wait_of
 from services.query_api.http.route_decorator import FILTERS, JSON, delete
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
@@ -124,7 +124,7 @@ async def _named(request: ApiRequest) -> Entry | None:
 
 async def _asked(request: ApiRequest) -> DeleteSelection:
     if await request.body():
-        return _selected(await request.json(), strict=True)
+        return body_of(await request.json(), DeleteSelection, strict=True)
     query = request.query_params
     filters: dict[str, Any] = {name: query.getall(name) for name in ("source",) if name in query}
     if "" in filters.get("source", ()):
@@ -134,14 +134,7 @@ async def _asked(request: ApiRequest) -> DeleteSelection:
     fields = {name: query[name] for name in ("all", "confirm", "cursor") if name in query}
     if unknown := sorted(set(query) - {"source", "tags", "tags[]", "all", "confirm", "cursor"}):
         raise invalid(unknown[0], "is none of source, path, tags, all, confirm, cursor; send other filters in the body")
-    return _selected({"filters": filters, **fields}, strict=False)
-
-
-def _selected(sent: Any, *, strict: bool) -> DeleteSelection:
-    try:
-        return msgspec.convert(sent, DeleteSelection, strict=strict)
-    except msgspec.ValidationError as error:
-        raise of_contract(error, sent, DeleteSelection) from None
+    return body_of({"filters": filters, **fields}, DeleteSelection)
 
 
 async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> DeletedDocument:

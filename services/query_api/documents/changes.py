@@ -15,7 +15,7 @@ from litestar import Response
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
-from services.query_api.documents.events import KEEP_ALIVE_S
+from services.query_api.documents.detail import KEEP_ALIVE_S
 from services.query_api.http.opaque_tokens import OffsetCursor, Signer
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest

@@ -120,11 +120,11 @@ def given(value: Any) -> Any:
     return {name: field for name, field in value.items() if field is not None}
 
 
-def body_of(value: Any, kind: type[S], within: str = "") -> S:
+def body_of(value: Any, kind: type[S], within: str = "", *, strict: bool = False) -> S:
     """Return the decoded values as the body's type. Raises a 400 that names the wrong field, after `within`."""
     value = given(value)
     try:
-        return msgspec.convert(value, kind, strict=False)
+        return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
         raise of_contract(error, value, kind, within) from None
 

@@ -157,11 +157,11 @@ def routes_in(rooms: Iterable[ModuleType], *, excluding: Collection[str] = ()) -
     found: list[HTTPRouteHandler] = []
     for room in rooms:
         names = [f"{room.__name__}.{module.name}" for module in pkgutil.iter_modules(room.__path__)]
-        found += sorted((each for name in names if name not in excluding for each in _handlers(name)), key=_position)
+        found += sorted((each for name in names if name not in excluding for each in handlers_in(name)), key=_position)
     return found
 
 
-def _handlers(name: str) -> list[HTTPRouteHandler]:
+def handlers_in(name: str) -> list[HTTPRouteHandler]:
     """Return the handlers that the module defines, not those that it imports."""
     known = vars(importlib.import_module(name)).values()
     return [each for each in known if isinstance(each, HTTPRouteHandler) and each.fn.__module__ == name]

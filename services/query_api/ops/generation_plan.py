@@ -2,7 +2,6 @@
 
 import shutil
 import time
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Literal
 
@@ -120,21 +119,21 @@ def same_chunks(one: Generation, other: Generation) -> bool:
     return bool(_splitting(one) == _splitting(other))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedBuild:
-    """A generation to build beside those of the registry."""
+async def planned(
+    generation: Generation,
+    registry: Registry,
+    base: Resources,
+    *,
+    embedder: Embedder,
+    address: str,
+    documents: int,
+    as_of: AsOf | None,
+    replaced: int,
+) -> Plan:
+    """Return the plan for a generation beside those of the registry. Raises Unavailable when a part is away.
 
-    generation: Generation
-    registry: Registry
-    embedder: Embedder
-    address: str  # of the embedder
-    as_of: AsOf | None = None
-    replaced: int = 0  # versions since that moment
-
-
-async def planned(build: PlannedBuild, base: Resources, *, documents: int) -> Plan:
-    """Return the plan for the build. Raises Unavailable when a part is away."""
-    generation, registry, as_of = build.generation, build.registry, build.as_of
+    `address` is the embedder's, and `replaced` the number of versions since the moment `as_of`.
+    """
     old = registry.current.generation
     had = await base.store.count(old.chunks)
     alike = same_chunks(generation, old)
@@ -148,17 +147,17 @@ async def planned(build: PlannedBuild, base: Resources, *, documents: int) -> Pl
     notes = ["until `sluice reindex gc`, both generations are kept up to date and take disk space"]
     if as_of is not None:
         if old.chunker == generation.chunker:
-            embed = min(chunks, -(-chunks * build.replaced // max(documents, 1)))  # the other vectors are copied
+            embed = min(chunks, -(-chunks * replaced // max(documents, 1)))  # the other vectors are copied
         notes = [
             f"it shows the documents as of {as_of.label}, without what was erased since",
             "it gets no newer documents, never serves, and takes disk space until `sluice reindex gc`",
         ]
     elif not known:
         notes.append("until then, each new text is embedded twice, and two models are in use")
-    a_text = await _seconds_a_text(base.store, old, build.embedder) if embed else 0.0
+    a_text = await _seconds_a_text(base.store, old, embedder) if embed else 0.0
     return Plan(
         id=msgspec.structs.replace(generation, build=registry.builds + 1).id,
-        embedder=build.address,
+        embedder=address,
         model=generation.model.name,
         chunk_size=generation.chunk_size,
         chunk_overlap=generation.chunk_overlap,

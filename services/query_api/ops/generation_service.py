@@ -19,7 +19,6 @@ from services.query_api.documents.stats import GenerationView, generation_view
 from services.query_api.ops.generation_plan import (
     BuildRequest,
     Plan,
-    PlannedBuild,
     address_of,
     generation_of,
     planned,
@@ -136,15 +135,16 @@ class GenerationService:
             embedder=embedder,
         )
         replaced = 0 if as_of is None else sum(ends.values()) - sum(as_of.until.values())
-        build = PlannedBuild(
-            generation=generation,
-            registry=registry,
+        plan = await planned(
+            generation,
+            registry,
+            self._base,
             embedder=embedder,
             address=address,
+            documents=await self._documents(serving),
             as_of=as_of,
             replaced=replaced,
         )
-        plan = await planned(build, self._base, documents=await self._documents(serving))
         refuse_full_disk(plan)
         begin = partial(
             begun,

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import msgspec
 
+from services.query_api.documents.detail import ProgressTracker
 from services.query_api.documents.document_routes import DocumentViews
-from services.query_api.documents.events import ProgressTracker
 from services.query_api.ingest.submissions import StatusWaiters
 from shared.contracts import DEFAULT_TENANT, LogPosition, Status
 from shared.ids import point_id
