@@ -1,6 +1,7 @@
 """Requests that schemathesis makes up from `/openapi.json`, and its judgement of each reply."""
 
 import itertools
+import json
 import math
 import random
 import time
@@ -38,6 +39,8 @@ _DEAR = 3.0  # times its share of the seconds; an operation that takes longer is
 HELD_S = 0.25  # five times the bar of 50 ms: a busy machine's figures are noisy
 _TRIES = 3
 _SHOWN = 3  # failures of one kind
+_BATCH = "POST /rag/ingest/batch"
+_GOOD = [{"source": "good", "path": path, "text": "A good item."} for path in ("first.md", "last.md")]
 
 
 @dataclass
@@ -49,6 +52,8 @@ class Fuzzed:
     statuses: Counter[int] = field(default_factory=Counter)
     failures: dict[str, list[str]] = field(default_factory=dict)  # by operation and kind; the first few of each
     failed: int = 0  # faults; a reply may have several
+    batches: int = 0  # sent with good items around the made-up ones
+    lost: int = 0  # of these, whose good items weren't accepted
     seconds: float = 0.0
 
     def fault(self, kind: str, request: httpx.Request, told: str) -> None:
@@ -61,6 +66,7 @@ class Fuzzed:
     def report(self) -> str:
         """Return what was seen, for people."""
         lines = [f"{self.cases} cases of {self.operations} operations in {self.seconds:.0f} s, {self.failed} faults"]
+        lines.append(f"{self.batches} batches beside good items, {self.lost} lost")
         lines.append("statuses: " + ", ".join(f"{count} x {status}" for status, count in sorted(self.statuses.items())))
         lines += [f"\n{kind}\n  " + "\n  ".join(shown) for kind, shown in sorted(self.failures.items())]
         return "\n".join(lines)
@@ -93,6 +99,8 @@ def fuzz(target: Target, *, cases: int, seconds: float, seed: int, at_limits: in
                 made_requests = [request for _, request in fresh]
                 for (case, request), reply in zip(fresh, pool.map(target.send_or_fail, made_requests), strict=True):
                     _judge(found, case, request, reply)
+                    if source.label == _BATCH and (batch := _beside_good(case)) is not None:
+                        _judge_batch(found, batch, target.send_or_fail(batch))
                 if fresh and (held := _held(target, made_requests, pool))[0] > HELD_S:
                     took = f"{held[0]:.3f} s, this or one before it: {held[1]}"
                     found.fault(f"{source.label}: held the loop", fresh[-1][1], took)
@@ -231,6 +239,30 @@ def _judge(found: Fuzzed, case: Case[Any], request: httpx.Request, reply: httpx.
             kind = getattr(failure, "title", type(failure).__name__)
             told = f"{reply.status_code} {reply.text[:200]} | {failure}"
             found.fault(f"{case.operation.label}: {kind}", request, told)
+
+
+def _beside_good(case: Case[Any]) -> httpx.Request | None:
+    """Return a batch of the case's items between good ones; None where the case has no items."""
+    first, last = _GOOD
+    try:
+        if isinstance(case.body, list):
+            kind, content = "application/json", json.dumps([first, *case.body, last])
+        elif isinstance(case.body, str):
+            kind, content = "application/x-ndjson", f"{json.dumps(first)}\n{case.body}\n{json.dumps(last)}"
+        else:
+            return None
+        headers = {"Content-Type": kind, "Prefer": "wait=0"}
+        return httpx.Request("POST", f"{_BASE}{_BATCH.split()[1]}", headers=headers, content=content.encode())
+    except (TypeError, ValueError):  # no client can send it
+        return None
+
+
+def _judge_batch(found: Fuzzed, request: httpx.Request, reply: httpx.Response | Exception) -> None:
+    found.batches += 1
+    ends = [] if isinstance(reply, Exception) else reply.json().get("items") or []
+    if not ends or "failed" in (ends[0]["status"], ends[-1]["status"]):
+        found.lost += 1
+        found.fault(f"{_BATCH}: a bad item cost a good one", request, repr(reply))
 
 
 def _request(case: Case[Any]) -> httpx.Request | None:

@@ -25,7 +25,7 @@ class OneReply:
             "503": {"description": "It is away.", "headers": _AGAIN, "content": json},
         }
         parameters = [{"name": "q", "in": "query", "schema": {"type": "integer"}}]
-        self.spec = {
+        self.spec: dict[str, Any] = {
             "openapi": "3.1.0",
             "info": {"title": "t", "version": "1"},
             "paths": {path: {"get": {"parameters": parameters, "responses": responses}} for path in paths},
@@ -91,3 +91,19 @@ def test_each_operation_has_its_turn_though_the_time_is_up() -> None:
 
     assert set(sent) == {"/thing", "/other"}
     assert fuzzed.cases == len(sent) < 1000
+
+
+@CI_ONLY
+@pytest.mark.parametrize(("last", "lost"), [("unchanged", False), ("failed", True), (None, True)])
+def test_a_batch_that_one_bad_item_costs_is_noticed(last: str | None, *, lost: bool) -> None:
+    items = [] if last is None else [{"status": "accepted"}, {"status": "failed"}, {"status": last}]
+    target = OneReply(200, {}, {"n": 1, "items": items})
+    (operation,) = target.spec["paths"].pop("/thing").values()
+    body = {"content": {"application/json": {"schema": {"type": "array"}}}, "required": True}
+    target.spec["paths"]["/rag/ingest/batch"] = {"post": {**operation, "requestBody": body}}
+
+    fuzzed = fuzz(target, cases=4, seconds=30, seed=1, at_limits=0)
+
+    assert fuzzed.batches
+    assert fuzzed.lost == (fuzzed.batches if lost else 0), fuzzed.report()
+    assert ("a bad item cost a good one" in fuzzed.report()) == lost
