@@ -14,9 +14,11 @@ from shared.log.headers import with_position
 from shared.log.sqlite.consumer import record_of
 from shared.log.sqlite.file import scanning
 from shared.log.sqlite.storage import Storage, Transaction
+from shared.log.sqlite.upkeep import emptied
 
 _SLICE = 200  # rows of one transaction, for which writers wait
-_TRIES = 5  # of a checkpoint, each as long as SQLite waits for readers
+_TRIES = 240  # of a checkpoint: two minutes, because another erasure or a backup may read a large partition as long
+_PAUSE_S = 0.4  # between two tries, for writers
 
 
 class _Change(NamedTuple):
@@ -79,13 +81,9 @@ async def vacuum(storage: Storage) -> None:
     def rewrite(connection: sqlite3.Connection) -> None:
         connection.execute("VACUUM")
 
-    def emptied(connection: sqlite3.Connection) -> bool:
-        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        storage.step("checkpointed")
-        return not busy
-
     await storage.maintain(rewrite)
     for _ in range(_TRIES):
-        if await storage.maintain(emptied):
+        if await storage.maintain(partial(emptied, storage)):
             return
+        await asyncio.sleep(_PAUSE_S)
     raise LogUnavailable(f"{storage.path.name}-wal can't be emptied: it is being read all the time", "busy")

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 HELD_S = 10.0  # between two attempts while the log is copied
 _SLICE = 500  # rows of one transaction, for which writers wait
+_READERS_MS = 100  # wait for readers, for which writers wait, too
 _FREE_PAGES = 2000  # freed per step: 8 MB
 
 _TOPIC_BYTES = """
@@ -84,12 +85,23 @@ def _delete_below_start(storage: Storage, transaction: Transaction, partition: i
     return deleted
 
 
+def emptied(storage: Storage, connection: sqlite3.Connection) -> bool:
+    """Move the write-ahead log into the file; return whether no reader kept it from being emptied."""
+    (usual,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {_READERS_MS}")
+    try:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {usual}")
+    storage.step("checkpointed")
+    return not busy
+
+
 async def give_room_back(storage: Storage) -> None:
     """Move the write-ahead log into the file, and truncate the file's free end."""
 
     def checkpoint(connection: sqlite3.Connection) -> int:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        storage.step("checkpointed")
+        emptied(storage, connection)
         free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
         return free
 

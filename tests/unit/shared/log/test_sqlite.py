@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 
 from shared.errors import Unavailable
 from shared.log.publish import publish
-from shared.log.sqlite import LogUnavailable, SqliteLog, file
+from shared.log.sqlite import LogUnavailable, SqliteLog, erasing, file
 from shared.log.sqlite.compaction import TOMBSTONE_MS
 from shared.log.sqlite.file import FORMAT, WriteTurn
 from shared.log.sqlite.storage import Storage
@@ -323,6 +323,42 @@ async def test_upkeep_comes_by_itself(tmp_path: Path, clock: Clock) -> None:
     await log.start()
     async with asyncio.timeout(HANG_S):
         await swept.wait()
+    await log.stop()
+
+
+async def test_a_long_read_delays_the_end_of_forgetting_and_no_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "_PAUSE_S", 0.0)
+    path, tries, written, second = tmp_path / "log.db", 0, False, asyncio.Event()
+    loop = asyncio.get_running_loop()
+    reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    def step(name: str) -> None:
+        nonlocal tries
+        tries += name == "checkpointed"
+        if tries == 5:
+            loop.call_soon_threadsafe(second.set)
+        elif tries >= 20 and written:
+            reader.close()
+
+    log = SqliteLog(path, step=step)
+    await log.start()
+    await log.ensure_topics([TRUTH])
+    broker = log.broker("writer")
+    await broker.start()
+    await publish(broker, "truth", b"erased", key=b"k")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM record").fetchone()
+    async with asyncio.timeout(HANG_S):
+        forgetting = asyncio.create_task(log.forget())
+        await second.wait()
+        await publish(broker, "truth", None, key=b"k")
+        written = True
+        await forgetting
+    assert tries >= 20
+    assert path.with_name("log.db-wal").stat().st_size == 0
+    await broker.stop()
     await log.stop()
 
 
