@@ -92,8 +92,15 @@ def versions(text: str, *, asked: bool = False) -> set[str]:
 
     If `asked`, only what a question asks for by a name, as `Python 3.10`.
     """
-    found = {re.sub(r"(?:\.0+)+$", "", match[1]) for match in (_VERSION if asked else _POINTED).finditer(text)}
+    found = {_short(match[1]) for match in (_VERSION if asked else _POINTED).finditer(text)}
     return found if asked else found | {version.rpartition(".")[0] for version in found if "." in version}
+
+
+def _short(version: str) -> str:
+    parts = version.split(".")
+    while len(parts) > 1 and not parts[-1].strip("0"):
+        parts.pop()
+    return ".".join(parts)
 
 
 def numbered(text: str) -> set[tuple[str, str]]:
