@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 import structlog
 from litestar import Litestar, Response, Router
@@ -234,9 +234,9 @@ def make_api(parts: ApiParts) -> Litestar:
     under_api = [route for route in routes if route is not chat.chat]
     return Litestar(
         route_handlers=[
-            Router("/", route_handlers=[*routes, *views]),
-            Router("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
-            Router("/api", route_handlers=_OLLAMA),
+            _Routes("/", route_handlers=[*routes, *views]),
+            _Routes("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
+            _Routes("/api", route_handlers=_OLLAMA),
         ],
         state=State({PARTS: parts_of(parts, shared), SHARED: shared}, deep_copy=False),
         middleware=[
@@ -280,6 +280,14 @@ def make_api(parts: ApiParts) -> Litestar:
         ),
         logging_config=None,
     )
+
+
+class _Routes(Router):
+    """Routes of one application, which therefore needs no copy: it takes a third of the time of making one."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return this one."""
+        return self
 
 
 async def _observe(metrics: Metrics, message: Message, scope: Scope) -> None:

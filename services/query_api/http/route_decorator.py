@@ -164,7 +164,10 @@ def routes_in(rooms: Iterable[ModuleType], *, excluding: Collection[str] = ()) -
 def handlers_in(name: str) -> list[HTTPRouteHandler]:
     """Return the handlers that the module defines, not those that it imports."""
     known = vars(importlib.import_module(name)).values()
-    return [each for each in known if isinstance(each, HTTPRouteHandler) and each.fn.__module__ == name]
+    found = [each for each in known if isinstance(each, HTTPRouteHandler) and each.fn.__module__ == name]
+    for handler in found:
+        handler.parsed_fn_signature  # noqa: B018  # kept: else each path of each application parses it
+    return found
 
 
 def _position(handler: HTTPRouteHandler) -> tuple[str, int]:
