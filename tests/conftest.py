@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     config.stash[COLLECTED] = tuple(items)
     yield  # -k and -m choose
-    run = this_run()
+    run = this_run(whole=not config.option.file_or_dir)
     taken = [item for item in items if run.takes(item.location[0], item.iter_markers())]
     _tell(config, LEFT_OUT, len(items) - len(taken))
     items[:] = sorted(taken, key=lambda item: item.get_closest_marker("slow") is None)
@@ -88,7 +88,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say how many tests were left out, and how they run."""
     told = config.stash[_told]
     if left_out := max(told.get(LEFT_OUT, [0])):  # each worker has collected all
-        to = "another commit" if IN_CI else "CI as costly (CI=true make test runs a quarter)"
+        to = "another commit" if IN_CI else "CI as costly, or to another commit"
         terminalreporter.write_line(f"left to {to}: {left_out} tests")
     if costly := sorted(told.get(COSTLY, [])):
         terminalreporter.write_line(f"costly, but not left to CI, see tests/selection.py: {', '.join(costly)}")

@@ -6,12 +6,14 @@ There are three kinds of run: a developer's (`make test`), CI's (`CI=true make t
 - the folders of `FOLDERS`, whose tests start processes and kill them,
 - `server`, unless SLUICE_TEST_KAFKA, SLUICE_TEST_OLLAMA or SLUICE_TEST_QDRANT_URL names one,
 - `CI_ONLY`: whatever else takes more than a second of CPU time with its processes, or shows nearly what a cheaper
-  one shows.
+  one shows,
+- of `tests/integration/`, which takes half of the time, every other file: the next commit takes the others. A file or
+  folder that is named is run whole.
 
 A `STORY` runs everywhere, though it is costly or in one of the folders: it is the one of its area.
 
-CI runs what a developer's run does and a quarter of the rest, file by file, so that it ends within its 20 minutes; but
-never what is `LONG_RUN_ONLY`. SLUICE_TEST_QUARTER names the quarter (0 to 3) or `all`. Else it is the commit's, as
+CI runs all of that folder, what a developer's run does else, and a quarter of the rest, file by file, so that it ends
+within its 20 minutes; but never what is `LONG_RUN_ONLY`. SLUICE_TEST_QUARTER names the quarter (0 to 3) or `all`. Else it is the commit's, as
 random cases are: what passed at a commit passes there again, and the next commit tries others.
 """
 
@@ -46,6 +48,7 @@ QUARTERS = 4  # of three, a run took 19 min 28 s; all at once take 45 minutes on
 QUARTER = "SLUICE_TEST_QUARTER"
 os.environ.setdefault(QUARTER, str(COMMIT % QUARTERS))
 FOLDERS = ("tests/e2e/", "tests/faults/", "tests/golden/")
+HALVED = "tests/integration/"
 STORY = pytest.mark.story
 CI_ONLY = pytest.mark.ci_only
 LONG_RUN_ONLY = pytest.mark.long_run_only  # takes ten minutes: not even CI runs it
@@ -77,11 +80,15 @@ class Run:
         names = {mark.name for mark in marks}
         if self.long or "long_run_only" in names:
             return self.long
+        number = crc32(file.encode())
         left = "ci_only" in names or ("server" in names and not self.servers) or file.startswith(FOLDERS)
-        return not left or "story" in names or (self.ci and self.quarter in (None, crc32(file.encode()) % QUARTERS))
+        if not self.ci and self.quarter is not None and file.startswith(HALVED):
+            left |= (number - self.quarter) % 2 == 1
+        return not left or "story" in names or (self.ci and self.quarter in (None, number % QUARTERS))
 
 
-def this_run() -> Run:
-    """Return what the environment says of this run."""
+def this_run(*, whole: bool) -> Run:
+    """Return what the environment says of this run; `whole`: no file or folder is named."""
     quarter = os.environ[QUARTER]
-    return Run(IN_CI, LONG, NAMED, None if quarter == "all" else int(quarter))
+    every = quarter == "all" or not (whole or IN_CI)
+    return Run(IN_CI, LONG, NAMED, None if every else int(quarter))

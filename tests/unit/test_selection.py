@@ -67,6 +67,17 @@ def test_each_mark_leaves_a_test_to_the_runs_it_names() -> None:
     assert taken(COSTLY, LONG_RUN_ONLY) == (False, 0, True)
 
 
+@pytest.mark.parametrize("file", ["tests/integration/test_api.py", "tests/integration/clients/test_openai.py"])
+def test_a_developers_whole_runs_take_turns_with_the_files_that_take_half_of_the_time(file: str) -> None:
+    whole = [Run(ci=False, quarter=number).takes(file, []) for number in range(QUARTERS)]
+
+    assert sorted(whole[:2]) == [False, True]
+    assert whole[2:] == whole[:2]
+    assert HERE.takes(file, [])
+    assert all(run.takes(file, []) for run in QUARTERS_OF_CI)
+    assert all(Run(ci=False, quarter=number).takes(CHEAP, []) for number in range(QUARTERS))
+
+
 def test_what_a_killed_run_left_in_memory_is_removed_and_what_another_one_uses_stays(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         pass
