@@ -13,8 +13,8 @@ There are three kinds of run: a developer's (`make test`), CI's (`CI=true make t
 A `STORY` runs everywhere, though it is costly or in one of the folders: it is the one of its area.
 
 CI runs all of that folder, what a developer's run does else, and a quarter of the rest, file by file, so that it ends
-within its 20 minutes; but never what is `LONG_RUN_ONLY`. SLUICE_TEST_QUARTER names the quarter (0 to 3) or `all`. Else it is the commit's, as
-random cases are: what passed at a commit passes there again, and the next commit tries others.
+within its 20 minutes; but never what is `LONG_RUN_ONLY`. SLUICE_TEST_QUARTER names the quarter (0 to 3) or `all`. Else
+it is the commit's, as random cases are: what passed at a commit passes there again, and the next commit tries others.
 """
 
 import os
