@@ -27,7 +27,6 @@ from services.query_api.clients.models import Models
 from services.query_api.console import pages as console
 from services.query_api.console.oidc import Oidc, provider_id
 from services.query_api.documents import changes, detail, document_routes, stats
-from services.query_api.documents.stats import usage_of
 from services.query_api.http import monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits, AnswerRate
 from services.query_api.http.audit import Audit, note_begin
@@ -143,27 +142,14 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         unchanged=checker.unchanged,
         sent=checker.sent,
         count=shared.limits.documents.spend,
+        base=parts,
         publish=parts.publish,
-        ledger=parts.ledger,
-        index=parts.index,
-        blobs=parts.blobs,
         notices=parts.notices,
         metrics=parts.metrics,
-        backlog=parts.backlog,
-        at_once=settings.max_documents,
         moves=parts.log.moves,
         signer=signer,
     )
     library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs)
-    eraser = Eraser(
-        submissions=submissions,
-        index=parts.index,
-        blobs=parts.blobs,
-        log=parts.log,
-        publish=parts.publish,
-        callbacks=parts.callbacks,
-        siblings=partial(parts.generations.siblings, parts.index),
-    )
     answering = Answering(
         retriever,
         parts.models,
@@ -183,17 +169,11 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         submissions,
         settings,
         library,
-        stats.Census(
-            parts.log,
-            parts.ledger,
-            parts.index,
-            settings.data if settings.keeps_data else None,
-            usage=partial(usage_of, parts.registry, settings.embedding_price),
-        ),
+        stats.Census(parts),
         parts.callbacks,
         detail.ProgressTracker(library, parts.index, parts.notices),
         checker,
-        eraser,
+        Eraser(parts, parts.publish, submissions, parts.callbacks, partial(parts.generations.siblings, parts.index)),
         parts.rewrites,
         parts.generations,
         parts.letters,

@@ -88,14 +88,7 @@ async def opened(
     generations = GenerationService(base)
     base.watch.listen(generations.drive, last=True)  # so that a switch sees the state of this API
     send = partial(publish, broker)
-    letters = DeadLetterService(
-        log=base.log,
-        ledger=base.ledger,
-        index=base.index,
-        blobs=base.blobs,
-        publish=send,
-        before=base.watch.before,
-    )
+    letters = DeadLetterService(base, send)
     stack.callback(asyncio.create_task(settle_for_ever(letters)).cancel)
     trail = AuditTrail(send)
     stack.push_async_callback(trail.end)

@@ -49,13 +49,10 @@ async def test_records_that_nobody_reads_in_time_shut_the_door_and_turn_readines
         stage = consume(broker, SUBMITTED, groups[SUBMITTED], sleeps, stage="ingest", on_dead=never)
         troubles = await base.begin(broker, [stage], stack)
         submissions = Submissions(
+            base=base,
             publish=partial(publish, broker),
-            ledger=base.ledger,
-            index=base.index,
-            blobs=base.blobs,
             notices=StatusWaiters(),
             metrics=Metrics(CollectorRegistry()),
-            backlog=backlog,
             signer=Signer(b"secret"),
         )
 

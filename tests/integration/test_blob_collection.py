@@ -148,9 +148,7 @@ async def test_given_an_open_letter_when_its_record_is_gone_then_the_blob_named_
         assert (await collector.collect(now)).removed == 0
 
     parts = pipeline.parts
-    letters = DeadLetterService(
-        log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
-    )
+    letters = DeadLetterService(parts, parts.publish)
     found = (await letters.open.oldest(LetterFilter(tenant=TENANT), limit=10)).letters
     assert [each.outcome for each in await letters.redrive(found, dry_run=True)] == ["redriven"]
     assert await parts.blobs.get(TENANT, name, ref) == body

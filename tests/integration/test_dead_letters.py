@@ -272,9 +272,7 @@ async def test_a_letter_settles_by_itself_when_its_document_ended_well_by_a_late
     system: System, stage: str, broken: Broken
 ) -> None:
     parts = system.parts
-    service = DeadLetterService(
-        log=parts.log, ledger=parts.ledger, index=parts.index, blobs=parts.blobs, publish=parts.publish
-    )
+    service = DeadLetterService(parts, parts.publish)
     await broken(system)
     letter = await system.letter()
     assert letter["stage"] == stage

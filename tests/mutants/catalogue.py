@@ -300,8 +300,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "an erasure takes blobs of whatever age",
         "services/query_api/ops/eraser.py",
-        "await self.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)",
-        "await self.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s * 0)",
+        "await self.base.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)",
+        "await self.base.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s * 0)",
     ),
     _mutant(
         "what a switch has overtaken is not searched again",

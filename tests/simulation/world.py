@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from inspect import iscoroutinefunction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from unittest import mock
 
@@ -61,6 +62,7 @@ from shared.log.open_letters import LetterFilter
 from shared.log.publish import partition_for, publish
 from shared.log.retention_risk import Backlog
 from shared.model_server.http import BadAnswer
+from shared.settings import Settings
 from shared.state import ledger as ledger_module
 from shared.state.batching import Batcher, WaitingCaller
 from shared.state.callbacks import Callbacks
@@ -490,28 +492,26 @@ class World:
             case _:
                 log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))
                 index, send = process.index, process.publish
-                process.service = DeadLetterService(
-                    log=log, ledger=ledger, index=index, blobs=blobs, publish=send, before=lambda: self.before
-                )
-                process.library = DocumentViews(ledger, index, blobs)
-                process.submissions = Submissions(
-                    publish=send,
+                base: Any = SimpleNamespace(
+                    settings=Settings(),
+                    log=log,
                     ledger=ledger,
                     index=index,
                     blobs=blobs,
+                    backlog=Backlog(log, {}),  # nothing gets old here
+                    watch=SimpleNamespace(before=lambda: self.before),
+                )
+                process.service = DeadLetterService(base, send)
+                process.library = DocumentViews(ledger, index, blobs)
+                process.submissions = Submissions(
+                    base=base,
+                    publish=send,
                     notices=StatusWaiters(),
                     metrics=Metrics(CollectorRegistry()),
-                    backlog=Backlog(log, {}),  # nothing gets old here
                     signer=Signer(b"secret"),
                 )
                 process.eraser = Eraser(
-                    submissions=process.submissions,
-                    index=index,
-                    blobs=blobs,
-                    log=log,
-                    publish=send,
-                    callbacks=Callbacks(store),
-                    siblings=lambda: _siblings(siblings if self.lost else ()),
+                    base, send, process.submissions, Callbacks(store), lambda: _siblings(siblings if self.lost else ())
                 )
         for group, member, _ in process.stages:
             group.members.append(member)

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -20,10 +20,9 @@ from services.query_api.documents.listing import of_tenant
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
 from shared.errors import Unavailable
-from shared.log import Log
+from shared.runtime.resources import Resources
 from shared.state.filling import unread
-from shared.state.index import Generation, Holding, Index
-from shared.state.ledger import Ledger
+from shared.state.index import Generation, Holding
 from shared.store import Condition, Filter, Match, Range, each_page
 from shared.times import iso
 from shared.topics import readers
@@ -177,17 +176,14 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 class Census:
     """Computes statistics. Raises Unavailable when the store is away."""
 
-    log: Log
-    ledger: Ledger
-    index: Index
-    data: Path | None
-    _: KW_ONLY
+    base: Resources
     now: Callable[[], float] = time.time
-    usage: Callable[[], ModelWork | None] = lambda: None
 
     def __post_init__(self) -> None:
+        settings = self.base.settings
+        data = settings.data if settings.keeps_data else None
         self._stages: _Kept[list[StageLag]] = _Kept(self._read_stages, LAG_S)
-        self._disk: _Kept[Disk | None] = _Kept(partial(asyncio.to_thread, _disk, self.data), DISK_S)
+        self._disk: _Kept[Disk | None] = _Kept(partial(asyncio.to_thread, _disk, data), DISK_S)
         self._past: dict[tuple[str, int], _Kept[list[Bucket]]] = {}  # by tenant and start of the newest bucket
 
     async def of(self, tenant: str, *, pipeline: bool, sizes: bool = False) -> Stats:
@@ -196,9 +192,9 @@ class Census:
         With `sizes`, every head is read, 512 at a time.
         """
         counts, chunks, sources, recent = await asyncio.gather(
-            self.ledger.statuses(_of(tenant)),
-            self.index.tenant_points(tenant),
-            self.ledger.sources(of_tenant(tenant)),
+            self.base.ledger.statuses(_of(tenant)),
+            self.base.index.tenant_points(tenant),
+            self.base.ledger.sources(of_tenant(tenant)),
             self._recent(tenant),
         )
         documents = {str(status): counts.get(status, 0) for status in STATUSES}
@@ -209,14 +205,18 @@ class Census:
             sources=[SourceCount(source, count) for source, count in ordered if source],
             bucket_seconds=BUCKET_S,
             recent=recent,
-            generation=generation_view(self.index.generation),
+            generation=generation_view(self.base.index.generation),
             tenants=await self._sizes(None if pipeline else tenant) if sizes else None,
-            pipeline=Pipeline(await self._stages.get(), await self._disk.get(), self.usage()) if pipeline else None,
+            pipeline=await self._pipeline() if pipeline else None,
         )
+
+    async def _pipeline(self) -> Pipeline:
+        usage = usage_of(self.base.registry, self.base.settings.embedding_price)
+        return Pipeline(await self._stages.get(), await self._disk.get(), usage)
 
     async def _sizes(self, tenant: str | None) -> list[TenantSize]:
         total = SizeSum()
-        async for page in each_page(lambda after: self.index.holdings_page(tenant, after=after)):
+        async for page in each_page(lambda after: self.base.index.holdings_page(tenant, after=after)):
             total.add(page)
         return total.tenants()
 
@@ -233,20 +233,20 @@ class Census:
 
     async def _buckets(self, tenant: str, starts: Sequence[int]) -> list[Bucket]:
         ranges = [Range("updatedAt", gte=start * 1000, lt=(start + BUCKET_S) * 1000) for start in starts]
-        counts = await asyncio.gather(*(self.ledger.statuses(_of(tenant, each)) for each in ranges))
+        counts = await asyncio.gather(*(self.base.ledger.statuses(_of(tenant, each)) for each in ranges))
         return [
             Bucket(iso(start * 1000), sum(each.values()), each.get("failed", 0))
             for start, each in zip(starts, counts, strict=True)
         ]
 
     async def _read_stages(self) -> list[StageLag]:
-        groups = readers(self.index.generation.id).items()
+        groups = readers(self.base.index.generation.id).items()
         waiting = await asyncio.gather(*(self._unread(group, topic) for topic, group in groups))
         return [StageLag(stage, topic, count) for stage, (topic, _), count in zip(STAGES, groups, waiting, strict=True)]
 
     async def _unread(self, group: str, topic: str) -> int | None:
         try:
-            return await unread(self.log, group, topic)
+            return await unread(self.base.log, group, topic)
         except Unavailable:
             return None
 

@@ -21,17 +21,15 @@ from services.query_api.http.monitoring import Metrics
 from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import unavailable
 from shared import tracing
-from shared.blobs import Blobs
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, LogPosition, StatusNotice, decode
 from shared.errors import Unavailable
 from shared.log import Publish, Record
 from shared.log.follow import follow
 from shared.log.headers import sent_position
-from shared.log.retention_risk import Backlog
 from shared.runtime.body_budget import MemoryBudget
-from shared.state.index import Index
-from shared.state.ledger import Accepted, Entry, Last, Ledger
+from shared.runtime.resources import Resources
+from shared.state.ledger import Accepted, Entry, Last
 from shared.topics import STATUS, SUBMITTED
 
 T = TypeVar("T")
@@ -147,15 +145,11 @@ class SubmissionEnd(msgspec.Struct, frozen=True):
 class Submissions:
     """Submits documents and waits for their end."""
 
+    base: Resources
     publish: Publish
-    ledger: Ledger
-    index: Index
-    blobs: Blobs
     notices: StatusWaiters
     metrics: Metrics
-    backlog: Backlog
     signer: Signer
-    at_once: int = 64  # documents appended to the log
     moves: int = 0  # of the log
     count: Callable[[str], None] = lambda _: None
     # None: the first stage compares
@@ -164,7 +158,7 @@ class Submissions:
 
     def __post_init__(self) -> None:
         self.room = MemoryBudget()  # for bodies in memory
-        self._turn = asyncio.Semaphore(self.at_once)
+        self._turn = asyncio.Semaphore(self.base.settings.max_documents)  # appended to the log at once
         self._under_way: Counter[str] = Counter()  # records of a document that nothing is known of yet
         self._doubts: dict[str, float] = {}  # until when one may come of which nothing was heard, by document id
 
@@ -196,12 +190,12 @@ class Submissions:
             return await self._submit(document)
 
     async def _submit(self, document: DocumentSubmitted) -> SubmissionReceipt:
-        if self.backlog.trouble is not None:
-            raise unavailable(f"no documents are accepted at present: {self.backlog.trouble}", code="BACKLOG")
+        if self.base.backlog.trouble is not None:
+            raise unavailable(f"no documents are accepted at present: {self.base.backlog.trouble}", code="BACKLOG")
         id_ = document.document_id
         try:
             async with self._turn:
-                value = await submission_value(document, self.blobs)
+                value = await submission_value(document, self.base.blobs)
                 with self._sending(id_):
                     written = await self.publish(SUBMITTED, value, key=id_.encode())
                     self.sent(document, written.partition, written.offset)
@@ -255,19 +249,19 @@ class Submissions:
         async def look() -> SubmissionEnd | None:
             seen = asyncio.get_running_loop().time()
             try:
-                entry = await self.ledger.get(receipt.document_id)
+                entry = await self.base.ledger.get(receipt.document_id)
                 last = entry.end_of(receipt.place) if entry is not None else None
                 if entry is None or last is None:
                     return None
                 count = last.chunk_count
                 if count is None:
-                    head = await self.index.head(entry.document_id)
+                    head = await self.base.index.head(entry.document_id)
                     count = head.chunk_count if head is not None and not head.deleted else 0
                 return SubmissionEnd(entry, last, count, seen)
             except Unavailable:
                 return None  # the log has the record: the answer is 'accepted', whatever the store says
 
-        if self.ledger.rebuilding:  # no submission ends before the ledger is rebuilt
+        if self.base.ledger.rebuilding:  # no submission ends before the ledger is rebuilt
             wait_s = 0.0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
@@ -297,6 +291,6 @@ class Submissions:
         )
         try:
             async with asyncio.timeout(ENTER_S):
-                await self.ledger.enter(entry)
+                await self.base.ledger.enter(entry)
         except (Unavailable, TimeoutError) as error:
             log.warning("ledger_entry_left_to_the_worker", document_id=id_, reason=str(error) or "the store hangs")

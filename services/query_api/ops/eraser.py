@@ -15,14 +15,14 @@ import structlog
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops import feedback
 from services.query_api.ops.redrive import settle
-from shared.blobs import Blobs
 from shared.contracts import LogPosition, encode, erasure
 from shared.errors import Rejected
-from shared.log import Log, Publish, Record, Replacement
+from shared.log import Publish, Record, Replacement
 from shared.log.headers import PLACE_HEADER, SKEW_MS, position_header, sealed
 from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.read import records, spans_of
 from shared.log.sqlite import SqliteLog, deleting
+from shared.runtime.resources import Resources
 from shared.state.callbacks import Callbacks
 from shared.state.index import Index, deletion_head
 from shared.state.ledger import Entry, older
@@ -51,20 +51,18 @@ class _Fence(NamedTuple):
     at: float  # a time at which the erasure had taken effect, in seconds of the loop's clock
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Eraser:
     """Erases documents of one tenant at a time. Every call may be repeated. Raises Unavailable when a part is away."""
 
-    submissions: Submissions
-    index: Index
-    blobs: Blobs
-    log: Log
+    base: Resources
     publish: Publish
+    submissions: Submissions
     callbacks: Callbacks
     siblings: Callable[[], Awaitable[Sequence[Index]]]  # returns the indexes of the other generations
 
     def __post_init__(self) -> None:
-        self._letters = OpenLetters(self.log)
+        self._letters = OpenLetters(self.base.log)
 
     async def erase(self, entries: Sequence[Entry], wait_s: float) -> dict[str, str | None]:
         """Erase the documents; return by document id None if it is erased, else the reason why not.
@@ -72,7 +70,7 @@ class Eraser:
         Raises:
             Unavailable: a part is away; or, code `held_for_copy`, a backup is being made.
         """
-        with deleting(self.log):
+        with deleting(self.base.log):
             found = await asyncio.gather(*(self._fence(entry, wait_s) for entry in entries))
             outcomes = {entry.document_id: outcome for entry, outcome in zip(entries, found, strict=True)}
             fences = {name: each for name, each in outcomes.items() if isinstance(each, _Fence)}
@@ -80,14 +78,14 @@ class Eraser:
                 siblings = await self.siblings()
                 for sibling in siblings:
                     await asyncio.gather(*(_erase_in(sibling, name, fence) for name, fence in fences.items()))
-                await self._clean(fences, [chunks_topic(each.generation.id) for each in (self.index, *siblings)])
+                await self._clean(fences, [chunks_topic(each.generation.id) for each in (self.base.index, *siblings)])
         return {name: each if isinstance(each, str) else None for name, each in outcomes.items()}
 
     async def erase_rest(self, tenant: str) -> None:
         """Settle all open letters of the tenant, and erase its thumbs: what belongs to no document, too."""
         async for each in self._letters.every(LetterFilter(tenant=tenant)):
             await settle(self.publish, each, "erased")
-        await feedback.forget(self.log, self.publish, {tenant})
+        await feedback.forget(self.base.log, self.publish, {tenant})
 
     async def _fence(self, entry: Entry, wait_s: float) -> "_Fence | str":
         try:
@@ -111,7 +109,7 @@ class Eraser:
         tenants = {name: fence.tenant for name, fence in fences.items()}
         erased = {name: fence.place for name, fence in fences.items()}
         kept: dict[str, set[str]] = {name: set() for name in erased}
-        async with aclosing(records(self.log, await spans_of(self.log, EXTRACTED, erased))) as extracted:
+        async with aclosing(records(self.base.log, await spans_of(self.base.log, EXTRACTED, erased))) as extracted:
             async for record in extracted:
                 found = mention(record)
                 if found is not None and goes(found, erased):
@@ -122,23 +120,23 @@ class Eraser:
             await self.callbacks.forget_document(name, place)
         await self._settle_letters({*tenants.values()}, erased)
         await feedback.forget(
-            self.log,
+            self.base.log,
             self.publish,
             {*tenants.values()},
             lambda thumb: any(source.document_id in erased for source in thumb.sources),
         )
-        if isinstance(self.log, SqliteLog):
-            await self.log.overwrite(lambda record: self._instead(record, tenants, erased))
+        if isinstance(self.base.log, SqliteLog):
+            await self.base.log.overwrite(lambda record: self._instead(record, tenants, erased))
         # Submissions since the erasure have blobs, too, possibly stored before the records that name them. Workers
         # store such blobs only after the fence, so the blobs' age tells them from older ones.
         since = min(place.time for place in erased.values()) - SKEW_MS
         for topic in (SUBMITTED, EXTRACTED, *chunk_topics):
-            async with aclosing(records(self.log, await spans_of(self.log, topic, erased, since))) as newer:
+            async with aclosing(records(self.base.log, await spans_of(self.base.log, topic, erased, since))) as newer:
                 async for record in newer:
                     _keep(kept, mention(record), erased)
         for name, fence in fences.items():
             age_s = asyncio.get_running_loop().time() - fence.at
-            await self.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
+            await self.base.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
         log.info("documents_erased", count=len(erased))
 
     def _instead(

@@ -15,7 +15,6 @@ from typing import Literal
 import msgspec
 import structlog
 
-from shared.blobs import Blobs
 from shared.contracts import DeadLetter, truth_key
 from shared.errors import Rejected, Unavailable
 from shared.ids import is_uuid
@@ -24,8 +23,8 @@ from shared.log.dead_letters import body_owner
 from shared.log.headers import HASH_HEADER, PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
 from shared.log.open_letters import AT_ONCE, LetterFilter, OpenLetter, OpenLetters
 from shared.log.read import records, spans_of
-from shared.state.index import Index
-from shared.state.ledger import WELL, Entry, Ledger, older
+from shared.runtime.resources import Resources
+from shared.state.ledger import WELL, Entry, older
 from shared.state.version_deletion import forget
 from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
@@ -121,19 +120,15 @@ def document_of(letter: DeadLetter) -> str | None:
     return name if letter.topic != SUBMITTED and is_uuid(name) else None
 
 
-@dataclass(kw_only=True)
+@dataclass
 class DeadLetterService:
     """Shows and settles open letters. Every call may be repeated. Raises Unavailable when a part is away."""
 
-    log: Log
-    ledger: Ledger
-    index: Index
-    blobs: Blobs
+    base: Resources
     publish: Publish
-    before: Callable[[], Sequence[str]] = tuple  # returns the lost generations in whose place the serving one is
 
     def __post_init__(self) -> None:
-        self.open = OpenLetters(self.log)
+        self.open = OpenLetters(self.base.log)
 
     async def body(self, letter: DeadLetter) -> bytes | None:
         """Return the value of the letter's record.
@@ -143,16 +138,16 @@ class DeadLetterService:
         """
         if letter.blob is None:
             return letter.value
-        return await self.blobs.get(*body_owner(letter), letter.blob)
+        return await self.base.blobs.get(*body_owner(letter), letter.blob)
 
     async def redrive(self, letters: Sequence[OpenLetter], *, dry_run: bool = False) -> list[SettledLetter]:
         """Redrive the letters; return how each was settled, in order. Refused ones stay open. Dry: send nothing."""
         names = [document_of(each.letter) for each in letters]
-        entries = await self.ledger.entries([name for name in names if name is not None])
+        entries = await self.base.ledger.entries([name for name in names if name is not None])
         remedies = [
             plan_redrive(each.letter, entries.get(name or "")) for each, name in zip(letters, names, strict=True)
         ]
-        truth = await redrive_state(self.log, {each for each in remedies if isinstance(each, ResendVersion)})
+        truth = await redrive_state(self.base.log, {each for each in remedies if isinstance(each, ResendVersion)})
         settled: dict[int, SettledLetter] = {}
         # In the order in which they came, so that the later of two submissions of a document wins again.
         places = [each.letter.place for each in letters]
@@ -170,20 +165,20 @@ class DeadLetterService:
         for each in letters:
             if not dry_run:
                 # A version that failed in another generation may answer in this one.
-                if each.letter.generation in (None, self.index.generation.id, *self.before()):
+                if each.letter.generation in (None, *self._generations()):
                     await self._forget(each)
                 await settle(self.publish, each, "dropped")
         return [SettledLetter(id=each.id, outcome="dropped") for each in letters]
 
     async def settle_overtaken(self) -> int:
         """Settle the letters of documents that ended well by a later submission; return how many."""
-        chunks, settled = [chunks_topic(each) for each in (self.index.generation.id, *self.before())], 0
+        chunks, settled = [chunks_topic(each) for each in self._generations()], 0
         for tenant in await self.open.tenants():
             above: int | None = -1
             while above is not None:
                 page = await self.open.oldest(LetterFilter(tenant=tenant), limit=AT_ONCE, above=above)
                 named = [(each, name) for each in page.letters if (name := document_of(each.letter)) is not None]
-                entries = await self.ledger.entries([name for _, name in named])
+                entries = await self.base.ledger.entries([name for _, name in named])
                 for each, name in named:
                     if name in entries and overtaken(each.letter, entries[name], *chunks):
                         await settle(self.publish, each, "superseded")
@@ -191,9 +186,13 @@ class DeadLetterService:
                 above = page.after
         return settled
 
+    def _generations(self) -> tuple[str, ...]:
+        """Return the serving generation, and the lost ones in whose place it is."""
+        return self.base.index.generation.id, *self.base.watch.before()
+
     async def _forget(self, dropped: OpenLetter) -> None:
         name, version = document_of(dropped.letter), dropped.letter.version
-        entry = None if name is None or version is None else await self.ledger.get(name)
+        entry = None if name is None or version is None else await self.base.ledger.get(name)
         if entry is None or version is None or version not in entry.published:
             return
         wanted = LetterFilter(tenant=entry.tenant, document_id=entry.document_id)
@@ -201,8 +200,8 @@ class DeadLetterService:
             if each.letter.version == version and each.keys != dropped.keys:
                 return  # another stage has a letter of the version, too, which can still be redriven
         # This comes first: a redrive in progress can't make a version answer that isn't in the truth any more.
-        if await self.index.withdraw_for_good(entry.document_id, version, entry.tenant):
-            await forget(self.ledger, self.publish, entry.document_id, (version,))
+        if await self.base.index.withdraw_for_good(entry.document_id, version, entry.tenant):
+            await forget(self.base.ledger, self.publish, entry.document_id, (version,))
 
     async def _redriven(
         self, each: OpenLetter, what: Remedy, truth: Mapping[ResendVersion, Record], *, dry_run: bool

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 import pytest
@@ -19,11 +19,14 @@ from tests.builders import an_entry
 from tests.fakes.state import ledger_and_index
 from tests.fakes.store import MemoryStore
 
-if TYPE_CHECKING:
-    from shared.log import Log
-
 NOW_S = 1_700_000_010
-NO_LOG = cast("Log", None)  # only the pipeline's numbers need it
+
+
+async def _base(store: MemoryStore, log: Any = None) -> Any:
+    """Return what a census needs of a process; only the pipeline's numbers need the log."""
+    ledger, index = await ledger_and_index(store)
+    settings = SimpleNamespace(keeps_data=False, embedding_price=0.0)
+    return SimpleNamespace(log=log, ledger=ledger, index=index, settings=settings, registry=CollectorRegistry())
 
 
 class CountingStore(MemoryStore):
@@ -40,8 +43,7 @@ class CountingStore(MemoryStore):
 
 async def test_a_second_look_asks_the_store_four_times() -> None:
     store = CountingStore()
-    ledger, index = await ledger_and_index(store)
-    census = Census(NO_LOG, ledger, index, None, now=lambda: NOW_S)
+    census = Census(await _base(store), now=lambda: NOW_S)
 
     first = await census.of("default", pipeline=False)
     before = store.reads
@@ -52,11 +54,11 @@ async def test_a_second_look_asks_the_store_four_times() -> None:
 
 
 async def test_documents_count_in_the_bucket_of_their_submission() -> None:
-    ledger, index = await ledger_and_index(MemoryStore())
-    census = Census(NO_LOG, ledger, index, None, now=lambda: NOW_S)
+    base = await _base(MemoryStore())
+    census, ledger = Census(base, now=lambda: NOW_S), base.ledger
     for number, ago_s in enumerate((0, BUCKET_S, BUCKET_S, 100 * BUCKET_S)):
         entry = an_entry(str(uuid5(NAMESPACE_OID, str(number))), updated_at=(NOW_S - ago_s) * 1000)
-        await ledger.update(entry.document_id, lambda _, entry=entry: entry)  # type: ignore[misc]
+        await ledger.update(entry.document_id, lambda _, entry=entry: entry)
 
     counted = await census.of("default", pipeline=False)
 
@@ -115,7 +117,7 @@ async def test_a_log_that_hangs_leaves_its_figures_out_and_is_asked_once_for_all
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = SilentLog()
-    census = Census(cast("Log", log), *await ledger_and_index(MemoryStore()), None, now=lambda: NOW_S)
+    census = Census(await _base(MemoryStore(), log), now=lambda: NOW_S)
     monkeypatch.setattr(stats, "time", log.clock)
 
     found = await asyncio.gather(*(census.of("default", pipeline=True) for _ in range(2)))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
@@ -67,15 +68,8 @@ class Shelf:
         async def nobody() -> Sequence[Index]:
             return ()
 
-        eraser = Eraser(
-            submissions=cast("Submissions", stands),
-            index=Index(MemoryStore(), GENERATION),
-            blobs=self.blobs,
-            log=cast("Any", self.log),
-            publish=publish,
-            callbacks=await _no_callbacks(),
-            siblings=nobody,
-        )
+        base: Any = SimpleNamespace(index=Index(MemoryStore(), GENERATION), blobs=self.blobs, log=self.log)
+        eraser = Eraser(base, publish, cast("Submissions", stands), await _no_callbacks(), nobody)
         return await eraser.erase([*stands.entries.values()], 1.0)
 
     @staticmethod
