@@ -39,8 +39,8 @@ class FairTurns:
                 self.release(tenant)
             raise
 
-    async def came(self, tenant: str, within_s: float) -> bool:
-        """Return whether the tenant has got a turn within that time; else it has left the queue."""
+    async def came(self, tenant: str, within_s: float | None) -> bool:
+        """Return whether the tenant has got a turn within that time (None: any); else it has left the queue."""
         try:
             async with asyncio.timeout(within_s):
                 await self.acquire(tenant)

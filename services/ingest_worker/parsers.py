@@ -535,11 +535,8 @@ async def _always() -> bool:
 
 @asynccontextmanager
 async def _turn(turns: FairTurns, tenant: str, wait_s: float | None = None) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(wait_s):
-            await turns.acquire(tenant)
-    except TimeoutError:
-        raise Unavailable("all parsers are busy with other files") from None
+    if not await turns.came(tenant, wait_s):
+        raise Unavailable("all parsers are busy with other files")
     try:
         yield
     finally:

@@ -25,7 +25,6 @@ MOST_PERCENT: Final = 20  # share of a source's documents that may be removed wi
 RENAMES_LOOKED_FOR: Final = 1000  # missing documents that are looked up one by one
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -4,8 +4,8 @@ The log's copy is on a compacted topic, the store's in a collection. The store i
 is never behind the log's: a store whose checkpoint is behind is an older backup.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -18,6 +18,8 @@ from shared.settings import ConfigurationError, Settings
 from shared.state.rebuild_gate import COLLECTION, PAIRING_POINT
 from shared.store import Filter, IndexKind, Match, Point, Range, Store, retrieved
 from shared.topics import EXTRACTED, PAIRING, Topic, moved_topic
+
+T = TypeVar("T")
 
 _INDEXES: Final[dict[str, IndexKind]] = {"storeId": "keyword", "checkpoint": "integer", "rev": "integer"}
 KEY: Final = b"store"  # of the log's copy
@@ -207,25 +209,26 @@ def beside(settings: Settings) -> bool:
 
 async def on_log(log: Log) -> Pairing | None:
     """Return the log's copy, None where it has none. Raises Unavailable when the log is away."""
-    found: list[Pairing] = []
-    for record in await copies(log, KEY):
+
+    def read(record: Record) -> Pairing:
         try:
-            found.append(decode(record.value, Pairing))
+            return decode(record.value, Pairing)
         except Rejected as error:
             raise ConfigurationError(f"{PAIRING}@{record.offset} can't be read: {error}") from None
-    # Concurrent writers may write an earlier pairing after a later one.
-    return max(reversed(found), key=lambda pairing: pairing.checkpoint, default=None)
+
+    return await newest_copy(log, KEY, read, lambda pairing: pairing.checkpoint)
 
 
-async def copies(log: Log, key: bytes) -> list[Record]:
-    """Return the records of this key on index.pairing; none where nothing has ever started on the log.
+async def newest_copy(log: Log, key: bytes, read: Callable[[Record], T], number: Callable[[T], int]) -> T | None:
+    """Return what is under this key on index.pairing, that with the highest number; None where nothing is.
 
     Raises Unavailable when the log is away.
     """
     [found] = await log.inspect_topics([Topic(name=PAIRING)])
-    if found.partitions is None:
-        return []
-    return [each async for each in records_now(log, PAIRING) if each.key == key and each.value is not None]
+    if found.partitions is None:  # nothing has ever started on the log
+        return None
+    copies = [read(each) async for each in records_now(log, PAIRING) if each.key == key and each.value is not None]
+    return max(reversed(copies), key=number, default=None)  # processes write side by side, so they may be out of order
 
 
 async def tell_log(publish: Publish, pairing: Pairing) -> None:

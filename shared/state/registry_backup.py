@@ -11,7 +11,7 @@ import msgspec
 from shared.contracts import encode
 from shared.log import Log, Publish
 from shared.state.generations import FORMAT, Registry, only_serving, registry_in, registry_of
-from shared.state.pairing import copies
+from shared.state.pairing import newest_copy
 from shared.store import Store
 from shared.topics import PAIRING
 
@@ -60,6 +60,6 @@ async def on_log(log: Log) -> Registry | None:
     Raises:
         Unavailable: the log is away. ConfigurationError: another release's can't be read.
     """
-    found = [registry_in(msgspec.json.decode(record.value)) for record in await copies(log, KEY)]
-    # Processes write side by side, so an earlier registry may stand after a later one.
-    return max(reversed(found), key=lambda copy: copy.rev, default=None)
+    return await newest_copy(
+        log, KEY, lambda record: registry_in(msgspec.json.decode(record.value)), lambda registry: registry.rev
+    )

@@ -37,8 +37,11 @@ def lock(folder: Path, wait_s: float, parent: int) -> bool:
     # The file is never closed. If this lock were released before the engine's own locks, the next owner would open a
     # shard that is still open here.
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    if not _within(wait_s, lambda: _locked(descriptor) and _all_closed(folder), lambda: os.getppid() == parent):
-        return False
+    deadline = time.monotonic() + wait_s
+    while not (_locked(descriptor) and _all_closed(folder)):
+        if time.monotonic() > deadline or os.getppid() != parent:
+            return False
+        time.sleep(_POLL_S)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return True
@@ -47,15 +50,6 @@ def lock(folder: Path, wait_s: float, parent: int) -> bool:
 def owner(folder: Path) -> str:
     """Return the id of the process that locked the folder last."""
     return (folder / "lock").read_text()
-
-
-def _within(wait_s: float, done: Callable[[], bool], worthwhile: Callable[[], bool] = lambda: True) -> bool:
-    deadline = time.monotonic() + wait_s
-    while not done():
-        if time.monotonic() > deadline or not worthwhile():
-            return False
-        time.sleep(_POLL_S)
-    return True
 
 
 def _locked(descriptor: int) -> bool:

@@ -36,9 +36,10 @@ async def compact(storage: Storage, topic: str) -> int:
     """
     known = await storage.topic(topic)
     age = await storage.tick()
+    kept = max(TOMBSTONE_MS, known.spec.compaction_lag_ms, known.spec.retention_ms or 0)
     gone = 0
     for partition in known.ids:
-        await storage.submit(partial(_begin, partition=partition, age=age))
+        await storage.submit(partial(_begin, partition=partition, age=age, kept=kept))
         began = time.monotonic()
         young = age - known.spec.compaction_lag_ms if known.spec.compaction_lag_ms else None
         while await storage.submit(partial(_list, storage, partition=partition, young=young)):
@@ -51,8 +52,6 @@ async def compact(storage: Storage, topic: str) -> int:
         old = partial(_delete_tombstones, storage, partition=partition, old=age - TOMBSTONE_MS)
         while (deleted := await storage.submit(old)) is not None:
             gone += deleted
-        kept = max(TOMBSTONE_MS, known.spec.compaction_lag_ms, known.spec.retention_ms or 0)
-        await storage.submit(partial(_forget_milestones, partition=partition, old=age - kept))
     return gone
 
 
@@ -63,9 +62,13 @@ def forget_list(connection: sqlite3.Connection, partition: int) -> None:
     connection.execute("DELETE FROM dirty WHERE partition = ?", (partition,))
 
 
-def _begin(transaction: Transaction, partition: int, age: int) -> None:
-    """Begin the list again from the first record on, if it is a week old or there is none."""
+def _begin(transaction: Transaction, partition: int, age: int, kept: int) -> None:
+    """Begin the list again from the first record on, if it is a week old or there is none.
+
+    Milestones that are older than `kept` (ms) go.
+    """
     connection = transaction.connection
+    forget_milestones(connection, partition, age - kept)
     row = connection.execute("SELECT begun FROM listing WHERE partition = ?", (partition,)).fetchone()
     if row is None or age >= row[0] + FULL_PASS_MS:
         connection.execute(
@@ -164,7 +167,3 @@ def _delete(
     )
     storage.step("swept")
     return deleted
-
-
-def _forget_milestones(transaction: Transaction, partition: int, old: int) -> None:
-    forget_milestones(transaction.connection, partition, old)
