@@ -54,10 +54,21 @@ def names(data: bytes) -> frozenset[str]:
     if not data.startswith(b"PK\x03\x04"):
         return frozenset()
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with _listed(data) as archive:
             return frozenset(archive.namelist())
     except ERRORS:
         return frozenset()
+
+
+def _listed(data: bytes) -> zipfile.ZipFile:
+    """Return the container. Some programs of Windows write backslashes between folders, against the format."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    for entry in archive.filelist:
+        if not entry.filename.isascii():  # in a name of another encoding they are halves of signs
+            continue
+        entry.filename = entry.filename.replace("\\", "/")
+        archive.NameToInfo[entry.filename] = entry
+    return archive
 
 
 def packed(parts: Iterable[tuple[str, bytes | str]]) -> bytes:
@@ -81,7 +92,7 @@ def opened(data: bytes, hints: Hints) -> zipfile.ZipFile:
         Rejected: code `damaged`, `password` or `too_large`.
     """
     try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
+        archive = _listed(data)
     except ERRORS:
         raise Rejected(f"{hints.name} is damaged: not a readable ZIP container", "damaged") from None
     entries = archive.infolist()

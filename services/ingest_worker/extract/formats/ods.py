@@ -10,7 +10,7 @@ from services.ingest_worker.extract import sheets
 from services.ingest_worker.extract.archive import ADDRESS, opened, part
 from services.ingest_worker.extract.embedded_files import pictures
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
-from services.ingest_worker.extract.formats.odt import HREF, TABLE, contained, described, drawings, holds, pictured
+from services.ingest_worker.extract.formats.odt import GAP, HREF, TABLE, contained, described, drawings, holds, pictured
 from services.ingest_worker.extract.number_formats import NumberFormat
 from services.ingest_worker.extract.safe_xml import parsed, serialized, tag, whole, words
 from services.ingest_worker.extract.sheet_views import Formats, SheetView
@@ -47,6 +47,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
             drawn, notes = drawings(root, archive, hints)
             unread += notes
             data = contained(serialized(root))  # calamine reads what is drawn in a cell as its value
+        elif GAP.search(content) or "mimetype" not in archive.namelist():
+            data = contained(content)
     views = _views(content) if _SIGN.search(content) else {}
     read = sheets.read_as("ods", data, hints, says, drawn=drawn, views=views)
     return msgspec.structs.replace(read, notes=(*read.notes, *unread))
@@ -151,5 +153,5 @@ FORMAT = Format(
     read=read,
     warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
-    revision=6,
+    revision=7,
 )

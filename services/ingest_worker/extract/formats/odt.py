@@ -28,7 +28,7 @@ _CONTENT, _META, _MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
 _MIME = b"application/vnd.oasis.opendocument."
 _SAYS = b'office:mimetype="' + _MIME  # of a flat file
 _HEAD = 64 * 1024  # bytes in which it says so
-_INDENT = re.compile(rb">\r?\n[ \t]*+(?=</?table:)")
+GAP = re.compile(rb">\s++(?=</?table:)")
 _PROPERTIES = {
     "title": "title",
     "description": "description",
@@ -69,7 +69,7 @@ def contained(data: bytes) -> bytes:
     """Return the file as a container; one that is flat, a single XML file, becomes its content."""
     if data.startswith(b"PK"):
         return data
-    content = _INDENT.sub(b">", data)  # between cells calamine takes nothing else, and asks for the two before it
+    content = GAP.sub(b">", data)  # between cells calamine takes nothing else, and asks for the two before it
     return packed([("mimetype", _MIME + b"spreadsheet"), (_MANIFEST, "<manifest/>"), (_CONTENT, content)])
 
 

@@ -4,9 +4,10 @@ import zipfile
 
 import pytest
 
-from services.ingest_worker.extract import archive, part_names
+from services.ingest_worker.extract import archive, extract, part_names
 from services.ingest_worker.extract.format_types import Hints
 from shared.errors import Rejected
+from tests.unit.services.ingest_worker import files
 
 HINTS = Hints(filename="a.docx")
 
@@ -73,3 +74,19 @@ def test_relations_are_resolved_from_their_folder_and_external_ones_left_out() -
     with archive.opened(a_zip(**{"word/_rels/document.xml.rels": listed}), HINTS) as container:
         assert archive.related(container, "word/document.xml", HINTS) == {"a": ("image", "media/1.png")}
         assert archive.related(container, "word/other.xml", HINTS) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.docx", files.a_docx_of("The tide turns.")),
+        ("a.pptx", files.a_pptx(files.a_shape("The tide turns."))),
+        ("a.xlsx", files.an_xlsx(Ducks=[["The tide turns."]])),
+        ("a.odt", files.an_opendocument("text", "<text:p>The tide turns.</text:p>")),
+        ("a.epub", files.an_epub("<p>The tide turns.</p>")),
+    ],
+)
+def test_backslashes_between_folders_change_nothing(name: str, data: bytes) -> None:
+    changed = archive.packed((path.replace("/", "\\"), part) for path, part in files.parts_of(data).items())
+
+    assert extract(changed, Hints(filename=name)).text == extract(data, Hints(filename=name)).text

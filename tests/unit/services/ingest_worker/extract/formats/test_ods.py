@@ -1,7 +1,10 @@
 import io
 import zipfile
 
+import pytest
+
 from services.ingest_worker.extract import Extraction, Hints, extract
+from services.ingest_worker.extract.archive import packed
 from tests.loop_holds import least_cpu_s
 from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import an_opendocument
@@ -84,6 +87,29 @@ def test_what_stands_around_a_drawing_in_a_cell_stays() -> None:
     body = f'<table:table table:name="Ducks"><table:table-row>{cell}</table:table-row></table:table>'
 
     assert _read(an_opendocument("spreadsheet", body), "a.ods").text == "# Ducks\n\nTotal of the year\n\nBox"
+
+
+@pytest.mark.parametrize("indent", ["\n ", "\t\t\n\t", " "])
+def test_a_sheet_with_indents_is_read(indent: str) -> None:
+    cells = "".join(
+        f'<table:table-cell office:value-type="string">{indent}<text:p>{each}</text:p></table:table-cell>{indent}'
+        for each in ("high", "low")
+    )
+    row = f"<table:table-row>{indent}{cells}</table:table-row>{indent}"
+    body = f'{indent}<table:table table:name="Ducks">{indent}<table:table-column/>{indent}{row}{row}</table:table>'
+
+    assert _read(an_opendocument("spreadsheet", body), "a.ods").text == "# Ducks\n\nhigh | low\n\nhigh | low"
+
+
+def test_a_sheet_whose_container_names_no_type_is_read() -> None:
+    cell = '<table:table-cell office:value-type="string"><text:p>high</text:p></table:table-cell>'
+    row = f"<table:table-row>{cell}</table:table-row>"
+    with zipfile.ZipFile(
+        io.BytesIO(an_opendocument("spreadsheet", f'<table:table table:name="Ducks">{row}</table:table>'))
+    ) as archive:
+        parts = [(name, archive.read(name)) for name in archive.namelist() if name != "mimetype"]
+
+    assert _read(packed(parts), "a.ods").text == "# Ducks\n\nhigh"
 
 
 def test_a_flat_sheet_with_indents_is_read() -> None:
