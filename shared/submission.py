@@ -4,7 +4,6 @@ Also says of any record whose document it is about, and which blobs it names.
 """
 
 from typing import NamedTuple
-from uuid import UUID
 
 import msgspec
 
@@ -21,7 +20,7 @@ from shared.contracts import (
     erasure,
 )
 from shared.errors import Rejected
-from shared.ids import bytes_hash
+from shared.ids import bytes_hash, is_uuid
 from shared.inputs import prepared_chunks
 from shared.log import Record
 from shared.log.headers import header, position_of
@@ -46,11 +45,8 @@ def submission_of(record: Record) -> DocumentSubmitted:
 
 def document_key(record: Record) -> str | None:
     """Return the record's key if it is a document id in canonical form, else None."""
-    try:
-        name = (record.key or b"").decode()
-        return name if str(UUID(name)) == name else None
-    except ValueError:
-        return None
+    name = (record.key or b"").decode(errors="replace")
+    return name if is_uuid(name) else None
 
 
 def document_id_of(record: Record) -> str | None:

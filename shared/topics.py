@@ -142,24 +142,20 @@ def pipeline_topics(
 
     `compaction_lag_ms` is how long documents.extracted keeps versions that newer ones have replaced.
     """
+    many = Topic(name=SUBMITTED, partitions=partitions, replication=replication, retention_ms=submitted_retention_ms)
+    compacted = Topic(name=PAIRING, partitions=1, replication=replication, cleanup="compact", retention_ms=None)
+    like = msgspec.structs.replace
     return (
-        Topic(name=SUBMITTED, partitions=partitions, replication=replication, retention_ms=submitted_retention_ms),
-        Topic(
-            name=EXTRACTED,
-            partitions=partitions,
-            replication=replication,
-            cleanup="compact",
-            retention_ms=None,
-            compaction_lag_ms=compaction_lag_ms,
-        ),
-        Topic(name=chunks_topic(generation), partitions=partitions, replication=replication),
+        many,
+        like(compacted, name=EXTRACTED, partitions=partitions, compaction_lag_ms=compaction_lag_ms),
+        like(many, name=chunks_topic(generation), retention_ms=7 * DAY),
         Topic(name=STATUS, partitions=1, replication=replication, retention_ms=DAY),
         # Compacted: a dead letter stays until it is settled (docs/adr/0005-retries-dead-letters-replay.md).
-        Topic(name=DEAD_LETTERS, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
+        like(compacted, name=DEAD_LETTERS),
         audit_topic(audit_retention_ms, replication=replication),
         # Compacted, so that an erasure's null records delete on every log.
-        Topic(name=FEEDBACK, partitions=1, replication=replication, cleanup="compact", retention_ms=90 * DAY),
-        Topic(name=PAIRING, partitions=1, replication=replication, cleanup="compact", retention_ms=None),
+        like(compacted, name=FEEDBACK, retention_ms=90 * DAY),
+        compacted,
     )
 
 

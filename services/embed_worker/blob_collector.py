@@ -108,7 +108,8 @@ class BlobCollector:
         # Look up heads and ledger again: a head may have replaced a record as owner, or a new submission has arrived.
         for name in await self._held({document for document, _ in candidates}, candidates):
             candidates.pop(name, None)
-        now = await self._time(newest) if now is None else now
+        if now is None:
+            now = await self._log.age_ms() if isinstance(self._log, SqliteLog) else newest
         with deleting(self._log):
             removed, left = await self._settle(candidates, now)
         freed, unowned = sum(blob.size for blob in removed), sum(blob.size for blob in left)
@@ -118,9 +119,6 @@ class BlobCollector:
         if removed:
             log.info("blobs_collected", blobs=found.removed, bytes=freed)
         return found
-
-    async def _time(self, newest: int) -> int:
-        return await self._log.age_ms() if isinstance(self._log, SqliteLog) else newest
 
     async def _candidates(self) -> tuple[dict[Name, list[StoredBlob]], int]:
         """Return the blobs that neither a head nor the ledger refers to, and the bytes of all blobs."""
@@ -215,7 +213,11 @@ class BlobCollector:
         self, candidates: dict[Name, list[StoredBlob]], now: int
     ) -> tuple[list[StoredBlob], list[StoredBlob]]:
         """Return the removed blobs, and the unowned blobs that are marked and stay for now."""
-        unowned = {_mark_id(blob): blob for blobs in candidates.values() for blob in blobs}
+        unowned = {
+            str(uuid5(NAMESPACE_OID, f"{blob.tenant}/{blob.document_id}/{blob.sha256}/{blob.put}")): blob
+            for blobs in candidates.values()
+            for blob in blobs
+        }
         await self._store.create_collection(MARKS, size=None, sparse=False, indexes={})
         removed, left, gone = list[StoredBlob](), dict(unowned), list[str]()
         async for page in pages(self._store, MARKS):
@@ -256,10 +258,6 @@ def names_in(record: Record) -> set[Name]:
 
 def _name(blob: StoredBlob) -> Name:
     return blob.document_id, blob.sha256
-
-
-def _mark_id(blob: StoredBlob) -> str:
-    return str(uuid5(NAMESPACE_OID, f"{blob.tenant}/{blob.document_id}/{blob.sha256}/{blob.put}"))
 
 
 async def collect_for_ever(collector: BlobCollector, every_s: float = 3600.0) -> None:

@@ -398,17 +398,8 @@ def _replaced(entry: Entry, answering: IndexedVersion | None) -> Replaced | None
 
 def _bare(entry: Entry) -> Entry:
     """Return the entry without anything that came from the document or names it."""
-    accepted = msgspec.structs.replace(
-        entry.accepted,
-        raw_hash=ERASED,
-        metadata_hash="",
-        extractor="",
-        validators=None,
-        text=None,
-        reading=None,
-        given=None,
-        body=None,
-    )
+    before = entry.accepted
+    accepted = Accepted(version=before.version, place=before.place, raw_hash=ERASED, outcome=before.outcome)
     last = msgspec.structs.replace(entry.last, error=None, code=None)
     return msgspec.structs.replace(
         entry, source="", path="", title=None, url=None, tags=(), accepted=accepted, last=last, earlier=()

@@ -10,7 +10,7 @@ from functools import partial
 
 from faststream.kafka import KafkaBroker
 
-from services.ingest_worker.callback_sender import CallbackPoster, CallbackSender
+from services.ingest_worker.callback_sender import CallbackSender, post_callback
 from services.ingest_worker.chunk import CHUNKER
 from services.ingest_worker.chunking import Chunking, RateLimit, rate_limit_of
 from services.ingest_worker.crawl_rules import Bounds
@@ -169,7 +169,7 @@ async def callbacks_of(
     sender = CallbackSender(
         callbacks=callbacks,
         ledger=base.ledger,
-        post=CallbackPoster(guard),
+        post=partial(post_callback, guard=guard),
         secret=await signing_secret(base.store, settings.secret.get_secret_value()),
     )
     follow(broker, STATUS, lambda record: sender.heard(decode(record.value, StatusNotice)))

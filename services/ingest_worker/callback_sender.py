@@ -92,35 +92,28 @@ class FailedTry(msgspec.Struct, frozen=True):
 Post = Callable[[str, str, bytes, dict[str, str]], Awaitable[FailedTry | None]]  # tenant, URL, …; None: delivered
 
 
-class CallbackPoster:
-    """Makes one request, to permitted addresses only. It follows no redirects and reads no body."""
+async def post_callback(
+    tenant: str, url: str, body: bytes, headers: dict[str, str], *, guard: Guard, timeout_s: float = TIMEOUT_S
+) -> FailedTry | None:
+    """Return None if the receiver accepted the callback, else why the try failed.
 
-    def __init__(self, guard: Guard, timeout_s: float = TIMEOUT_S) -> None:
-        """Take the guard that checks addresses, and the longest time of a request in seconds."""
-        self._guard = guard
-        self._timeout_s = timeout_s
-
-    async def __call__(self, tenant: str, url: str, body: bytes, headers: dict[str, str]) -> FailedTry | None:
-        """Return None if the receiver accepted the callback, else why the try failed. Raises Busy as `Guard.send`."""
-        sent = {"content-type": "application/json", "user-agent": f"Sluice/{VERSION}", **headers}
-        request = httpx.Request(
-            "POST", url, content=body, headers=sent, extensions={"timeout": httpx.Timeout(self._timeout_s).as_dict()}
-        )
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                response = await self._guard.send(request, tenant)
-        except Rejected as error:
-            return FailedTry(error.sentence, final=True)
-        except TimeoutError:
-            return FailedTry(f"{authority(url)} did not answer within {self._timeout_s:g} s", away=True)
-        except httpx.TransportError as error:
-            words = " ".join(str(error).split())[:200] or type(error).__name__
-            return FailedTry(f"{authority(url)} can't be reached: {words}", away=True)
-        await response.aclose()
-        return _failed(url, response)
-
-
-def _failed(url: str, response: httpx.Response) -> FailedTry | None:
+    It is one request, to an address that `guard` permits; it follows no redirects and reads no body. Raises Busy as
+    `Guard.send`.
+    """
+    sent = {"content-type": "application/json", "user-agent": f"Sluice/{VERSION}", **headers}
+    timeouts = httpx.Timeout(timeout_s).as_dict()
+    request = httpx.Request("POST", url, content=body, headers=sent, extensions={"timeout": timeouts})
+    try:
+        async with asyncio.timeout(timeout_s):
+            response = await guard.send(request, tenant)
+    except Rejected as error:
+        return FailedTry(error.sentence, final=True)
+    except TimeoutError:
+        return FailedTry(f"{authority(url)} did not answer within {timeout_s:g} s", away=True)
+    except httpx.TransportError as error:
+        words = " ".join(str(error).split())[:200] or type(error).__name__
+        return FailedTry(f"{authority(url)} can't be reached: {words}", away=True)
+    await response.aclose()
     status = response.status_code
     if 200 <= status < 300:
         return None

@@ -283,10 +283,10 @@ class NewestVersion(NamedTuple):
 def entry_of(
     document: NewestVersion,
     *,
-    submitted: EndedSubmission | None,
-    failed: FoldedLetter | None,
-    settled: bool,
-    head: Head | None,
+    submitted: EndedSubmission | None = None,
+    failed: FoldedLetter | None = None,
+    settled: bool = False,
+    head: Head | None = None,
 ) -> Entry:
     """Return a document's ledger entry.
 

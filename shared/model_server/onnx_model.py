@@ -81,7 +81,12 @@ class FileTokens:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the exact number of tokens of each text, those around and before it excluded."""
-        return [self._count(text) if self._is_plain(text) else self._counted([text])[0] for text in texts]
+        return [
+            self._count(text)
+            if self._by_words and _PLAIN.fullmatch(text) and not any(map(text.__contains__, self._special))
+            else self._counted([text])[0]
+            for text in texts
+        ]
 
     def ids(self, text: str) -> list[int]:
         """Return the text's token ids with the special ones around, however long."""
@@ -100,9 +105,6 @@ class FileTokens:
         two.truncate(self.longest - len(one.ids) - self._tokenizer.num_special_tokens_to_add(is_pair=True))
         both = self._tokenizer.post_process(one, two)
         return both.ids, both.type_ids
-
-    def _is_plain(self, text: str) -> bool:
-        return self._by_words and _PLAIN.fullmatch(text) is not None and not any(map(text.__contains__, self._special))
 
     def _count(self, text: str) -> int:
         """Return the number of tokens: one per ASCII punctuation mark, plus those of each word, from a cache.

@@ -8,8 +8,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from functools import partial
+from collections.abc import Iterable, MutableMapping, Sequence
 from itertools import islice
 from socket import gethostname
 from traceback import walk_tb
@@ -90,7 +89,8 @@ def configure_logging(
     else:
         renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
         if service:
-            chain.append(partial(_of_process, {"service": service, "instance": f"{gethostname()}/{os.getpid()}"}))
+            process = {"service": service, "instance": f"{gethostname()}/{os.getpid()}"}
+            chain.append(lambda _logger, _method, event: {**process, **event})
 
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -119,10 +119,6 @@ def configure_logging(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,  # loggers are made at import, before this is called
     )
-
-
-def _of_process(process: Mapping[str, str], _logger: Any, _method: str, event: EventDict) -> EventDict:
-    return {**process, **event}
 
 
 class Redact:

@@ -78,10 +78,6 @@ def _encode_vector(value: Any) -> bytes:
     raise NotImplementedError(f"{type(value).__name__} can't be sent")
 
 
-def _decode_vector(_kind: type, value: Any) -> Any:
-    return np.frombuffer(value, dtype="<f4")
-
-
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_vector)
 CALLS: "msgspec.msgpack.Decoder[Call]" = msgspec.msgpack.Decoder(Call)
 REPLIES: "msgspec.msgpack.Decoder[Reply]" = msgspec.msgpack.Decoder(Reply)
@@ -115,7 +111,7 @@ def _frame(message: Call | Reply) -> bytes:
 
 def body_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
     """Return a decoder of answers, or of the arguments of a call, of this type."""
-    return msgspec.msgpack.Decoder(kind, dec_hook=_decode_vector)
+    return msgspec.msgpack.Decoder(kind, dec_hook=lambda _, value: np.frombuffer(value, dtype="<f4"))
 
 
 class Frames:

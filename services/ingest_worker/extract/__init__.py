@@ -44,8 +44,9 @@ def detect(data: bytes, hints: Hints) -> Format:
     A text under the name of an old Office file is a text: other programs use those suffixes, too.
     """
     try:
-        if (known := next((form for form in FORMATS if form.sniff(data)), None)) is not None:
-            return known
+        for form in FORMATS:
+            if data.startswith(form.begins) and form.sniff(data):
+                return form
     finally:
         names.cache_clear()
     form = _declared(hints)
@@ -77,7 +78,7 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
         Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`;
             the sentence names the file.
     """
-    if ole.is_locked(data):
+    if data.startswith(ole.OLE) and ole.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     try:
         data = contained(data)

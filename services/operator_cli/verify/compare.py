@@ -273,13 +273,7 @@ def ledger_judged(
         tuple(findings.all),
         Remedy(
             drop_entry=_only(name, "rev", payload) if payload is not None and entry is None else None,
-            entry=entry_of(
-                NewestVersion(newest, failure, tuple(sorted(published))),
-                submitted=None,
-                failed=None,
-                settled=False,
-                head=None,
-            ),
+            entry=entry_of(NewestVersion(newest, failure, tuple(sorted(published)))),
             entry_rev=entry.rev if entry else None,
             publish=failure is None,
             resubmit=again,

@@ -15,10 +15,10 @@ from services.ingest_worker.callback_sender import (
     AT_ONCE_PER_TENANT,
     MOST_AGE_MS,
     PAUSES_S,
-    CallbackPoster,
     CallbackSender,
     FailedTry,
     body_of,
+    post_callback,
 )
 from services.ingest_worker.fetch.guard import Guard
 from shared.contracts import ERASED, LogPosition, Status, StatusNotice
@@ -382,7 +382,7 @@ async def website() -> AsyncIterator[Website]:
 async def tried(allow: str, url: str) -> FailedTry | None:
     guard = Guard(allow, setting="SLUICE_CALLBACK_ALLOW", doing="calling")
     try:
-        return await CallbackPoster(guard, timeout_s=2.0)("t", url, b"{}", {})
+        return await post_callback("t", url, b"{}", {}, guard=guard, timeout_s=2.0)
     finally:
         await guard.close()
 
