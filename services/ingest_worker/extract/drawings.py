@@ -1,13 +1,16 @@
 """Extracts the drawings of Office files: text of shapes and diagrams, charts as tables."""
 
+import datetime as dt
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.markdown_writer import counted, raised
+from services.ingest_worker.extract.number_formats import number_format
 from services.ingest_worker.extract.rows import Cell, number, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, parsed, reference, tag, whole, words
+from services.ingest_worker.extract.sheets import shown
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -21,7 +24,11 @@ _ON = frozenset({"1", "true"})
 _SHAPES = frozenset({"sp", "grpSp", "graphicFrame", "pic"})
 _FRAMES = ("{*}spPr/{*}xfrm", "{*}grpSpPr/{*}xfrm", "{*}xfrm")
 _PLACE = re.compile(r"-?\d{1,15}")
-_LONG_NUMBER = re.compile(r"-?\d{1,15}\.\d{10,20}")
+_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,20})?")
+_MEANT = 10  # decimals, with the point
+_LITERAL = re.compile(r"\"[^\"]*+\"|\[[^\]]*+\]|\\.")  # of a number's format
+_DATED = re.compile(r"(?i)[yd]|mmm")
+_DAY_0, _LAST_DAY, _DAYS_TO_1904 = dt.datetime.fromordinal(693_594), 2_958_466, 1462  # dates are counted in days
 _CACHES = ("{*}lvl", "{*}strCache", "{*}numCache", "{*}strLit", "{*}numLit")
 _POINTS = 1_000  # points of a chart; a chart with more is a curve, useless as a table
 
@@ -203,7 +210,24 @@ def _points(*sources: "_Element | None") -> list[str]:
     found: dict[int, str] = {}
     source = next((each for each in sources if each is not None), None)
     cache = None if source is None else next(source.iter(*_CACHES), None)
+    code = "" if cache is None else cache.findtext("{*}formatCode", "")
+    later = _DAYS_TO_1904 if cache is not None and attribute(cache.getroottree().find("{*}date1904")) in _ON else 0
     for point in () if cache is None else cache.iterfind("{*}pt"):
-        text = words(point)
-        found[whole(point.get("idx"))] = number(float(text)) if _LONG_NUMBER.fullmatch(text) else text
+        found[whole(point.get("idx"))] = _figure(words(point), point.get("formatCode", code), later)
     return [found.get(at, "") for at in range(min(max(found, default=-1), _POINTS) + 1)]
+
+
+def _figure(text: str, code: str, later: int) -> str:
+    """Return a number as its format says: with its unit, as a percentage, as a date; other text as it is.
+
+    Dates are counted from `later` days after the usual one.
+    """
+    read = _NUMBER.fullmatch(text)
+    if read is None:
+        return text
+    value, form = float(text), number_format(code)
+    if form is None and 0 < value + later < _LAST_DAY and _DATED.search(_LITERAL.sub("", code)):
+        return shown(_DAY_0 + dt.timedelta(days=later, seconds=round(value * 86_400)))
+    if form is None:
+        return number(value) if len(read[1] or "") > _MEANT else text  # stored with an error of rounding
+    return form.shown(value)

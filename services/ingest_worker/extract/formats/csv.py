@@ -50,9 +50,13 @@ def _separator(sample: str) -> str:
 
 
 def _alike(sample: str, separator: str, escape: str | None = None) -> int:
-    rows = _parsed(sample, separator, escape)
-    counts = Counter(len(row) for row in rows if len(row) > 1 and not row[0].startswith("#"))
-    return max(counts.values(), default=0)
+    """Return how many rows have as many cells as most, with the separators that end some rows or without."""
+    rows = [row for row in _parsed(sample, separator, escape) if len(row) > 1 and not row[0].startswith("#")]
+    counts = (
+        Counter(map(len, rows)),
+        Counter(max(at for at, cell in enumerate(row, 1) if cell or at < 2) for row in rows),
+    )
+    return max(number for each in counts for number in (0, *each.values()))
 
 
 def _parsed(text: str, separator: str, escape: str | None = None) -> Iterator[list[str]]:
@@ -67,5 +71,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=5,
+    revision=6,
 )

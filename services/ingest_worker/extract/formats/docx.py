@@ -73,6 +73,7 @@ class _Level(NamedTuple):
     kind: str = "bullet"
     pattern: str = ""  # for example "%1.%2."
     start: int = 1
+    legal: bool = False  # the numbers of all levels are Arabic
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -312,7 +313,8 @@ class _Document:
             of = int(place[1]) - 1
             other = levels.get(of, _Level())
             number = counts[of] or other.start
-            return f"{number:02}" if other.kind == "decimalZero" else counted(number, _KINDS.get(other.kind, ""))
+            kind = "" if level.legal else _KINDS.get(other.kind, "")
+            return f"{number:02}" if other.kind == "decimalZero" else counted(number, kind)
 
         return f"{re.sub(r'%([1-9])', shown, level.pattern)} "
 
@@ -491,6 +493,7 @@ def _levels(element: "_Element") -> dict[int, _Level]:
             attribute(level.find("{*}numFmt")) or "decimal",
             attribute(level.find("{*}lvlText"))[:_PATTERN],
             whole(attribute(level.find("{*}start")), 1),
+            _is_on(level.find("{*}isLgl")),
         )
         for level in element.iterfind("{*}lvl")
     }
@@ -507,5 +510,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=("lxml.etree",),
     libraries=("lxml",),
-    revision=7,
+    revision=8,
 )

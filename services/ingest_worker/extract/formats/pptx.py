@@ -104,5 +104,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=("lxml.etree",),
     libraries=("lxml",),
-    revision=7,
+    revision=8,
 )

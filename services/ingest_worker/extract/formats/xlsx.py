@@ -122,5 +122,5 @@ FORMAT = Format(
     begins=b"PK",
     warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
-    revision=7,
+    revision=8,
 )

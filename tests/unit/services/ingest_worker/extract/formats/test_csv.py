@@ -96,6 +96,15 @@ def test_a_row_that_names_no_groups_is_a_header_alone() -> None:
         ('"Path","Note"\n"C:\\in\\","new, red"\n"C:\\out\\","old, wet"\n', "Path: C:\\out\\; Note: old, wet"),
         ('"Part","Note"\n"pipe 3\\""","worn, wet"\n"pipe 5\\""","new, dry"\n', 'Part: pipe 5\\"; Note: new, dry'),
         ('Part;Note\nC:\\x;"a \\ b, c"\nD:\\y;"d ""e"" f"\n', 'Part: D:\\y; Note: d "e" f'),
+        # Some rows end in a separator, which divides them unalike.
+        ("Day;Sum;Who\n1.2.;5,00;Ray;\n2.2.;6,00;Ann;\n3.2.;7,00;Eve\n", "Day: 2.2.; Sum: 6,00; Who: Ann"),
+        ("Day;Sum;Mail;Who\n1.2.;5,00;;\n2.2.;6,00;a;Ann\n3.2.;7,00;;Eve\n", "Day: 2.2.; Sum: 6,00; Mail: a; Who: Ann"),
+        (
+            "Day,Who,Note\n1,Ray,\n2,Ann,wet; cold\n3,Eve,dry; warm\n4,Kim,hot; dry\n",
+            "Day: 2; Who: Ann; Note: wet; cold",
+        ),
+        ("Item,Note\nRope,a;\nMast,b;\nSail,c\n", "Item: Mast; Note: b;"),
+        ("Item;Sum\nRope;1,5\nMast;2,5\nSail;3,5\n", "Item: Mast; Sum: 2,5"),
         ("Item\tNote\nRope\tred, thick; worn\nMast\tnew, tall; straight\n", "Item: Rope; Note: red, thick; worn"),
     ],
 )

@@ -1,3 +1,5 @@
+from html import escape
+
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
@@ -85,6 +87,18 @@ def test_headings_lists_and_code_are_marked_as_their_styles_say() -> None:
         "# The ebb\n\n## Of water\n\n- One\n- Two\nIII. Three\n  III.a) Inner\n  III.b) Inner too\nIV. Four"
         "\n\n```\na = 1\nb = 2\n```\n\nThe end."
     )
+
+
+def test_a_legal_number_counts_in_figures_what_the_levels_above_count_in_letters() -> None:
+    lists = _LISTS.replace('"%1.%2)"/>', '"%1.%2)"/>{}')
+
+    body = _p("Three", of=8) + _p("Inner", of=8, level=1) + _p("Inner too", of=8, level=1)
+
+    assert (
+        _read(a_docx(body, numbering=lists.format("<w:isLgl/>"))).text == "III. Three\n  3.1) Inner\n  3.2) Inner too"
+    )
+    off = lists.format('<w:isLgl w:val="0"/>')
+    assert _read(a_docx(body, numbering=off)).text == "III. Three\n  III.a) Inner\n  III.b) Inner too"
 
 
 def test_what_is_deleted_hidden_or_told_twice_is_left_out_and_words_stay_apart() -> None:
@@ -234,6 +248,39 @@ def test_charts_and_diagrams_are_told_where_they_stand() -> None:
 
     table = "|  | High | Low |\n| --- | --- | --- |\n| Bath | 4.3 | 1 |\n| Hull | 7 |  |"
     assert read.text == f"Before\n\nTides\n\n{table}\n\nFirst\nThen\n\nAfter"
+
+
+@pytest.mark.parametrize(
+    ("code", "stored", "shows"),
+    [
+        ("0.0%", "0.125", "12.5%"),
+        ('"$"#,##0.00', "4.5", "$4.50"),
+        ("mmm-yy", "45292", "2024-01-01"),
+        ("d.m.yyyy h:mm", "45292.5", "2024-01-01 12:00"),
+        ("[$-409]mmmm;@", "45323", "2024-02-01"),
+        # What isn't a date or has no format stays the number it is.
+        ("General", "45292", "45292"),
+        ("", "2024", "2024"),
+        ("#,##0", "45292", "45292"),
+        ('0.0" days"', "1.5", "1.5 days"),
+        ("[Red]0", "7", "7"),
+        ("h:mm", "0.5", "0.5"),
+        ("mm-dd", "about 7", "about 7"),
+        ("", "007", "007"),
+        ("", "1.50", "1.50"),
+    ],
+)
+def test_a_number_in_a_chart_is_shown_as_its_format_says(code: str, stored: str, shows: str) -> None:
+    cache = (
+        f"<w:numCache><w:formatCode>{escape(code)}</w:formatCode><w:pt idx='0'><w:v>{stored}</w:v></w:pt></w:numCache>"
+    )
+    series = f"<w:ser><w:cat><w:numRef>{cache}</w:numRef></w:cat></w:ser>"
+    body = "<w:p><w:r><w:chart r:id='chart'/></w:r></w:p>"
+
+    assert f"| {shows} |" in _read(a_docx(body, chart=series)).text
+    later = "2028-01-02" if shows == "2024-01-01" else shows
+    if later != shows:
+        assert later in _read(a_docx(body, chart=f"<w:date1904 w:val='1'/>{series}")).text
 
 
 def test_a_document_within_is_read_and_signs_are_what_their_font_shows() -> None:
