@@ -100,13 +100,17 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     sparse: Sparse | None = None
 
 
-def stored_point(record: Any) -> Point:
-    """Return the point of a record of Qdrant's client, or of its engine, with the vectors that the record includes."""
+def stored_point(record: Any, id_: str | None = None) -> Point:
+    """Return the point of a record of Qdrant's client, or of its engine, with the vectors that the record includes.
+
+    `id_` is its id, if that is known: the engine makes an object of the record's own at each look, as of its vector.
+    """
+    found = record.vector
     # Where the only vector is the unnamed one, it may come without its empty name.
-    named = record.vector if isinstance(record.vector, dict) else {} if record.vector is None else {"": record.vector}
+    named = found if isinstance(found, dict) else {} if found is None else {"": found}
     dense, sparse = named.get(""), named.get("bm25")
     return Point(
-        id=str(record.id),
+        id=id_ or str(record.id),
         payload=record.payload or {},
         dense=None if dense is None else np.array(dense, dtype=np.float32),
         sparse=None if sparse is None else Sparse(sparse.indices, sparse.values),

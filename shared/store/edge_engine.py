@@ -143,7 +143,7 @@ class Collection:
 
     def refused(self, ids: list[str], only_if: Filter | None) -> set[str]:
         """Return which of the ids must not be written: their points exist, and the condition, if any, excludes them."""
-        there = {str(record.id) for record in self.shard.retrieve(list[Any](ids), False, False)}
+        there = {id_ for id_, _ in _with_ids(ids, self.shard.retrieve(list[Any](ids), False, False))}
         if only_if is None or not there:
             return there
         return there.difference(self.ids(Filter((*only_if.must, Ids(tuple(there))), only_if.must_not)))
@@ -507,7 +507,8 @@ class Engine:
 
     def retrieve(self, name: str, ids: list[str], vectors: bool, fields: list[str] | None) -> list[Point]:
         known: list[Any] = [identifier for identifier in ids if is_id(identifier)]
-        return list(map(stored_point, self.at(name).shard.retrieve(known, _shown(fields), vectors)))
+        records = self.at(name).shard.retrieve(known, _shown(fields), vectors)
+        return [stored_point(record, id_) for id_, record in _with_ids(known, records)]
 
     def upsert(self, name: str, points: list[Point], only_if: Filter | None = None) -> None:
         self._put(name, points, only_if, anyway=only_if is None)
