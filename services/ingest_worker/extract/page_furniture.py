@@ -16,7 +16,7 @@ _FEW: Final = 6  # pages; each of fewer may end with the same sum
 _SHARE: Final = 0.12  # of a document's pages, at least
 _MOST: Final = 0.3  # share of a document's pages with a line that is furniture even right above tables
 _NUMBER: Final = re.compile(r"\d(?<![\d.,]\d)\d{0,4}(?![\d,]|\.\d)")  # begins with what is seldom there: fast
-_DASHES: Final = frozenset("-–— ")  # around a page's number
+_DASHES: Final = frozenset("-–— []()")  # around a page's number
 _SUM: Final = re.compile(
     r"[^\W\d]++(?:: ?|(?=.*[.,]\d\d(?!\d)) )(?:[A-Z]{3} |[€$£¥] ?)?[\d.,']*\d(?: [A-Z]{3}| ?[€$£¥])?"
 )  # Total: 9
@@ -93,7 +93,7 @@ def _numbering(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Pl
     for key, places in shared.items():
         before = key.partition(NUMBER)[0].split()
         named = bool(before) and before[-1].isalpha() and numbers_pages(before[-1])
-        if NUMBER in key and (named or (numbers_pages(key) and (key != NUMBER or len(pages) > 2))):
+        if NUMBER in key and (named or 2 * NUMBER in key or (numbers_pages(key) and (key != NUMBER or len(pages) > 2))):
             numbers.update((place.page, place.line) for place in places)
             yield key
     for key, places in shared.items():
@@ -119,13 +119,19 @@ def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
     for page, lines in enumerate(pages):
         for at in edges[page]:
             line = " ".join(lines[at].split())
-            yield _Place(page, at, _key(line, {page + offset for offset in counted}) if counted else line)
+            numbers = {page + offset for offset in counted}
+            yield _Place(page, at, _key(line, numbers, f"/{len(pages)}") if counted else line)
 
 
-def _key(line: str, numbers: set[int]) -> str:
-    """Return the line with `NUMBER` for a page's: beside a word for pages, or at an end of three words or more."""
+def _key(line: str, numbers: set[int], of_all: str) -> str:
+    """Return the line with `NUMBER` for a page's: beside a word for pages, or at an end of three words or more.
+
+    Before `of_all`, which goes, too, it stands twice.
+    """
     for number in _NUMBER.finditer(line):
         sides = line[: number.start()], line[number.end() :]
+        if int(number[0]) in numbers and sides[1] == of_all:
+            return sides[0] + 2 * NUMBER
         before, after = ([] if _DASHES.issuperset(side) else side.split() for side in sides)
         apart = not (before and after) and (len(before) + len(after) > 2 or numbers_pages(line))
         named = bool(before) and before[-1].isalpha() and numbers_pages(before[-1])
@@ -150,11 +156,13 @@ def with_whole_sentences(pages: Sequence[str]) -> list[str]:
     found = list(pages)
     for at in range(len(found) - 1):
         last, rest = found[at].rstrip().rpartition("\n")[2], found[at + 1].lstrip()
-        goes_on = last[-1:].isalnum() or last[-1:] in (",", "\ufffe")
+        divided = last[-1:] == "-" and last[-2:-1].isalpha()
+        goes_on = divided or last[-1:].isalnum() or last[-1:] in (",", "\ufffe")
         if not goes_on or not rest[:1].islower() or last.startswith((TABLE, "#")):
             continue
         end = _SENTENCE_END.search(rest, 0, _REST)
         if end and TABLE not in rest[: end.end()]:
-            found[at] = f"{found[at].rstrip()}\n{rest[: end.end()]}"
+            page = found[at].rstrip()
+            found[at] = f"{page[:-1]}\ufffe{rest[: end.end()]}" if divided else f"{page}\n{rest[: end.end()]}"
             found[at + 1] = rest[end.end() :].lstrip()
     return found

@@ -27,6 +27,8 @@ def test_running_lines_and_page_numbers_are_told() -> None:
         ("", "- Seite {0} -", 2, 1),
         ("", "{0} / {1}", 3, 1),
         ("", "– {0} –", 3, 1),
+        ("", "[{0}]", 3, 1),
+        ("", "https://skerrow.example/boats {0}/{1}", 2, 1),
         ("", "Skerrow Ltd\n{0}", 3, 2),
         ("Harbour of Skerrow\nPage {0}", "", 2, 2),
         # Lines that may say something on each page.
@@ -47,6 +49,10 @@ def test_running_lines_and_page_numbers_are_told() -> None:
         ("", "In week {0} it was painted.", 3, 0),
         ("", "Page 7", 3, 0),
         ("", "– 7 –", 3, 0),
+        ("", "[7]", 3, 0),
+        ("", "Boat {0}/9", 3, 0),
+        ("", "Part 1/2", 2, 0),
+        ("", "{0}/{1} of the oak is sold", 2, 0),
         ("", "Pier – {0} – north", 3, 0),
         ("", "{0} – {0}.5 m", 3, 0),
     ],
@@ -122,7 +128,16 @@ def test_a_sentence_over_a_page_break_is_in_one_piece() -> None:
         "The boat with the\nnumber 55.",
         "It is of wood.",
     ]
+    assert with_whole_sentences(["The boat was com-", "pared. It is of wood."]) == [
+        "The boat was com\ufffepared.",
+        "It is of wood.",
+    ]
     for apart in (
+        ["The boat of 2019-", "old or not. Yes."],
+        ["Boats -", "of wood. Yes."],
+        ["The boat was com-", "Wood. Yes."],
+        ["The boat was com-", "– of wood. Yes."],
+        ["It is of wood.-", "of wood. Yes."],
         ["It is of wood.", "number 55. Yes."],
         ["It is of", "Wood. Yes."],
         [f"{TABLE}a", "b. c"],
