@@ -110,7 +110,10 @@ class _Table(NamedTuple):
     lefts: tuple[float, ...]
     rows: list[list[str]]
     styles: list[object]  # of each row
-    ruled: bool = False  # found by its lines
+    ruled: bool = False  # found by its lines, which end here:
+    left: float = 0.0
+    right: float = 0.0
+    bottom: float = 0.0
 
 
 def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Columns | None]:
@@ -127,12 +130,7 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     for box in _boxes(page, pieces):
         table, pieces = _ruled(page, box, pieces)
         tables += [] if table is None else [table]
-    found: list[str | _Table] = []
-    for table in sorted(tables, key=lambda each: each.top):
-        above = [piece for piece in pieces if piece.top < table.top]
-        pieces = [piece for piece in pieces if piece.top >= table.top]
-        found += [*_flow(page, above), table]
-    found += _flow(page, pieces)
+    found = list(_flow(page, pieces, tables))
     lines = [part for part in found if isinstance(part, str)]
     if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
         return None, None
@@ -204,10 +202,13 @@ def _lines(boxes: Iterable[_Boxed]) -> list[list[_Boxed]]:
 
 def headline(page: Page) -> str | None:
     """Return the text in the largest letters, if they are larger than most: one to three lines near each other."""
+    stamps = [
+        word for word in page.words if len(word.text) > 2 and word.bottom - word.top > 2 * (word.right - word.left)
+    ]
     lines = [
         line
-        for line in _lines(_pieces([word for word in page.words if word.at >= 0]))
-        if any(map(str.isalpha, line[0].text))
+        for line in _lines(_pieces([word for word in page.words if word.at >= 0 and not _is_within(word, stamps)]))
+        if any(map(str.isalpha, line[0].text)) and (len(line) > 1 or line[0].text[1:])
     ]
     sizes = [round(line[0].bottom - line[0].top) for line in lines]
     if not sizes or max(sizes) < _LARGE * median_low(sizes):
@@ -221,35 +222,59 @@ def headline(page: Page) -> str | None:
     return one_line(" ".join(found), 200)
 
 
+def _is_within(word: Word, stamps: Iterable[Word]) -> bool:
+    """Return whether the word is part of a line that runs up or down the margin, as the stamp of an archive does."""
+    return any(each.left - 1 < word.left and word.right < each.right + 1 for each in stamps)
+
+
 # ---- columns of prose
 
 
-def _flow(page: Page, pieces: list[_Piece], depth: int = 0) -> Iterator[str | _Table]:
-    """Yield the lines of text, and tables without lines; columns of prose one after the other."""
+def _flow(page: Page, pieces: list[_Piece], tables: list[_Table], depth: int = 0) -> Iterator[str | _Table]:
+    """Yield the lines of text, and tables; columns of prose one after the other, with the tables in each."""
     gutter = _gutter(pieces) if depth < 4 else None
+    across = [each for each in tables if gutter is None or each.left < gutter < each.right]
+    if across:
+        table = min(across, key=_top)
+        above = [piece for piece in pieces if piece.top < table.top]
+        yield from _flow(page, above, [each for each in tables if each.top < table.top], depth)
+        yield table
+        below = [each for each in tables if each.top >= table.top and each is not table]
+        yield from _flow(page, [piece for piece in pieces if piece.top >= table.top], below, depth)
+        return
     if gutter is None:
         for part in _divided(_lines(pieces)):
             yield from _with_open_tables(page, part)
         return
-    band: list[_Piece] = []
+    both: list[_Piece | _Table] = [*pieces, *tables]
+    band: list[_Piece | _Table] = []
     bottom = 0.0  # of the band
-    for piece in [*sorted(pieces, key=lambda each: each.top), None]:
+    for piece in (*sorted(both, key=_top), None):
         crosses = piece is None or piece.left < gutter < piece.right
         if piece is not None and not crosses and (not band or piece.top - bottom < piece.bottom - piece.top):
             bottom = max(bottom, piece.bottom) if band else piece.bottom
             band.append(piece)
             continue
-        left = [each for each in band if each.right <= gutter]
-        right = [each for each in band if each.right > gutter]
-        if _is_prose(left) and _is_prose(right):
-            yield from _flow(page, left, depth + 1)
-            yield from _flow(page, right, depth + 1)
+        left = _kinds(each for each in band if each.right <= gutter)
+        right = _kinds(each for each in band if each.right > gutter)
+        if all(some or _is_prose(prose) for prose, some in (left, right)):
+            yield from _flow(page, *left, depth + 1)
+            yield from _flow(page, *right, depth + 1)
         else:
-            yield from _flow(page, band, 4)
+            yield from _flow(page, *_kinds(band), 4)
         band = [piece] if piece is not None and not crosses else []
         bottom = band[0].bottom if band else 0.0
-        if piece is not None and crosses:
+        if isinstance(piece, _Piece) and crosses:
             yield from _with_open_tables(page, _lines([piece]))
+
+
+def _top(each: _Piece | _Table) -> float:
+    return each.top
+
+
+def _kinds(both: Iterable[_Piece | _Table]) -> tuple[list[_Piece], list[_Table]]:
+    some = list(both)
+    return [each for each in some if isinstance(each, _Piece)], [each for each in some if isinstance(each, _Table)]
 
 
 def _gutter(pieces: Sequence[_Piece]) -> float | None:
@@ -451,7 +476,8 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
         styles.append(looks.most_common(1)[0][0] if looks else None)
     if not any(len(own(line)) > 1 for line in table[1:]):
         return None, pieces
-    return _Table(ys[rows[0]], tuple(xs[column] for column in columns), table, styles, ruled=True), outside
+    lefts = tuple(xs[column] for column in columns)
+    return _Table(ys[rows[0]], lefts, table, styles, True, xs[0], xs[-1], ys[-1]), outside
 
 
 def _row(cells: Iterable[int], texts: Mapping[int, str], shown: set[int]) -> list[str]:

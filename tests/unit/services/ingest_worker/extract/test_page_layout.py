@@ -3,7 +3,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from services.ingest_worker.extract.page_layout import TABLE, Columns, Edge, Page, Word, text_of
+from services.ingest_worker.extract.page_layout import TABLE, Columns, Edge, Page, Word, headline, text_of
 
 _WIDE, _HIGH = 6, 12  # points of a character and of a line
 
@@ -43,6 +43,52 @@ def test_columns_of_prose_are_read_one_after_the_other() -> None:
 
     left, right = zip(*(re.split(r" {3,}", line) for line in PROSE.strip().split("\n")), strict=True)
     assert (text or "").split("\n") == [*left, *right]
+
+
+def test_a_table_in_a_column_stays_in_it() -> None:
+    across, upright = _grid((0, 12, 24), (5, 6, 7, 8))
+    table = """
+Pier        Depth               but children under two pay
+North       4.5 m               nothing, as on all ferries
+South       12 m                of the brothers Holm, from
+The keeper of the harbour       spring to late in autumn,
+lives at the quay.              when the sea is too rough.
+"""
+
+    text, _ = text_of(_page(PROSE + table.strip("\n"), across, upright))
+
+    left = [*(line[:32].strip() for line in PROSE.strip().split("\n")), "", f"{TABLE}Pier | Depth", ""]
+    left += [f"{TABLE}Pier: North; Depth: 4.5 m", "", f"{TABLE}Pier: South; Depth: 12 m", ""]
+    left += ["The keeper of the harbour", "lives at the quay."]
+    right = [line[32:].strip() for line in (PROSE + table.strip("\n")).strip().split("\n")]
+    assert (text or "").split("\n") == [*left, *right]
+
+
+def test_a_table_over_all_columns_divides_them() -> None:
+    across, upright = _grid((0, 32, 58), (5, 6, 7))
+    table = """
+Pier                            Depth
+North                           4.5 m
+"""
+
+    text, _ = text_of(_page(PROSE + table.strip("\n") + PROSE, across, upright))
+
+    found = (text or "").split("\n")
+    assert found.count("dogs pay two euros and must") == 2
+    assert found.index("wear a lead on all decks.") < found.index(f"{TABLE}Pier: North; Depth: 4.5 m")
+
+
+@pytest.mark.parametrize(
+    ("large", "expected"), [((), None), ((0,), None), ((2, 3), "On locks"), ((1, 2, 3), "I On locks")]
+)
+def test_no_headline_is_a_letter_alone_or_runs_up_the_margin(large: tuple[int, ...], expected: str | None) -> None:
+    texts = ["T", "I", "On", "locks", *("word" for _ in range(20))]
+    words = [Word("arXiv:2301", 0, 100, 16, 300), Word("[cs]", 0, 310, 16, 330)]
+    for at, text in enumerate(texts):
+        row, high = (at if at < 1 else 1 if at < 4 else at), 24 if at in large else 10
+        words.append(Word(text, 50 + 60 * at * (at < 4), 30 * row, 90 + 60 * at * (at < 4), 30 * row + high))
+
+    assert headline(Page(words)) == expected
 
 
 def test_a_page_of_prose_keeps_the_order_it_was_drawn_in() -> None:
