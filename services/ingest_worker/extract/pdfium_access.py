@@ -85,7 +85,8 @@ class OpenPage:
         buffer = bytearray(2 * (end + 2 - start))  # an array of ctypes would be a new type for each length
         into = ctypes.byref(ctypes.c_char.from_buffer(buffer))
         count = quick("FPDFText_GetText")(textpage, first, last + 1 - first, into)
-        return str(memoryview(buffer)[: 2 * count - 2], "utf-16-le", "ignore")
+        text = str(memoryview(buffer)[: 2 * count - 2], "utf-16-le", "ignore")
+        return text.replace("\u2010\r\n", "\ufffe\r\n")  # browsers draw this hyphen, which pdfium leaves as it is
 
     def close(self) -> None:
         """Give the page's memory back."""

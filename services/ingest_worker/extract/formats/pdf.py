@@ -44,8 +44,10 @@ from shared.errors import Rejected
 _BROKEN = re.compile("(?<=(.))(-?)\ufffe(?:\r?\n)?(?=(\\S{0,99}))")
 _HYPHENATED = re.compile(r"[^\W\d_]++(?:-[^\W\d_]++)*+")
 _LONGEST_WORD = 40  # characters
+_JOINS = frozenset({"and", "or", "und", "oder"})  # behind a hyphen for what follows: short- and long-term
 # Latin, Armenian and Arabic forms.
 _LIGATURES = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++")
+_LEADERS = re.compile(r"\s*+\.(?:\s*+\.){5,}+[^\S\n]*+(?:\n(?=\d))?")  # from a title to its page
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 _HEADINGS = 2_000  # headings read from an outline; a longer one is not a table of contents
 _HEADING_LINES = 3
@@ -253,6 +255,7 @@ def _words(pages: Sequence[str]) -> frozenset[str]:
 def _joined(page: str, known: frozenset[str] = frozenset()) -> str:
     if "\ufffe" in page:
         page = _BROKEN.sub(partial(_hyphen, known), page)
+    page = _LEADERS.sub(" … ", page)
     return page if page.isascii() else _LIGATURES.sub(lambda form: unicodedata.normalize("NFKC", form[0]), page)
 
 
@@ -265,7 +268,7 @@ def _hyphen(known: frozenset[str], match: re.Match[str]) -> str:
             return ""
         if f"{head[-1]}-{tail[0]}" in known:
             return "-"
-    if drawn:
+    if drawn or (tail and tail[0] in _JOINS):
         return "- "
     belongs = before.isdigit() or not rest or not rest[0].islower() or "-" in rest.rstrip("-\ufffe")
     return "-" if belongs else ""
@@ -694,5 +697,5 @@ FORMAT = Format(
     nests=True,
     warm=("pypdfium2",),  # the other library is needed for one file in a hundred, and takes 15 MB
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=6,
+    revision=7,
 )

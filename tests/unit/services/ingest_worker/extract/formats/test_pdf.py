@@ -61,6 +61,15 @@ def test_a_title_left_by_a_tool_is_none(title: str, expected: str) -> None:
         ("the 20\ufffeyear term", "the 20-year term"),
         ("Anglo\ufffeSaxon", "Anglo-Saxon"),
         ("at the end\ufffe", "at the end-"),
+        ("Ein\ufffe\r\nund Ausgang, long\ufffe\r\nor short-term", "Ein- und Ausgang, long- or short-term"),
+        (
+            "thou\ufffe\r\nsand Wun\ufffe\r\nder, an ad\ufffe\r\norned St\ufffe\r\nunde",
+            "thousand Wunder, an adorned Stunde",
+        ),
+        ("Tides ....... 7\nLocks . . . . . . . . 9", "Tides … 7\nLocks … 9"),
+        ("Gates\n.\n.\n.\n.\n.\n.\n12\nQuays", "Gates … 12\nQuays"),
+        ("Name: ........\nDate: ......", "Name: … \nDate: … "),
+        ("Well... and then.... 1.2.3.4 ../../a", "Well... and then.... 1.2.3.4 ../../a"),
         ("\ufb01nd the \ufb02oor, x² stays", "find the floor, x² stays"),
     ],
 )
