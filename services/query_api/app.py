@@ -39,7 +39,7 @@ from services.query_api.http.openapi import MORE_LINES, described_instead, opena
 from services.query_api.http.problems import HANDLERS, AnyRequest, on_http_exception, request_id
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import PARTS, ApiRequest
-from services.query_api.http.route_decorator import ROUTE_ROLES, AllowedMethods, handlers_in, index_of, routes_in
+from services.query_api.http.route_decorator import ROUTE_ROLES, allow_methods, handlers_in, index_of, routes_in
 from services.query_api.http.stopping import Stopping
 from services.query_api.ingest import unchanged_check, upload
 from services.query_api.ingest.submissions import StatusWaiters, Submissions
@@ -146,7 +146,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         publish=parts.publish,
         notices=parts.notices,
         metrics=parts.metrics,
-        moves=parts.log.moves,
         signer=signer,
     )
     library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs)
@@ -230,7 +229,7 @@ def make_api(parts: ApiParts) -> Litestar:
         ],
         before_request=note_begin,
         exception_handlers={**HANDLERS, NotFoundException: _missing(pages)},
-        before_send=[AllowedMethods(), partial(_observe, parts.metrics)],
+        before_send=[allow_methods, partial(_observe, parts.metrics)],
         request_class=ApiRequest,
         request_max_body_size=None,  # `Admission` knows each route's limit
         cors_config=CORSConfig(allow_origins=list(settings.origins), expose_headers=[*_EXPOSED])

@@ -112,5 +112,5 @@ def test_an_item_that_is_too_long_is_not_kept() -> None:
     for _ in range(100):
         assert list(framing.feed(b"x" * 100)) == []
 
-    assert len(framing._item._bytes) <= 1000
+    assert len(framing._bytes) <= 1000
     assert list(framing.feed(b",1]")) == [None, b"1"]

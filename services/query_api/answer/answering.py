@@ -39,11 +39,8 @@ from shared.answers import (
     Event,
     Finished,
     FinishReason,
-    JsonFormat,
     Passage,
-    Preferences,
     Prompted,
-    Sampling,
     ToolCall,
     Turn,
     Usage,
@@ -109,20 +106,16 @@ class RagBody(RagOptions, frozen=True, kw_only=True):
         return self.retrieval(filters_of(self.rag_filters, "ragFilters"), self.rag_top_k)
 
 
-class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A question with its options. Without `retrieval`, the model answers without documents."""
+class AnswerRequest(Conversation, frozen=True, kw_only=True):
+    """A question with its options. Without `retrieval`, the model answers without documents.
+
+    The passages, and what the prompt says of them, are added when it is prepared.
+    """
 
     caller: Caller
-    turns: tuple[Turn, ...]  # the user's last turn is the question
     retrieval: Retrieval | None = None
     model: str | None = None  # a configured name; None: the default, and the others when it fails
     target: str | None = None  # a server's kind or a configured name, as AgentX sends it
-    system: str | None = None
-    preferences: Preferences = Preferences()
-    sampling: Sampling = Sampling()
-    tools: tuple[dict[str, object], ...] = ()
-    tool_choice: str | dict[str, object] | None = None
-    json_format: JsonFormat | None = None  # needs a model that doesn't only quote
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -421,15 +414,9 @@ class Answering:
         warnings: tuple[str, ...] = (),
     ) -> Prepared:
         wanted = request.retrieval
-        conversation = Conversation(
-            turns=request.turns,
+        conversation = msgspec.structs.replace(
+            request,
             passages=passages,
-            system=request.system,
-            preferences=request.preferences,
-            sampling=request.sampling,
-            tools=request.tools,
-            tool_choice=request.tool_choice,
-            json_format=request.json_format,
             compare=bool(wanted and wanted.compared),
             whole=bool(wanted and self._takes_chosen(wanted) and asks_of_the_whole(request.turns[-1].content)),
             general=general,

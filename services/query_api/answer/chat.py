@@ -10,7 +10,7 @@ from litestar import Response
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions, Sources, replied
+from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagBody, Sources, replied
 from services.query_api.answer.citing import excerpt, references
 from services.query_api.answer.conversation_formats import (
     ChatMessage,
@@ -26,25 +26,21 @@ from services.query_api.http.problems import invalid
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
-from services.query_api.search.retrieval import TopK
-from services.query_api.search.search import filters_of, question_of
+from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn, Usage
 from shared.times import iso, now_ms
 
 UNASKED: Final = "answered without documents: useRag is missing, and SLUICE_CHAT_RAG doesn't say that it is meant"
 
 
-class ChatBody(RagOptions, frozen=True, kw_only=True, rename="camel"):
-    """A message, or a conversation that ends with one."""
+class ChatBody(RagBody, frozen=True, kw_only=True, rename="camel"):
+    """A message, or a conversation that ends with one. Without `useRag`, SLUICE_CHAT_RAG decides, or it is false."""
 
     message: Content | None = None
     images: list[str] | None = None  # of the message
     messages: list[ChatMessage] | None = None
     conversation_history: list[ChatMessage] | None = None
     conversation_id: str | None = None
-    use_rag: bool | None = None  # None: by SLUICE_CHAT_RAG, else false with a warning
-    rag_top_k: TopK | None = None  # None: as many as the scores and the context have room for
-    rag_filters: dict[str, Any] | str | None = None
     system: str | None = None
     model: str | None = None
     target: str | None = None
@@ -111,12 +107,11 @@ async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatRe
     sampling = (data.options or Options()).sampling
     if data.temperature is not None:
         sampling = msgspec.structs.replace(sampling, temperature=data.temperature)
-    retrieval = data.retrieval(filters_of(data.rag_filters, "ragFilters"), data.rag_top_k)
     prepared = await answering.prepare(
         AnswerRequest(
             caller=request.user,
             turns=turns,
-            retrieval=retrieval if searches else None,
+            retrieval=data.searched if searches else None,
             model=data.model,
             target=data.target,
             system=data.system,

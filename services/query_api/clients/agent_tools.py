@@ -1,4 +1,4 @@
-"""The tools for agents: search, read a document, ask a question. All are read-only.
+"""The tools for agents: search, read a document, ask a question. All are read-only. Agents read their docstrings.
 
 Each raises Problem if the caller is at fault, and Unavailable if a part is away.
 """
@@ -99,7 +99,7 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def search(request: ApiRequest, asked: SearchArguments) -> AgentResults:
-    """Return the documents of the best passages, each document once."""
+    """Find documents by meaning and by words. Gives each one's id, title, url and best passage, best first."""
     links = links_of(request)
     found = await request.part(Retriever).search(
         request.user.tenant,
@@ -122,7 +122,7 @@ async def search(request: ApiRequest, asked: SearchArguments) -> AgentResults:
 
 
 async def fetch(request: ApiRequest, asked: FetchArguments) -> AgentDocument:
-    """Return a document's text, starting at `offset`."""
+    """Read a document's text by its id. If metadata has nextOffset, there is more: fetch again with it."""
     views, tenant = request.part(DocumentViews), request.user.tenant
     view = await views.view(tenant, asked.id)
     text, text_format = await views.text(tenant, asked.id)
@@ -148,7 +148,7 @@ async def fetch(request: ApiRequest, asked: FetchArguments) -> AgentDocument:
 
 
 async def ask(request: ApiRequest, asked: AskArguments) -> AgentAnswer:
-    """Return an answer from the documents."""
+    """Get an answer that is made from the documents alone, with numbered sources."""
     links, question = links_of(request), question_of(asked.question, "question")
     retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
     turns = (Turn(role="user", content=question),)

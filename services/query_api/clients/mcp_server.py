@@ -1,8 +1,8 @@
 """Offers the tools and resources through the protocol's library, in both generations of the protocol: see `handle`."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 import structlog
@@ -37,6 +37,7 @@ from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, body_of
 from shared.errors import PipelineError
+from shared.version import VERSION
 
 URI: Final = "sluice://documents/"
 _INSTRUCTIONS: Final = (
@@ -49,122 +50,99 @@ log = structlog.get_logger(__name__)
 Context = ServerRequestContext[Any, Any]
 
 
-class AgentTool(NamedTuple):
-    """A tool: its description, the types of its arguments and result, and its function."""
-
-    title: str
-    description: str
-    takes: type[msgspec.Struct]
-    gives: type[msgspec.Struct]
-    run: Callable[[ApiRequest, Any], Awaitable[msgspec.Struct]]
-
-
-_TOOLS: Final = {
-    "search": AgentTool(
-        "Search documents",
-        "Find documents by meaning and by words. Gives each one's id, title, url and best passage, best first.",
-        agent_tools.SearchArguments,
-        agent_tools.AgentResults,
-        agent_tools.search,
-    ),
-    "fetch": AgentTool(
-        "Read a document",
-        "Read a document's text by its id. If metadata has nextOffset, there is more: fetch again with it.",
-        agent_tools.FetchArguments,
-        agent_tools.AgentDocument,
-        agent_tools.fetch,
-    ),
-    "ask": AgentTool(
-        "Ask the documents",
-        "Get an answer that is made from the documents alone, with numbered sources.",
-        agent_tools.AskArguments,
-        agent_tools.AgentAnswer,
-        agent_tools.ask,
-    ),
+# By name. A tool's docstring is its description, and its annotations give the types of its arguments and result.
+_TOOLS: Final[Mapping[str, Callable[[ApiRequest, Any], Awaitable[msgspec.Struct]]]] = {
+    each.__name__: each for each in (agent_tools.search, agent_tools.fetch, agent_tools.ask)
 }
+_TITLES: Final = {"search": "Search documents", "fetch": "Read a document", "ask": "Ask the documents"}
 
 
-class McpServer:
-    """The server. Each request carries its caller and its parts, so one server serves all tenants and generations."""
+async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request as JSON: of the stateless protocol (2026-07-28), or of an older one with a handshake."""
+    manager = StreamableHTTPSessionManager(
+        _SERVER,
+        json_response=True,
+        stateless=True,
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # `BrowserGuard` does it
+    )
+    # A manager per request, so that nothing must be started and stopped with the application.
+    async with manager.run():
+        await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
 
-    def __init__(self, version: str) -> None:
-        self._server = Server(
-            "sluice",
-            title="Sluice",
-            version=version,
-            instructions=_INSTRUCTIONS,
-            on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
-            on_list_resources=self._list_resources,
-            on_list_resource_templates=self._list_templates,
-            on_read_resource=self._read_resource,
+
+async def _list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+    listed = [
+        Tool(
+            name=name,
+            title=_TITLES[name],
+            description=tool.__doc__,
+            input_schema=_schema(tool.__annotations__["asked"]),
+            output_schema=_schema(tool.__annotations__["return"]),
+            annotations=ToolAnnotations(
+                title=_TITLES[name], read_only_hint=True, destructive_hint=False, open_world_hint=False
+            ),
         )
-        self._security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `BrowserGuard` does it
+        for name, tool in _TOOLS.items()
+    ]
+    return ListToolsResult(tools=listed)
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request as JSON: of the stateless protocol (2026-07-28), or of an older one with a handshake."""
-        manager = StreamableHTTPSessionManager(
-            self._server, json_response=True, stateless=True, security_settings=self._security
-        )
-        # A manager per request, so that nothing must be started and stopped with the application.
-        async with manager.run():
-            await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
 
-    async def _list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        listed = [
-            Tool(
-                name=name,
-                title=tool.title,
-                description=tool.description,
-                input_schema=_schema(tool.takes),
-                output_schema=_schema(tool.gives),
-                annotations=ToolAnnotations(
-                    title=tool.title, read_only_hint=True, destructive_hint=False, open_world_hint=False
-                ),
-            )
-            for name, tool in _TOOLS.items()
-        ]
-        return ListToolsResult(tools=listed)
+async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+    tool = _TOOLS.get(params.name)
+    if tool is None:
+        raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(_TOOLS)}")
+    try:
+        given = await tool(_request(context), body_of(params.arguments or {}, tool.__annotations__["asked"]))
+    except (Problem, PipelineError) as error:
+        return CallToolResult(content=[TextContent(text=error.sentence)], is_error=True)
+    except Exception as error:
+        log.exception("agent_tool_failed", tool=params.name)
+        raise MCPError(INTERNAL_ERROR, "the server failed unexpectedly; its log has the details") from error
+    text = msgspec.json.encode(given).decode()
+    return CallToolResult(content=[TextContent(text=text)], structured_content=msgspec.to_builtins(given))
 
-    async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        tool = _TOOLS.get(params.name)
-        if tool is None:
-            raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(_TOOLS)}")
-        try:
-            given = await tool.run(_request(context), body_of(params.arguments or {}, tool.takes))
-        except (Problem, PipelineError) as error:
-            return CallToolResult(content=[TextContent(text=error.sentence)], is_error=True)
-        except Exception as error:
-            log.exception("agent_tool_failed", tool=params.name)
-            raise MCPError(INTERNAL_ERROR, "the server failed unexpectedly; its log has the details") from error
-        text = msgspec.json.encode(given).decode()
-        return CallToolResult(content=[TextContent(text=text)], structured_content=msgspec.to_builtins(given))
 
-    async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        request = _request(context)
-        with _refusing():
-            cursor = parsed_cursor(params.cursor if params else None, ListCursor)
-            listing = Listing(where=of_tenant(request.user.tenant))
-            page = await request.part(DocumentViews).page(listing, limit=100, cursor=cursor)
-        resources = [
-            Resource(uri=URI + each.document_id, name=each.path, title=each.title or each.path, mime_type="text/plain")
-            for each in page.items
-        ]
-        return ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
+async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    request = _request(context)
+    with _refusing():
+        cursor = parsed_cursor(params.cursor if params else None, ListCursor)
+        listing = Listing(where=of_tenant(request.user.tenant))
+        page = await request.part(DocumentViews).page(listing, limit=100, cursor=cursor)
+    resources = [
+        Resource(uri=URI + each.document_id, name=each.path, title=each.title or each.path, mime_type="text/plain")
+        for each in page.items
+    ]
+    return ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
 
-    async def _list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        template = ResourceTemplate(
-            uri_template=URI + "{id}", name="document", title="A document", description="A document's text, by its id."
-        )
-        return ListResourceTemplatesResult(resource_templates=[template])
 
-    async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        request = _request(context)
-        with _refusing():
-            views, id_ = request.part(DocumentViews), params.uri.removeprefix(URI)
-            text, text_format = await views.text(request.user.tenant, id_)
-        media_type = "text/markdown" if text_format == "markdown" else "text/plain"
-        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text=text, mime_type=media_type)])
+async def _list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+    template = ResourceTemplate(
+        uri_template=URI + "{id}", name="document", title="A document", description="A document's text, by its id."
+    )
+    return ListResourceTemplatesResult(resource_templates=[template])
+
+
+async def _read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    request = _request(context)
+    with _refusing():
+        views, id_ = request.part(DocumentViews), params.uri.removeprefix(URI)
+        text, text_format = await views.text(request.user.tenant, id_)
+    media_type = "text/markdown" if text_format == "markdown" else "text/plain"
+    return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text=text, mime_type=media_type)])
+
+
+# Each request carries its caller and its parts, so one server serves all tenants and generations.
+_SERVER: Final = Server(
+    "sluice",
+    title="Sluice",
+    version=VERSION,
+    instructions=_INSTRUCTIONS,
+    on_list_tools=_list_tools,
+    on_call_tool=_call_tool,
+    on_list_resources=_list_resources,
+    on_list_resource_templates=_list_templates,
+    on_read_resource=_read_resource,
+)
 
 
 def _request(context: Context) -> ApiRequest:

@@ -7,7 +7,6 @@ fields of Ollama is Ollama's (`speaks_ollama`).
 import hashlib
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 import msgspec
@@ -39,6 +38,7 @@ from services.query_api.http.route_decorator import (
     post,
 )
 from shared.answers import Turn
+from shared.times import iso, now_ms
 
 API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send
 _AGENTX: Final = frozenset({"message", "useRag", "target", "system", "conversationId", "conversationHistory"})
@@ -52,11 +52,7 @@ def speaks_ollama(body: Any) -> bool:
     return not given & _AGENTX and not any(name.startswith("rag") for name in given)
 
 
-def _now() -> str:
-    return datetime.fromtimestamp(time.time(), UTC).isoformat().replace("+00:00", "Z")
-
-
-_STARTED: Final = _now()  # shown as the models' date, because they have none
+_STARTED: Final = iso(now_ms())  # shown as the models' date, because they have none
 
 
 class OllamaChatBody(RagOptions, frozen=True, kw_only=True):
@@ -267,7 +263,7 @@ async def ollama_generate(data: JSONBody[GenerateBody], request: ApiRequest) -> 
 def _loaded(model: str, body: Mapping[str, Any], empty: Mapping[str, Any]) -> Response[dict[str, Any]]:
     """Return the reply to a request without a question: Ollama's CLI sends one to load a model, or unload it (0)."""
     reason = "unload" if body.get("keep_alive") in (0, "0") else "load"
-    return Response({"model": model, "created_at": _now(), **empty, "done": True, "done_reason": reason})
+    return Response({"model": model, "created_at": iso(now_ms()), **empty, "done": True, "done_reason": reason})
 
 
 class _ChatReply(ClientReply):
@@ -284,7 +280,7 @@ class _ChatReply(ClientReply):
         return self._last(answer, sources, answer.text + self._tail(sources))
 
     def delta(self, piece: str) -> bytes:
-        return _encoded({"model": self._model, "created_at": _now(), **self.piece(piece), "done": False})
+        return _encoded({"model": self._model, "created_at": iso(now_ms()), **self.piece(piece), "done": False})
 
     def end(self, answer: Answer, sources: list[SourceLink]) -> Iterator[bytes]:
         yield _encoded(self._last(answer, sources, ""))
@@ -299,7 +295,7 @@ class _ChatReply(ClientReply):
             content["message"]["tool_calls"] = parsed_calls(answer)
         return {
             "model": self._model,
-            "created_at": _now(),
+            "created_at": iso(now_ms()),
             **content,
             "done": True,
             "done_reason": "length" if answer.finish_reason == "length" else "stop",

@@ -72,12 +72,7 @@ def retrieval_of(tools: Sequence[Mapping[str, Any]], own: Retrieval) -> Retrieva
 def call_item(query: str, passages: Sequence[Passage], include: Sequence[Any]) -> dict[str, Any]:
     """Return the search as an item of a response's output; with its results if the client includes them."""
     results = [
-        {
-            **file_of(each.metadata),
-            "score": each.score,
-            "attributes": attributes_of(each.metadata),
-            "text": each.shown,
-        }
+        {**file_of(of := each.metadata), "score": each.score, "attributes": attributes_of(of), "text": each.shown}
         for each in passages
     ]
     return {
@@ -203,14 +198,8 @@ def messages_of(given: Any) -> list[ChatMessage]:
 
 def tools_of(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the functions in the form of chat completions; OpenAI's built-in tools are left out."""
-    functions = [tool for tool in tools if tool.get("type") == "function"]
-    return [
-        {
-            "type": "function",
-            "function": {name: value for name, value in tool.items() if name not in ("type", "strict")},
-        }
-        for tool in functions
-    ]
+    named = ({name: value for name, value in each.items() if name != "strict"} for each in tools)
+    return [{"type": "function", "function": each} for each in named if each.pop("type", None) == "function"]
 
 
 def tool_choice_of(given: str | dict[str, Any] | None) -> str | dict[str, Any] | None:

@@ -147,7 +147,7 @@ class DocumentViews:
         heads = await self._index.heads([entry.document_id for entry in entries]) if entries else {}
         return DocumentPage(
             items=[view_of(entry, heads.get(entry.document_id)) for entry in entries],
-            next_cursor=_cursor(after) if after else None,
+            next_cursor=_cursor(after),
         )
 
     async def _by_update(
@@ -209,10 +209,7 @@ class DocumentViews:
             return ChunkPage(items=[], next_cursor=None)
         end = start + len(payloads)
         after = ChunkCursor(generation, head.version, end) if end < head.chunk_count and payloads else None
-        return ChunkPage(
-            items=[_chunk_view(payload) for payload in payloads],
-            next_cursor=_cursor(after) if after else None,
-        )
+        return ChunkPage(items=[_chunk_view(payload) for payload in payloads], next_cursor=_cursor(after))
 
     async def text(self, tenant: str, document_id: str) -> tuple[str, TextFormat]:
         """Return the extracted text of the answering version, and its format.
@@ -475,8 +472,8 @@ def _after(entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:
     return ListCursor(last, earlier + shown)
 
 
-def _cursor(cursor: ListCursor | SortCursor | ChunkCursor) -> str:
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(cursor)).decode().rstrip("=")
+def _cursor(cursor: ListCursor | SortCursor | ChunkCursor | None) -> str | None:
+    return None if cursor is None else base64.urlsafe_b64encode(msgspec.msgpack.encode(cursor)).decode().rstrip("=")
 
 
 def parsed_cursor(cursor: str | None, kind: type[K]) -> K | None:

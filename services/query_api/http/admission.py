@@ -131,12 +131,13 @@ class AdmissionLimits:
         def lane(limit: int, what: str, setting: str) -> RequestLane:
             return RequestLane(limit, what, setting, lambda: settings.tenant_share if several() else 100)
 
-        most = settings.max_requests
-        self.bring = lane(most, "documents are being sent", "SLUICE_MAX_REQUESTS")
-        self.ask = lane(most, "requests are being answered", "SLUICE_MAX_REQUESTS")
-        self.watch = lane(most, "documents are being watched", "SLUICE_MAX_REQUESTS")
-        # So that no kind of request starves another.
-        self.lanes: dict[Lane, RequestLane] = {"bring": self.bring, "ask": self.ask, "watch": self.watch}
+        # Several, so that no kind of request starves another.
+        kinds: dict[Lane, str] = {
+            "bring": "documents are being sent",
+            "ask": "requests are being answered",
+            "watch": "documents are being watched",
+        }
+        self.lanes = {kind: lane(settings.max_requests, what, "SLUICE_MAX_REQUESTS") for kind, what in kinds.items()}
         self.slow = lane(settings.max_slow, "slow request bodies are arriving", "SLUICE_MAX_SLOW")
         self.bodies = lane(BODIES * settings.max_body, "bytes of request bodies are in memory", "SLUICE_MAX_BODY")
         self.patience_s = settings.body_timeout

@@ -27,14 +27,10 @@ OURS: Final = ("/rag/", "/ops/", "/knowledge-base", "/chat")
 # Without them a search would be over everything, so they are looked for in bodies of other products, too.
 FILTERING: Final = frozenset({"documentIds", "documentId", "filters", "pathPrefix", "tagsAll"})
 _FILTERS: Final = ("ragFilters", "filters")  # the fields that hold filters
+STRICT: Final = "handling=strict"  # with it, a caller wants doubtful requests to be refused
 _KEY: Final = "warnings"
 _QUERY: Final = "query_parameters"  # in a route's opt, by its paths
 _LONGEST: Final = 60  # characters of a name that is compared with the known ones
-
-
-def is_strict(request: Request[Any, Any, Any]) -> bool:
-    """Return whether the caller wants doubtful requests to be refused."""
-    return prefers(request, "handling=strict")
 
 
 def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
@@ -43,7 +39,7 @@ def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
     Raises:
         Problem: 400, the caller asked for strict handling.
     """
-    if is_strict(request):
+    if prefers(request, STRICT):
         raise Problem(400, sentence, details={"field": field})
     request.scope["state"].setdefault(_KEY, []).append(sentence)
 

@@ -7,7 +7,7 @@ role, lane, parameters and body. The handler's name is its operation id.
 import importlib
 import pkgutil
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack, cast
 
@@ -174,25 +174,15 @@ def _position(handler: HTTPRouteHandler) -> tuple[str, int]:
     return min(handler.paths), _METHODS.index(min(handler.http_methods))
 
 
-_ALLOW: Final = "Allow"
-
-
-class AllowedMethods:
-    """A hook that sees each message before it is sent; the methods of all paths are looked up once."""
-
-    def __init__(self) -> None:
-        self._of_path: dict[str, str] = {}
-
-    async def __call__(self, message: Message, scope: Scope) -> None:
-        """Correct the header of a reply to OPTIONS."""
-        if message["type"] != "http.response.start" or cast("HTTPScope", scope)["method"] != "OPTIONS":
-            return
+async def allow_methods(message: Message, scope: Scope) -> None:
+    """Correct the header of a reply to OPTIONS: the framework's names those of one router. A hook before each send."""
+    if message["type"] == "http.response.start" and cast("HTTPScope", scope)["method"] == "OPTIONS":
         headers = MutableScopeHeaders.from_message(message)
-        if _ALLOW in headers:
-            self._of_path = self._of_path or _methods(scope["litestar_app"])
-            headers[_ALLOW] = self._of_path.get(scope["path_template"], headers[_ALLOW])
+        if "Allow" in headers:
+            headers["Allow"] = _methods(scope["litestar_app"]).get(scope["path_template"], headers["Allow"])
 
 
+@lru_cache(1)
 def _methods(app: Litestar) -> dict[str, str]:
     routes = [route for route in app.routes if isinstance(route, HTTPRoute)]
     return {route.path_format: ", ".join(sorted(route.route_handler_map)) for route in routes}

@@ -13,8 +13,8 @@ import msgspec
 from litestar import Response
 
 from services.query_api.http.json_scanner import pieces
-from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid, too_large
-from services.query_api.http.reply_warnings import fields_of, is_strict, lenient, unknown_fields, warn
+from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid, prefers, too_large
+from services.query_api.http.reply_warnings import STRICT, fields_of, lenient, unknown_fields, warn
 from services.query_api.http.request import FORM, HEAVY, ApiRequest, beside, body_of, content_type, parse_json, wait_of
 from services.query_api.http.route_decorator import BATCH, JSON, post
 from services.query_api.ingest.batch_framing import Elements, Framing, Lines
@@ -72,7 +72,7 @@ async def rag_ingest_batch(request: ApiRequest) -> Response[BatchReply]:
     """
     wait_s, headers = wait_of(request, otherwise=0.0)
     batch = _Batch(
-        request.part(Submissions), request.part(UnchangedChecker), request.user.tenant, strict=is_strict(request)
+        request.part(Submissions), request.part(UnchangedChecker), request.user.tenant, strict=prefers(request, STRICT)
     )
     try:
         async with aclosing(_items(request, request.part(Settings).max_body)) as items:

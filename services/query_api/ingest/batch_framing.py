@@ -5,60 +5,56 @@ from collections.abc import Iterator
 from services.query_api.http.json_scanner import CLOSING, JsonScanner
 
 
-class _Item:
-    """The bytes of the current item; they are dropped once there are too many."""
+class _Splitter:
+    """Holds the bytes of the current item; they are dropped once there are too many."""
 
     def __init__(self, longest: int) -> None:
+        """Take the most bytes that an item may have."""
         self._longest = longest
         self._bytes = bytearray()
         self._over = False
 
-    def add(self, data: bytes) -> None:
+    def _add(self, data: bytes) -> None:
         self._over |= len(self._bytes) + len(data) > self._longest
         if self._over:
             self._bytes.clear()
         else:
             self._bytes += data
 
-    def take(self) -> bytes | None:
+    def _take(self) -> bytes | None:
         taken = None if self._over else bytes(self._bytes.strip())
         self._bytes.clear()
         self._over = False
         return taken
 
 
-class Lines:
+class Lines(_Splitter):
     """Splits NDJSON, a value per line; blank lines are ignored."""
-
-    def __init__(self, longest: int) -> None:
-        """Take the most bytes that an item may have."""
-        self._item = _Item(longest)
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
         """Yield the lines that end in `data`."""
         first, *lines = data.split(b"\n")
-        self._item.add(first)
+        self._add(first)
         if not lines:
             return
         yield from self.end()
         rest = lines.pop()
         for line in filter(None, lines):
-            self._item.add(line)
+            self._add(line)
             yield from self.end()
-        self._item.add(rest)
+        self._add(rest)
 
     def end(self) -> Iterator[bytes | None]:
         """Yield the last line, which may lack its line feed."""
-        if (line := self._item.take()) != b"":
+        if (line := self._take()) != b"":
             yield line
 
 
-class Elements:
+class Elements(_Splitter):
     """Splits one JSON array into its elements. It looks only at brackets, quotes and commas."""
 
     def __init__(self, longest: int) -> None:
-        """Take the most bytes that an item may have."""
-        self._item = _Item(longest)
+        super().__init__(longest)
         self._scanner = JsonScanner()
         self._begun = self._ended = self._more = False
 
@@ -82,14 +78,14 @@ class Elements:
                 continue
             if self._ended:
                 raise ValueError(self._outside)
-            self._item.add(before)
-            item = self._item.take()
+            self._add(before)
+            item = self._take()
             self._ended = depth == 0
             if depth or self._more or item != b"":
                 yield item
             self._more = not self._ended
         if self._begun and not self._ended:
-            self._item.add(data[start:])
+            self._add(data[start:])
         elif data[start:].strip():
             raise ValueError(self._outside)
 

@@ -256,20 +256,15 @@ def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd | None, *, wordy: 
     return msgspec.structs.replace(reply, message=message, source_id=id_, chunks_created=count)
 
 
-def sizes_of(size: int | str | None, overlap: int | str | None) -> dict[str, Any]:
+def sizes_of(size: int | None, overlap: int | None) -> dict[str, Any]:
     """Return the submission's chunk size fields. Raises a 400 for an invalid one."""
-    found: dict[str, int | None] = {}
-    for field, name, value in (("chunkSize", "chunk_size", size), ("chunkOverlap", "chunk_overlap", overlap)):
-        if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) < 10):
-            raise invalid(field, f"must be a whole number, not {value[:100]!r}")
-        found[name] = None if value is None else int(value)
     try:
         # Without a size, the overlap's limit is half of the index's own size, which the worker checks.
-        checked_sizes(LARGEST if found["chunk_size"] is None else found["chunk_size"], found["chunk_overlap"] or 0)
+        checked_sizes(LARGEST if size is None else size, overlap or 0)
     except ValueError as error:
         field = "chunkSize" if "size" in str(error).partition(" must")[0] else "chunkOverlap"
         raise invalid(field, str(error)) from None
-    return found
+    return {"chunk_size": size, "chunk_overlap": overlap}
 
 
 def metadata_with(metadata: dict[str, Any] | str | None, subject_id: str | int | None) -> dict[str, Any]:

@@ -75,7 +75,9 @@ class StatusWaiters:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        with self._listening(document_id) as woken:
+        waiting, woken = self._waiting.setdefault(document_id, set()), asyncio.Event()
+        waiting.add(woken)
+        try:
             while not self.closed and (left := deadline - loop.time()) > 0:
                 woken.clear()  # before the look, so that a notice during it counts
                 with suppress(TimeoutError):
@@ -85,17 +87,9 @@ class StatusWaiters:
                         return found
                     async with asyncio.timeout(min(left, self._look_again_s)):
                         await woken.wait()
-        return None
-
-    @contextmanager
-    def _listening(self, document_id: str) -> Iterator[asyncio.Event]:
-        event = asyncio.Event()
-        waiting = self._waiting.setdefault(document_id, set())
-        waiting.add(event)
-        try:
-            yield event
+            return None
         finally:
-            waiting.discard(event)
+            waiting.discard(woken)
             if not waiting and self._waiting.get(document_id) is waiting:
                 del self._waiting[document_id]
 
@@ -150,7 +144,6 @@ class Submissions:
     notices: StatusWaiters
     metrics: Metrics
     signer: Signer
-    moves: int = 0  # of the log
     count: Callable[[str], None] = lambda _: None
     # None: the first stage compares
     unchanged: Callable[[DocumentSubmitted], Awaitable[SubmissionEnd | None]] | None = None
@@ -210,7 +203,7 @@ class Submissions:
             ) from error
         note_change(id_)
         self.count(document.tenant)
-        place = sent_position(written, self.moves)
+        place = sent_position(written, self.base.log.moves)
         await self._enter(id_, document, place)
         log.debug("submission_accepted", document_id=id_, tenant=document.tenant, deleted=document.deleted)
         return SubmissionReceipt(id_, place, self.signer.submission(document.tenant, place))

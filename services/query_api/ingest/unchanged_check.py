@@ -300,10 +300,13 @@ def _unchanged(entry: Entry, count: int) -> SubmissionEnd:
 def _alike(document: DocumentSubmitted, hash_: str, entries: Mapping[str, Entry]) -> bool:
     """Return whether the accepted version has this body and description, and ended well."""
     entry = entries.get(document.document_id)
+    if entry is None or entry.last.status == "failed":  # a newer submission failed: it should be sent again
+        return False
+    stands = entry.standing(entry.accepted.version)
     return (
-        entry is not None
-        and entry.tenant == document.tenant
-        and _ended_well(entry)
+        entry.tenant == document.tenant
+        and stands is not None
+        and stands.status in ("created", "updated", "unchanged")
         and hash_ in (entry.accepted.raw_hash, entry.accepted.body and entry.accepted.body.sha256)
         and entry.accepted.metadata_hash == description_hash(document)
     )
@@ -335,11 +338,3 @@ def _document(tenant: str, held: HeldDocument, within: str) -> DocumentSubmitted
         chunk_overlap=held.chunk_overlap,
     )
     return described(document, within)
-
-
-def _ended_well(entry: Entry) -> bool:
-    """Return whether the accepted version ended well and no newer submission failed; else it should be sent again."""
-    if entry.last.status == "failed":
-        return False
-    stands = entry.standing(entry.accepted.version)
-    return stands is not None and stands.status in ("created", "updated", "unchanged")

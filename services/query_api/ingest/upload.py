@@ -21,7 +21,16 @@ from multipart import (  # type: ignore[import-untyped]  # it has no stubs
 
 from services.query_api.http.problems import Problem, invalid, too_large
 from services.query_api.http.reply_warnings import lenient, warn, warn_of_unknown
-from services.query_api.http.request import FORM, ApiRequest, content_type, described, name_of, tags_of, wait_of
+from services.query_api.http.request import (
+    FORM,
+    ApiRequest,
+    body_of,
+    content_type,
+    described,
+    name_of,
+    tags_of,
+    wait_of,
+)
 from services.query_api.http.route_decorator import JSON, WHOLE, submit
 from services.query_api.ingest.document import (
     DescribedBody,
@@ -47,6 +56,7 @@ T = TypeVar("T")
 MOST_FILES: Final = 100  # per request
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl", "password")
 _SIZES: Final = ("chunkSize", "chunkOverlap")
+_ABOUT: Final = ("title", "metadata", *_SIZES, "subjectId", "onConflict", "callbackUrl")
 _FIELDS: Final = frozenset((*_TEXTS, *_SIZES, "path", "tags", "keep", "onConflict"))
 _LONGEST_PASSWORD: Final = 1000  # characters
 _LOOKED_AT: Final = 64 << 10  # bytes of a raw JSON body without a name
@@ -317,17 +327,9 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         raise invalid("file", f"{file.name} is empty" if file.name else "the body is empty")
     one = partial(_one, fields)
     path = file.path or one("path") or file.name or content_name(content)
-    sizes: dict[str, Any] = {"chunk_size": one("chunkSize"), "chunk_overlap": one("chunkOverlap")}  # `submitted` reads
-    about = DescribedBody(
-        title=one("title"),
-        tags=[tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)],
-        metadata=one("metadata"),
-        **sizes,
-        subject_id=one("subjectId"),
-        keep=",".join(fields.get("keep", [])),
-        on_conflict=one("onConflict"),
-        callback_url=one("callbackUrl"),
-    )
+    about: dict[str, Any] = {name: one(name) for name in _ABOUT}
+    about["tags"] = [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)]
+    about["keep"] = ",".join(fields.get("keep", []))
     document = DocumentSubmitted(
         tenant=tenant,
         source=name_of(one("source") or "upload", "source", LONGEST_SOURCE),
@@ -337,7 +339,7 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
         filename=file.name,
         description=one("description"),
         hash=one("hash"),
-        **about.submitted(),
+        **body_of(about, DescribedBody).submitted(),
     )
     return described(document)
 

@@ -52,32 +52,6 @@ class FacetValue(msgspec.Struct, frozen=True):
 FacetValues = dict[str, list[FacetValue]]
 
 
-class FacetCounter:
-    """Counts each value of each field once per document."""
-
-    def __init__(self, fields: Mapping[str, str]) -> None:
-        """Take the fields: by name, the dotted path in a passage's metadata."""
-        self._paths = {name: path.split(".") for name, path in fields.items()}
-        self._counts: dict[str, Counter[tuple[type, Scalar | float]]] = {name: Counter() for name in fields}
-        self._seen: set[str] = set()
-
-    def add(self, document_id: str, metadata: Mapping[str, Any]) -> None:
-        """Count the document, unless it was counted before."""
-        if document_id in self._seen:
-            return
-        self._seen.add(document_id)
-        for name, path in self._paths.items():
-            # Types are part of the key, because True equals 1 in Python and differs in a filter.
-            self._counts[name].update({(type(value), value) for value in _values(metadata, path)})
-
-    def values(self) -> FacetValues:
-        """Return the values of each field, most frequent first."""
-        return {
-            name: _ordered(FacetValue(value, count) for (_, value), count in counts.items())
-            for name, counts in self._counts.items()
-        }
-
-
 async def facet_values(
     index: Index, tenant: str, fields: Mapping[str, str], where: Filter
 ) -> tuple[FacetValues, list[str]]:
@@ -92,21 +66,27 @@ async def facet_values(
             name: _ordered(FacetValue(value, count) for value, count in counts.items())
             for name, counts in zip(fields, counted, strict=True)
         }, []
-    counter = FacetCounter(fields)
+    # Types are part of the key, because True equals 1 in Python and differs in a filter.
+    counts: dict[str, Counter[tuple[type, Scalar | float]]] = {name: Counter() for name in fields}
+    seen = set[str]()  # documents: each counts once
     conditions = (*where.must, *where.must_not)
     firsts = all(isinstance(each, Match) and each.field in _DOCUMENT_FIELDS for each in conditions)
-    after: str | None = None
-    read = 0
-    while read < MOST_READ:
-        page, after = await index.metadata_page(
-            tenant, where, fields=tuple(fields.values()), firsts=firsts, after=after, limit=_PAGE
-        )
+    paths, after = tuple(fields.values()), None
+    warnings = [f"facets: only the first {MOST_READ} matching passages were counted"]
+    for _ in range(0, MOST_READ, _PAGE):
+        page, after = await index.metadata_page(tenant, where, fields=paths, firsts=firsts, after=after, limit=_PAGE)
         for document_id, metadata in page:
-            counter.add(document_id, metadata)
-        read += _PAGE
+            if document_id not in seen:
+                seen.add(document_id)
+                for name, path in fields.items():
+                    counts[name].update({(type(value), value) for value in _values(metadata, path.split("."))})
         if after is None:
-            return counter.values(), []
-    return counter.values(), [f"facets: only the first {MOST_READ} matching passages were counted"]
+            warnings = []
+            break
+    return {
+        name: _ordered(FacetValue(value, count) for (_, value), count in found.items())
+        for name, found in counts.items()
+    }, warnings
 
 
 def fields_of(names: Sequence[str], at: str = "facets") -> dict[str, str]:

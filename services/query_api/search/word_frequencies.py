@@ -83,12 +83,6 @@ def weight_by_length(word: str) -> float:
     return _CODE if any(map(str.isdigit, word)) else _LEAST if len(word) < 4 else min(_LONGEST_WEIGHT, len(word) - 1.0)
 
 
-def is_common(word: str) -> bool:
-    """Return whether the lower-case word is one of the table's 23,000 whole English words; true without the table."""
-    ranks = _ranks()
-    return not ranks or word in ranks
-
-
 def _log(rank: int) -> float:
     return math.log(max(2, rank - _FIRST_WORD + 2))
 
@@ -123,6 +117,6 @@ def reads(model: str, query: str) -> bool:
     found = [word for word in exact_words(query) if not word.isdigit()]
     if len(found) < _FEWEST or not FUNCTION_WORDS.isdisjoint(found):
         return True
-    return not exact_forms(query) and _SHARE * sum(len(word) >= _LETTERS and is_common(word) for word in found) >= len(
-        found
-    )
+    ranks = _ranks()  # of 23,000 whole English words
+    english = sum(len(word) >= _LETTERS and (not ranks or word in ranks) for word in found)
+    return not exact_forms(query) and _SHARE * english >= len(found)

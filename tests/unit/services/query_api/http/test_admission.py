@@ -78,7 +78,7 @@ class Api:
     @property
     def taken(self) -> list[int]:
         limits = self.limits
-        return [lane.taken for lane in (limits.bring, limits.ask, limits.watch, limits.slow, limits.bodies)]
+        return [lane.taken for lane in (*limits.lanes.values(), limits.slow, limits.bodies)]
 
 
 class Call:
@@ -149,7 +149,7 @@ async def test_those_above_the_limit_are_told_to_come_again_and_nobody_else() ->
     inside = [api.call("/rag/ingest", 2) for _ in range(2)]
     for call in inside:
         call.send(b"{}", last=True)
-    await until(lambda: api.limits.bring.taken == 2)
+    await until(lambda: api.limits.lanes["bring"].taken == 2)
 
     refused = api.call("/rag/ingest", 2)
     refused.send(b"{}", last=True)
@@ -178,7 +178,7 @@ async def test_a_body_on_its_way_holds_no_place() -> None:
 
     whole = api.call("/rag/ingest", 2)
     whole.send(b"{}", last=True)
-    await until(lambda: api.limits.bring.taken == 1)
+    await until(lambda: api.limits.lanes["bring"].taken == 1)
     for call in coming:
         call.send(b"}", last=True)
     refused = [(await call.answer())[0] for call in coming]
@@ -248,7 +248,7 @@ async def test_bodies_in_memory_have_one_limit_together() -> None:
     inside = [api.call("/rag/ingest", 1000) for _ in range(8)]
     for call in inside:
         call.send(b"x" * 1000, last=True)
-    await until(lambda: api.limits.bring.taken == 8)
+    await until(lambda: api.limits.lanes["bring"].taken == 8)
 
     above = api.call("/rag/ingest", 200)
     above.send(b"x" * 200, last=True)
@@ -281,7 +281,7 @@ async def test_a_refused_body_is_taken_in_before_the_connection_ends() -> None:
     inside = api.call("/rag/documents")
     other = api.call("/rag/ingest", 2)
     other.send(b"{}", last=True)
-    await until(lambda: api.limits.bring.taken == 1)
+    await until(lambda: api.limits.lanes["bring"].taken == 1)
 
     refused = api.call("/rag/ingest", 3000)
     for _ in range(2):
@@ -300,11 +300,11 @@ async def test_a_refused_body_is_taken_in_before_the_connection_ends() -> None:
 async def test_of_several_tenants_one_has_its_share_and_others_go_on() -> None:
     api = Api(several=True, max_requests=4, tenant_share=50)
     inside = [api.call("/rag/documents", tenant=tenant) for tenant in "aa"]
-    await until(lambda: api.limits.ask.taken == 2)
+    await until(lambda: api.limits.lanes["ask"].taken == 2)
 
     status, headers, body = await api.call("/rag/documents", tenant="a").answer()
     other = api.call("/rag/documents", tenant="b")
-    await until(lambda: api.limits.ask.taken == 3)
+    await until(lambda: api.limits.lanes["ask"].taken == 3)
     api.held.set()
 
     assert (status, headers["retry-after"]) == (429, "2")
@@ -316,7 +316,7 @@ async def test_of_several_tenants_one_has_its_share_and_others_go_on() -> None:
 async def test_a_tenant_alone_has_everything() -> None:
     api = Api(max_requests=4, tenant_share=50)
     inside = [api.call("/rag/documents", tenant="a") for _ in range(4)]
-    await until(lambda: api.limits.ask.taken == 4)
+    await until(lambda: api.limits.lanes["ask"].taken == 4)
     api.held.set()
 
     assert [(await call.answer())[0] for call in inside] == [200] * 4

@@ -9,7 +9,7 @@ import pytest
 from litestar import Litestar
 
 from services.query_api.app import ROUTES
-from services.query_api.http.route_decorator import AllowedMethods, delete, get, index_of, post, routes_in
+from services.query_api.http.route_decorator import allow_methods, delete, get, index_of, post, routes_in
 
 
 @get("/rag/documents/{document_id:str}", role="query", line="show a document")
@@ -81,7 +81,7 @@ async def other() -> None: ...
 
 
 async def test_options_names_the_methods_of_all_handlers_of_the_path() -> None:
-    app = Litestar([listed, removed, other], before_send=[AllowedMethods()], openapi_config=None, logging_config=None)
+    app = Litestar([listed, removed, other], before_send=[allow_methods], openapi_config=None, logging_config=None)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client:  # type: ignore[arg-type]
         things, others = await client.options("/things"), await client.options("/other")
 
