@@ -48,7 +48,6 @@ from services.query_api.ops.feedback import Thumbs
 from services.query_api.ops.file_rewrite import FileRewrites
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
-from services.query_api.search.arranging import RelevanceGate
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.query_expansion import QueryExpander
 from services.query_api.search.retrieval import Retriever
@@ -149,18 +148,6 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         signer=signer,
     )
     library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs)
-    answering = Answering(
-        retriever,
-        parts.models,
-        shared.rate,
-        gate=RelevanceGate(settings.min_score, settings.gate),
-        general_knowledge=settings.general_knowledge == "on",
-        inert_links=settings.answer_links == "inert",
-        without_store=settings.chat_without_store == "on",
-        stopping=parts.stopping,
-        unasked=settings.chat_rag,
-        reads_chosen=not {"min_score", "gate"} & settings.model_fields_set,
-    )
     provided = (
         shared.pages,
         retriever,
@@ -181,7 +168,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         changes.ChangeFeed(parts.log, parts.notices, signer),
         Thumbs(parts.log, parts.publish, parts.ledger, settings.feedback_questions),
         settings_report(settings, read_given()),
-        answering,
+        Answering(retriever, parts.models, shared.rate, settings, parts.stopping),
         Models(parts.models, parts.embedder),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),

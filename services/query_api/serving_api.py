@@ -47,7 +47,9 @@ class ServingApi:
             self._serving = registry.serving
             self.app.state[PARTS] = self._made[self._serving]
             log.info("api_switched", generation=registry.serving)
-        await self._tell()
+        watch, ready = self._parts.watch, tuple(sorted(self._made.keys() | self._parts.past.loaded.keys()))
+        if (watch.own.ready, watch.own.serving) != (ready, self._serving):
+            await watch.tell(answers=True, ready=ready, serving=self._serving)
 
     async def _prepare(self, registered: Registered) -> None:
         base = self._parts
@@ -67,8 +69,3 @@ class ServingApi:
         finally:
             del self._preparing[registered.id]
         base.watch.nudge()
-
-    async def _tell(self) -> None:
-        watch, ready = self._parts.watch, tuple(sorted(self._made.keys() | self._parts.past.loaded.keys()))
-        if (watch.own.ready, watch.own.serving) != (ready, self._serving):
-            await watch.tell(answers=True, ready=ready, serving=self._serving)

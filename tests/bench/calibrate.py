@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from services.ingest_worker.chunk import version_chunks
 from services.query_api.search.candidates import Candidate, Features, LegRank, fuse
-from services.query_api.search.relevance import FILE, WORDS, Calibration, calibrations, features, question
+from services.query_api.search.relevance import FILE, WORDS, Calibration, calibrations, question
 from services.query_api.search.retrieval import DEPTH
 from shared.embedder.minilm import MiniLm
 from shared.store.bm25 import Bm25
 from tests.bench.eval import judgments, lines, ndcg
 from tests.builders import a_version
 from tests.fakes.state import GENERATION
+from tests.features import features
 
 
 class Part(NamedTuple):

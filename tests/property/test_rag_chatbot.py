@@ -10,6 +10,7 @@ from services.query_api.http.auth import ANYBODY
 from shared.answers import Conversation, Passage, Turn
 from shared.answers.prompt import messages
 from shared.errors import Unavailable
+from shared.settings import Settings
 from tests.answering import models_of
 from tests.fakes.answers import MemoryAnswers
 
@@ -71,7 +72,7 @@ async def test_a_model_is_asked_once_more_and_then_it_is_an_error(failures: int,
     """**Feature: rag-chatbot, Property 17: AI model retry on failure**"""
     model = MemoryAnswers()
     model.failures = failures
-    answering = Answering(None, models_of(model), AnswerRate(0))  # type: ignore[arg-type]  # plain chat searches nothing
+    answering = Answering(None, models_of(model), AnswerRate(0), Settings())  # type: ignore[arg-type]  # plain chat searches nothing
     request = AnswerRequest(caller=ANYBODY, turns=(Turn(role="user", content=message),))
 
     if failures < 2:

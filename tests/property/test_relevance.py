@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.query_api.search.candidates import Candidate, Features
-from services.query_api.search.relevance import WORDS, calibrations, features, question, scorer_of
+from services.query_api.search.relevance import WORDS, calibrations, question, scorer_of
 from services.query_api.search.word_frequencies import weight
 from shared.state.generations import CosineScale
 from shared.text.words import STOP_WORDS, stem
+from tests.features import features
 
 texts = st.text(max_size=200)
 shares = st.floats(0, 1)

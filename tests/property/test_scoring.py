@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.query_api.search.candidates import Candidate
-from services.query_api.search.relevance import WORDS, Comparer, best, features, question, scorer_of
+from services.query_api.search.relevance import WORDS, Comparer, best, question, scorer_of
+from tests.features import features
 
 VOCABULARY = [
     "cancer",

@@ -4,24 +4,17 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import msgspec
 import structlog
 from litestar import Response
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
+from services.query_api.answer import passage_choice
 from services.query_api.answer.citing import Citation, citations
-from services.query_api.answer.passage_choice import (
-    MOST_FOUND,
-    asks_of_the_whole,
-    chooses,
-    greeting_for,
-    spread,
-    supported,
-    together,
-)
+from services.query_api.answer.passage_choice import MOST_FOUND, asks_of_the_whole, chooses, spread
 from services.query_api.http.admission import AnswerRate
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
@@ -29,7 +22,7 @@ from services.query_api.http.problems import Problem, body, broken_off, invalid
 from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
-from services.query_api.search.arranging import EVERYTHING, GateMode, RelevanceGate, usable
+from services.query_api.search.arranging import GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever, Score, TopK
 from services.query_api.search.search import filters_of
 from shared import tracing
@@ -52,6 +45,7 @@ from shared.answers.model_pool import ChatModel, ChatModels, UnknownModel
 from shared.answers.prompt import check_length, shown
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.inputs.metadata import text_in
+from shared.settings import Settings
 from shared.state.index import Head
 from shared.store import Filter, Match
 
@@ -171,13 +165,7 @@ class Answering:
     retriever: Retriever
     models: ChatModels
     rate: AnswerRate  # each prepared request counts for it
-    _: KW_ONLY
-    gate: RelevanceGate = EVERYTHING
-    general_knowledge: bool = False  # without relevant passages a model answers all the same and says so
-    inert_links: bool = False  # links and images in answers from documents are replaced by text
-    without_store: bool = False  # while the search is unavailable, a model answers without passages
-    reads_chosen: bool = True  # a model reads documents that the caller chose, whatever their scores
-    unasked: Literal["on", "off", ""] = ""  # whether chats that don't say so use documents; empty: no, with a warning
+    settings: Settings
     stopping: Stopping = field(default_factory=Stopping)  # the stop of the server, which ends answers
 
     def __post_init__(self) -> None:
@@ -218,7 +206,7 @@ class Answering:
                     code="NO_MODEL",
                 )
             return await self._prepared(request, answerable)
-        if greeting := greeting_for(request.turns[-1].content):
+        if greeting := passage_choice.greeting_for(request.turns[-1].content):
             if answerable[:1] == models[:1]:
                 return await self._prepared(request, answerable)
             return msgspec.structs.replace(await self._prepared(request, models), refusal=greeting)
@@ -236,7 +224,7 @@ class Answering:
                 if passages:
                     break
         except Unavailable as error:
-            if not (self.without_store and answerable):
+            if self.settings.chat_without_store == "off" or not answerable:
                 raise
             log.warning("answered_without_search", reason=error.sentence)
             warnings = ("the search is unavailable; this answer was made without the documents",)
@@ -246,7 +234,7 @@ class Answering:
                 reading if quotes else request, models, passages=passages, warnings=warnings
             )
             return msgspec.structs.replace(prepared, otherwise=next(readings, None) if quotes else None)
-        if self.general_knowledge and answerable:
+        if self.settings.general_knowledge == "on" and answerable:
             return await self._prepared(request, answerable, general=True, warnings=warnings)
         if request.tools and answerable:
             prepared = await self._prepared(request, answerable, warnings=warnings)
@@ -282,7 +270,7 @@ class Answering:
         attempts = [model for model in prepared.models for _ in range(TRIES)]
         for attempt, model in enumerate(attempts, start=1):
             begun = False
-            answered = _answered(model, prepared, inert_links=self.inert_links)
+            answered = _answered(model, prepared, inert_links=self.settings.answer_links == "inert")
             try:
                 with tracing.step("answer", current=False), self._breakers[model.name].guarded():
                     async with aclosing(answered) as progress:
@@ -330,7 +318,7 @@ class Answering:
         """Return the relevant passages, best first: as many as were asked for, else the supported ones, joined."""
         count = retrieval.top_k or MOST_FOUND
         passages, warnings = await self._searched(tenant, question, retrieval, retrieval.where, count)
-        return passages if retrieval.top_k else together(supported(passages)), warnings
+        return passages if retrieval.top_k else passage_choice.together(passage_choice.supported(passages)), warnings
 
     async def _found(self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel) -> _Found:
         """Return the passages for the model, and warnings."""
@@ -342,7 +330,7 @@ class Answering:
     def _takes_chosen(self, retrieval: Retrieval) -> bool:
         """Return whether the documents that the caller chose are read whatever their scores."""
         named = retrieval.min_score is not None or retrieval.gate is not None
-        return self.reads_chosen and not named and chooses(retrieval.where)
+        return not (named or {"min_score", "gate"} & self.settings.model_fields_set) and chooses(retrieval.where)
 
     async def _of_chosen(self, request: AnswerRequest, retrieval: Retrieval, model: ChatModel) -> _Found:
         """Return passages of the documents that the caller chose, and warnings.
@@ -397,10 +385,8 @@ class Answering:
 
     async def _searched(self, tenant: str, question: str, retrieval: Retrieval, where: Filter, top_k: int) -> _Found:
         found = await self.retriever.search(tenant, question, top_k=top_k, where=where)
-        gate = RelevanceGate(
-            self.gate.min_score if retrieval.min_score is None else retrieval.min_score,
-            retrieval.gate or self.gate.mode,
-        )
+        least = self.settings.min_score if retrieval.min_score is None else retrieval.min_score
+        gate = RelevanceGate(least, retrieval.gate or self.settings.gate)
         hits = [(hit.text, hit.metadata, hit.score) for hit in usable(found.hits, gate)]
         return _numbered(hits, retrieval), tuple(found.warnings)
 

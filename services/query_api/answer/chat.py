@@ -10,18 +10,10 @@ from litestar import Response
 from litestar.params import JSONBody
 from litestar.response import ServerSentEvent
 
+from services.query_api.answer import conversation_formats
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagBody, Sources, replied
 from services.query_api.answer.citing import excerpt, references
-from services.query_api.answer.conversation_formats import (
-    ChatMessage,
-    Content,
-    Options,
-    Wishes,
-    content_of,
-    image_addresses,
-    objects,
-    turns_of,
-)
+from services.query_api.answer.conversation_formats import ChatMessage, Content, Options, Wishes, image_addresses
 from services.query_api.http.problems import invalid
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import ApiRequest
@@ -99,8 +91,9 @@ async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatRe
     answering = request.part(Answering)
     turns = _turns(data)
     asked = next(turn for turn in reversed(turns) if turn.role == "user")
-    searches = answering.unasked == "on" if data.use_rag is None else data.use_rag
-    if data.use_rag is None and not answering.unasked and data.message is not None:
+    unasked = answering.settings.chat_rag
+    searches = unasked == "on" if data.use_rag is None else data.use_rag
+    if data.use_rag is None and not unasked and data.message is not None:
         warn(request, UNASKED, "useRag")
     if searches or not asked.images:
         question_of(asked.content, "message")
@@ -117,7 +110,7 @@ async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatRe
             system=data.system,
             preferences=data.preferences.preferences if data.preferences else Preferences(),
             sampling=sampling,
-            tools=tuple(objects(data.tools, "tools")),
+            tools=tuple(conversation_formats.objects(data.tools, "tools")),
         )
     )
     id_ = data.conversation_id or str(uuid4())
@@ -132,11 +125,11 @@ async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatRe
 def _turns(data: ChatBody) -> tuple[Turn, ...]:
     """Return the conversation; it ends with the user's question, or with the results of tools for it."""
     turns = [
-        *turns_of(data.conversation_history, "conversationHistory"),
-        *turns_of(data.messages, "messages"),
+        *conversation_formats.turns_of(data.conversation_history, "conversationHistory"),
+        *conversation_formats.turns_of(data.messages, "messages"),
     ]
     if data.message is not None:
-        text, images = content_of(data.message, "message")
+        text, images = conversation_formats.content_of(data.message, "message")
         turns.append(Turn(role="user", content=text, images=(*images, *image_addresses(data.images))))
     if not turns or turns[-1].role not in ("user", "tool") or all(turn.role != "user" for turn in turns):
         raise invalid("message", "is required: send message, or messages that end with the user's")

@@ -30,16 +30,13 @@ def openai_format(value: Any, choice: Choice, field: str) -> JsonFormat | None:
     if not isinstance(inner, dict):
         raise invalid(place, "must be an object")
     name, description, strict = inner.get("name"), inner.get("description"), inner.get("strict")
-    return _written(
-        JsonFormat(
-            schema=_schema(inner.get("schema"), f"{place}.schema"),
-            name=name if isinstance(name, str) and name else JsonFormat().name,
-            description=description if isinstance(description, str) else None,
-            strict=strict if isinstance(strict, bool) else None,
-        ),
-        choice,
-        field,
+    wanted = JsonFormat(
+        schema=_schema(inner.get("schema"), f"{place}.schema"),
+        name=name if isinstance(name, str) and name else JsonFormat().name,
+        description=description if isinstance(description, str) else None,
+        strict=strict if isinstance(strict, bool) else None,
     )
+    return _written(wanted, choice, field)
 
 
 def ollama_format(value: Any, choice: Choice) -> JsonFormat | None:

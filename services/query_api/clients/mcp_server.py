@@ -7,29 +7,11 @@ from typing import Any, Final, cast
 import msgspec
 import structlog
 from litestar.types import Receive, Scope, Send
-from mcp import MCPError
+from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-    Tool,
-    ToolAnnotations,
-)
 
 from services.query_api.clients import agent_tools
 from services.query_api.documents.document_routes import DocumentViews, ListCursor, parsed_cursor
@@ -70,65 +52,69 @@ async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
 
 
-async def _list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+async def _list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     listed = [
-        Tool(
+        types.Tool(
             name=name,
             title=_TITLES[name],
             description=tool.__doc__,
             input_schema=_schema(tool.__annotations__["asked"]),
             output_schema=_schema(tool.__annotations__["return"]),
-            annotations=ToolAnnotations(
+            annotations=types.ToolAnnotations(
                 title=_TITLES[name], read_only_hint=True, destructive_hint=False, open_world_hint=False
             ),
         )
         for name, tool in _TOOLS.items()
     ]
-    return ListToolsResult(tools=listed)
+    return types.ListToolsResult(tools=listed)
 
 
-async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+async def _call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
     tool = _TOOLS.get(params.name)
     if tool is None:
-        raise MCPError(INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(_TOOLS)}")
+        raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(_TOOLS)}")
     try:
         given = await tool(_request(context), body_of(params.arguments or {}, tool.__annotations__["asked"]))
     except (Problem, PipelineError) as error:
-        return CallToolResult(content=[TextContent(text=error.sentence)], is_error=True)
+        return types.CallToolResult(content=[types.TextContent(text=error.sentence)], is_error=True)
     except Exception as error:
         log.exception("agent_tool_failed", tool=params.name)
-        raise MCPError(INTERNAL_ERROR, "the server failed unexpectedly; its log has the details") from error
+        raise MCPError(types.INTERNAL_ERROR, "the server failed unexpectedly; its log has the details") from error
     text = msgspec.json.encode(given).decode()
-    return CallToolResult(content=[TextContent(text=text)], structured_content=msgspec.to_builtins(given))
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=msgspec.to_builtins(given))
 
 
-async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+async def _list_resources(context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     request = _request(context)
     with _refusing():
         cursor = parsed_cursor(params.cursor if params else None, ListCursor)
         listing = Listing(where=of_tenant(request.user.tenant))
         page = await request.part(DocumentViews).page(listing, limit=100, cursor=cursor)
     resources = [
-        Resource(uri=URI + each.document_id, name=each.path, title=each.title or each.path, mime_type="text/plain")
+        types.Resource(
+            uri=URI + each.document_id, name=each.path, title=each.title or each.path, mime_type="text/plain"
+        )
         for each in page.items
     ]
-    return ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
+    return types.ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
 
 
-async def _list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-    template = ResourceTemplate(
+async def _list_templates(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
+    template = types.ResourceTemplate(
         uri_template=URI + "{id}", name="document", title="A document", description="A document's text, by its id."
     )
-    return ListResourceTemplatesResult(resource_templates=[template])
+    return types.ListResourceTemplatesResult(resource_templates=[template])
 
 
-async def _read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+async def _read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     request = _request(context)
     with _refusing():
         views, id_ = request.part(DocumentViews), params.uri.removeprefix(URI)
         text, text_format = await views.text(request.user.tenant, id_)
     media_type = "text/markdown" if text_format == "markdown" else "text/plain"
-    return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text=text, mime_type=media_type)])
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=params.uri, text=text, mime_type=media_type)]
+    )
 
 
 # Each request carries its caller and its parts, so one server serves all tenants and generations.
@@ -163,4 +149,4 @@ def _refusing() -> Iterator[None]:
         yield
     except (Problem, PipelineError) as error:
         theirs = isinstance(error, Problem) and error.status < 500
-        raise MCPError(INVALID_PARAMS if theirs else INTERNAL_ERROR, error.sentence) from error
+        raise MCPError(types.INVALID_PARAMS if theirs else types.INTERNAL_ERROR, error.sentence) from error

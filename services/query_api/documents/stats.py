@@ -199,6 +199,7 @@ class Census:
         )
         documents = {str(status): counts.get(status, 0) for status in STATUSES}
         ordered = sorted(sources.items(), key=lambda each: (-each[1], each[0]))
+        usage = usage_of(self.base.registry, self.base.settings.embedding_price)
         return Stats(
             documents={"total": sum(documents.values()) - documents["deleted"], **documents},
             chunks=chunks,
@@ -207,12 +208,8 @@ class Census:
             recent=recent,
             generation=generation_view(self.base.index.generation),
             tenants=await self._sizes(None if pipeline else tenant) if sizes else None,
-            pipeline=await self._pipeline() if pipeline else None,
+            pipeline=Pipeline(await self._stages.get(), await self._disk.get(), usage) if pipeline else None,
         )
-
-    async def _pipeline(self) -> Pipeline:
-        usage = usage_of(self.base.registry, self.base.settings.embedding_price)
-        return Pipeline(await self._stages.get(), await self._disk.get(), usage)
 
     async def _sizes(self, tenant: str | None) -> list[TenantSize]:
         total = SizeSum()

@@ -28,22 +28,19 @@ _current: ContextVar["_Visit | None"] = ContextVar("audited", default=None)
 
 def note_change(document_id: str, result: AuditResult = "accepted") -> None:
     """Note that the current request has changed a document. Outside a request, do nothing."""
-    visit = _current.get()
-    if visit is not None:
+    if (visit := _current.get()) is not None:
         visit.trail.change(visit, document_id, result)
 
 
 def note_concerned(action: str, tenant: str, key: str = "") -> None:
     """Note what the current request has done to a tenant, or to one of its keys: its own entry has the caller's."""
-    visit = _current.get()
-    if visit is not None:
+    if (visit := _current.get()) is not None:
         visit.trail.add(msgspec.structs.replace(visit.entry("done", None, ()), tenant=tenant, key=key, action=action))
 
 
 def note_caller(caller: Caller) -> None:
     """Set the caller of a route that needs no key, such as a sign-in."""
-    visit = _current.get()
-    if visit is not None:
+    if (visit := _current.get()) is not None:
         visit.caller = caller
 
 
@@ -53,8 +50,7 @@ async def note_begin(_: Request[Any, Any, Any]) -> None:
     Raises:
         Unavailable: the log is away; nothing was changed.
     """
-    visit = _current.get()
-    if visit is not None and visit.by_admin and visit.writes:
+    if (visit := _current.get()) is not None and visit.by_admin and visit.writes:
         visit.trail.add(visit.entry("begun", None, ()))
         await visit.trail.written()
 

@@ -11,18 +11,9 @@ from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.route_decorator import WHOLE, get, post
+from services.query_api.ops import file_rewrite
 from services.query_api.ops.eraser import Eraser
-from services.query_api.ops.file_rewrite import (
-    ErasureReceipt,
-    FileRewrites,
-    KeptPart,
-    PartMatch,
-    can_rewrite,
-    canaries,
-    kept_by_producers,
-    kept_parts,
-    seen,
-)
+from services.query_api.ops.file_rewrite import ErasureReceipt, FileRewrites, KeptPart, PartMatch, canaries
 from shared.runtime.resources import Resources
 from shared.settings import Settings
 from shared.state.index import Index
@@ -168,11 +159,11 @@ async def ops_erase_forgotten(receipt: FromQuery[str], request: ApiRequest) -> E
     """
     base, index = request.part(Resources), request.part(Index)
     since = request.part(Signer).opened(receipt, ErasureReceipt, field="receipt", tenant=request.user.tenant)
-    ours = can_rewrite(base.log, index)
+    ours = file_rewrite.can_rewrite(base.log, index)
     rewritten = ours and request.part(FileRewrites).covers(since)
-    parts = await kept_parts(base.log, index, rewritten=rewritten)
+    parts = await file_rewrite.kept_parts(base.log, index, rewritten=rewritten)
     producers = [topic for topic, tenant in base.settings.topics_of_tenants.items() if tenant == request.user.tenant]
-    return ErasureForgotten(done=rewritten or not ours, parts=[*parts, *kept_by_producers(producers)])
+    return ErasureForgotten(done=rewritten or not ours, parts=[*parts, *file_rewrite.kept_by_producers(producers)])
 
 
 @post("/ops/forget", role="operator", json_only=True, takes=WHOLE)
@@ -181,6 +172,6 @@ async def ops_forget(data: JSONBody[Forget], request: ApiRequest) -> Forgotten:
     rewrites, settings = request.part(FileRewrites), request.part(Settings)
     proved = [request.part(Signer).opened(proof, Canaries, field="proofs") for proof in data.proofs]
     words = list(dict.fromkeys(word for each in proved for word in each.words))
-    parts = [] if data.dry_run else [*await rewrites.now(), *kept_by_producers(settings.topics_of_tenants)]
-    count, found = await seen(settings.data, words) if settings.keeps_data else (0, [])
+    parts = [] if data.dry_run else [*await rewrites.now(), *file_rewrite.kept_by_producers(settings.topics_of_tenants)]
+    count, found = await file_rewrite.seen(settings.data, words) if settings.keeps_data else (0, [])
     return Forgotten(parts=parts, files=count, found=found)

@@ -28,22 +28,11 @@ from shared.errors import Rejected, Unavailable
 from shared.log.groups import our_groups
 from shared.log.open_letters import OpenLetters
 from shared.runtime.resources import Resources, wanted_topics
+from shared.state import generations
 from shared.state.as_of import moment_of, overtaken, reachable
 from shared.state.filling import Barrier, unread
 from shared.state.generation_watch import Heartbeat
-from shared.state.generations import (
-    CODE,
-    Registered,
-    Registry,
-    Switching,
-    begun,
-    change,
-    dropped,
-    marked_built,
-    switch_begun,
-    switch_ended,
-    switched,
-)
+from shared.state.generations import CODE, Registered, Registry, Switching, change
 from shared.state.index import Generation, Head, Index
 from shared.state.pairing import extracted_ends
 from shared.store import Filter, Match, Range, each_page
@@ -116,8 +105,6 @@ class GenerationService:
         registry = await self._watch.look()
         return [Index(self._store, each.generation) for each in registry.generations if each.id != index.generation.id]
 
-    # -- building ------------------------------------------------------------------------------------
-
     async def start(self, wanted: BuildRequest) -> Plan:
         """Begin to build a generation, unless it is a dry run; return the plan."""
         registry = await self._watch.look()
@@ -147,7 +134,7 @@ class GenerationService:
         )
         refuse_full_disk(plan)
         begin = partial(
-            begun,
+            generations.begun,
             generation=generation,
             embedder=address,
             ends=ends if as_of is None else as_of.until,
@@ -198,7 +185,7 @@ class GenerationService:
         return await self._told(f"dropped: {', '.join(names)}" if names else "no generation is retired or past")
 
     async def _drop(self, each: Registered) -> None:
-        await change(self._store, partial(dropped, id_=each.id))
+        await change(self._store, partial(generations.dropped, id_=each.id))
         self._watch.nudge()
         deadline = time.monotonic() + STOPPED_S
         while time.monotonic() < deadline:
@@ -233,8 +220,6 @@ class GenerationService:
             if group not in kept and (topic == EXTRACTED or topic.startswith(chunks_topic(""))):
                 with suppress(Rejected):
                     await self._log.drop_group(group)
-
-    # -- switching -----------------------------------------------------------------------------------
 
     async def switch(self, target: str | None, *, force: bool, wait_s: float, dry_run: bool = False) -> Outcome:
         """Make another generation serve: `target`, by default the one that was built.
@@ -276,7 +261,7 @@ class GenerationService:
         if dry_run:
             return Outcome(serving=registry.serving, sentence=f"generation {target} would serve")
         deadline = asyncio.get_running_loop().time() + wait_s
-        registry = await change(self._store, partial(switch_begun, target=target), seen=registry)
+        registry = await change(self._store, partial(generations.switch_begun, target=target), seen=registry)
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(deadline):
@@ -297,7 +282,7 @@ class GenerationService:
             if each.lost and not registry.current.fills:  # its vectors were of use until now
                 await self._drop_data(each.generation)  # first: a kill leaves an entry, and the next look goes on
                 with suppress(Rejected):  # another API has dropped it
-                    await change(self._store, partial(dropped, id_=each.id))
+                    await change(self._store, partial(generations.dropped, id_=each.id))
                 await self._drop_groups()
             elif each.fills and not each.lost:
                 await self._follow_build(each)
@@ -335,8 +320,6 @@ class GenerationService:
         alive, unsure = await self._watch.processes()
         return [each for each in (*alive, *unsure) if each.answers]
 
-    # -- checks --------------------------------------------------------------------------------------
-
     async def _verified(self, serving: Registered, target: Registered) -> None:
         """Check that the target has every document that the serving generation has.
 
@@ -358,8 +341,6 @@ class GenerationService:
                 "`sluice dlq ls`, or use --force",
                 INCOMPLETE,
             )
-
-    # -- status --------------------------------------------------------------------------------------
 
     async def status(self) -> GenerationList:
         """Return all generations, the serving one first."""
@@ -423,7 +404,7 @@ class GenerationService:
                 log_.error("past_generation_overtaken", generation=each.id, as_of=each.as_of.label)
                 await self._drop(each)
                 return
-            await change(self._store, partial(marked_built, id_=each.id, now=int(time.time() * 1000)))
+            await change(self._store, partial(generations.marked_built, id_=each.id, now=int(time.time() * 1000)))
             log_.info("generation_built", generation=each.id)
 
     def _rate(self, id_: str) -> float | None:
@@ -466,15 +447,15 @@ async def _lacking(heads: Sequence[Head], new: Index) -> dict[str, str]:
 
 
 def _switched_to(registry: Registry, switching: Switching) -> Registry:
-    return switched(registry) if registry.switching == switching else registry
+    return generations.switched(registry) if registry.switching == switching else registry
 
 
 def _ended_to(registry: Registry, switching: Switching) -> Registry:
     same = registry.switching == switching and registry.serving == switching.target
-    return switch_ended(registry) if same else registry
+    return generations.switch_ended(registry) if same else registry
 
 
 def _switch_cancelled(registry: Registry) -> Registry:
     if registry.switching is None or registry.serving == registry.switching.target:
         raise Rejected("the target serves already, so the switch can't be cancelled any more", CODE)
-    return switch_ended(registry)
+    return generations.switch_ended(registry)

@@ -150,10 +150,8 @@ class DeadLetterService:
         truth = await redrive_state(self.base.log, {each for each in remedies if isinstance(each, ResendVersion)})
         settled: dict[int, SettledLetter] = {}
         # In the order in which they came, so that the later of two submissions of a document wins again.
-        places = [each.letter.place for each in letters]
-        for at in sorted(
-            range(len(letters)), key=lambda at: (places[at].time, places[at].partition, places[at].offset)
-        ):
+        came = [(place.time, place.partition, place.offset) for place in (each.letter.place for each in letters)]
+        for at in sorted(range(len(letters)), key=came.__getitem__):
             settled[at] = await self._redriven(letters[at], remedies[at], truth, dry_run=dry_run)
         return [settled[at] for at in range(len(letters))]
 

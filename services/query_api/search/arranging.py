@@ -24,9 +24,6 @@ class RelevanceGate(msgspec.Struct, frozen=True):
     mode: GateMode = "each"
 
 
-EVERYTHING = RelevanceGate(0.0)
-
-
 def usable(hits: Sequence[Found], gate: RelevanceGate) -> list[Found]:
     """Return the passages that may be used, in order.
 

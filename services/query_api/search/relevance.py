@@ -23,7 +23,7 @@ from services.query_api.search.word_frequencies import reads, weight, weight_by_
 from shared.embedder import BUILT_IN_MODEL
 from shared.state.generations import CosineScale
 from shared.text.occurrences import adjacent, occurring
-from shared.text.words import BEGINNINGS, STEMS, Forms, distinct_stems, exact_forms, stems, words
+from shared.text.words import BEGINNINGS, STEMS, Forms, exact_forms, words
 
 FILE: Final = Path(__file__).with_name("calibrations.json")
 _STEP: Final = 1.5  # step to which the log odds are rounded
@@ -31,19 +31,10 @@ _STEP_OF_WORDS: Final = 2.5  # without vectors: words alone tell less apart than
 WORDS: Final = "words"  # name of the calibration for searches without vectors
 
 
-class _Probabilities(dict[int, float]):
-    """The probability by its log odds in steps, a few dozen."""
-
-    def __init__(self, step: float) -> None:
-        self.step = step
-
-    def __missing__(self, steps: int) -> float:
-        self[steps] = found = round(1 / (1 + math.exp(-self.step * steps)), 4)
-        return found
-
-
-_PROBABILITIES: Final = _Probabilities(_STEP)
-_OF_WORDS: Final = _Probabilities(_STEP_OF_WORDS)
+@functools.cache  # a few dozen
+def _probability(step: float, steps: int) -> float:
+    """Return the probability by its log odds in steps."""
+    return round(1 / (1 + math.exp(-step * steps)), 4)
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +56,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         Equal scores are then ordered by the fused ranking, which knows how rare the words are in this index.
         """
         odds = self.intercept + self.cosine * cosine + self.coverage * coverage + self.phrases * phrases
-        known = _PROBABILITIES if self.cosine else _OF_WORDS
-        return known[round(odds / known.step)]
+        step = _STEP if self.cosine else _STEP_OF_WORDS
+        return _probability(step, round(odds / step))
 
 
 @functools.cache
@@ -147,19 +138,6 @@ class Comparer:
             phrases=pairs / len(asked.pairs) if pairs else 0.0,
         )
         return of
-
-
-def features(asked: Question, candidate: Candidate) -> Features:
-    """Return the features of one candidate, by their definition."""
-    own = words(candidate.text)
-    headings = (distinct_stems(words(each), asked.forms) for each in candidate.headings)
-    there = distinct_stems(own, asked.forms).union(*headings)
-    together = asked.pairs.intersection(pairwise(stems(own, asked.forms)))
-    return Features(
-        cosine=candidate.cosine,
-        coverage=_share(asked, asked.weights.keys() & there),
-        phrases=len(together) / len(asked.pairs) if together else 0.0,
-    )
 
 
 def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], count: int) -> list[Candidate]:

@@ -16,15 +16,8 @@ from msgspec import UNSET, UnsetType
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of, parse_json, tags_of
 from services.query_api.http.route_decorator import FILTERS, post
-from services.query_api.search.arranging import (
-    GateMode,
-    RelevanceGate,
-    by_document,
-    diverse,
-    of_each_document,
-    usable,
-    weighted,
-)
+from services.query_api.search import arranging
+from services.query_api.search.arranging import GateMode, RelevanceGate
 from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
 from services.query_api.search.past import PastIndexes
@@ -290,16 +283,16 @@ def _arrange(search: CheckedSearch, hits: Sequence[Found]) -> tuple[list[Found],
     """Return the hits of the page in their order, and the same by document if the search groups them."""
     of = search.options
     page = slice(of.offset, search.end)
-    hits = usable(hits, RelevanceGate(of.min_score, of.gate))
+    hits = arranging.usable(hits, RelevanceGate(of.min_score, of.gate))
     if of.rerank == "weights":
-        hits = [*weighted(search.query, hits[: 2 * DEPTH]), *hits[2 * DEPTH :]]
+        hits = [*arranging.weighted(search.query, hits[: 2 * DEPTH]), *hits[2 * DEPTH :]]
     if of.group_by is not None:
-        groups = by_document(of_each_document(hits, of.per_document or RESULTS_OF_A_GROUP))[page]
+        groups = arranging.by_document(arranging.of_each_document(hits, of.per_document or RESULTS_OF_A_GROUP))[page]
         return [hit for group in groups for hit in group], groups
     if of.per_document is not None:
-        hits = of_each_document(hits, of.per_document)
+        hits = arranging.of_each_document(hits, of.per_document)
     if of.diversity > 0:
-        hits = diverse(hits[: 2 * DEPTH], of.diversity, search.end)
+        hits = arranging.diverse(hits[: 2 * DEPTH], of.diversity, search.end)
     return hits[page], None
 
 

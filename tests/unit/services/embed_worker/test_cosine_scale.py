@@ -13,7 +13,7 @@ from services.embed_worker import cosine_scale
 from services.embed_worker.cosine_scale import cosine_scale as measured
 from services.embed_worker.cosine_scale import unrelated
 from services.query_api.search.candidates import Candidate
-from services.query_api.search.relevance import features, question, scorer_of
+from services.query_api.search.relevance import question, scorer_of
 from shared.embedder import Embedder, Vector
 from shared.embedder.openai import openai_embedder
 from shared.ids import point_id, text_hash
@@ -32,6 +32,7 @@ from tests.contract.logs import HANG_S
 from tests.fakes.embedder import MemoryEmbedder, vector_of
 from tests.fakes.state import GENERATION
 from tests.fakes.store import MemoryStore
+from tests.features import features
 from tests.selection import CI_ONLY
 from tests.servers.fake_openai import EMBEDDING_MODEL, fake_openai
 
