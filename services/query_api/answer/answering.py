@@ -64,27 +64,24 @@ TRIES: Final = 2  # of each model, if it fails before its first word
 log = structlog.get_logger(__name__)
 
 
-class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
-    """How the passages for an answer are searched."""
-
-    top_k: int | None = None  # None: as many as the scores and the model's context have room for
-    where: Filter = Filter()
-    min_score: float | None = None  # None: as the settings say
-    gate: GateMode | None = None  # None: as the settings say
-    compared: tuple[str, ...] = ()  # documents to compare: each is searched separately
-    language: str | None = None  # of the text to read, if a ready-made chunk has several
-
-
 class RagOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the found passages a model is given: fields that all routes with answers share."""
 
     min_score: Score | None = msgspec.field(default=None, name="minScore")  # None: as the settings say
-    gate: GateMode | None = None
+    gate: GateMode | None = None  # None: as the settings say
     language: str | None = None  # of the texts to read, if ready-made chunks have several
 
-    def retrieval(self, where: Filter = NO_FILTER, top_k: int | None = None) -> Retrieval:
+    def retrieval(self, where: Filter = NO_FILTER, top_k: int | None = None) -> "Retrieval":
         """Return the search for the passages."""
         return Retrieval(top_k=top_k, where=where, min_score=self.min_score, gate=self.gate, language=self.language)
+
+
+class Retrieval(RagOptions, frozen=True, kw_only=True):
+    """How the passages for an answer are searched."""
+
+    top_k: int | None = None  # None: as many as the scores and the model's context have room for
+    where: Filter = NO_FILTER
+    compared: tuple[str, ...] = ()  # documents to compare: each is searched separately
 
 
 class RagBody(RagOptions, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Makes the URLs at which readers find cited passages."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -26,16 +27,15 @@ class SourceLink(msgspec.Struct, frozen=True, kw_only=True):
     end: int
 
 
+@dataclass(frozen=True)
 class Links:
     """Makes the URLs of sources."""
 
-    def __init__(self, base: str) -> None:
-        """Take the URL at which readers reach this server."""
-        self._base = base.rstrip("/")
+    base: str  # the URL at which readers reach this server
 
     def document(self, document_id: str) -> str:
         """Return the URL of the document's page in the console, where a reader may have to sign in."""
-        return f"{self._base}/documents/{document_id}"
+        return f"{self.base.rstrip('/')}/documents/{document_id}"
 
     def page(self, metadata: Mapping[str, Any]) -> str:
         """Return the document's own URL, or else that of its page on this server."""

@@ -32,8 +32,8 @@ from services.query_api.http.route_decorator import (
     JSON,
     NDJSON,
     TEXTS,
-    WHOLE,
     StreamEvent,
+    answers,
     get,
     post,
 )
@@ -206,13 +206,7 @@ class OllamaAnswer(TypedDict):
     ragSources: NotRequired[list[dict[str, Any]]]
 
 
-@post(
-    "/chat",
-    role="query",
-    takes=WHOLE,
-    refuses=(404, 422, 501),
-    ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent},
-)
+@answers("/chat", ok={JSON: (OllamaAnswer, ChatReply), NDJSON: str, EVENT_STREAM: StreamEvent})
 async def api_chat(
     data: JSONBody[Any], request: ApiRequest
 ) -> Response[dict[str, Any]] | Response[ChatReply] | Stream | ServerSentEvent:
@@ -239,7 +233,7 @@ async def api_chat(
     return await reply.reply(answering, stream=body.stream is not False)
 
 
-@post("/generate", role="query", takes=WHOLE, refuses=(404, 422, 501), ok={JSON: OllamaAnswer, NDJSON: str})
+@answers("/generate", ok={JSON: OllamaAnswer, NDJSON: str})
 async def ollama_generate(data: JSONBody[GenerateBody], request: ApiRequest) -> Response[dict[str, Any]] | Stream:
     """Answer a prompt."""
     answering, links = request.part(Answering), links_of(request)

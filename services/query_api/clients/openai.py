@@ -24,7 +24,7 @@ from services.query_api.clients.links import Links, SourceLink, links_of
 from services.query_api.clients.models import Choice, Models
 from services.query_api.http.problems import Problem, invalid, openai_error
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.route_decorator import CHUNKS, EVENT_STREAM, JSON, WHOLE, StreamEvent, get, post
+from services.query_api.http.route_decorator import CHUNKS, EVENT_STREAM, JSON, StreamEvent, answers, get, post
 
 _DONE: Final = b"data: [DONE]\n\n"
 
@@ -145,13 +145,7 @@ class ChatCompletion(TypedDict):
     ragSources: list[dict[str, Any]]
 
 
-@post(
-    "/v1/chat/completions",
-    role="query",
-    takes=WHOLE,
-    refuses=(404, 422, 501),
-    ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent},
-)
+@answers("/v1/chat/completions", ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent})
 async def openai_chat_completions(
     data: JSONBody[CompletionBody], request: ApiRequest
 ) -> Response[dict[str, Any]] | Stream:

@@ -21,7 +21,7 @@ from services.query_api.clients.vector_stores import ID, MaxResults, RankingOpti
 from services.query_api.clients.vector_stores import filters_of as conditions_of
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, body_of
-from services.query_api.http.route_decorator import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
+from services.query_api.http.route_decorator import EVENT_STREAM, JSON, StreamEvent, answers
 from services.query_api.search.filters import filter_of
 from shared.answers import Passage, Turn
 from shared.answers.follow_up import spelled_out
@@ -136,13 +136,7 @@ class ResponseObject(TypedDict):
     ragSources: list[dict[str, Any]]
 
 
-@post(
-    "/v1/responses",
-    role="query",
-    takes=WHOLE,
-    refuses=(404, 422, 501),
-    ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent},
-)
+@answers("/v1/responses", ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent})
 async def openai_responses(data: JSONBody[ResponsesBody], request: ApiRequest) -> Response[dict[str, Any]] | Stream:
     """Answer a conversation, whole or as a stream of events."""
     answering, links = request.part(Answering), links_of(request)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -36,7 +37,10 @@ _UNKNOWN: Final = "application/octet-stream"
 async def kept(base: Resources, entry: Entry) -> tuple[DocumentSubmitted, bytes]:
     """Return the accepted version's submission and its body. Raises a 404, code NOT_KEPT, if it is kept no more."""
     submitted = await _submitted(base, entry)
-    body = None if submitted is None else await _body(base, entry, submitted)
+    body = None if submitted is None else submitted.body
+    if submitted is not None and body is None and submitted.blob is not None:
+        with suppress(Rejected):
+            body = await base.blobs.get(entry.tenant, entry.document_id, submitted.blob)
     # Only the hash proves that the record at that place still holds the accepted version's body.
     if body is None or submitted is None or await asyncio.to_thread(bytes_hash, body) != entry.accepted.raw_hash:
         raise Problem(404, await _why_not(base, entry), code="NOT_KEPT")
@@ -71,11 +75,8 @@ async def _to_reread(base: Resources, entry: Entry) -> DocumentSubmitted | None:
 
 
 async def _submitted(base: Resources, entry: Entry) -> DocumentSubmitted | None:
-    if entry.accepted.body is None:
-        return None
-    place = entry.accepted.body.place
-    partition = partition_here(place, base.log.moves)
-    if partition is None:
+    body = entry.accepted.body
+    if body is None or (partition := partition_here(place := body.place, base.log.moves)) is None:
         return None
     async with reading(base.log, TopicPartition(SUBMITTED, partition)) as reader:
         there = place.offset < (await reader.bounds())[1]
@@ -83,15 +84,6 @@ async def _submitted(base: Resources, entry: Entry) -> DocumentSubmitted | None:
     try:
         return None if record is None else submission_of(record)
     except Rejected:  # a record of another log, after SLUICE_LOG was changed
-        return None
-
-
-async def _body(base: Resources, entry: Entry, submitted: DocumentSubmitted) -> bytes | None:
-    if submitted.body is not None or submitted.blob is None:
-        return submitted.body
-    try:
-        return await base.blobs.get(entry.tenant, entry.document_id, submitted.blob)
-    except Rejected:
         return None
 
 

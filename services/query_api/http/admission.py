@@ -10,6 +10,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from litestar.datastructures import Headers
@@ -82,16 +83,15 @@ BODIES: Final = 8  # number of bodies of the largest size that may be in memory 
 COME_AGAIN_S: Final = 2
 
 
+@dataclass
 class RequestLane:
     """A counter of requests or bytes with a limit, of which each tenant may use a share."""
 
-    def __init__(self, limit: int, what: str, setting: str, share: Callable[[], int]) -> None:
-        """Take the limit, and the function that returns a tenant's share of it in percent."""
-        self.limit = limit
-        self._what = what
-        self._setting = setting
-        self._share = share
-        self._of_tenant: Counter[str] = Counter()
+    limit: int
+    what: str
+    setting: str
+    share: Callable[[], int]  # returns a tenant's share of the limit in percent
+    _of_tenant: Counter[str] = field(default_factory=Counter)
 
     @property
     def taken(self) -> int:
@@ -104,11 +104,11 @@ class RequestLane:
         Raises:
             Problem: 429, the limit or the share would be exceeded; nothing was counted.
         """
-        own, share = self._of_tenant[tenant] + size, max(self.limit * self._share() // 100, least)
+        own, share = self._of_tenant[tenant] + size, max(self.limit * self.share() // 100, least)
         if self._of_tenant.total() + size > self.limit:
-            full = f"{self.limit} {self._what} at once, the most that {self._setting} allows"
+            full = f"{self.limit} {self.what} at once, the most that {self.setting} allows"
         elif own > share:
-            full = f"of this tenant, {own - size} {self._what} at once, and {share} is its share (SLUICE_TENANT_SHARE)"
+            full = f"of this tenant, {own - size} {self.what} at once, and {share} is its share (SLUICE_TENANT_SHARE)"
         else:
             self._of_tenant[tenant] = own
             return

@@ -6,7 +6,6 @@ this server, and `Origin` and `Sec-Fetch-Site` (W3C Fetch Metadata) say where th
 and client libraries have neither `Origin` nor `Sec-Fetch-Site`, and pass.
 """
 
-import functools
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Final, Literal, cast
@@ -46,7 +45,6 @@ def _host_of(origin: str) -> str | None:
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
 LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker
-_HOSTS: Final = 256  # names whose kind is remembered, because clients repeat a few
 _SAFE_HEADERS: Final = {
     b"x-content-type-options": b"nosniff",  # never run a document as a script
     b"x-frame-options": b"DENY",
@@ -109,7 +107,6 @@ class BrowserGuard(ASGIMiddleware):
             raise Problem(415, "this route takes application/json")
 
 
-@functools.lru_cache(_HOSTS)
 def _is_loopback(name: str) -> bool | None:
     """Return whether it is a loopback address; None: it is no address."""
     try:

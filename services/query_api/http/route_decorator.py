@@ -142,6 +142,9 @@ delete = partial(_route, litestar.delete)
 submit = partial(
     post, role="ingest", lane="bring", refuses=(409, 422), accepted=True
 )  # a document; replies with its end
+answers = partial(
+    post, role="query", takes=WHOLE, refuses=(404, 422, 501)
+)  # a conversation; replies with its next turn
 
 
 # Finding them

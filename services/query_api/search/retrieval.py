@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -70,41 +71,28 @@ MOST_SEEN_FIELDS = 10_000  # field names that are known to exist
 ALWAYS_THERE = frozenset(f"metadata.{name}" for name in ("source", "path", "documentId", "documentType", "tags"))
 
 
+@dataclass
 class Retriever:
     """Searches one index. Raises Unavailable if the store or the model is away or gives no answer for `patience_s`.
 
     A part that fails repeatedly isn't called for a while; the error is then raised at once.
     """
 
-    def __init__(
-        self,
-        index: Index,
-        embedder: Embedder,
-        bm25: Bm25,
-        metrics: Metrics,
-        *,
-        scale: Callable[[], CosineScale | None] = lambda: None,
-        patience_s: float = PATIENCE_S,
-        reranker: Reranker | None = None,
-    ) -> None:
-        """Take the parts. `scale` returns that of the model's cosines, as soon as it is known."""
-        self._index = index
-        self._scale = scale
-        self._embedder = embedder
-        self._bm25 = bm25
-        self._metrics = metrics
-        self._patience_s = patience_s
-        self._reranker = reranker
+    index: Index
+    embedder: Embedder
+    bm25: Bm25
+    metrics: Metrics
+    _: KW_ONLY
+    scale: Callable[[], CosineScale | None] = lambda: None  # that of the model's cosines, as soon as it is known
+    patience_s: float = PATIENCE_S
+    reranker: Reranker | None = None
+
+    def __post_init__(self) -> None:
         self._vectors: dict[tuple[str, str], Vector] = {}  # of the latest queries
         self._seen_fields: set[tuple[str, str]] = set()  # by tenant
         self._model_breaker = CircuitBreaker("the embedding model")
         self._store_breaker = CircuitBreaker("the store")
         self._reranker_breaker = CircuitBreaker("the reranker")
-
-    @property
-    def reranks(self) -> bool:
-        """Return whether a cross-encoder is configured."""
-        return self._reranker is not None
 
     async def search(
         self,
@@ -122,7 +110,7 @@ class Retriever:
         are requested, the legs' further hits follow. With `rerank`, a configured cross-encoder then orders the first
         `RERANKED` hits; if it fails, the order stays, and a warning says so.
         """
-        reranker = self._reranker if rerank else None
+        reranker = self.reranker if rerank else None
         depth = top_k if reranker is None else max(top_k, RERANKED)
         searched = Query(
             tenant,
@@ -131,15 +119,15 @@ class Retriever:
             mode,
             top_k=depth,
             limit=max(DEPTH, depth),
-            model=self._embedder.model.name,
-            scale=self._scale(),
+            model=self.embedder.model.name,
+            scale=self.scale(),
         )
-        with tracing.step("search"), self._metrics.search_seconds.labels(mode).time():
+        with tracing.step("search"), self.metrics.search_seconds.labels(mode).time():
             results = await self._search(searched)
             if reranker is not None:
                 results = await self._rerank(reranker, searched.text, results, top_k)
         if not results.hits:
-            self._metrics.empty_searches.inc()
+            self.metrics.empty_searches.inc()
         return results
 
     async def _search(self, query: Query) -> Results:
@@ -182,7 +170,7 @@ class Retriever:
             vector = self._vectors.pop(key, None)
             if vector is None:
                 with tracing.step("embed"):
-                    vector = await self._embedder.embed_query(query.text)
+                    vector = await self.embedder.embed_query(query.text)
         self._vectors[key] = vector  # moves it to the end; the one unused for longest is dropped first
         if len(self._vectors) > MOST_VECTORS:
             del self._vectors[next(iter(self._vectors))]
@@ -193,11 +181,11 @@ class Retriever:
         legs: dict[str, Leg] = {}
         if vector is not None:
             legs["dense"] = Leg(dense=vector)
-        if query.mode != "dense" and (terms := self._bm25.query(query.text)).indices:  # not of stop words alone
+        if query.mode != "dense" and (terms := self.bm25.query(query.text)).indices:  # not of stop words alone
             legs["sparse"] = Leg(sparse=terms)
         if not legs:
             return {}
-        hits = await self._index.search(query.tenant, list(legs.values()), query.where, limit=query.limit)
+        hits = await self.index.search(query.tenant, list(legs.values()), query.where, limit=query.limit)
         return dict(zip(legs, hits, strict=True))
 
     async def _rerank(self, reranker: Reranker, query: str, results: Results, top_k: int) -> Results:
@@ -229,26 +217,26 @@ class Retriever:
     async def documents(self, tenant: str, where: Filter, most: int) -> list[Head]:
         """Return the heads of at most `most` of the tenant's documents; `where` is as for `Index.documents_page`."""
         async with self._patience("the store", self._store_breaker):
-            ids, _ = await self._index.documents_page(tenant, where, after=None, limit=most)
-            heads = await self._index.heads(ids)
+            ids, _ = await self.index.documents_page(tenant, where, after=None, limit=most)
+            heads = await self.index.heads(ids)
         return [heads[id_] for id_ in ids if id_ in heads]
 
     async def chunks(self, head: Head, start: int, limit: int) -> list[dict[str, Any]]:
         """Return the document's chunks in reading order, text and metadata of each."""
         async with self._patience("the store", self._store_breaker):
-            found = await self._index.chunks_page(head.document_id, head.version, start=start, limit=limit)
+            found = await self.index.chunks_page(head.document_id, head.version, start=start, limit=limit)
         return [{"text": chunk["text"], "metadata": public(chunk["metadata"])} for chunk in found]
 
     async def facets(self, tenant: str, fields: Mapping[str, str], where: Filter) -> tuple[FacetValues, list[str]]:
         """Return the values of `fields_of` a request, with the number of matching documents; and warnings."""
         async with self._patience("the store", self._store_breaker):
-            return await facet_values(self._index, tenant, fields, where)
+            return await facet_values(self.index, tenant, fields, where)
 
     async def _expanded(self, hit: Found, neighbours: int) -> Expanded:
         order, version = hit.metadata["chunkOrder"], hit.metadata["version"]
         first = max(0, order - neighbours)
         async with self._patience("the store", self._store_breaker):
-            chunks = await self._index.chunks_page(
+            chunks = await self.index.chunks_page(
                 hit.metadata["documentId"], version, start=first, limit=order + neighbours + 1 - first
             )
         found = [Expanded(chunk["text"], chunk["metadata"]["start"], chunk["metadata"]["end"]) for chunk in chunks]
@@ -259,14 +247,14 @@ class Retriever:
     async def _patience(self, part: str, breaker: CircuitBreaker) -> AsyncIterator[None]:
         with breaker.guarded():
             try:
-                async with asyncio.timeout(self._patience_s):
+                async with asyncio.timeout(self.patience_s):
                     yield
             except TimeoutError:
-                raise Unavailable(f"{part} gave no answer within {self._patience_s:g} s", "search_timeout") from None
+                raise Unavailable(f"{part} gave no answer within {self.patience_s:g} s", "search_timeout") from None
 
     async def _warnings(self, tenant: str, unsure: Sequence[str]) -> list[str]:
         """Return a warning for each of the fields that no document of the tenant has; it is usually misspelt."""
-        there = await asyncio.gather(*(self._index.has_field(tenant, field) for field in unsure))
+        there = await asyncio.gather(*(self.index.has_field(tenant, field) for field in unsure))
         if len(self._seen_fields) > MOST_SEEN_FIELDS:
             self._seen_fields.clear()
         self._seen_fields.update((tenant, field) for field, found in zip(unsure, there, strict=True) if found)

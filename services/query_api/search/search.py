@@ -212,7 +212,7 @@ async def _check(options: SearchBody, request: ApiRequest, at: str = "") -> Chec
         most = of.top_k * (of.per_document or RESULTS_OF_A_GROUP) if of.group_by else of.top_k
         if most > MOST_EXPANDED:
             raise invalid(f"{at}expand", f"is allowed for at most {MOST_EXPANDED} results, not for {most}")
-    if of.rerank == "model" and not retriever.reranks:
+    if of.rerank == "model" and retriever.reranker is None:
         raise invalid(f"{at}rerank", "model needs a cross-encoder, but SLUICE_RERANK names none")
     if of.expansion is not None:
         if of.rerank == "model":
