@@ -24,6 +24,7 @@ _TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 _SIGN = re.compile(
     rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula=|<text:a\s|-spanned=\"(?!1\")"
 )
+_FAR = re.compile(rb"number-rows-repeated=\"\d{5,}|value-type=|</table:table>")
 _SHOWN = re.compile(r"([^\d]{0,20})([\d.,'\s]{1,60}?)([^\d]{0,20})")
 _MOST = 1_000  # repetitions of a cell or row that are looked at
 _MOST_ROWS = 100  # of a row with a number in it
@@ -42,16 +43,33 @@ def read(data: bytes, hints: Hints) -> Extraction:
     says = described(data, hints)
     drawn: dict[str, str] = {}
     with opened(data, hints) as archive:
-        content, unread = part(archive, _CONTENT, hints), [*pictures(pictured(archive))]
+        stored, unread = part(archive, _CONTENT, hints), [*pictures(pictured(archive))]
+        content = _moved_together(stored)
         if b"<draw:" in content and (root := parsed(content)) is not None:
             drawn, notes = drawings(root, archive, hints)
             unread += notes
             data = contained(serialized(root))  # calamine reads what is drawn in a cell as its value
-        elif GAP.search(content) or "mimetype" not in archive.namelist():
+        elif content is not stored or GAP.search(content) or "mimetype" not in archive.namelist():
             data = contained(content)
     views = _views(content) if _SIGN.search(content) else {}
     read = sheets.read_as("ods", data, hints, says, drawn=drawn, views=views)
     return msgspec.structs.replace(read, notes=(*read.notes, *unread))
+
+
+def _moved_together(content: bytes) -> bytes:
+    """Return the content with one blank row for many before a cell: calamine keeps a place for each cell between."""
+    far = False
+    for sign in _FAR.finditer(content):
+        if far and sign[0] == b"value-type=":
+            break
+        far = sign[0].startswith(b"number")
+    else:  # most sheets end in many blank rows
+        return content
+    root = parsed(content)
+    for row in () if root is None else root.iter(f"{TABLE}table-row"):
+        if _count(row, "rows") > _MOST and not any(_cells(row)):
+            row.set(f"{TABLE}number-rows-repeated", "1")
+    return content if root is None else serialized(root)
 
 
 def _views(content: bytes) -> dict[str, SheetView]:
