@@ -24,6 +24,8 @@ _STATEFUL = frozenset({"iso2022_jp", "iso2022_kr", "hz"})  # seven-bit encodings
 _NOT_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
 _ISO_2022_JP = re.compile(rb"\x1b\$[@B]")  # escape sequences that occur in no other encoding's text
 _STRAY = 8  # control characters; a text may have a few, in an image or a program every third byte is one
+# Greek, Cyrillic, Hebrew and Arabic letters, and the Latin ones beside each, which a word of these has none of.
+_OTHERS = re.compile("([A-Za-z]?+)[\u0370-\u06ff\ufb1d-\ufefc](?=([A-Za-z]?+))")
 _SAMPLE = 64 * 1024  # bytes; the cost of guessing an encoding grows with them
 
 # A picture or another file in base64, on lines or on a line of its own.
@@ -175,6 +177,11 @@ def _narrow(data: bytes, charsets: list[str]) -> str | None:
     if sum(character > "\x7f" for character in sample) > 10 * sample.count("\ufffd"):
         return data.decode("utf-8", "replace")
     guess = known_encoding(chardet.detect(data[:_SAMPLE])["encoding"])
-    if guess in ("mac-roman", "mac-turkish"):  # hardly anybody has them: a guess from few characters
+    if guess is None:
+        return None
+    if guess.startswith("mac-"):  # hardly anybody has them: a guess from few characters
         guess = max("cp1252", guess, key=lambda name: sum(map(str.isalpha, data[:_SAMPLE].decode(name, "ignore"))))
-    return None if guess is None else data.decode(guess, "replace")
+    text = data.decode(guess, "replace")
+    others = _OTHERS.findall(text, 0, _SAMPLE)
+    torn = sum(bool(before or after) for before, after in others) * 2 >= len(others) > 0
+    return data.decode("cp1252", "replace") if torn else text

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
@@ -13,6 +14,7 @@ from services.ingest_worker.extract.rows import labelled
 
 _SAMPLE = 16 * 1024  # characters that decide about the separator
 _SAID = re.compile(r"\s*+sep=(\S|\t)\r?\n", re.IGNORECASE)  # what Excel is told by some programs
+_WAYS: tuple[dict[str, Any], ...] = ({}, {"escapechar": "\\"}, {"skipinitialspace": True})
 _SEPARATORS = "\t;,|"  # where several divide the rows alike, the first counts: commas also divide numbers
 
 
@@ -29,8 +31,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
     try:
         sample = text.lstrip()[:_SAMPLE]
         separator = said[1] if said else _separator(sample)
-        escape = "\\" if '\\"' in sample and _alike(sample, separator, "\\") > _alike(sample, separator) else None
-        rows: Iterable[list[str]] = _parsed(text, separator, escape)
+        # A backslash stands before quotes within quotes, or a space before all quotes, if more rows are alike so.
+        how = max(_WAYS, key=lambda way: _alike(sample, separator, **way))
+        rows: Iterable[list[str]] = _parsed(text, separator, **how)
         if not any(map(any, islice(_parsed(sample, separator), 1, None, 2))):  # each second row is blank: a line end
             rows = filter(any, rows)
         found = labelled(rows)
@@ -49,9 +52,9 @@ def _separator(sample: str) -> str:
     return best if alike[best] else ","
 
 
-def _alike(sample: str, separator: str, escape: str | None = None) -> int:
+def _alike(sample: str, separator: str, **how: Any) -> int:
     """Return how many rows have as many cells as most, with the separators that end some rows or without."""
-    rows = [row for row in _parsed(sample, separator, escape) if len(row) > 1 and not row[0].startswith("#")]
+    rows = [row for row in _parsed(sample, separator, **how) if len(row) > 1 and not row[0].startswith("#")]
     counts = (
         Counter(map(len, rows)),
         Counter(max(at for at, cell in enumerate(row, 1) if cell or at < 2) for row in rows),
@@ -59,8 +62,8 @@ def _alike(sample: str, separator: str, escape: str | None = None) -> int:
     return max(number for each in counts for number in (0, *each.values()))
 
 
-def _parsed(text: str, separator: str, escape: str | None = None) -> Iterator[list[str]]:
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, escapechar=escape)
+def _parsed(text: str, separator: str, **how: Any) -> Iterator[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, **how)
 
 
 FORMAT = Format(

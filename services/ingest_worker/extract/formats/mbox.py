@@ -141,5 +141,5 @@ FORMAT = Format(
     sniff=lambda data: _FROM.match(data, 0, 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=6,
+    revision=7,
 )

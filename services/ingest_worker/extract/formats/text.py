@@ -104,7 +104,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=6,
+    revision=7,
 )
 
 FORMATS = (

@@ -105,6 +105,11 @@ def test_a_row_that_names_no_groups_is_a_header_alone() -> None:
         ),
         ("Item,Note\nRope,a;\nMast,b;\nSail,c\n", "Item: Mast; Note: b;"),
         ("Item;Sum\nRope;1,5\nMast;2,5\nSail;3,5\n", "Item: Mast; Sum: 2,5"),
+        # A space before quotes is no part of the value, unless the quotes are.
+        ('Tool, Note\nSaw, "new, red"\nRasp, "old, wet"\nFile, "dry, b"\n', "Tool: Saw; Note: new, red"),
+        ('Tool;Size\nSaw; 5" wide\nRasp; 7" wide\n', 'Tool: Saw; Size: 5" wide'),
+        ('Tool,Size\nSaw, "big" one\nRasp, "old" one\n', 'Tool: Saw; Size: "big" one'),
+        ('Tool,Size\nSaw, "big\nRasp,7\nFile,9\n', 'Tool: Saw; Size: "big'),
         ("Item\tNote\nRope\tred, thick; worn\nMast\tnew, tall; straight\n", "Item: Rope; Note: red, thick; worn"),
     ],
 )

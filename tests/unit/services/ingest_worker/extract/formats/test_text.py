@@ -57,6 +57,26 @@ def test_without_any_word_the_encoding_is_guessed(text: str, encodings: list[str
     assert {encoding: _text(text.encode(encoding)) for encoding in encodings} == dict.fromkeys(encodings, text.strip())
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Où est la bibliothèque ?", "cp1252"),
+        ("Le café coûte 3 €, déjà payé.", "cp1252"),
+        ("Il caffè è più buono così.", "cp1252"),
+        ("Ça va très bien, merci à tous.", "cp1252"),
+        ("Größe\tFarbe\nXL\trot\nM\tblau\n", "cp1252"),
+        # Words of other alphabets beside Latin ones stay what they are.
+        ("Ivan Иванов said да", "cp1251"),
+        ("ООО «Ромашка» ИНН 7701234567, USB-кабель и Wi-Fi", "cp1251"),
+        ("Встреча в среду, не забудьте SQL.", "koi8-r"),
+        ("Καλημέρα, τι κάνετε; email: a@b.gr", "cp1253"),
+        ("Україна і Київ, PDF-файл", "cp1251"),
+    ],
+)
+def test_a_word_is_guessed_to_be_of_one_alphabet(text: str, encoding: str) -> None:
+    assert _text(text.encode(encoding)) == text.strip()
+
+
 def test_broken_utf8_stays_utf8() -> None:
     assert _text(_RUSSIAN.encode() + b"\xff" + _RUSSIAN.encode()).count("Съешь") == 6
 
