@@ -47,7 +47,8 @@ _LONGEST_WORD = 40  # characters
 _JOINS = frozenset({"and", "or", "und", "oder"})  # behind a hyphen for what follows: short- and long-term
 # Latin, Armenian and Arabic forms.
 _LIGATURES = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++")
-_LEADERS = re.compile(r"\s*+\.(?:\s*+\.){5,}+[^\S\n]*+(?:\n(?=\d))?")  # from a title to its page
+_LEADERS = re.compile(r"(?:\r?\n| )?\.(?:\s*+\.){5,}+[^\S\n]*+(?:\n(?=\d))?")  # from a title to its page
+_DOTS = re.compile(r"\.\s*+\.\s*+\.")  # few pages have three
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 _HEADINGS = 2_000  # headings read from an outline; a longer one is not a table of contents
 _HEADING_LINES = 3
@@ -255,7 +256,8 @@ def _words(pages: Sequence[str]) -> frozenset[str]:
 def _joined(page: str, known: frozenset[str] = frozenset()) -> str:
     if "\ufffe" in page:
         page = _BROKEN.sub(partial(_hyphen, known), page)
-    page = _LEADERS.sub(" … ", page)
+    if _DOTS.search(page):
+        page = _LEADERS.sub(" … ", page)
     return page if page.isascii() else _LIGATURES.sub(lambda form: unicodedata.normalize("NFKC", form[0]), page)
 
 

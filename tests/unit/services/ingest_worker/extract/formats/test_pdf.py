@@ -69,6 +69,7 @@ def test_a_title_left_by_a_tool_is_none(title: str, expected: str) -> None:
         ("Tides ....... 7\nLocks . . . . . . . . 9", "Tides … 7\nLocks … 9"),
         ("Gates\n.\n.\n.\n.\n.\n.\n12\nQuays", "Gates … 12\nQuays"),
         ("Name: ........\nDate: ......", "Name: … \nDate: … "),
+        (" " * 50_000 + ". . ." + "\r\n" * 50_000, " " * 50_000 + ". . ." + "\r\n" * 50_000),
         ("Well... and then.... 1.2.3.4 ../../a", "Well... and then.... 1.2.3.4 ../../a"),
         ("\ufb01nd the \ufb02oor, x² stays", "find the floor, x² stays"),
     ],
