@@ -49,8 +49,9 @@ class Vectors:
         Raises:
             Unavailable: the index or the model is away. Rejected: the model refuses a text.
         """
-        hashes = {chunk.embedded: chunk.embedded_hash for chunk in chunks}
-        tokens = {chunk.embedded: chunk.tokens for chunk in chunks}
+        texts = [chunk.embedded for chunk in chunks]
+        hashes = {text: chunk.embedded_hash for text, chunk in zip(texts, chunks, strict=True)}
+        tokens = {text: chunk.tokens for text, chunk in zip(texts, chunks, strict=True)}
         found: dict[str, Vector] = {}
         mine: dict[str, asyncio.Future[Vector]] = {}
         try:
@@ -68,7 +69,7 @@ class Vectors:
                     if not claim.cancelled():  # else that document failed, and this one claims the text
                         found[text] = claim.result()
                         self._count(copied=1)
-            yield [found[chunk.embedded] for chunk in chunks]
+            yield [found[text] for text in texts]
         finally:
             for text, claim in mine.items():
                 del self._claims[tenant, text]

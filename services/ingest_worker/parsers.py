@@ -181,13 +181,13 @@ class ParserPool:
         """
         hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
         job = ParserJob(data, hints, self.cpu_s, self.most_text)
-        if len(data) <= _LIGHT_BYTES and detect(data, hints).light:
+        if len(data) <= _LIGHT_BYTES and (form := detect(data, hints)).light:
             if _alone.get():
                 return await self._ask_alone(job, tenant)
 
             def read() -> Extraction:
                 with limits.lightly():
-                    return extract(data, hints, self.most_text)
+                    return extract(data, hints, self.most_text, form)
 
             with contextlib.suppress(limits.Heavy):  # a text with HTML in it, or with a file
                 return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)

@@ -155,7 +155,8 @@ def with_folded(text: str) -> str:
     These are hyphenated words of letters joined (`email` for `e-mail`), and folded forms that differ from exact ones.
     """
     exact = paired(text)
-    hyphenated = _HYPHENATED.findall(plain) if _HYPHEN.search(plain := folded(text)) else ()
+    plain = folded(text)
+    hyphenated = _HYPHENATED.findall(plain) if "-" in plain or "\u2010" in plain else ()
     joined = [_HYPHEN.sub("", each) for each in hyphenated]
     if text.isascii() or not _FOLDED.search(text):
         return " ".join([exact, *joined])
@@ -169,7 +170,7 @@ def with_beginnings(text: str, *, of_query: bool) -> str:
     Of a Korean word, the first pair is the beginning. A digit stands before each, so that none equals a word. A
     document without letters that could be folded is hardly of another language, and its code gets no beginnings.
     """
-    if not of_query and not _FOLDED.search(text):
+    if not of_query and (text.isascii() or not _FOLDED.search(text)):
         return with_folded(text)
     exact = exact_words(text)
     if _FUNCTION_SHARE * sum(map(FUNCTION_WORDS.__contains__, exact)) >= len(exact):

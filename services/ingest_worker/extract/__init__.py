@@ -71,8 +71,10 @@ def _plain(data: bytes, declared: Format) -> Format:
     return next(form for form in FORMATS if form.document_type == kind)
 
 
-def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Extraction:
+def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT, form: Format | None = None) -> Extraction:
     """Return the file's text and properties. The text may have `most_text` characters.
+
+    `form` is what `detect` says of the file, if it was asked before.
 
     Raises:
         Rejected: code `empty`, `unsupported`, `damaged`, `password`, `timeout` or `too_large`;
@@ -81,8 +83,8 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT) -> Ext
     if data.startswith(ole.OLE) and ole.is_locked(data):
         raise Rejected(f"{hints.name} is locked by a password", "password")
     try:
-        data = contained(data)
-        form = detect(data, hints)
+        whole, data = data, contained(data)
+        form = form if form is not None and data is whole else detect(data, hints)
         extraction = _bounded(form.read(data, hints), hints)
         text, parts = (extraction.text, ()) if hints.depth else _parted(extraction.text)
         extraction = msgspec.structs.replace(extraction, text=text, parts=parts, text_format=form.text_format)

@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from services.ingest_worker.extract import Hints, extract
+from services.ingest_worker.extract import Hints, detect, extract
 from services.ingest_worker.extract.flat_office import contained
 from tests.unit.services.ingest_worker.files import a_docx_of, an_xlsx, parts_of
 
@@ -27,7 +27,9 @@ def _flat(data: bytes) -> bytes:
     "data", [a_docx_of("The tide falls.", "At nine."), an_xlsx(Harbour=[["Port", "Depth"], ["Skua", 4.2], ["Tern", 5]])]
 )
 def test_a_flat_package_is_read_like_its_container(data: bytes) -> None:
-    assert extract(_flat(data), Hints(filename="a.xml")) == extract(data, Hints(filename="a.xml"))
+    hints = Hints(filename="a.xml")
+    assert extract(_flat(data), hints) == extract(data, hints)
+    assert extract(_flat(data), hints, form=detect(_flat(data), hints)) == extract(data, hints)  # that isn't its form
 
 
 @pytest.mark.parametrize(
