@@ -176,11 +176,13 @@ def messages_of(given: Any) -> list[ChatMessage]:
             case "message":
                 messages.append(body_of(item, ChatMessage))
             case "function_call":
-                call = {
-                    "id": item.get("call_id"),
-                    "function": {"name": item.get("name"), "arguments": item.get("arguments")},
-                }
-                messages.append(ChatMessage(role="assistant", tool_calls=[call]))
+                function = {"name": item.get("name"), "arguments": item.get("arguments")}
+                # Of one turn, with its text and its other calls: servers want each turn's calls before any result.
+                turn = ChatMessage(role="assistant")
+                if messages and messages[-1].role == "assistant":
+                    turn = messages.pop()
+                calls = [*objects(turn.tool_calls, "input"), {"id": item.get("call_id"), "function": function}]
+                messages.append(msgspec.structs.replace(turn, tool_calls=calls))
             case "function_call_output":
                 output = item.get("output")
                 text = output if isinstance(output, str) else msgspec.json.encode(output).decode()

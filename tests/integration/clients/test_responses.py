@@ -80,6 +80,29 @@ async def test_a_conversation_with_tools_is_read_item_by_item(client: openai.Asy
     assert [each["role"] for each in second["messages"]] == ["system", "user", "assistant", "tool"]
 
 
+async def test_calls_of_one_turn_stay_one_message(client: openai.AsyncOpenAI, model: FakeOllama) -> None:
+    def call(name: str) -> Any:
+        return {"type": "function_call", "call_id": name, "name": name, "arguments": "{}"}
+
+    def result(name: str) -> Any:
+        return {"type": "function_call_output", "call_id": name, "output": name}
+
+    history = [
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "I look it up."}]},
+        *(call("tide"), call("moon"), result("tide"), result("moon")),
+        *(call("wind"), result("wind")),
+        {"role": "user", "content": "And then?"},
+    ]
+    await client.responses.create(model=CHAT_MODEL, input=history)
+
+    sent = model.bodies("/api/chat")[0]["messages"]
+    assert [each["role"] for each in sent] == ["user", "assistant", "tool", "tool", "assistant", "tool", "user"]
+    assert sent[1]["content"] == "I look it up."
+    assert [each["function"]["name"] for each in sent[1]["tool_calls"]] == ["tide", "moon"]
+    assert [each["function"]["name"] for each in sent[4]["tool_calls"]] == ["wind"]
+
+
 class Lighting(pydantic.BaseModel):
     lit: str
     hours: list[int]
