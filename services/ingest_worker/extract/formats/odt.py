@@ -50,6 +50,10 @@ _DRAWN = ("{*}frame", "{*}custom-shape")
 HREF = "{http://www.w3.org/1999/xlink}href"
 _BOLD = "bold"  # ours: text in bold letters
 _NUMBER = "number"  # ours: of an item
+_COUNT = "count"  # ours: of an item, behind those of the items that it is within
+_LEVELS = 10  # of headings
+_LONGEST = 100  # characters around a number, which each item repeats
+_STYLES = "styles.xml"
 _NAMING = "Table_20_Heading"  # the style of columns' names
 _CLASS = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}class"
 _REPEATED = 1_000  # spaces or columns; a larger count is an attack
@@ -100,6 +104,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     says = described(data, hints)
     with opened(data, hints) as archive:
         root = parsed(part(archive, _CONTENT, hints))
+        styles = parsed(part(archive, _STYLES, hints)) if _STYLES in archive.namelist() else None
         notes = [] if root is None else [*_with_objects(root, archive, hints), *pictures(pictured(archive))]
     body = None if root is None else root.find("{*}body")
     if body is None:
@@ -107,7 +112,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     assert root is not None
     hidden = _restyled(root)
     _mark_bold(root)
-    _number_items(root)
+    _number_items(root, styles)
     slides = list(body.iter("{*}page"))
     unseen = [number for number, slide in enumerate(slides, 1) if attribute(slide, "style-name") in hidden]
     shown = [() if number in unseen else _blocks(each) for number, each in enumerate(slides or [body], 1)]
@@ -212,25 +217,54 @@ def _mark_bold(root: "_Element") -> None:
             each.set(_BOLD, "1")
 
 
-def _number_items(root: "_Element") -> None:
-    """Mark the items of numbered lists with their numbers."""
+def _number_items(root: "_Element", styles: "_Element | None") -> None:
+    """Mark the items of numbered lists, and numbered headings, with their numbers."""
+    roots = [each for each in (styles, root) if each is not None]
     numbered = {
-        (attribute(style, "name"), attribute(level, "level")): kind
-        for style in root.iter("{*}list-style")
-        for level in style.iterfind("{*}list-level-style-number")
-        if (kind := attribute(level, "num-format")) in ("1", "a", "A", "i", "I")
+        (attribute(style, "name"), whole(attribute(level, "level"))): level
+        for each in roots
+        for style in each.iter("{*}list-style", "{*}outline-style")
+        for level in style
+        if attribute(level, "num-format") in ("1", "a", "A", "i", "I")
     }
-    last: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, int], int] = {}
     for listed in root.iter("{*}list") if numbered else ():
         above = [listed, *listed.iterancestors("{*}list")]
-        at = next(filter(None, (attribute(each, "style-name") for each in above)), ""), str(len(above))
-        if at in numbered:
-            goes_on = attribute(listed, "continue-numbering") == "true" or attribute(listed, "continue-list")
-            number = last.get(at, 0) if goes_on else 0
-            for item in listed.iterfind("{*}list-item"):
+        at = next(filter(None, (attribute(each, "style-name") for each in above)), ""), len(above)
+        goes_on = attribute(listed, "continue-numbering") == "true" or attribute(listed, "continue-list")
+        number, outer = last.get(at, 0) if goes_on else 0, listed.getparent()
+        for item in listed.iterfind("{*}list-item"):
+            inner = item[0] if len(item) and tag(item[0]) == "list" else None
+            if inner is None:
                 number = whole(attribute(item, "start-value"), number + 1)
-                item.set(_NUMBER, f"{counted(number, numbered[at])}. ")
-            last[at] = number
+            elif goes_on and number == last.get(at):  # a list that goes on below an item of its first part
+                inner.set("continue-numbering", "true")
+            if at in numbered:
+                _number(item, numbered[at], number, "" if outer is None else outer.get(_COUNT, ""))
+        last[at] = number
+    plain = set[str]()  # styles of headings without numbers
+    for style in (style for each in roots for style in each.iter("{*}style")):
+        own = {str(key).rpartition("}")[2]: str(value) for key, value in style.attrib.items()}
+        if own.get("list-style-name", "" if own.get("parent-style-name") in plain else None) == "":
+            plain.add(own.get("name", ""))
+    outline = {level: of for (_, level), of in numbered.items() if tag(of) == "outline-level-style"}
+    counts = [0] * (_LEVELS + 1)
+    shown = [""] * (_LEVELS + 1)
+    for heading in root.iter("{*}h") if outline else ():
+        level = min(whole(attribute(heading, "outline-level"), 1), _LEVELS)
+        if level in outline and attribute(heading, "style-name") not in plain:
+            counts[level:] = [counts[level] + 1, *[0] * (_LEVELS - level)]
+            _number(heading, outline[level], counts[level], shown[level - 1])
+            shown[level:] = [heading.get(_COUNT, "")] * (_LEVELS + 1 - level)
+
+
+def _number(element: "_Element", level: "_Element", number: int, outer: str) -> None:
+    """Mark an item with its number, behind those of the items that it is within if the level shows them."""
+    counts = [*filter(None, outer.split(".")), counted(number, attribute(level, "num-format"))]
+    shown = ".".join(counts[-(whole(attribute(level, "display-levels"), 1) or 1) :])
+    after = attribute(level, "num-suffix") or ("." if "." not in shown and tag(element) == "list-item" else "")
+    element.set(_COUNT, ".".join(counts))
+    element.set(_NUMBER, f"{attribute(level, 'num-prefix')[:_LONGEST]}{shown}{after[:_LONGEST]} ")
 
 
 def _blocks(element: "_Element") -> Iterator[str]:
@@ -238,7 +272,8 @@ def _blocks(element: "_Element") -> Iterator[str]:
         match tag(child):
             case "h" | "p" as kind:
                 level = min(whole(attribute(child, "outline-level"), 1), 6)
-                yield f"{'#' * level} {_line(child)}" if kind == "h" else _line(child)
+                line = _line(child)
+                yield f"{'#' * level} {child.get(_NUMBER, '') if line else ''}{line}" if kind == "h" else line
                 yield from _beside(child)
             case "list":
                 yield "\n".join(_items(child, ""))
@@ -340,7 +375,7 @@ FORMATS = tuple(
     Format(
         document_type=document_type,
         text_format="markdown",
-        revision=6,
+        revision=7,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),

@@ -151,3 +151,86 @@ def test_a_hidden_slide_is_left_out_with_a_note() -> None:
     assert read.text == "Ebb\n\nFlow"
     assert len(read.pages) == 3
     assert [(note.code, note.place) for note in read.notes] == [("hidden", "slide 2")]
+
+
+_NUMBERS = """<text:list-level-style-number text:level="1" style:num-format="1" style:num-suffix="."/>
+ <text:list-level-style-number text:level="2" style:num-format="1" style:num-suffix="." text:display-levels="2"/>
+ <text:list-level-style-number text:level="3" style:num-format="a" style:num-prefix="(" style:num-suffix=")"/>"""
+_BULLETS = '<text:list-level-style-bullet text:level="1" text:bullet-char="-"/>'
+_OUTLINE = """<text:outline-level-style text:level="1" style:num-format="{}"/>
+ <text:outline-level-style text:level="2" style:num-format="1" text:display-levels="2"/>"""
+
+
+def _with_styles(body: str, styles: str) -> str:
+    """Return the text of a document whose styles are a part of their own."""
+    out = io.BytesIO(an_opendocument("text", body))
+    with zipfile.ZipFile(out, "a") as archive:
+        archive.writestr("styles.xml", f'<r xmlns:style="s" xmlns:text="t">{styles}</r>')
+    return extract(out.getvalue(), Hints(filename="a.odt")).text
+
+
+def _listed(body: str, levels: str) -> str:
+    return _with_styles(body, f'<text:list-style style:name="L">{levels}</text:list-style>')
+
+
+def _list(*items: str, more: str = "") -> str:
+    return f"<text:list {more}>{''.join(f'<text:list-item>{item}</text:list-item>' for item in items)}</text:list>"
+
+
+def _p(text: str, *more: str) -> str:
+    return f"<text:p>{text}</text:p>{''.join(more)}"
+
+
+_STYLED = 'text:style-name="L"'
+
+
+def test_a_number_shows_the_levels_above_it_as_a_style_of_the_document_says() -> None:
+    inner = _list(_p("Area"), _p("Time", _list(_p("Start"))))
+    body = _list(_p("Scope", inner), _p("Fees", _list(_p("Rent"))), more=_STYLED)
+
+    read = _listed(body, _NUMBERS)
+
+    assert read == "1. Scope\n  1.1. Area\n  1.2. Time\n    (a) Start\n2. Fees\n  2.1. Rent"
+
+
+def test_a_list_goes_on_below_the_item_that_it_broke_off_at() -> None:
+    goes_on = f'{_STYLED} text:continue-numbering="true"'
+    body = _list(_p("Scope", _list(_p("Area"))), more=_STYLED) + _p("A word between.")
+    body += _list(_list(_p("Time")), _p("Fees"), more=goes_on)
+
+    assert _listed(body, _NUMBERS) == "1. Scope\n  1.1. Area\n\nA word between.\n\n  1.2. Time\n2. Fees"
+
+
+@pytest.mark.parametrize(
+    ("levels", "text"),
+    [
+        (_BULLETS, "- One\n  - Two"),
+        (_BULLETS + _NUMBERS.split("\n")[1], "- One\n  1. Two"),
+        (_NUMBERS.split("\n", maxsplit=1)[0], "1. One\n  - Two"),
+        (_NUMBERS.replace('num-format="1"', 'num-format=""'), "- One\n  - Two"),
+        ("", "- One\n  - Two"),
+    ],
+)
+def test_what_has_no_number_counts_for_none(levels: str, text: str) -> None:
+    assert _listed(_list(_p("One", _list(_p("Two"))), more=_STYLED), levels) == text
+
+
+@pytest.mark.parametrize(
+    ("first", "of", "text"),
+    [
+        ("1", "", "# 1 Aim\n\n## 1.1 Way\n\n# 2 End"),
+        ("A", "", "# A Aim\n\n## A.1 Way\n\n# B End"),
+        ("", "", "# Aim\n\n## 1 Way\n\n# End"),
+        ("1", 'text:style-name="Plain"', "# 1 Aim\n\n## 1.1 Way\n\n# End"),
+        ("1", 'text:style-name="Below"', "# 1 Aim\n\n## 1.1 Way\n\n# End"),
+        ("1", 'text:style-name="Other"', "# 1 Aim\n\n## 1.1 Way\n\n# 2 End"),
+    ],
+)
+def test_headings_have_the_numbers_of_the_outline(first: str, of: str, text: str) -> None:
+    own = '<style:style style:name="Plain" style:list-style-name=""/><style:style style:name="Other"/>'
+    own += '<style:style style:name="Below" style:parent-style-name="Plain"/>'
+    outline = f"<text:outline-style>{_OUTLINE.format(first)}</text:outline-style>{own}"
+    heads = ((1, "Aim", ""), (2, "Way", ""), (1, "End", of))
+    body = "".join(f'<text:h text:outline-level="{at}" {more}>{name}</text:h>' for at, name, more in heads)
+
+    assert _with_styles(body, outline) == text
