@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.query_api.search.candidates import Candidate
-from services.query_api.search.relevance import WORDS, Comparer, best, question, scorer_of
+from services.query_api.search.relevance import WORDS, best, compare_words, question, scorer_of
 from tests.features import features
 
 VOCABULARY = [
@@ -40,7 +40,7 @@ def test_the_first_passages_have_the_scores_of_all_their_features(
     order = sorted(range(len(passages)), key=lambda at: -scores[at])[:count]
 
     some = copy.deepcopy(passages)
-    Comparer(asked).compare_words(some[::2])
+    compare_words(asked, some[::2])
     again = best(asked, scorer, some, count)
     found = best(asked, scorer, passages, count)
 

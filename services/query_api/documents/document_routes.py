@@ -26,6 +26,7 @@ from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosi
 from shared.ids import composed, is_uuid
 from shared.ids import document_id as id_of
 from shared.inputs.prepared_chunks import quality
+from shared.runtime.resources import Resources
 from shared.state.index import Head, Index
 from shared.state.ledger import NOWHERE, Entry, Last, Ledger
 from shared.store import Condition, Filter, Ids, Match, Payload
@@ -190,11 +191,6 @@ class DocumentViews:
         heads = await self._index.heads([entry.document_id for entry in fitting])
         return [entry for entry in fitting if state_of(entry, heads.get(entry.document_id))[0] == listing.state]
 
-    async def of_path(self, tenant: str, path: str) -> Ids:
-        """Return the condition that a document has the path, in any source."""
-        sources = await self._ledger.sources(Filter(must=(Match("tenant", (tenant,)),)))
-        return Ids(tuple(id_of(tenant, source, path) for source in sources))
-
     async def chunks(self, tenant: str, document_id: str, *, limit: int, cursor: ChunkCursor | None) -> ChunkPage:
         """Return a page of the answering version's chunks.
 
@@ -292,7 +288,9 @@ async def rag_documents(request: ApiRequest, wanted: NamedDependency[ListQuery])
     tenant, source, path, sort = request.user.tenant, wanted.source, wanted.path, wanted.sort
     must: list[Condition] = [Match("tenant", (tenant,))]
     if path is not None:
-        must.append(await library.of_path(tenant, path) if source is None else Ids((id_of(tenant, source, path),)))
+        everywhere = Filter(must=tuple(must))
+        sources = await request.part(Resources).ledger.sources(everywhere) if source is None else (source,)
+        must.append(Ids(tuple(id_of(tenant, each, path) for each in sources)))
     elif source is not None:
         must.append(Match("source", (composed(source),)))
     if wanted.status:

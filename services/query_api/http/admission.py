@@ -140,12 +140,9 @@ class AdmissionLimits:
         self.lanes = {kind: lane(settings.max_requests, what, "SLUICE_MAX_REQUESTS") for kind, what in kinds.items()}
         self.slow = lane(settings.max_slow, "slow request bodies are arriving", "SLUICE_MAX_SLOW")
         self.bodies = lane(BODIES * settings.max_body, "bytes of request bodies are in memory", "SLUICE_MAX_BODY")
-        self.patience_s = settings.body_timeout
-        self.stopping = stopping
+        self.settings, self.stopping = settings, stopping
         self.documents = TokenBuckets(settings.tenant_documents)
         self.bytes = TokenBuckets(settings.tenant_bytes)
-        self.largest = settings.max_body
-        self.batch = settings.max_batch
 
     def check_rates(self, tenant: str) -> None:
         """Raise a 429 if the tenant has sent too many documents or bytes."""
@@ -187,8 +184,8 @@ class _Visit:
         self._lane = None if opt.get("open") else limits.lanes[opt.get("lane", "ask")]
         self._holds = opt.get("holds")
         takes = opt.get("takes", SMALL).bytes
-        named = {"SLUICE_MAX_BODY": limits.largest, "SLUICE_MAX_BATCH": limits.batch}
-        self._most = named[takes] if isinstance(takes, str) else min(takes, limits.largest)
+        named = {"SLUICE_MAX_BODY": limits.settings.max_body, "SLUICE_MAX_BATCH": limits.settings.max_batch}
+        self._most = named[takes] if isinstance(takes, str) else min(takes, limits.settings.max_body)
         self._announced = Headers.from_scope(scope).get("content-length", "")
         self._whole = not has_body(scope)
         self._taken: list[RequestLane] = []
@@ -231,7 +228,7 @@ class _Visit:
         self._whole = not message.get("more_body", False)
         held = self._received if self._holds is None else min(self._received, self._holds)
         self._limits.bytes.spend(self._tenant, len(message["body"]))
-        least = self._limits.largest if self._holds is None else self._holds
+        least = self._limits.settings.max_body if self._holds is None else self._holds
         self._limits.bodies.take(self._tenant, held - self._held, least=least)
         self._held = held
         if self._whole:
@@ -266,7 +263,7 @@ class _Visit:
             self._take(self._limits.slow)
             self._is_slow = True
         try:
-            return await self._within(self._limits.patience_s + self._received / SLOWEST)
+            return await self._within(self._limits.settings.body_timeout + self._received / SLOWEST)
         except TimeoutError:
             raise Problem(
                 408,

@@ -12,6 +12,7 @@ from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, wait_of
 from services.query_api.http.route_decorator import WHOLE, get, post
 from services.query_api.ops import file_rewrite
+from services.query_api.ops.dead_letters import Ids
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.file_rewrite import ErasureReceipt, FileRewrites, KeptPart, PartMatch, canaries
 from shared.runtime.resources import Resources
@@ -19,9 +20,7 @@ from shared.settings import Settings
 from shared.state.index import Index
 from shared.state.ledger import Entry
 
-MOST = 100  # ids per request
 MOST_PROOFS = 1000
-Ids = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST)]
 Proofs = Annotated[list[str], msgspec.Meta(max_length=MOST_PROOFS)]
 
 

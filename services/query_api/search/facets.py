@@ -14,13 +14,14 @@ import msgspec
 from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of
 from shared.state.index import Index
-from shared.store import Condition, Filter, Match, Scalar
+from shared.store import Filter, Match, Scalar
 
 MOST_FACETS: Final = 8  # fields per request
 MOST_SHOWN: Final = 100  # values of a field; rarer ones are left out
 MOST_READ: Final = 50_000  # passages read for one request
 _LONGEST_VALUE: Final = 256  # characters; longer texts aren't counted
 _PAGE: Final = 2_000
+_SOURCE: Final = "metadata.source"
 _HEAD_FIELDS: Final = frozenset({"source", "tags"})  # fields of heads that have an index
 # Fields that are equal in all passages of a document, so that its first passage is enough.
 _DOCUMENT_FIELDS: Final = frozenset(
@@ -107,17 +108,12 @@ def fields_of(names: Sequence[str], at: str = "facets") -> dict[str, str]:
 
 def _on_heads(where: Filter) -> Filter | None:
     """Return the same filter on heads, None if heads lack its fields. Tags don't count: a passage may have its own."""
-
-    def moved(conditions: Sequence[Condition]) -> tuple[Condition, ...] | None:
-        found = [
-            Match("source", each.any_of)
-            for each in conditions
-            if isinstance(each, Match) and each.field == "metadata.source"
-        ]
-        return tuple(found) if len(found) == len(conditions) else None
-
-    must, must_not = moved(where.must), moved(where.must_not)
-    return None if must is None or must_not is None else Filter(must=must, must_not=must_not)
+    must, must_not = (
+        tuple(Match("source", each.any_of) for each in part if isinstance(each, Match) and each.field == _SOURCE)
+        for part in (where.must, where.must_not)
+    )
+    whole = len(must) + len(must_not) == len(where.must) + len(where.must_not)
+    return Filter(must=must, must_not=must_not) if whole else None
 
 
 def _values(metadata: Mapping[str, Any], path: Sequence[str]) -> list[Scalar | float]:

@@ -11,7 +11,7 @@ written by `python -m tests.bench.calibrate`, but for the words' entry, which th
 import functools
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -102,42 +102,26 @@ def question(text: str) -> Question:
     return Question(weights, pairs, math.fsum(weights.values()), forms)
 
 
-class Comparer:
-    """Compares one query with passages. Passages that have the same words of the query share the sums."""
+def compare_words(asked: Question, candidates: Sequence[Candidate]) -> list[WordFeatures]:
+    """Return the features of each candidate's words. Candidates with the same words of the query share the sums."""
+    bits = {each: 1 << number for number, each in enumerate(asked.weights)}
 
-    def __init__(self, asked: Question) -> None:
-        self._asked = asked
-        self._bits = {each: 1 << number for number, each in enumerate(asked.weights)}
-        self._known: dict[tuple[int, int], WordFeatures] = {}  # by words of the text, and words of the headings
-
-    def compare_words(self, candidates: Sequence[Candidate]) -> list[WordFeatures]:
-        """Return the features of each candidate's words."""
-        texts = [each.text for each in candidates]
-        occurs = occurring(
-            tuple(self._bits), texts + ["\n".join(each.headings) for each in candidates], self._asked.forms
-        )
-        return [
-            self._known.get(both) or self._words_of(*both) for both in zip(occurs, occurs[len(texts) :], strict=False)
-        ]
-
-    def compare(self, candidate: Candidate, of: WordFeatures) -> Features:
-        """Return all features of the candidate; `of` are those of its words."""
-        asked = self._asked
-        together = adjacent(asked.pairs, candidate.text, asked.forms) if of.phrases else ()
-        return Features(
-            candidate.cosine,
-            of.coverage,
-            len(together) / len(asked.pairs) if together else 0.0,
-        )
-
-    def _words_of(self, in_text: int, in_headings: int) -> WordFeatures:
-        asked, bits, found = self._asked, self._bits, in_text | in_headings
+    @functools.cache
+    def of(in_text: int, in_headings: int) -> WordFeatures:
+        found = in_text | in_headings
         pairs = sum(bool(in_text & bits[a]) and bool(in_text & bits[b]) for a, b in asked.pairs)
-        self._known[in_text, in_headings] = of = WordFeatures(
-            coverage=_share(asked, (each for each, bit in bits.items() if found & bit)),
-            phrases=pairs / len(asked.pairs) if pairs else 0.0,
-        )
-        return of
+        covered = math.fsum(asked.weights[each] for each, bit in bits.items() if found & bit)
+        return WordFeatures(covered / (asked.total or 1.0), pairs / len(asked.pairs) if pairs else 0.0)
+
+    texts, headings = [each.text for each in candidates], ["\n".join(each.headings) for each in candidates]
+    occurs = occurring(tuple(bits), texts + headings, asked.forms)
+    return [of(*both) for both in zip(occurs, occurs[len(texts) :], strict=False)]
+
+
+def _compare(asked: Question, candidate: Candidate, of: WordFeatures) -> Features:
+    """Return all features of the candidate; `of` are those of its words."""
+    together = adjacent(asked.pairs, candidate.text, asked.forms) if of.phrases else ()
+    return Features(candidate.cosine, of.coverage, len(together) / len(asked.pairs) if together else 0.0)
 
 
 def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], count: int) -> list[Candidate]:
@@ -148,8 +132,7 @@ def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], 
     """
     if not candidates or count <= 0:
         return []
-    comparer, score = Comparer(asked), scorer.score
-    compared = comparer.compare_words(candidates)
+    score, compared = scorer.score, compare_words(asked, candidates)
     waiting = [
         (-score(each.cosine, coverage, phrases), at)
         for at, (each, (coverage, phrases)) in enumerate(zip(candidates, compared, strict=True))
@@ -168,11 +151,6 @@ def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], 
             candidate.score, candidate.features = -negative, known
             found.append(candidate)
         else:
-            whole[at] = known = comparer.compare(candidate, of)
+            whole[at] = known = _compare(asked, candidate, of)
             heapq.heapreplace(waiting, (-score(*known), at))
     return found
-
-
-def _share(asked: Question, covered: Iterable[str]) -> float:
-    """Return the share of the query's weight that these stems cover."""
-    return math.fsum(asked.weights[own] for own in covered) / (asked.total or 1.0)
