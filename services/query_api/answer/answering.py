@@ -26,18 +26,7 @@ from services.query_api.search.arranging import GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever, Score, TopK
 from services.query_api.search.search import filters_of
 from shared import tracing
-from shared.answers import (
-    Called,
-    Conversation,
-    Event,
-    Finished,
-    FinishReason,
-    Passage,
-    Prompted,
-    ToolCall,
-    Turn,
-    Usage,
-)
+from shared.answers import Called, Conversation, Event, Finished, FinishReason, Passage, Prompted, ToolCall, Turn, Usage
 from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import as_asked, spelled_out

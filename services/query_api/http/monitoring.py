@@ -20,7 +20,6 @@ class Metrics:
     """Counters and histograms in the given registry. Each API needs a registry of its own."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.registry = registry
         self.requests = Counter(
             "sluice_requests", "Requests answered", ["method", "route", "status"], registry=registry
         )

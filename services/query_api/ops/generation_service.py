@@ -16,14 +16,8 @@ import msgspec
 import structlog
 
 from services.query_api.documents.stats import GenerationView, generation_view
-from services.query_api.ops.generation_plan import (
-    BuildRequest,
-    Plan,
-    address_of,
-    generation_of,
-    planned,
-    refuse_full_disk,
-)
+from services.query_api.ops import generation_plan
+from services.query_api.ops.generation_plan import BuildRequest, Plan
 from shared.errors import Rejected, Unavailable
 from shared.log.groups import our_groups
 from shared.log.open_letters import OpenLetters
@@ -111,10 +105,10 @@ class GenerationService:
         serving = registry.current
         as_of = None if wanted.as_of is None else await reachable(moment_of(wanted.as_of), self._log)
         ends = await extracted_ends(self._log)
-        address = address_of(wanted, self._base.settings, serving)
+        address = generation_plan.address_of(wanted, self._base.settings, serving)
         embedder = await self._base.embedders.get(address)
         code = await Index(self._store, serving.generation).code()
-        generation = generation_of(
+        generation = generation_plan.generation_of(
             wanted,
             self._base.settings,
             serving.generation,
@@ -122,7 +116,7 @@ class GenerationService:
             embedder=embedder,
         )
         replaced = 0 if as_of is None else sum(ends.values()) - sum(as_of.until.values())
-        plan = await planned(
+        plan = await generation_plan.planned(
             generation,
             registry,
             self._base,
@@ -132,7 +126,7 @@ class GenerationService:
             as_of=as_of,
             replaced=replaced,
         )
-        refuse_full_disk(plan)
+        generation_plan.refuse_full_disk(plan)
         begin = partial(
             generations.begun,
             generation=generation,
