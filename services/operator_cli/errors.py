@@ -47,5 +47,5 @@ def remark(sentence: str) -> None:
 
 def fail(sentence: str, code: int) -> NoReturn:
     """Print the sentence to stderr and exit with the code."""
-    print(f"sluice: {sentence}", file=sys.stderr)
+    remark(sentence)
     sys.exit(code)

@@ -102,16 +102,13 @@ class KeyFile:
             state = _state(self._path)
             if state not in (None, self._state):
                 self._state = state
-                self._read_again()
+                try:
+                    self._keys = read_keys(self._path)
+                except ConfigurationError as error:
+                    log.error("key_file_ignored", reason=str(error))  # noqa: TRY400 - the sentence says it all
+                else:
+                    log.info("keys_changed", count=len(self._keys))
         return self._keys
-
-    def _read_again(self) -> None:
-        try:
-            self._keys = read_keys(self._path)
-        except ConfigurationError as error:
-            log.error("key_file_ignored", reason=str(error))  # noqa: TRY400 - the sentence says it all
-        else:
-            log.info("keys_changed", count=len(self._keys))
 
 
 def key_file_of(settings: Settings) -> KeyFile:

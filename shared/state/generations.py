@@ -206,8 +206,8 @@ def scaled(registry: Registry, id_: str, cosines: CosineScale) -> Registry:
 
 def scale_of(registry: Registry | None, id_: str) -> CosineScale | None:
     """Return the scale of the generation's cosines; None: it isn't known yet."""
-    there = registry.generations if registry is not None else ()
-    return next((each.cosines for each in there if each.generation.id == id_), None)
+    found = registry and registry.find(id_)
+    return found.cosines if found else None
 
 
 def switch_begun(registry: Registry, target: str) -> Registry:

@@ -594,13 +594,11 @@ class Index:
         """Return whether `rewrite` can do anything."""
         return isinstance(self._store, EdgeStore)
 
-    async def rewrite(self) -> bool:
-        """Rewrite the store's files without deleted data; return False if the store can't (a server does so itself)."""
-        if not isinstance(self._store, EdgeStore):
-            return False
-        for name in await self._store.collections():
-            await self._store.rewrite(name)
-        return True
+    async def rewrite(self) -> None:
+        """Rewrite the store's files without deleted data, if they are ours: a server does so itself."""
+        if isinstance(self._store, EdgeStore):
+            for name in await self._store.collections():
+                await self._store.rewrite(name)
 
     async def delete_points(self, ids: Sequence[str]) -> None:
         """Delete points by id."""

@@ -272,15 +272,14 @@ class CollectionSize(msgspec.Struct, frozen=True):
     disk_bytes: int
 
 
-async def pages(store: Store, name: str, where: Filter = EVERYTHING, **how: Any) -> AsyncGenerator[Sequence[Point]]:
+def pages(store: Store, name: str, where: Filter = EVERYTHING, **how: Any) -> AsyncGenerator[Sequence[Point]]:
     """Yield the matching points in id order, page by page; `how` is as in `Store.scroll`. Raises Unavailable."""
-    after: str | None = None
-    while True:
+
+    async def read(after: str | None) -> tuple[Sequence[Point], str | None]:
         page = await store.scroll(name, where, after=after, **how)
-        yield page.points
-        if page.after is None:
-            return
-        after = page.after
+        return page.points, page.after
+
+    return each_page(read)
 
 
 async def each_page(read: Callable[[str | None], Awaitable[tuple[T, str | None]]]) -> AsyncGenerator[T]:

@@ -327,7 +327,10 @@ class QdrantStore:
             current = await self._current(heads, {_document(point, heads) for some in found for point in some})
             for number, points in zip(numbers, found, strict=True):
                 kept = [p for p in points if current.get(_document(p, heads), -1) == _version(p, heads)]
-                hits[number] = [_hit(p) for p in kept[:limit]]
+                hits[number] = [
+                    StoreHit(str(p.id), p.score, msgspec.Raw(msgspec.msgpack.encode(p.payload or {})))
+                    for p in kept[:limit]
+                ]
             narrow = any(
                 len(hits[number]) < limit and len(points) == asked
                 for number, points in zip(numbers, found, strict=True)
@@ -426,10 +429,6 @@ def _outrun(
         and (name, current[name]) not in found
         for name, version in found
     )
-
-
-def _hit(point: models.ScoredPoint) -> StoreHit:
-    return StoreHit(str(point.id), point.score, msgspec.Raw(msgspec.msgpack.encode(point.payload or {})))
 
 
 def _document(point: models.ScoredPoint, heads: Heads) -> str:
