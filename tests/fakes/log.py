@@ -32,6 +32,8 @@ class Partition:
 class MemoryLog:
     """Topics, each of whose partitions stamps records by a clock of its own, which never goes back."""
 
+    moves = 0
+
     def __init__(self, topics: Mapping[str, int], skews: Sequence[int]) -> None:
         """Take how many partitions each topic has, and by how many ms the clock of each partition is off."""
         self.partitions = {
