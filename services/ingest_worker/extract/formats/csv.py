@@ -15,6 +15,7 @@ from services.ingest_worker.extract.rows import labelled
 _SAMPLE = 16 * 1024  # characters that decide about the separator
 _SAID = re.compile(r"\s*+sep=(\S|\t)\r?\n", re.IGNORECASE)  # what Excel is told by some programs
 _WAYS: tuple[dict[str, Any], ...] = ({}, {"escapechar": "\\"}, {"skipinitialspace": True})
+_AS_TEXT = re.compile(r'\A="([^"]*+)"\s*+\Z')  # a formula that some programs write to keep leading zeros
 _SEPARATORS = "\t;,|"  # where several divide the rows alike, the first counts: commas also divide numbers
 
 
@@ -34,6 +35,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         # A backslash stands before quotes within quotes, or a space before all quotes, if more rows are alike so.
         how = max(_WAYS, key=lambda way: _alike(sample, separator, **way))
         rows: Iterable[list[str]] = _parsed(text, separator, **how)
+        if '="' in text:
+            rows = ([_AS_TEXT.sub(r"\1", cell) for cell in row] for row in rows)
         if not any(map(any, islice(_parsed(sample, separator), 1, None, 2))):  # each second row is blank: a line end
             rows = filter(any, rows)
         found = labelled(rows)

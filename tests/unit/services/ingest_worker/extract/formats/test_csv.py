@@ -115,3 +115,19 @@ def test_a_row_that_names_no_groups_is_a_header_alone() -> None:
 )
 def test_the_separator_is_what_divides_the_rows_alike(data: str, second: str) -> None:
     assert second in _text(data).split("\n\n")
+
+
+@pytest.mark.parametrize(
+    ("cell", "shows"),
+    [
+        ('="00123"', "00123"),
+        ('"=""00123"""', "00123"),
+        ('="a"&"b"', '="a"&"b"'),
+        ('x="1"', 'x="1"'),
+        ("=A1+B1", "=A1+B1"),
+        ('"<a b=""c"">"', '<a b="c">'),
+        ('="', '="'),
+    ],
+)
+def test_a_formula_that_keeps_a_value_a_text_is_the_value(cell: str, shows: str) -> None:
+    assert f"Code: {shows}; Pieces: 3" in _text(f"Code,Pieces\n{cell},3\nB2,4\nC3,5\n").split("\n\n")
