@@ -38,6 +38,8 @@ _NOTES = frozenset({"en-media", "en-note", "en-todo", "main"})  # of Evernote, a
 _BREAK = "\v"  # an intended line break; line ends of the source are white space
 _CELL = "\f"  # begins a cell of a table that only arranges what is in it
 _BREAKS = {"br": _BREAK, "td": _CELL, "th": _CELL}
+_LISTS = frozenset({"ul", "ol"})
+_DEEPEST = 8  # levels of lists that are indented
 _AROUND = frozenset({"nav", "header", "footer", "aside"})
 _BLOCKS = frozenset(
     {"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "section", "article", "blockquote", "form"}
@@ -45,8 +47,8 @@ _BLOCKS = frozenset(
 # fmt: off
 _INLINE = frozenset({
     "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
-    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
-    "td", "th", "time", "tt", "u", "var", "wbr",
+    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "script", "small", "span", "strike", "strong",
+    "style", "sub", "sup", "td", "th", "time", "tt", "u", "var", "wbr",
 })
 # fmt: on
 
@@ -197,6 +199,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
         if event == "end":
             if tag not in _INLINE:
                 page.close()
+            page.depth -= tag in _LISTS
             page.add(element.tail)
         elif tag in skipped or is_hidden(element):
             walk.skip_subtree()
@@ -210,6 +213,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
         else:
             if tag not in _INLINE:
                 page.open(tag)
+            page.depth += tag in _LISTS
             page.add(_BREAKS.get(tag))
             page.add(element.text)
     return page.text()
@@ -222,6 +226,7 @@ class _Page:
         self._blocks: list[str] = []
         self._words: list[str] = []  # of the current block
         self._mark = ""
+        self.depth = 0  # of lists
 
     def add(self, words: str | None) -> None:
         if words:
@@ -234,16 +239,16 @@ class _Page:
 
     def open(self, tag: str) -> None:
         # A paragraph at the start of a list item continues the item.
-        item = tag == "li" or (self._mark == "- " and not "".join(self._words).strip())
+        item = tag == "li" or (self._mark.endswith("- ") and not "".join(self._words).strip())
         self.close()
         heading = len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"
-        self._mark = "#" * int(tag[1]) + " " if heading else "- " if item else ""
+        self._mark = "#" * int(tag[1]) + " " if heading else f"{'  ' * min(self.depth - 1, _DEEPEST)}- " if item else ""
 
     def close(self) -> None:
         lines = map(_beside, "".join(self._words).split(_BREAK))
         line = ("\n" if not self._mark else " ").join(filter(None, lines))
         if line:
-            tight = self._mark == "- " and bool(self._blocks) and self._blocks[-1].lstrip("\n").startswith("- ")
+            tight = self._mark.endswith("- ") and bool(self._blocks) and self._blocks[-1].lstrip().startswith("- ")
             self._blocks.append(("\n" if tight else "\n\n") + self._mark + line)
         self._words.clear()
         self._mark = ""

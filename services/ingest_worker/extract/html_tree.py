@@ -29,6 +29,7 @@ _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foo
 _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown on demand; others are menus and dialogs
 _HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
+_PERMALINKS: Final = ("¶", "🔗")  # those that stand for nothing else, so also beside terms and captions
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
 _WITHIN: Final = frozenset({
@@ -36,11 +37,13 @@ _WITHIN: Final = frozenset({
     "sub", "sup", "time", "u", "var",
 })
 # fmt: on
+_MARK_OF_ITEM: Final = re.compile(r"\(?(?:\d{1,3}|[^\W\d_]{1,2}|[ivx]{1,4})[.)]|[•–-]")  # which is no term
 _STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
 MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
 _EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
 NAMED: Final = "named"  # the class of a text that nothing else names
 RELATIVE: Final = re.compile(r"(?:[/.]|[\w%-]{1,100}[./])[^\s()<>\[\]]{0,2000}")
+_CDATA: Final = re.compile(r"% <!\[CDATA\[|%? ?\]\]>")  # around TeX in a script
 _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
 
@@ -55,6 +58,7 @@ def reshape(tree: "HtmlElement") -> None:
     _drop_empty(tree)
     _keep_captions(tree)
     _write_equations(tree)
+    _bracket_readings(tree)
     _unwrap_forms(tree)
     _unwrap_layout(tree)
     notes = _links_of_notes(tree)
@@ -110,14 +114,16 @@ def _drop_anchors(tree: "HtmlElement") -> None:
     for link in list(islice(tree.iter("a"), _MOST)):
         if (link.get("href") or "").startswith("#") and words(link) in _ANCHORS:
             near = (link.getparent(), link.getprevious(), link.getnext())
-            if any(each is not None and each.tag in _HEADINGS for each in near):
+            if words(link) in _PERMALINKS or any(each is not None and each.tag in _HEADINGS for each in near):
                 link.drop_tree()
     for editor in list(islice(tree.iterfind(".//span[@class='mw-editsection']"), _MOST)):
         editor.drop_tree()
 
 
 def _keep_framed(tree: "HtmlElement") -> None:
-    """Keep code within a border and tables in an article's head, which trafilatura drops."""
+    """Keep code within a border, tables in an article's head, and the foot of a quote, which trafilatura
+    drops; a heading that opens a text is one, without the mark that trafilatura puts before it.
+    """
     for pre in islice(tree.iter("pre"), _MOST):
         for each in pre.iterancestors():
             if "border" in (each.get("style") or "") and not is_hidden(each):
@@ -125,6 +131,12 @@ def _keep_framed(tree: "HtmlElement") -> None:
     for head in list(islice(tree.iter("header"), _MOST)):
         if next(head.iterancestors("article"), None) is not None and next(head.iter("table"), None) is not None:
             head.tag = "div"
+    for foot in list(islice(tree.iterfind(".//blockquote//footer"), _MOST)):
+        foot.tag = _block(foot)
+        foot.attrib.clear()  # one named a footer is dropped
+    for opener in list(islice(tree.iter("summary"), _MOST)):
+        if next(opener.iter(*_HEADINGS), None) is not None:
+            opener.tag = "div"
 
 
 def _keep_captions(tree: "HtmlElement") -> None:
@@ -173,7 +185,13 @@ def _keep_opened(tree: "HtmlElement") -> None:
 
 
 def _write_equations(tree: "HtmlElement") -> None:
-    """Write MathML as text, without the pictures of it that stand beside it."""
+    """Write MathML and TeX as text, without the pictures of it that stand beside it."""
+    for script in list(islice(tree.iter("script"), _MOST)):
+        drawn = script.getprevious()
+        shown = drawn is not None and "MathJax" in (drawn.get("class") or "") and not (drawn.tail or "").strip()
+        if (script.get("type") or "").startswith("math/tex") and not shown:
+            script.tag = "span" if "display" not in script.get("type", "") else "p"
+            script.text = _CDATA.sub("", script.text or "").strip()
     for math in list(islice(tree.iter("math"), _MOST)):
         tail, text = math.tail, equation(math)
         math.clear()
@@ -187,6 +205,14 @@ def _write_equations(tree: "HtmlElement") -> None:
         for drawn in list(islice(parent.itersiblings(), 2)):
             if drawn.get("aria-hidden") == "true":
                 drawn.drop_tree()
+
+
+def _bracket_readings(tree: "HtmlElement") -> None:
+    """Put readings beside East Asian words into brackets where the page has none for browsers without ruby."""
+    for reading in list(islice(tree.iterfind(".//ruby//rt"), _MOST)):
+        before = reading.getprevious()
+        if before is None or before.tag != "rp":
+            enclose(reading, "（", "）")
 
 
 def is_hidden(element: "HtmlElement") -> bool:
@@ -388,10 +414,11 @@ def _join_terms(tree: "HtmlElement") -> None:
         told, said = term.getnext(), words(term)
         if told is None or told.tag != "dd" or not said or not words(told) or (term.tail or "").strip():
             continue
-        if any(each.tag not in _WITHIN for each in told.iterdescendants()):
+        is_mark = _MARK_OF_ITEM.fullmatch(said) is not None
+        if not is_mark and any(each.tag not in _WITHIN for each in told.iterdescendants()):
             continue
-        within = told[0] if not (told.text or "").strip() and len(told) and told[0].tag == "p" else told
-        term.tail, within.text = f"{'' if said[-1] in ':?!.' else ':'} {(within.text or '').lstrip()}", None
+        within = told[0] if not (told.text or "").strip() and len(told) and told[0].tag in ("p", "div") else told
+        term.tail, within.text = f"{'' if is_mark or said[-1] in ':?!.' else ':'} {(within.text or '').lstrip()}", None
         terms = [term]
         while (
             (above := terms[0].getprevious()) is not None

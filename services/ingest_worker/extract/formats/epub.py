@@ -82,5 +82,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.html",),
     libraries=("chardet", "lxml"),
-    revision=5,
+    revision=6,
 )

@@ -253,5 +253,5 @@ FORMAT = Format(
     read=read,
     warm=("trafilatura",),
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=9,
+    revision=10,
 )

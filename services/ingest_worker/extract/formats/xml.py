@@ -238,7 +238,7 @@ def _page(element: "_Element") -> str:
 def _words(element: "_Element") -> str:
     """Return all text in the element on one line; words beside a line end, or of different items, don't touch."""
     if next(element.iterdescendants(*_APART), None) is None:
-        return words(element)
+        return unescape(words(element)) if element.get("type") == "html" else words(element)
     from lxml import etree  # imported here, because only parser processes should load heavy libraries
 
     apart, says, last = {name.removeprefix("{*}") for name in _APART}, list[str](), ""
@@ -347,5 +347,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
-    revision=7,
+    revision=8,
 )

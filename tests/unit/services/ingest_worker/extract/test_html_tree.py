@@ -568,3 +568,103 @@ def test_a_form_in_a_page_has_no_header() -> None:
     form = written("In:|Mon|Out:|Tue", "Guests:|2|Rooms:|1")
     assert form.startswith("|  |  |  |  |\n| --- | --- | --- | --- |\n| In: | Mon | Out: | Tue |")
     assert written("Part:|Price:", "Rope|2").startswith("| Part: | Price: |\n| --- |")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('<dl><dt>f(x)<a class="headerlink" href="#f">¶</a></dt><dd>does it</dd></dl>', "f(x): does it"),
+        ('<table><caption>Fees<a href="#t1">¶</a></caption><tr><th>a</th><th>b</th></tr></table>', "Fees\n"),
+        ('<p>See <a href="#p7">§</a> 7.</p>', "§ 7"),
+        ('<p>Press <a href="#k">#</a> twice.</p>', "# twice"),
+        ('<p>See <a href="b.html#p7">¶</a> there.</p>', "¶"),
+        ('<p>See <a href="#p7">¶ 7</a> there.</p>', "¶ 7"),
+        ("<h2>The sign ¶</h2><p>It ends a paragraph.</p>", "The sign ¶"),
+    ],
+)
+def test_links_of_terms_and_captions_to_themselves_are_dropped(body: str, text: str) -> None:
+    shown = page_text(f"<html><body>{body}</body></html>")
+
+    assert text in f"{shown}\n" or f"[{text}]" in shown
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (
+            "<dl><dt>1.</dt><dd><div>Close it,</div></dd><dt>2.</dt><dd><div>Go.</div></dd></dl>",
+            "1. Close it,\n\n2. Go.",
+        ),
+        ("<dl><dt>aa)</dt><dd><p>Boats,</p><p>large.</p></dd></dl>", "aa) Boats,\n\nlarge."),
+        ("<dl><dt>Cook</dt><dd><div>He cooks.</div></dd></dl>", "Cook\n\nHe cooks."),
+        ("<dl><dt>1927</dt><dd><div>It opened.</div></dd></dl>", "1927\n\nIt opened."),
+        ("<dl><dt>A.D. 1</dt><dd><div>It opened.</div></dd></dl>", "A.D. 1\n\nIt opened."),
+        (
+            "<dl><dt>f(x)</dt><dd><p>Does it.</p><dl><dt>x</dt><dd>a number</dd></dl></dd></dl>",
+            "f(x)\n\nDoes it.\n\nx: a number",
+        ),
+        ("<dl><dt>No</dt><dd>is an answer</dd></dl>", "No: is an answer"),
+    ],
+)
+def test_numbers_as_terms_stand_before_what_they_number(body: str, text: str) -> None:
+    assert _page(body) == text
+
+
+def test_headings_that_open_a_text_are_headings() -> None:
+    page = (
+        f"<main><h1>Harbour</h1><p>{_PROSE}</p><details><summary><h3>May I?</h3></summary><p>Yes.</p></details></main>"
+    )
+    plain = page.replace("<h3>", "").replace("</h3>", "")
+
+    assert "\n\n### May I?\n\nYes." in extract(page.encode(), Hints(filename="a.html")).text
+    assert "May I?" in extract(plain.encode(), Hints(filename="a.html")).text
+
+
+def test_who_said_it_stays_below_a_quote() -> None:
+    quote = "<blockquote><p>It is safe.</p>{}</blockquote><footer>All rights reserved.</footer>"
+
+    assert "Shedd in Salt" in _page(
+        quote.format("<footer class='blockquote-footer'>Shedd in <cite>Salt</cite></footer>")
+    )
+    assert "rights" not in _page(quote.format(""))
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('<p>With <script type="math/tex">v^2</script> it goes.</p>', "With v^2 it goes."),
+        ('<p>So</p><script type="math/tex; mode=display">% <![CDATA[\na < b %]]></script>', "So\n\na < b"),
+        ('<p>At <span class="MathJax">v2</span><script type="math/tex">v^2</script> it.</p>', "At v2 it."),
+        ("<p>At <script>track()</script>six.</p>", "At six."),
+        ('<p>At <script type="application/json">{"a": 1}</script>six.</p>', "At six."),
+    ],
+)
+def test_equations_in_tex_are_read_once(body: str, text: str) -> None:
+    assert _page(body) == text
+
+
+@pytest.mark.parametrize(
+    ("ruby", "text"),
+    [
+        ("<ruby>東京<rt>とうきょう</rt></ruby>湾", "東京（とうきょう）湾"),
+        ("<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>", "漢（かん）字（じ）"),
+        ("<ruby>港<rp>(</rp><rt>みなと</rt><rp>)</rp></ruby>", "港(みなと)"),
+        ("<ruby>港</ruby>", "港"),
+    ],
+)
+def test_readings_stand_in_brackets(ruby: str, text: str) -> None:
+    assert page_text(f"<html><body><p>{ruby}</p></body></html>").strip() == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("<ul><li>a<ol><li>b<ul><li>c</li></ul></li></ol></li><li>d</li></ul>", "- a\n  1. b\n    - c\n- d"),
+        ("<ul><li><p>a</p></li><li>b</li></ul>", "- a\n- b"),
+        ("<ul><li>a</li></ul><p>b</p><ul><li>c</li></ul>", "- a\n\nb\n\n- c"),
+        ("<blockquote><ul><li>a</li></ul></blockquote>", "- a"),
+        ("<ul><li>a</li><ul><li>b</li></ul></ul>", "- a\n  - b"),
+    ],
+)
+def test_lists_within_lists_are_indented(body: str, text: str) -> None:
+    assert page_text(f"<html><body>{body}</body></html>").strip() == text

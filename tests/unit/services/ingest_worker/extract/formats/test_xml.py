@@ -429,3 +429,20 @@ def test_fields_of_a_feeds_entries_have_their_names(root: str, entry: str) -> No
     fields = "updated: 2024-05-02\n\ncategory: locks\n\ncategory: dikes"
     assert read == f"# News\n\n## Gate\n\n{fields}\n\nThe gate broke.\n\nIt is shut."
     assert "ref" not in _read(f"<book><title>News</title><{entry}><p>A gate.</p><ref>12</ref></{entry}></book>").text
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ('<title type="html">Lock &amp;amp; key</title>', "Lock & key"),
+        ('<title type="html"><![CDATA[It&#8217;s here]]></title>', "It’s here"),
+        ('<title type="html">Lock &amp; key</title>', "Lock & key"),
+        ('<title type="text">The sign &amp;amp;</title>', "The sign &amp;"),
+        ("<title>The sign &amp;amp;</title>", "The sign &amp;"),
+        ('<title type="html">R&amp;D</title>', "R&D"),
+    ],
+)
+def test_titles_in_html_are_read_as_such(title: str, text: str) -> None:
+    read = _read(f"<feed>{title}<entry>{title}<summary>It opens.</summary></entry></feed>")
+
+    assert (read.title, read.text) == (text, f"# {text}\n\n## {text}\n\nIt opens.")
