@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections import defaultdict
 
-from shared.store.fair_queue import FairQueue
+from shared.fair_queue import FairQueue
 
 
 class FairTurns:

@@ -242,6 +242,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
     if not all(any(_holds(there, code) for there in held.values()) for code in asks.codes):
         return []
     forms = other_forms(asks.words, frozenset().union(*held.values()))
+    named = [(word, names) for word in _WORDS.findall(question) if (names := asks.names & set(words(word)))]
     found: list[Quotable] = []
     for rank, passage in enumerate(best):
         there = held[_document(passage)]
@@ -254,7 +255,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
             if unit.kind in ("field", "row") and not fits:
                 continue
             above = with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
-            context = " ".join(word for word in _WORDS.findall(question) if asks.names & (set(words(word)) - terms))
+            context = " ".join(word for word, names in named if not names <= terms)
             found.append(Quotable(rank, position, unit, terms, above, context))
     found = _of_the_number(question, _of_the_row(question, found, best))
     if len(found) > MOST_COMPARED:

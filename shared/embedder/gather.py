@@ -11,6 +11,7 @@ from typing import Final
 
 from shared.embedder import Vector
 from shared.errors import RetryLater, Unavailable
+from shared.fair_queue import FairQueue
 
 MOST: Final = 64  # texts per call
 FIRST: Final = 8  # texts of the first call
@@ -61,14 +62,18 @@ class Ask:
 
 
 class Gather:
-    """A queue of callers' texts, passed in order and in batches to `answer`, at most `calls` calls at a time."""
+    """A queue of callers' texts, passed in batches to `answer`, at most `calls` calls at a time.
+
+    Callers take turns of `FIRST` texts, so that no long document, or list of a client, holds up the others.
+    """
 
     def __init__(self, answer: Callable[[Sequence[Ask]], Awaitable[None]], pace: Pace, calls: int) -> None:
         """Take `answer`, which settles every Ask of a batch; if it raises, all of the batch fail with that error."""
         self._answer = answer
         self._pace = pace
         self._most_calls = calls
-        self._waiting: deque[Ask] = deque()
+        self._waiting = FairQueue[Sequence[Ask]]()  # turns
+        self._turn: deque[Ask] = deque()  # what is left of the current one
         self._kept: OrderedDict[str, Vector] = OrderedDict()
         self._calls: set[asyncio.Task[None]] = set()
 
@@ -83,7 +88,9 @@ class Gather:
         for ask in asks:
             if (vector := self._kept.pop(ask.text, None)) is not None:
                 ask.give(vector)
-        self._waiting.extend(ask for ask in asks if not ask.answer.done())
+        left = [ask for ask in asks if not ask.answer.done()]
+        for at in range(0, len(left), FIRST):
+            self._waiting.put(id(asks), left[at : at + FIRST])
         loop.call_soon(self._fill)  # later in this turn of the loop, so that other callers' texts join the batch
         try:
             await _settled([ask.answer for ask in asks])
@@ -104,9 +111,8 @@ class Gather:
 
     async def close(self) -> None:
         """Cancel the calls and all waiting callers."""
-        for ask in self._waiting:
+        while (ask := self._next()) is not None:
             ask.answer.cancel()
-        self._waiting.clear()
         for task in self._calls:
             task.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
@@ -119,11 +125,15 @@ class Gather:
 
     def _batch(self) -> list[Ask]:
         batch: list[Ask] = []
-        while self._waiting and len(batch) < self._pace.texts:
-            ask = self._waiting.popleft()
+        while len(batch) < self._pace.texts and (ask := self._next()) is not None:
             if not ask.answer.done():  # done: its caller was cancelled or has failed
                 batch.append(ask)
         return batch
+
+    def _next(self) -> Ask | None:
+        if not self._turn and self._waiting:
+            self._turn.extend(self._waiting.take())
+        return self._turn.popleft() if self._turn else None
 
     async def _call(self, batch: Sequence[Ask]) -> None:
         try:

@@ -99,6 +99,13 @@ class InProcess:
             Unavailable: a value isn't finite, or the model was closed meanwhile.
         """
         refuse_unreadable(texts)
+        for position, text in enumerate(texts):
+            if len(text) > self.tokens.longest_text:
+                raise Rejected(
+                    f"text {position} of {len(texts)} has {len(text)} characters; "
+                    f"{self.model.name} accepts at most {self.model.max_tokens} tokens",
+                    "text_too_long",
+                )
         return await self._gather.vectors(texts)
 
     async def _answer(self, asks: Sequence[Ask]) -> None:

@@ -28,7 +28,7 @@ _SIGNS_BLANKED: Final = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _SIGNS_LEFT_OUT: Final = str.maketrans("", "", string.punctuation)
 _SIGN: Final = re.compile(f"[{re.escape(string.punctuation)}]")
 _MOST_WORDS: Final = 20_000  # cached words: 2 MB, for Chinese 5
-_LONGEST_WORD: Final = 100  # letters of a cached word
+_LONGEST_WORD: Final = 100  # letters of a cached word; BERT takes a longer one for unknown
 _SPARE: Final = 2  # tokens: joined texts may have more than the sum of their counts where words aren't counted alone
 
 _USUAL: Final = 512  # tokens of an input, where neither the folder nor the address says fewer
@@ -92,9 +92,14 @@ class FileTokens:
         """Return the text's token ids with the special ones around, however long."""
         return self._tokenizer.encode_batch_fast([text])[0].ids  # unlike `encode`, without Python's lock
 
+    @property
+    def longest_text(self) -> int:
+        """Return the characters of a text of longest words: tokenizing a longer one takes seconds for nothing."""
+        return _LONGEST_WORD * self.longest
+
     def cut(self, text: str) -> list[int]:
         """Return the same, with the text cut to the longest input."""
-        [encoding] = self._bare([text])
+        [encoding] = self._bare([text[: self.longest_text]])
         encoding.truncate(self.longest - self._around)
         return self._tokenizer.post_process(encoding).ids
 

@@ -21,7 +21,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from shared.store.fair_queue import FairQueue
+from shared.fair_queue import FairQueue
 
 
 class RequestRotation:

@@ -19,10 +19,10 @@ from pathlib import Path
 import msgspec
 
 from shared import sandbox
+from shared.fair_queue import FairQueue
 from shared.store import wire
 from shared.store.collection_compaction import Rewriter
 from shared.store.edge_engine import Broken, Engine, Mismatch, NoCollection, Unserved, arguments_of, sync_logs
-from shared.store.fair_queue import FairQueue
 from shared.store.file_prefetch import available_memory, read_ahead
 from shared.store.index_builder import IndexBuilder
 

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from services.query_api.clients.models import Models
 from services.query_api.http.problems import Problem, invalid
+from services.query_api.http.request import ApiRequest
 from shared.embedder import Embedder, Vector
 from shared.errors import Rejected
 
@@ -35,14 +37,19 @@ def texts_of(value: Any, field: str = "input") -> list[str]:
     return value
 
 
-async def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
-    """Return one unit vector per text.
+async def vectors_of(
+    request: ApiRequest, embedder: Embedder, texts: Sequence[str], *, queries: bool = False
+) -> list[Vector]:
+    """Return one unit vector per text, a document's or a query's, when it is the turn of the request's tenant.
 
     Raises:
         Problem: 400, a text is too long for the model. Unavailable: the model is away.
     """
     try:
-        return await embedder.embed_documents(texts)
+        async with request.part(Models).turns[request.user.tenant]:
+            if queries:
+                return [await embedder.embed_query(each) for each in texts]
+            return await embedder.embed_documents(texts)
     except Rejected as error:
         raise Problem(400, error.sentence, code=error.code.upper(), details={"field": "input"}) from error
 

@@ -5,8 +5,9 @@ them. With `:inline` at the end, the answer's text ends with its sources, for cl
 """
 
 import asyncio
+from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from shared.embedder import Embedder
 
 RAG: Final = "rag/"
 INLINE: Final = ":inline"
+_AT_ONCE: Final = 8
 _LATEST: Final = ":latest"  # added by Ollama to a name without a tag
 
 
@@ -36,6 +38,10 @@ class Models:
 
     models: ChatModels
     embeds_with: Embedder
+    # Requests of a tenant whose texts are embedded at once: others' documents and queries wait for these at most.
+    turns: defaultdict[str, asyncio.Semaphore] = field(
+        default_factory=lambda: defaultdict(lambda: asyncio.Semaphore(_AT_ONCE))
+    )
 
     @property
     def embedding(self) -> str:

@@ -332,7 +332,7 @@ async def ollama_embed(data: JSONBody[EmbedBody], request: ApiRequest) -> Ollama
     began = time.perf_counter_ns()
     embedder = request.part(Models).embedder(data.model, data.dimensions)
     texts = texts_of(data.input) if data.input not in ("", []) else []  # Ollama's own answer to nothing is none
-    vectors = await vectors_of(embedder, texts) if texts else []
+    vectors = await vectors_of(request, embedder, texts) if texts else []
     return OllamaEmbeddings(
         model=data.model,
         embeddings=[vector.tolist() for vector in vectors],
@@ -345,5 +345,5 @@ async def ollama_embed(data: JSONBody[EmbedBody], request: ApiRequest) -> Ollama
 async def ollama_embeddings(data: JSONBody[EmbedBody], request: ApiRequest) -> OllamaEmbedding:
     """Embed one text. Older clients use this route."""
     embedder = request.part(Models).embedder(data.model)
-    [vector] = await vectors_of(embedder, texts_of(data.prompt, "prompt")[:1])
+    [vector] = await vectors_of(request, embedder, texts_of(data.prompt, "prompt")[:1])
     return OllamaEmbedding(vector.tolist())

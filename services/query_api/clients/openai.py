@@ -285,7 +285,7 @@ async def openai_embeddings(data: JSONBody[EmbeddingsBody], request: ApiRequest)
     embedder = request.part(Models).embedder(data.model, data.dimensions)
     texts = texts_of(data.input)
     asks = data.input_type in ("query", "search_query")
-    vectors = [await embedder.embed_query(each) for each in texts] if asks else await vectors_of(embedder, texts)
+    vectors = await vectors_of(request, embedder, texts, queries=asks)
     used = await token_count(embedder, texts)
     shown: list[Any] = [
         base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()

@@ -10,6 +10,7 @@ from shared.answers.sentences import content_words
 from shared.answers.word_forms import other_forms
 from shared.errors import Unavailable
 from tests.answering import cited
+from tests.loop_holds import least_cpu_s
 
 RETURNS = """# Returns
 
@@ -694,3 +695,10 @@ def test_other_numbers_with_points_need_not_stand_there(question: str) -> None:
     )
 
     assert answered(question, passage) != NO_ANSWER
+
+
+def test_a_question_of_many_names_costs_each_sentence_no_more() -> None:
+    question = "Who lit the lantern of " + "Anna the " * 400
+    passages = [a_passage(number, "Anna lit the lantern. " * 900) for number in range(1, 11)]
+
+    assert least_cpu_s(lambda: quotable(question, passages), 3.0) <= 3.0

@@ -67,6 +67,21 @@ async def test_no_more_calls_than_agreed_are_under_way_and_none_waits_for_compan
     assert [len(texts) for texts in calls.texts] == [2, 2, 1]
 
 
+async def test_a_caller_of_many_texts_holds_up_no_other_one() -> None:
+    calls = Calls()
+    gather = Gather(calls, pace(FIRST), calls=1)
+
+    many = asyncio.create_task(gather.vectors([f"many {n}" for n in range(100)]))
+    await calls.begun.get()
+    others = [asyncio.create_task(gather.vectors([f"other {n}"])) for n in range(3)]
+    calls.go.set()
+    await asyncio.gather(many, *others)
+
+    before = [text for texts in calls.texts for text in texts]
+    assert [before.index(f"other {n}") for n in range(3)] == [2 * FIRST, 2 * FIRST + 1, 2 * FIRST + 2]
+    assert [text for text in before if text.startswith("many")] == [f"many {n}" for n in range(100)]
+
+
 async def test_what_a_caller_that_left_still_asked_for_is_not_sent() -> None:
     calls = Calls()
     gather = Gather(calls, pace(1), calls=1)

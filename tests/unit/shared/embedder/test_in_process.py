@@ -149,6 +149,19 @@ async def test_documents_that_wait_end_together_but_for_one_at_fault(tmp_path: P
     await embedder.close()
 
 
+async def test_a_text_that_no_model_reads_whole_is_refused_before_it_is_tokenized(tmp_path: Path) -> None:
+    embedder = onnx_embedder(f"onnx:{mean_model(tmp_path)}?pooling=mean", threads=1)
+    await embedder.start()
+    most = embedder.tokens.longest_text
+    usual = ["one", "two " * 10, "one\n" + " " * 1000 + "two", "three " * (LONGEST // 6), f"one{' ' * (most - 6)}two"]
+
+    assert len(await embedder.embed_documents(usual)) == len(usual)
+    with pytest.raises(Rejected, match=rf"text 1 of 2 has {most + 1} characters; .* at most \d+ tokens"):
+        await embedder.embed_documents(["one", "x" * (most + 1)])
+    assert np.array_equal(await embedder.embed_query("two " * most), await embedder.embed_query("two " * LONGEST))
+    await embedder.close()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.store.fair_queue import FairQueue
+from shared.fair_queue import FairQueue
 
 
 def test_an_item_waits_for_one_of_each_other_flow_and_for_its_own() -> None:
