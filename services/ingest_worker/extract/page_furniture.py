@@ -115,7 +115,8 @@ def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
         for page, lines in enumerate(pages)
         for number in {number for at in edges[page] for number in _NUMBER.findall(lines[at])}
     )
-    counted = {offset for offset, count in offsets.most_common(2) if count >= _least(len(pages))}
+    often = (offset for offset, count in offsets.items() if count >= _least(len(pages)))
+    counted = sorted(often, key=lambda offset: (-offsets[offset], abs(offset - 1)))[:2]  # most count from 1
     for page, lines in enumerate(pages):
         for at in edges[page]:
             line = " ".join(lines[at].split())

@@ -76,6 +76,16 @@ def test_a_page_alone_has_no_running_lines() -> None:
     assert without_furniture(["It is of wood.\nPage 1 of 1"], {})[0] == ["It is of wood.\nPage 1 of 1"]
 
 
+def test_numbers_that_every_page_has_do_not_hide_those_of_the_pages() -> None:
+    """Before, which of them counted as pages hung on the seed of Python's hashes."""
+    lines = [[f"Line {number} of chapter {name}" for number in range(6)] for name in "abcd"]
+    pages = ["\n".join([*some, f"Report 17/2026, page {page} of 4"]) for page, some in enumerate(lines, 1)]
+
+    _, furniture = without_furniture(pages, {})
+
+    assert furniture.feet == [f"Report 17/2026, page {NUMBER} of 4"]
+
+
 def test_lines_of_odd_and_of_even_pages_are_told() -> None:
     pages = [f"The {name} is of wood.\n{'Left' if at % 2 else 'Right'} side" for at, name in enumerate(_NO * 2)]
 
