@@ -43,17 +43,13 @@ _LONGEST: Final = 400  # of one sentence
 _BY_MEANING: Final = 0.75  # the similarity's share of a score; the rest is coverage
 _BY_MEANING_KEYED: Final = 0.6  # the same for a form's line or a row, which have few words, mostly names of fields
 _BY_PASSAGE: Final = 0.15  # how much the coverage of the whole passage adds
-_BY_NEIGHBOUR: Final = 0.1  # how much the similarity of the better neighbour adds
-_BY_NEIGHBOUR_SCORE: Final = 0.25  # how much its whole score adds: an answer often follows its subject
+_BY_NEIGHBOUR: Final = 0.25  # how much the score of the better neighbour adds: an answer often follows its subject
 _ALONE: Final = 0.8  # share of its own score that a unit without neighbours gets instead
 _BY_KIND: Final = 0.08  # for a unit that looks like an answer: a date for when, a number for how many
 _BY_NAME: Final = 0.2  # for a sentence that has the question's names itself, not only its document
 _BY_RANK: Final = 0.1 / 12  # cost per better passage
 _BY_HEADING: Final = 0.5  # weight of a word that occurs only in the headings above the unit
 _BY_STOP_WORD: Final = 0.3  # weight of a stop word
-_TOO_SHORT: Final = 0.15  # cost of a unit with fewer than `_SHORT` words: seldom a statement
-_BARE_CODE: Final = 0.1  # cost of code without an introducing sentence
-_ROW: Final = 0.12  # cost of a table's row that isn't named; twice that if it lacks the name in the question
 _NEXT_BEST: Final = 0.78  # of the best unit's score, below which no further place is quoted
 _AROUND: Final = 500  # characters of the best place: the unit with its neighbours
 _AROUND_OTHERS: Final = 300
@@ -76,7 +72,6 @@ _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right ki
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
-_SHORT: Final = 3
 _KEYED: Final = ("field", "row")
 _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
@@ -498,7 +493,7 @@ class _Matching:
         return [
             _Score(
                 own,
-                own + _BY_NEIGHBOUR_SCORE * max((alone[beside] for beside in self._beside[at]), default=_ALONE * own),
+                own + _BY_NEIGHBOUR * max((alone[beside] for beside in self._beside[at]), default=_ALONE * own),
             )
             for at, own in enumerate(alone)
         ]
@@ -510,13 +505,10 @@ class _Matching:
         covered += _BY_HEADING * (self.covered(each.terms | each.above) - covered)
         meaning = _BY_MEANING_KEYED if unit.kind in _KEYED else _BY_MEANING
         score = meaning * near[at] + (1 - meaning) * covered + _BY_PASSAGE * self._whole[each.rank]
-        score += _BY_NEIGHBOUR * max((near[beside] for beside in self._beside[at]), default=near[at])
         score += _BY_KIND * any(pattern.search(unit.text) for pattern in asks.kinds) - _BY_RANK * each.rank
-        score -= _BARE_CODE * (unit.kind == "code" and not unit.opening) + _TOO_SHORT * (len(each.terms) < _SHORT)
-        row = unit.kind == "row" and not each.lookup
         if unit.kind not in _KEYED and asks.names:
             score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
-        return score - _ROW * (row + (row and bool(asks.names - each.terms)))
+        return score
 
     def settles(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
