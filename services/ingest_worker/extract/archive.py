@@ -64,10 +64,9 @@ def _listed(data: bytes) -> zipfile.ZipFile:
     """Return the container. Some programs of Windows write backslashes between folders, against the format."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     for entry in archive.filelist:
-        if not entry.filename.isascii():  # in a name of another encoding they are halves of signs
-            continue
-        entry.filename = entry.filename.replace("\\", "/")
-        archive.NameToInfo[entry.filename] = entry
+        if entry.filename.isascii():  # in a name of another encoding they are halves of signs
+            entry.filename = entry.filename.replace("\\", "/")
+            archive.NameToInfo[entry.filename] = entry
     return archive
 
 

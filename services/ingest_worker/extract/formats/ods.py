@@ -24,7 +24,8 @@ _TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 _SIGN = re.compile(
     rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula=|<text:a\s|-spanned=\"(?!1\")"
 )
-_FAR = re.compile(rb"number-rows-repeated=\"\d{5,}|value-type=|</table:table>")
+_FAR = re.compile(rb"number-rows-repeated=\"\d{5,}")
+_BEHIND = re.compile(_FAR.pattern + rb"|value-type=|</table:table>")
 _SHOWN = re.compile(r"([^\d]{0,20})([\d.,'\s]{1,60}?)([^\d]{0,20})")
 _MOST = 1_000  # repetitions of a cell or row that are looked at
 _MOST_ROWS = 100  # of a row with a number in it
@@ -58,12 +59,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 def _moved_together(content: bytes) -> bytes:
     """Return the content with one blank row for many before a cell: calamine keeps a place for each cell between."""
-    far = False
-    for sign in _FAR.finditer(content):
-        if far and sign[0] == b"value-type=":
-            break
-        far = sign[0].startswith(b"number")
-    else:  # most sheets end in many blank rows
+    sign = _FAR.search(content)
+    while sign is not None and sign[0] != b"value-type=":
+        following = _BEHIND if sign[0].startswith(b"number") else _FAR
+        sign = following.search(content, sign.end())
+    if sign is None:  # most sheets end in many blank rows
         return content
     root = parsed(content)
     for row in () if root is None else root.iter(f"{TABLE}table-row"):
