@@ -1,6 +1,6 @@
 """Port: text in, unit vectors out."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -55,8 +55,8 @@ class Embedder(Protocol):
             Unavailable: the server can't be reached. ConfigurationError (settings): no such model.
         """
 
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one unit vector per text, in order.
+    async def embed_documents(self, texts: Sequence[str], *, flow: Hashable = None) -> list[Vector]:
+        """Return one unit vector per text, in order. Calls of the same flow, such as one tenant's, share its turns.
 
         Raises:
             Unavailable: the server can't be reached, is slow, or gave an invalid answer (count, dimension, NaN).

@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -91,7 +91,7 @@ class InProcess:
         if self._known is None:
             self._known = await asyncio.get_running_loop().run_in_executor(self._queries, self._load)
 
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_documents(self, texts: Sequence[str], *, flow: Hashable = None) -> list[Vector]:
         """Return one unit vector per text, in order.
 
         Raises:
@@ -106,7 +106,7 @@ class InProcess:
                     f"{self.model.name} accepts at most {self.model.max_tokens} tokens",
                     "text_too_long",
                 )
-        return await self._gather.vectors(texts)
+        return await self._gather.vectors(texts, flow)
 
     async def _answer(self, asks: Sequence[Ask]) -> None:
         if self._closed:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -151,7 +151,7 @@ class ServedEmbedder:
         )
         self._longest_query = served.longest - _SPECIAL - estimated(self._prefixes.query)
 
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_documents(self, texts: Sequence[str], *, flow: Hashable = None) -> list[Vector]:
         """Return one unit vector per text, in order.
 
         A text that fits by our estimate but is too long for the server is embedded in parts: its vector is the parts'
@@ -175,7 +175,7 @@ class ServedEmbedder:
         for text in texts:
             if isinstance(error := self._known_refusal(text), Rejected):
                 raise error
-        return await self._gather.vectors(texts)
+        return await self._gather.vectors(texts, flow)
 
     async def embed_query(self, text: str) -> Vector:
         """Return the query's unit vector; a longer query is truncated where our estimate reaches the model's limit.

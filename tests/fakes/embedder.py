@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class MemoryEmbedder:
     async def ping(self) -> None:
         self.calls.append("ping")
 
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_documents(self, texts: Sequence[str], *, flow: Hashable = None) -> list[Vector]:
         refuse_unreadable(texts)
         if max(self.tokens.count(texts), default=0) > MAX_TOKENS:
             raise Rejected(f"the model accepts at most {MAX_TOKENS} tokens", "text_too_long")

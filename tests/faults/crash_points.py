@@ -183,9 +183,9 @@ def guard_embedder(embedder: Embedder, trap: Trap) -> Embedder:
     """Return the model; the texts that it is asked for are noted."""
     ask = embedder.embed_documents
 
-    async def embed_documents(texts: Sequence[str]) -> list[Vector]:
+    async def embed_documents(texts: Sequence[str], **options: Any) -> list[Vector]:
         trap.note("asked", map(text_hash, texts))
-        return await ask(texts)
+        return await ask(texts, **options)
 
     _replace(embedder, "embed_documents", embed_documents)
     return embedder

@@ -9,7 +9,7 @@ import logging
 import random
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
@@ -264,11 +264,11 @@ class _Embedder(ServedEmbedder):
         super().__init__(server)
         self._simulated, self._asked = model, asked
 
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_documents(self, texts: Sequence[str], *, flow: Hashable = None) -> list[Vector]:
         if not self._simulated.mended and any(UNEMBEDDABLE in text for text in texts):
             raise Rejected("the model takes no such text", "unembeddable")
         self._asked(texts)
-        return await super().embed_documents(texts)
+        return await super().embed_documents(texts, flow=flow)
 
 
 class _Log(_Gated):

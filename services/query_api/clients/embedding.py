@@ -49,7 +49,7 @@ async def vectors_of(
         async with request.part(Models).turns[request.user.tenant]:
             if queries:
                 return [await embedder.embed_query(each) for each in texts]
-            return await embedder.embed_documents(texts)
+            return await embedder.embed_documents(texts, flow=request.user.tenant)
     except Rejected as error:
         raise Problem(400, error.sentence, code=error.code.upper(), details={"field": "input"}) from error
 

@@ -38,7 +38,7 @@ class Models:
 
     models: ChatModels
     embeds_with: Embedder
-    # Requests of a tenant whose texts are embedded at once: others' documents and queries wait for these at most.
+    # Requests of a tenant whose texts are embedded at once: others' queries wait for these at most.
     turns: defaultdict[str, asyncio.Semaphore] = field(
         default_factory=lambda: defaultdict(lambda: asyncio.Semaphore(_AT_ONCE))
     )

@@ -1,7 +1,7 @@
 """The last stage on parts in memory."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -74,9 +74,9 @@ async def test_points_of_another_text_are_written_anew_and_those_beyond_the_last
     asked = list[str]()
 
     class Told(MemoryEmbedder):
-        async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        async def embed_documents(self, texts: Sequence[str], *, flow: Hashable = None) -> list[Vector]:
             asked.extend(texts)
-            return await super().embed_documents(texts)
+            return await super().embed_documents(texts, flow=flow)
 
     apply = Apply(
         index=index,

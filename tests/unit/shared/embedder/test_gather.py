@@ -82,6 +82,19 @@ async def test_a_caller_of_many_texts_holds_up_no_other_one() -> None:
     assert [text for text in before if text.startswith("many")] == [f"many {n}" for n in range(100)]
 
 
+async def test_callers_of_one_flow_share_its_turns() -> None:
+    calls = Calls()
+    gather = Gather(calls, pace(FIRST), calls=1)
+
+    lists = [asyncio.create_task(gather.vectors([f"many {n}"] * 3 * FIRST, "a tenant")) for n in range(8)]
+    await calls.begun.get()
+    other = asyncio.create_task(gather.vectors(["other"]))
+    calls.go.set()
+    await asyncio.gather(*lists, other)
+
+    assert [text for texts in calls.texts for text in texts].index("other") == 2 * FIRST
+
+
 async def test_what_a_caller_that_left_still_asked_for_is_not_sent() -> None:
     calls = Calls()
     gather = Gather(calls, pace(1), calls=1)
