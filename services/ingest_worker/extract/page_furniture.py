@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from services.ingest_worker.extract.markdown_writer import NUMBER, numbers_pages
+from services.ingest_worker.extract.markdown_writer import NUMBER, counted, numbers_pages
 from services.ingest_worker.extract.page_layout import TABLE
 
 _EDGE: Final = 4  # lines at the top and at the bottom of a page that may be furniture
@@ -17,6 +17,9 @@ _SHARE: Final = 0.12  # of a document's pages, at least
 _MOST: Final = 0.3  # share of a document's pages with a line that is furniture even right above tables
 _NUMBER: Final = re.compile(r"\d(?<![\d.,]\d)\d{0,4}(?![\d,]|\.\d)")  # begins with what is seldom there: fast
 _DASHES: Final = frozenset("-–— []()")  # around a page's number
+_ROMAN: Final = {counted(number, "i"): number for number in range(1, 100)}
+_NUMBERED: Final = re.compile(r"(\d{1,4})(?:\s|$)(.*)")
+_TENTH: Final = re.compile(r"\n\d{0,3}0\s")  # of ten lines that are numbered
 _SUM: Final = re.compile(
     r"[^\W\d]++(?:: ?|(?=.*[.,]\d\d(?!\d)) )(?:[A-Z]{3} |[€$£¥] ?)?[\d.,']*\d(?: [A-Z]{3}| ?[€$£¥])?"
 )  # Total: 9
@@ -82,6 +85,24 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
     ], furniture
 
 
+def without_line_numbers(page: str) -> str:
+    """Return the page without the numbers of its lines, as drafts have them: of ten or more lines that are prose."""
+    if not _TENTH.search(page):
+        return page
+    lines = page.splitlines()
+    numbered = [_NUMBERED.fullmatch(line) for line in lines]
+    start = 0
+    for at in range(1, len(lines) + 1):
+        last, each = numbered[at - 1], numbered[at] if at < len(lines) else None
+        if last and each and int(each[1]) == int(last[1]) + 1:
+            continue
+        rests = [found[2] for found in numbered[start:at] if found]
+        if len(rests) >= 10 and 3 * sum(rest[:1].islower() for rest in rests) >= len(rests) <= len("".join(rests)) / 40:
+            lines[start:at] = rests
+        start = at
+    return "\n".join(lines)
+
+
 def _least(pages: int) -> int:
     """Return on how many pages a running line stands at least: on all of a few, never on one."""
     return max(2, min(_LEAST, pages))
@@ -109,19 +130,25 @@ def _near(lines: Sequence[str], at: int, page: int, numbers: AbstractSet[tuple[i
 
 def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
     """Yield the lines at the edges of pages, with `NUMBER` for the number of the page."""
-    edges = [list(_edges(lines)) for lines in pages]
+    edges = [{at: _arabic(lines[at]) for at in _edges(lines)} for lines in pages]
     offsets = Counter(
         int(number) - page
-        for page, lines in enumerate(pages)
-        for number in {number for at in edges[page] for number in _NUMBER.findall(lines[at])}
+        for page, lines in enumerate(edges)
+        for number in {number for line in lines.values() for number in _NUMBER.findall(line)}
     )
     often = (offset for offset, count in offsets.items() if count >= _least(len(pages)))
     counted = sorted(often, key=lambda offset: (-offsets[offset], abs(offset - 1)))[:2]  # most count from 1
-    for page, lines in enumerate(pages):
-        for at in edges[page]:
-            line = " ".join(lines[at].split())
+    for page, lines in enumerate(edges):
+        for at, line in lines.items():
             numbers = {page + offset for offset in counted}
             yield _Place(page, at, _key(line, numbers, f"/{len(pages)}") if counted else line)
+
+
+def _arabic(line: str) -> str:
+    """Return the line on one line; if it only numbers a page in small Roman figures, with the number in others."""
+    line = " ".join(line.split())
+    before, _, last = line.strip("-–— ").rpartition(" ")
+    return f"{before} {_ROMAN[last]}".strip() if last in _ROMAN and numbers_pages(before) else line
 
 
 def _key(line: str, numbers: set[int], of_all: str) -> str:

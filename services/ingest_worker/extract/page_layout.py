@@ -18,6 +18,7 @@ from services.ingest_worker.extract.rows import REPEATED, named_rows, row_label
 from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, is_figure, is_value, own
 
 TABLE: Final = "\1"  # a control character, which cleaning removes
+INITIAL: Final = 1.8  # times the height of the letters beside it: two lines
 _NEAR: Final = 3.0  # points between lines that are meant to be one
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
 _IDEOGRAPH: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af]")  # says as much as three letters
@@ -123,7 +124,7 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     Paragraphs of a table begin with `TABLE`.
     `before` are the columns of the table at the end of the page before.
     """
-    pieces = _pieces(page.words)
+    pieces = _pieces(_with_initials(page.words))
     if len(pieces) > _MOST_PIECES:
         return None, None
     tables: list[_Table] = []
@@ -152,6 +153,27 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
 
 
 # ---- words to lines
+
+
+def _with_initials(words: Sequence[Word]) -> Sequence[Word]:
+    """Return the words; an initial as high as several lines is joined to the rest of its word beside it."""
+    usual = median_low([word.bottom - word.top for word in words] or [0.0])
+    found = list(words)
+    for initial in words:
+        height = initial.bottom - initial.top
+        if height < INITIAL * usual or len(initial.text) > 1 or not initial.text.isalpha():
+            continue
+        beside = [
+            word
+            for word in words
+            if -1 < word.left - initial.right < height / 4 and word.bottom - word.top < height / INITIAL
+            if initial.top < (word.top + word.bottom) / 2 < initial.bottom
+        ]
+        rest = min(beside, key=lambda word: word.top, default=initial)
+        if len(beside) > 1 and rest.text[0].islower():
+            found[found.index(rest)] = rest._replace(text=f"{initial.text}{rest.text}", left=initial.left)
+            found.remove(initial)
+    return found
 
 
 def _pieces(words: Sequence[Word]) -> list[_Piece]:
@@ -369,7 +391,10 @@ def _touching(across: Sequence[Edge], upright: Sequence[Edge]) -> Iterable[_Box]
 
 
 def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
-    """Yield the tables whose rows have lines between them, and whose columns have none: each begins in every row."""
+    """Yield the tables whose rows have lines between them, and whose columns have none: each begins in every row.
+
+    Lines of text right above, with pieces in these columns, belong to the table.
+    """
     start, end = edges[0].start - _NEAR, edges[0].end + _NEAR
     within = [piece for piece in pieces if start <= piece.left and piece.right <= end]
     tables: list[tuple[list[float], list[float]]] = []  # where rows, and columns, begin and end
@@ -390,6 +415,13 @@ def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
             tables.append(([top, bottom], lefts))
         goes_on = not ends
     for ys, xs in tables:
+        for line in reversed(_lines(piece for piece in within if piece.bottom < ys[0] + _NEAR)):
+            columns = [bisect_right(xs, piece.left) for piece in line]
+            fits = columns == [bisect_right(xs, piece.right) for piece in line] == sorted(set(columns))
+            near = ys[0] - line[0].bottom < 0.8 * (line[0].bottom - line[0].top)
+            if not fits or not near or len(line) < max(2, len(xs) - 2):
+                break
+            ys.insert(0, line[0].top)
         if len(ys) > _LEAST_ROWS:
             yield _Box([Edge(y, xs[0], xs[-1]) for y in ys], [Edge(x, ys[0], ys[-1]) for x in xs])
 

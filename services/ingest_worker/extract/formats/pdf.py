@@ -22,8 +22,14 @@ from services.ingest_worker.extract.embedded_files import part_texts
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints, laid_out
 from services.ingest_worker.extract.hidden_text import drop_hidden_text
 from services.ingest_worker.extract.markdown_writer import NUMBER, framed
-from services.ingest_worker.extract.page_furniture import Furniture, letters, with_whole_sentences, without_furniture
-from services.ingest_worker.extract.page_layout import Columns, Edge, Page, Word, headline, text_of
+from services.ingest_worker.extract.page_furniture import (
+    Furniture,
+    letters,
+    with_whole_sentences,
+    without_furniture,
+    without_line_numbers,
+)
+from services.ingest_worker.extract.page_layout import INITIAL, Columns, Edge, Page, Word, headline, text_of
 from services.ingest_worker.extract.pdfium_access import (
     Matrix,
     OpenPage,
@@ -55,6 +61,9 @@ _HEADING_LINES = 3
 _SCALE = 150 / 72  # pixels per point: 150 dpi; at 200 dpi, OCR finds no more and takes longer
 _LANGUAGE_BYTES = 200
 _SAMPLE = 12  # letters of a page that tell whether its font has a meaning
+# A letter alone may begin the next line's word. Marks of a list alone on their lines were drawn behind its text.
+_MARK = r"(?:\d{1,3}[.)]|[•◦▪●○■]) ?"
+_ALONE = re.compile(rf"\n(?:([^\W\d_])|{_MARK}\r\n{_MARK})(?:\r\n|\Z)")
 _STAMP = 200  # characters; a scan's stamp or page number has fewer
 _CODE = re.compile(r"(?=\D*+\d)\S++")  # a title that a machine gave: HHS2022B, 0000320193-23-000077
 _NAME = re.compile(r"[^\W_]++")
@@ -125,7 +134,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     headings: dict[int, set[str]] = {}
     for heading in found.outline:
         headings.setdefault(heading.page, set()).add(letters(heading.title))
-    shown, furniture = without_furniture([page or "" for page in pages], headings)
+    shown, furniture = without_furniture([without_line_numbers(page or "") for page in pages], headings)
     shown = with_whole_sentences(shown)
     known = _words(shown)
     texts = [None if page is None else cleaned(_joined(text, known)) for page, text in zip(pages, shown, strict=True)]
@@ -406,7 +415,7 @@ def _page(
             garbled = text if _is_garbled(page, text) else ""
             text = "" if garbled else text
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=titled)
-            arranges = look.arranged
+            arranges = look.arranged or _is_alone(page, text)
             if arranges and hides is None and (hides := drop_hidden_text(page)):
                 shown = page.text()
                 text = "" if garbled else shown
@@ -425,6 +434,20 @@ def _page(
     except pypdfium2.PdfiumError:
         return _Page()
     return _Page(text, shows, columns, first_line, garbled, hides)
+
+
+def _is_alone(page: OpenPage, text: str) -> bool:
+    """Return whether an initial as high as several lines, or marks of a list, stand on lines of their own."""
+    found = _ALONE.search(f"\n{text}")
+    if found is None or found[1] is None:
+        return found is not None
+    return _height(page, found.start(1) - 1) > INITIAL * _height(page, len(text) // 2)
+
+
+def _height(page: OpenPage, at: int) -> float:
+    box = pdfium.FS_RECTF()
+    quick("FPDFText_GetLooseCharBox")(page.textpage, at, ctypes.byref(box))
+    return float(box.top - box.bottom)
 
 
 def _is_garbled(page: OpenPage, text: str) -> bool:
@@ -488,17 +511,10 @@ def _marks(page: OpenPage, text: str) -> dict[int, str]:
     candidates = list(islice(_NUMBER.finditer(text), _MOST_MARKS))
     if not candidates or len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return found
-    box, give = pdfium.FS_RECTF(), quick("FPDFText_GetLooseCharBox")
-    raw, into = page.textpage, ctypes.byref(box)
-
-    def height(at: int) -> float:
-        give(raw, at, into)
-        return float(box.top - box.bottom)
-
     for each in candidates:
         begin, start = each.start() - text[each.start() - 1 : each.start()].isalpha(), each.end()
-        small = _SMALLER * height(begin) if start - begin > 1 else 0.0
-        while start > begin + 1 and height(start - 1) < small:
+        small = _SMALLER * _height(page, begin) if start - begin > 1 else 0.0
+        while start > begin + 1 and _height(page, start - 1) < small:
             start -= 1
         if start < each.end():
             found[start] = "^"
@@ -699,5 +715,5 @@ FORMAT = Format(
     nests=True,
     warm=("pypdfium2",),  # the other library is needed for one file in a hundred, and takes 15 MB
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=7,
+    revision=8,
 )

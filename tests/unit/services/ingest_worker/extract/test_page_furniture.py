@@ -1,9 +1,17 @@
+from collections.abc import Callable
+
 import pytest
 
 from services.ingest_worker.extract.markdown_writer import NUMBER
-from services.ingest_worker.extract.page_furniture import letters, with_whole_sentences, without_furniture
+from services.ingest_worker.extract.page_furniture import (
+    letters,
+    with_whole_sentences,
+    without_furniture,
+    without_line_numbers,
+)
 from services.ingest_worker.extract.page_layout import TABLE
 
+_ROMAN = ("i", "ii", "iii", "iv", "v", "vi")
 _NO = ("Petrel", "Skua", "Tern", "Gull", "Auk", "Rook")
 
 
@@ -70,6 +78,61 @@ def test_of_a_few_pages_only_their_numbers_and_words_beside_them_go(
     assert [page.count("\n") - left.count("\n") for page, left in zip(pages, shown, strict=True)] == [gone] * count
     assert (shown == bodies) is (gone == (f"{top}\n{bottom}".strip().count("\n") + 1))
     assert len([*furniture.heads, *furniture.feet]) == gone
+
+
+@pytest.mark.parametrize(
+    ("line", "gone"),
+    [("{}", 1), ("– {} –", 1), ("page {}", 1), ("({})", 0), ("part {}", 0), ("{} boats", 0)],
+)
+def test_small_roman_figures_count_pages(line: str, gone: int) -> None:
+    pages = [f"{_body(name)}\n{line.format(roman)}" for name, roman in zip(_NO, _ROMAN, strict=True)]
+
+    shown, _ = without_furniture(pages, {})
+
+    assert shown == (list(map(_body, _NO)) if gone else pages)
+
+
+@pytest.mark.parametrize("heading", [str.upper, lambda _: "mix", lambda roman: f"{roman}. The boats"])
+def test_other_roman_figures_stay(heading: Callable[[str], str]) -> None:
+    pages = [f"{heading(roman)}\n{_body(name)}" for name, roman in zip(_NO, _ROMAN, strict=True)]
+
+    shown, _ = without_furniture(pages, {})
+
+    assert shown == (list(map(_body, _NO)) if heading("i") == "mix" else pages)
+
+
+_DRAFT = """
+The harbour master opened the lower gate at dawn, and the first barges
+went through without waiting for the tide. The upper gate stays closed.
+No ship may
+pass it at night, and none by day that has more than twelve tonnes aboard,
+even where the keeper is asked for it by those whose cargo perishes: fish,
+flowers and fruit. It was put off twice because the crane of the port could
+
+not be insured for loads like these, and the bridge had just been painted.
+Visitors who arrive by rail should follow the footsteps from platform four,
+since the signposts were taken down in March by the men of the museum.
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "gone"),
+    [
+        (lambda at, text: f"{at} {text}".strip(), True),
+        (lambda at, text: f"{at + 1040} {text}".strip(), True),
+        # Numbers that say something.
+        (lambda at, text: f"{at}. {text}".strip(), False),
+        (lambda at, text: f"{at} {text.capitalize()}".strip(), False),
+        (lambda at, text: f"{at} {text[4:20]}".strip(), False),
+        (lambda at, text: f"{2 * at} {text}".strip(), False),
+        (lambda at, text: f"{TABLE}{at} {text}", False),
+    ],
+)
+def test_the_numbers_of_a_drafts_lines_go(line: Callable[[int, str], str], gone: bool) -> None:
+    lines = [f"It is {_NO[0]}'s.", *_DRAFT.strip("\n").split("\n")]
+    page = "\n".join(line(at, text) for at, text in enumerate(lines, 1))
+
+    assert without_line_numbers(page) == ("\n".join(lines) if gone else page)
 
 
 def test_a_page_alone_has_no_running_lines() -> None:

@@ -613,3 +613,57 @@ def test_years_that_stand_over_one_column_name_only_that(table: str) -> None:
 
     assert "2022: 41.2" in (text or "")
     assert "2022: 12" not in (text or "")
+
+
+def _beside(initial: str, rest: str, below: str = "the sea, only a river", size: int = 26) -> list[str]:
+    """Return the lines of a page of two lines beside an initial, and one below."""
+    first = Word(initial, 0, 0, 14, size)
+    lines = [(16, 0, rest), (16, _HIGH, below), (0, 2 * _HIGH, "It led to the gates and to all the other ports.")]
+    words = [first]
+    for left, top, line in lines:
+        for word in re.finditer(r"\S+", line):
+            at = left + _WIDE * word.start()
+            words.append(Word(word[0], at, top, at + _WIDE * len(word[0]), top + _HIGH - 2))
+    return (text_of(Page(words))[0] or " ".join(word.text for word in words)).split()
+
+
+@pytest.mark.parametrize(
+    ("initial", "rest", "size", "first"),
+    [
+        ("T", "he keeper had not seen", 26, "The"),
+        ("É", "tienne had not seen it", 26, "Étienne"),
+        # What stands beside one letter alone, but is no rest of a word.
+        ("M", "Marta Vik of the quay", 26, None),
+        ("A", "keeper had not seen it", 12, None),
+        ("3", "boats that had not seen", 26, None),
+        ("AB", "boats that had not seen", 26, None),
+    ],
+)
+def test_an_initial_as_high_as_lines_begins_its_word(initial: str, rest: str, size: int, first: str | None) -> None:
+    words = _beside(initial, rest, size=size)
+
+    assert (first in words) is (first is not None)
+    assert (initial in words) is (first is None)
+
+
+@pytest.mark.parametrize(
+    ("above", "names"),
+    [
+        ("Pier      Warden       Boat", "Pier: South; Warden: Brandt; Boat: Tern"),
+        ("The wardens of May and of June", None),
+        ("Pier Warden       of the whole harbour", None),
+    ],
+)
+def test_names_right_above_coloured_rows_are_theirs(above: str, names: str | None) -> None:
+    rows = [
+        "North     Petry        Skua",
+        "South     Brandt       Tern",
+        "West      Holm         Gull",
+        "East      Otto         Auk",
+    ]
+    page = _page("\n".join([above, *rows]), bold=[0])
+    across = [Edge(_HIGH * y - 1, -2, 240) for y in (1, 2, 3, 4)]
+
+    text, _ = text_of(page._replace(across=across))
+
+    assert (names in _rows(text)) if names else not any("Warden:" in row for row in _rows(text))

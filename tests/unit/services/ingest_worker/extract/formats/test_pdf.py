@@ -342,6 +342,23 @@ def test_a_table_over_two_pages_is_one() -> None:
     assert read.text[read.pages[1] :].split("\n\n")[0] == "Pier: East; Depth: 7; Crane: 2"
 
 
+def test_marks_of_a_list_that_are_drawn_behind_its_text_stand_before_it() -> None:
+    items = [
+        (92, 700 - 20 * at, text) for at, text in enumerate(("Fill the tank:", "diesel for the engine", "Call us."))
+    ]
+    marks = [(76, 700 - 20 * at, mark) for at, mark in enumerate(("1.", "o", "2."))]
+
+    assert _read(a_drawn_pdf([*items, (72, 600, "The end.")])).text.startswith("Fill the tank:\ndiesel")
+    assert _read(a_drawn_pdf([*items, (72, 640, "The end."), *marks])).text.startswith("Fill the tank:\ndiesel")
+    marks[1] = (76, 680, "7.")
+    assert _read(a_drawn_pdf([*items, (72, 640, "The end."), *marks])).text.split("\n") == [
+        "1. Fill the tank:",
+        "7. diesel for the engine",
+        "2. Call us.",
+        "The end.",
+    ]
+
+
 def test_running_lines_are_left_out_and_sentences_go_on_over_page_breaks() -> None:
     boats = ["Tern", "Skua", "Gull", "Rook", "Auk"]
     pages = [
