@@ -407,7 +407,9 @@ def load_settings(**overrides: object) -> Settings:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"])
         value = "***" if name in SECRETS else first["input"]
-        raise ConfigurationError(f"{_as_given(name, sources, given.file)}={value}: {_in_words(first['msg'])}") from None
+        in_file = given.file is not None and sources.get(name) == given.file
+        shown = f"{given.file}: {name}" if in_file else f"{PREFIX}{name.upper()}"
+        raise ConfigurationError(f"{shown}={value}: {_in_words(first['msg'])}") from None
     settings._sources.update(sources)  # noqa: SLF001 - ours, and frozen for everybody else
     if given.unknown and settings.strict == "on":
         raise ConfigurationError(f"{'; '.join(map(str, given.unknown))} (SLUICE_STRICT=on)")
@@ -418,12 +420,6 @@ def _in_words(message: str) -> str:
     """Return pydantic's message as a rule that follows a setting and its value, such as `must be a valid integer`."""
     rule = message.removeprefix("Value error, ").partition(", unable to")[0].replace("Input should", "must", 1)
     return f"{rule[0].lower()}{rule[1:]}"
-
-
-def _as_given(name: str, sources: Mapping[str, str], file: str | None) -> str:
-    """Return the setting's name as it is written where it was given."""
-    source = sources.get(name)
-    return f"{file}: {name}" if file is not None and source == file else f"{PREFIX}{name.upper()}"
 
 
 __all__ = ["DEFAULT_TENANT", "ApiKey", "ConfigurationError", "Role", "Settings", "load_settings", "parse_api_keys"]

@@ -4,9 +4,9 @@ They open its log and its store, and leave an entry in the audit trail.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from services.operator_cli.errors import remark
 from services.operator_cli.terminal import CommandProgress, progress
@@ -29,7 +29,7 @@ PATIENCE_S: Final = 20.0
 
 
 def run(
-    work: Callable[[Settings, CommandProgress], Awaitable[T]], *, level: Literal["warning", "error"] = "error"
+    work: Callable[[Settings, CommandProgress], Coroutine[Any, Any, T]], *, level: Literal["warning", "error"] = "error"
 ) -> T:
     """Return the result of `work` on the environment's settings; meanwhile only events of this level are logged.
 
@@ -38,12 +38,8 @@ def run(
     """
     settings = load_settings()
     configure_logging(settings.log_format, level, secrets=[key.key for key in settings.keys])
-
-    async def working(watch: CommandProgress) -> T:
-        return await work(settings, watch)
-
     with progress() as watch:
-        return asyncio.run(working(watch))
+        return asyncio.run(work(settings, watch))
 
 
 def check_log_exists(settings: Settings) -> None:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from ssl import SSLContext
 from typing import Final
 
 import httpx
@@ -38,6 +37,9 @@ _TOO_LONG[422] = _TOO_LONG[400]
 _PERHAPS_THE_TEXT: Final = frozenset({None, 400, 422, 500})
 
 
+trusted = cache(httpx.create_ssl_context)  # loading the certificates takes 20 ms, and every client needs them
+
+
 class TooLong(Exception):  # noqa: N818 - reads as what the server said
     """The server refuses the input as too long. Adapters catch it; it never reaches their callers."""
 
@@ -69,14 +71,8 @@ def client_with_key(variable: str, key: SecretStr, timeout_s: float) -> httpx.As
     return httpx.AsyncClient(
         timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         headers={"authorization": f"Bearer {secret}"} if secret else {},
-        verify=_trusted(),
+        verify=trusted(),
     )
-
-
-@cache
-def _trusted() -> SSLContext:
-    # Cached, because loading the certificates takes 20 ms, and every client needs them.
-    return httpx.create_ssl_context()
 
 
 def refusal(server: str, status: int, reason: str) -> Exception:

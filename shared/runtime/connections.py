@@ -166,14 +166,15 @@ class Connections:
         return True
 
     def _exempt(self, address: str) -> bool:
-        host = _host(address)
+        host = ip_of(address)
         if host is None:
             return True  # not an IP socket, so somebody on this machine
         return host.is_loopback or any(host in network for network in self.proxies)
 
 
 @lru_cache
-def _host(address: str) -> IPv4Address | IPv6Address | None:
+def ip_of(address: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address in a text; None if it is none."""
     try:
         return ip_address(address)
     except ValueError:

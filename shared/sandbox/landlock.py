@@ -41,7 +41,9 @@ def restrict(read: Sequence[Path], write: Sequence[Path]) -> None:
     version = _version()
     if write and version < _WRITING_SINCE:
         raise OSError(f"Landlock {version} can't move files between folders")
-    rights = _rights(version)
+    since = {2: _REFER, 3: _TRUNCATE, 5: _IOCTL}
+    # All rights over files that this version knows, so that each of them is restricted.
+    rights = _FIRST_RIGHTS | sum(right for first, right in since.items() if version >= first)
     attributes = _Ruleset(rights, _TCP if version >= 4 else 0, SCOPES if version >= _SCOPED_SINCE else 0)
     rules = syscall(_CREATE, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint32(0))
     try:
@@ -62,12 +64,6 @@ def check_scopes() -> None:
 
 def _version() -> int:
     return syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))
-
-
-def _rights(version: int) -> int:
-    """Return all rights over files that this version of Landlock knows, so that each of them is restricted."""
-    since = {2: _REFER, 3: _TRUNCATE, 5: _IOCTL}
-    return _FIRST_RIGHTS | sum(right for first, right in since.items() if version >= first)
 
 
 def _allow(rules: int, path: Path, rights: int) -> None:

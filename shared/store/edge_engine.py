@@ -507,7 +507,7 @@ class Engine:
 
     def retrieve(self, name: str, ids: list[str], vectors: bool, fields: list[str] | None) -> list[Point]:
         known: list[Any] = [identifier for identifier in ids if is_id(identifier)]
-        records = self.at(name).shard.retrieve(known, _shown(fields), vectors)
+        records = self.at(name).shard.retrieve(known, _only(fields), vectors)
         return [stored_point(record, id_) for id_, record in _with_ids(known, records)]
 
     def upsert(self, name: str, points: list[Point], only_if: Filter | None = None) -> None:
@@ -575,7 +575,7 @@ class Engine:
                 offset=after,
                 limit=limit,
                 filter=collection.filter(where),
-                with_payload=_shown(fields),
+                with_payload=_only(fields),
                 with_vector=vectors,
                 order_by=by,
             )
@@ -802,11 +802,9 @@ def nearby(points: int, *, filtered: bool) -> qdrant.SearchParams:
     return _nearby(_EF if points < _LARGE else _EF_FILTERED if filtered else _EF_LARGE)
 
 
-def _shown(fields: Sequence[str] | None) -> Any:
-    return True if fields is None else _only(fields)
-
-
-def _only(fields: Sequence[str]) -> Any:
+def _only(fields: Sequence[str] | None) -> Any:
+    if fields is None:
+        return True
     return qdrant.PayloadSelector.Include([json_path(field) for field in fields]) if fields else False
 
 

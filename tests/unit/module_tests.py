@@ -68,7 +68,6 @@ TESTED_BY: Final = {
     "services/query_api/answer/context.py": "tests/integration/test_rag_chatbot.py",
     "services/query_api/answer/query.py": _API,
     "services/query_api/app.py": _API,
-    "services/query_api/clients/agent_tools.py": "tests/integration/clients/test_mcp.py",
     "services/query_api/clients/dify.py": "tests/integration/clients/test_dify.py",
     "services/query_api/clients/asking.py": _OPENAI,
     "services/query_api/clients/embedding.py": _OPENAI,

@@ -207,12 +207,13 @@ class Fetcher:
         files = dict.fromkeys(waiting[:MOST_SITEMAPS])
         seen = {page.url}  # sitemaps that list themselves, or that are on another host, are skipped
         while files and len(pages) < most and len(seen) <= MOST_SITEMAPS:
-            file = _read_address(next(iter(files)))
-            del files[next(iter(files))]
-            if file is None or file in seen or authority(file) != site:
-                continue
-            seen.add(file)
+            address = next(iter(files))
+            del files[address]
             try:
+                file = canonical(address)
+                if file in seen or authority(file) != site:
+                    continue
+                seen.add(file)
                 async with AsyncExitStack() as held:
                     got = await self._tried(file, held, self._files, tenant)
                     found = sitemap.read(got.body) if got is not None else None
@@ -385,13 +386,6 @@ def fetcher_of(settings: Settings) -> Fetcher:
 def _too_large(url: str, most: int) -> Rejected:
     # Built where it is raised: a local variable beside the body would keep both alive until the next collection.
     return Rejected(f"{url} is larger than {most} bytes", "too_large")
-
-
-def _read_address(address: str) -> str | None:
-    try:
-        return canonical(address)
-    except Rejected:
-        return None
 
 
 def _validators(url: str, headers: httpx.Headers) -> Validators | None:

@@ -13,7 +13,7 @@ from services.operator_cli.terminal import CommandProgress
 from shared.errors import Rejected
 from shared.log import Log
 from shared.log.groups import our_groups
-from shared.log.open import open_log
+from shared.log.open import log_file, open_log
 from shared.log.publish import sending
 from shared.runtime.data_lock import lock_data_folder
 from shared.runtime.resources import wanted_topics
@@ -74,7 +74,8 @@ async def migrate_log(
         locks = settings.keeps_data or target_settings.keeps_data
         log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
         store = await _opened(settings, stack)
-        if dry_run and _is_new(to, settings):
+        file = log_file(to, settings.data)
+        if dry_run and file is not None and not file.exists():  # opening it would create it
             target = open_log("sqlite:", Path(stack.enter_context(TemporaryDirectory())))
         else:
             target = open_log(to, settings.data, settings.log_password if _wants_password(to) else None)
@@ -118,12 +119,6 @@ def _wants_password(to: str) -> bool:
     """Return whether the log has a user without a password: SLUICE_LOG_PASSWORD may be the source's alone."""
     user, _, password = to.removeprefix("kafka://").partition("?")[0].rpartition("@")[0].partition(":")
     return bool(user) and not password
-
-
-def _is_new(to: str, settings: Settings) -> bool:
-    """Return whether the log is a file that doesn't exist yet."""
-    path = to.removeprefix("sqlite:")
-    return to.startswith("sqlite:") and not (Path(path) if path else settings.data / "log.sqlite").exists()
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ and client libraries have neither `Origin` nor `Sec-Fetch-Site`, and pass.
 """
 
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
 from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api.http.problems import Problem, send_problem
+from shared.runtime.connections import ip_of
 
 
 def sending_site(headers: Headers) -> Literal["own", "other", "unknown"]:
@@ -90,7 +90,7 @@ class BrowserGuard(ASGIMiddleware):
         if host and self._keyless():
             # Without port, brackets (IPv6) and trailing dot.
             name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].removesuffix(".")
-            if not (name in self._hosts if (loopback := _is_loopback(name)) is None else loopback):
+            if not (name in self._hosts if (ip := ip_of(name)) is None else ip.is_loopback):
                 raise Problem(
                     403,
                     f"the host {host[:100]!a} is not one of this server's names; SLUICE_ALLOWED_HOSTS can add it",
@@ -105,14 +105,6 @@ class BrowserGuard(ASGIMiddleware):
             )
         if scope["route_handler"].opt.get("json_only") and not _json_or_empty(headers):
             raise Problem(415, "this route takes application/json")
-
-
-def _is_loopback(name: str) -> bool | None:
-    """Return whether it is a loopback address; None: it is no address."""
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return None
 
 
 def _visit(scope: HTTPScope, headers: Headers) -> bool:

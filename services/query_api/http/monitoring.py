@@ -1,6 +1,5 @@
 """Readiness and metrics at the API's port, which strangers can reach, too."""
 
-from ipaddress import ip_address
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +11,7 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import JSON, get
 from shared.log.metrics import LogFigures
+from shared.runtime.connections import ip_of
 from shared.runtime.probes import METRICS_TEXT, Probed, exposition, report
 from shared.settings import Settings
 
@@ -76,8 +76,5 @@ def _in_networks(request: ApiRequest, settings: Settings) -> bool:
     """Return whether the caller is in a network that may read the metrics without a key."""
     if "x-forwarded-for" in request.headers and not settings.proxies:
         return False  # a proxy that SLUICE_PROXIES doesn't name: its address says nothing of the caller's
-    try:
-        host = ip_address(request.client.host if request.client else "")
-    except ValueError:
-        return False
-    return any(host in network for network in settings.metrics_networks)
+    host = ip_of(request.client.host if request.client else "")
+    return host is not None and any(host in network for network in settings.metrics_networks)

@@ -20,7 +20,7 @@ from faststream.kafka import KafkaBroker
 from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replacement
 from shared.log.faststream_driver import Driver, DriverBroker
-from shared.log.sqlite import compaction, copying, erasing, group_membership, upkeep
+from shared.log.sqlite import compaction, copying, group_membership, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
 from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.producer import Producer
@@ -215,7 +215,8 @@ class SqliteLog:
 
     async def commits(self) -> Commits:
         """Return the committed offsets of all groups."""
-        return await self._storage.read(copying.read_commits)
+        found = "SELECT consumer_group, partition, offset, metadata FROM committed"
+        return await self._storage.read(lambda connection: connection.execute(found).fetchall())
 
     async def copy_to(self, path: Path, commits: Commits) -> None:
         """Write the log as of one moment into a new file, with these committed offsets instead of its own."""
@@ -226,12 +227,12 @@ class SqliteLog:
 
         `instead` is called in a thread, for each record of each topic, except compacted ones without a compaction lag.
         """
-        return await erasing.overwrite(self._storage, instead)
+        return await upkeep.overwrite(self._storage, instead)
 
     async def forget(self) -> None:
         """Return when the file contains only its current records. It is rewritten, and writers wait meanwhile."""
         await upkeep.keep_up(self._storage)
-        await erasing.vacuum(self._storage)
+        await upkeep.vacuum(self._storage)
 
     async def _known(self, topic: str) -> KnownTopic:
         try:

@@ -7,7 +7,6 @@ process of the machine, and it ends with the process that took it, even if that 
 import asyncio
 import fcntl
 import os
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -56,11 +55,6 @@ async def copying(log: Path, patience_s: float) -> AsyncIterator[None]:
                 )
             await asyncio.sleep(_POLL_S)
         yield
-
-
-def read_commits(connection: sqlite3.Connection) -> Commits:
-    """Return the committed offsets of all groups."""
-    return connection.execute("SELECT consumer_group, partition, offset, metadata FROM committed").fetchall()
 
 
 def copy(source: Path, connect: Connect, target: Path, commits: Commits) -> None:

@@ -193,11 +193,9 @@ class Storage:
 
     async def tick(self) -> int:
         """Return the log's age in ms, and record its partitions' ends. See `age`."""
-
-        def read_clocks(transaction: Transaction) -> int:
-            return tick(transaction.connection, Reading(boot_id(), int(self._boot() * 1000), self.now()))
-
-        return await self.submit(read_clocks)
+        return await self.submit(
+            lambda transaction: tick(transaction.connection, Reading(boot_id(), int(self._boot() * 1000), self.now()))
+        )
 
     async def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of `work`, which runs between transactions on the writing connection."""

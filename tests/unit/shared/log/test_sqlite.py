@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 
 from shared.errors import Unavailable
 from shared.log.publish import publish
-from shared.log.sqlite import LogUnavailable, SqliteLog, erasing, file
+from shared.log.sqlite import LogUnavailable, SqliteLog, file, upkeep
 from shared.log.sqlite.compaction import TOMBSTONE_MS
 from shared.log.sqlite.file import FORMAT, WriteTurn
 from shared.log.sqlite.storage import Storage
@@ -329,7 +329,7 @@ async def test_upkeep_comes_by_itself(tmp_path: Path, clock: Clock) -> None:
 async def test_a_long_read_delays_the_end_of_forgetting_and_no_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(upkeep, "_PAUSE_S", 0.0)
     path, tries, written, second = tmp_path / "log.db", 0, False, asyncio.Event()
     loop = asyncio.get_running_loop()
     reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
