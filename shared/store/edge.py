@@ -93,7 +93,7 @@ class EdgeStore:
         to end. `upkeep_every_s` is the time between two flushes; after each, dead points are counted.
         """
         self.folder = folder
-        self._path = wire.socket_path(folder)
+        self._paths = wire.socket_paths(folder)
         self._timeout_s = timeout_s
         self._child = None if attach else _Child(folder, lock_wait_s, upkeep_every_s)
         self._connection: _Connection | None = None
@@ -252,13 +252,17 @@ class EdgeStore:
     async def _dial(self) -> "_Connection":
         if self._closed:
             raise Unavailable(f"the store of {self.folder} is closed")
-        try:
-            if not wire.is_private(self._path.parent):
-                raise Unavailable(f"{self._path.parent} must be a folder of this user alone (mode 0700)")
-            _, connection = await asyncio.get_running_loop().create_unix_connection(_Connection, str(self._path))
-        except OSError as error:
-            raise Unavailable(f"the store of {self.folder} is not running: {error.strerror}") from error
-        return connection
+        loop = asyncio.get_running_loop()
+        for path in self._paths:
+            try:
+                if path.name != wire.IN_FOLDER and not wire.is_private(path.parent):
+                    raise Unavailable(f"{path.parent} must be a folder of this user alone (mode 0700)")
+                _, connection = await loop.create_unix_connection(_Connection, str(path))
+            except OSError as error:
+                reason = error.strerror
+            else:
+                return connection
+        raise Unavailable(f"the store of {self.folder} is not running: {reason}")
 
 
 class _Connection(asyncio.Protocol):

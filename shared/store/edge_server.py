@@ -9,6 +9,7 @@ import asyncio
 import fcntl
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -50,6 +51,29 @@ def lock(folder: Path, wait_s: float, parent: int) -> bool:
 def owner(folder: Path) -> str:
     """Return the id of the process that locked the folder last."""
     return (folder / "lock").read_text()
+
+
+def _listener(folder: Path) -> socket.socket:
+    """Return a socket that only this user may connect to. `folder` is locked: a socket there was left by a killed owner.
+
+    Raises:
+        OSError: no place takes it; the sentence is about the last one.
+    """
+    for path in wire.socket_paths(folder):
+        try:
+            if path.name != wire.IN_FOLDER:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                if not wire.is_private(path.parent):
+                    raise OSError(f"{path.parent} must be a folder of this user alone (mode 0700)")
+            path.unlink(missing_ok=True)
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(str(path))
+            path.chmod(0o600)  # before it listens
+        except OSError as error:
+            reason = error
+        else:
+            return listener
+    raise reason
 
 
 def _locked(descriptor: int) -> bool:
@@ -252,12 +276,12 @@ class _Session(asyncio.Protocol):
 
 
 async def _serve(  # noqa: PLR0917 - of `main` alone
-    engine: Engine, path: Path, parent: int, folder: Path, builder: IndexBuilder, upkeep_every_s: float
+    engine: Engine, bound: socket.socket, parent: int, folder: Path, builder: IndexBuilder, upkeep_every_s: float
 ) -> tuple[int, bool]:
     """Return the exit code, and whether the engine was flushed."""
     loop = asyncio.get_running_loop()
     server = _Server(engine)
-    listener = await loop.create_unix_server(lambda: _Session(server), path)
+    listener = await loop.create_unix_server(lambda: _Session(server), sock=bound)
     loop.add_reader(sys.stdin.fileno(), server.hear)
     keepers = [
         asyncio.create_task(server.keep(parent, upkeep_every_s)),
@@ -280,11 +304,12 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     if not lock(folder, lock_wait_s, parent):
         tell("store_not_started", reason=f"{folder} is in use by process {owner(folder)}")
         return LOCKED
-    path = wire.socket_path(folder)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    if not wire.is_private(path.parent):
-        tell("store_not_started", reason=f"{path.parent} must be a folder of this user alone (mode 0700)")
+    try:
+        listener = _listener(folder)
+    except OSError as error:
+        tell("store_not_started", reason=str(error))
         return FAILED
+    path = Path(listener.getsockname())
     memory = available_memory()
     builder = IndexBuilder(folder)  # started now, because a confined process may start none
     sandbox.confine(sandbox.STORE, read=sandbox.libraries(), write=[folder, path.parent])
@@ -296,8 +321,7 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     except BaseException as error:  # noqa: BLE001 - a Rust panic, too: the parent must learn the reason
         tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}")
         return FAILED
-    path.unlink(missing_ok=True)  # left by an owner that was killed: we hold the lock, so it is gone
-    code, flushed = asyncio.run(_serve(engine, path, parent, folder, builder, upkeep_every_s))
+    code, flushed = asyncio.run(_serve(engine, listener, parent, folder, builder, upkeep_every_s))
     path.unlink(missing_ok=True)
     # If the parent is gone, exit at once, because the next process waits for the lock; the logs have every write.
     if flushed:

@@ -1,4 +1,4 @@
-"""The messages on the store's socket, and the socket's path.
+"""The messages on the store's socket, and the socket's place.
 
 A frame is a length (4 bytes, little endian) and that many bytes of MessagePack. A call has a number, a method and its
 arguments. Its reply carries the same number, so one connection can have many calls under way. The port's own structs
@@ -143,18 +143,22 @@ class Frames:
         return frames
 
 
+IN_FOLDER: Final = "store.sock"  # name of the socket in the store's folder
 COLLECTIONS: Final = "collections"  # folder in the store's folder, with a folder for each collection
 
 
-def socket_path(folder: Path) -> Path:
-    """Return the socket's path for the store of `folder`; it is the same for every process of this user.
+def socket_paths(folder: Path) -> list[Path]:
+    """Return where the store of `folder` may have its socket, the best place first; the same for every process.
 
-    The name is a hash, because a socket's path must be short and a folder's path may be long.
+    In the folder, so that a command with another temporary folder finds it (systemd's PrivateTmp). In the temporary
+    folder, under a hash, if that path is too long, or if the folder's file system has no sockets.
     """
-    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32] + ".sock"
+    whole = folder.resolve()
+    name = hashlib.sha256(os.fsencode(whole)).hexdigest()[:32] + ".sock"
     place = f"sluice-{os.getuid()}"
-    path = Path(tempfile.gettempdir()) / place / name
-    return path if len(os.fsencode(path)) <= _MAX_SOCKET_PATH else Path("/tmp") / place / name  # noqa: S108 - checked below
+    paths = [Path(tempfile.gettempdir()) / place / name, Path("/tmp") / place / name]  # noqa: S108 - its users check it
+    fitting = [path for path in (whole / IN_FOLDER, *paths) if len(os.fsencode(path)) <= _MAX_SOCKET_PATH]
+    return fitting[:2]
 
 
 def is_private(folder: Path) -> bool:

@@ -254,7 +254,7 @@ async def test_a_read_of_one_collection_does_not_wait_for_all_searches_of_anothe
 
 
 async def test_few_searches_are_sent_at_once_and_all_are_answered(folder: Path) -> None:
-    path, frames = wire.socket_path(folder), wire.Frames()
+    path, frames = wire.socket_paths(folder)[-1], wire.Frames()
     path.parent.mkdir(mode=0o700, exist_ok=True)
     most = 0
 
@@ -457,7 +457,7 @@ async def test_closing_flushes_and_ends_the_process(folder: Path) -> None:
 
     assert not psutil.pid_exists(pid)
     assert store.pid is None
-    assert not wire.socket_path(folder).exists()
+    assert not any(path.exists() for path in wire.socket_paths(folder))
     with pytest.raises(Unavailable, match="closed"):
         await store.collections()
     async with opened(folder) as again:
@@ -554,23 +554,38 @@ async def test_a_folder_may_lie_deep(tmp_path: Path) -> None:
         assert await store.collections() == []
 
 
-async def test_sockets_are_not_put_where_others_reach(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sockets_are_not_put_where_others_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ("d" * 120)  # too long for a socket of its own
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # pytest's own is too deep for a socket
         monkeypatch.setenv("TMPDIR", short)
         monkeypatch.setattr(tempfile, "tempdir", None)
-        wire.socket_path(folder).parent.mkdir()
-        wire.socket_path(folder).parent.chmod(0o755)
+        place = wire.socket_paths(folder)[0].parent
+        place.mkdir()
+        place.chmod(0o755)
 
         with pytest.raises(Unavailable, match=f"{short}.* of this user alone"):
             async with opened(folder):
                 pass
 
 
+async def test_a_command_with_another_temporary_folder_finds_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as short,
+        tempfile.TemporaryDirectory(dir="/tmp") as private,  # as systemd gives a service (PrivateTmp)
+    ):
+        monkeypatch.setenv("TMPDIR", private)
+        async with opened(Path(short, "store")):
+            monkeypatch.setattr(tempfile, "tempdir", "/var/tmp")
+            async with opened(Path(short, "store"), attach=True) as attached:
+                assert await attached.collections() == []
+            assert Path(short, "store", "store.sock").stat().st_mode & 0o077 == 0
+
+
 async def test_the_socket_refuses_nonsense_and_lives_on(store: EdgeStore) -> None:
     def ask(frame: bytes) -> bytes:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(HANG_S)
-            client.connect(str(wire.socket_path(store.folder)))
+            client.connect(str(next(path for path in wire.socket_paths(store.folder) if path.exists())))
             client.sendall(frame)
             return client.recv(65536)
 
