@@ -198,7 +198,7 @@ def make_api(parts: ApiParts) -> Litestar:
     views = [each for each in handlers_in(console.__name__) if each is not console.index_page]  # nowhere else
     # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
     under_api = [route for route in routes if route is not chat.chat]
-    return Litestar(
+    return _Api(
         route_handlers=[
             _Routes("/", route_handlers=[*routes, *views]),
             _Routes("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
@@ -246,6 +246,16 @@ def make_api(parts: ApiParts) -> Litestar:
         ),
         logging_config=None,
     )
+
+
+class _Api(Litestar):
+    """The application. It answers HEAD as GET; the server that runs it leaves the body out."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]
+        """Answer a request."""
+        if scope.get("method") == "HEAD":
+            scope = cast("Scope", {**scope, "method": "GET"})
+        await super().__call__(scope, receive, send)
 
 
 class _Routes(Router):

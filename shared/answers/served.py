@@ -9,11 +9,12 @@ from shared.answers.citations import KnownCitations
 from shared.answers.prompt import messages, new_boundary, shown, tokens
 from shared.answers.templates import Templates
 from shared.errors import Rejected
-from shared.model_server.http import TooLong
+from shared.model_server.http import BadAnswer, TooLong
 
 Ask = Callable[[list[Turn]], AsyncGenerator[str | Called | Finished, None]]
 
 CUT_SHORT: Final = " …"  # ends an answer that the model's limit truncated
+_REFUSALS: Final = frozenset({400, 422})  # of what was sent, such as tools to a model that calls none
 _SHARES: Final = (1, 2, 4, 8, 16, 32)  # the prompt's limits are divided by these in turn, until it fits the model
 
 
@@ -26,7 +27,7 @@ async def answered(
     is sent again with fewer passages and earlier turns, if passages were searched; nothing else is ever left out.
 
     Raises:
-        Rejected: what has to be sent is too long. And what `ask` raises.
+        Rejected: what has to be sent is too long, or the server refuses it. And what `ask` raises.
     """
     said = sum(turn.role != "system" for turn in conversation.turns)
     sent: list[Turn] | None = None
@@ -48,6 +49,10 @@ async def answered(
                     yield event
         except TooLong as error:
             refusal = error
+        except BadAnswer as error:
+            if error.status in _REFUSALS:
+                raise Rejected(error.sentence, "model_refuses") from error
+            raise
         else:
             return
     about = tokens(sent or (), conversation.tools)

@@ -98,6 +98,7 @@ REQUESTS: Final[Mapping[str, RouteExample]] = {
     "ollama_tags": RouteExample(),
     "ollama_ps": RouteExample(),
     "ollama_show": RouteExample(body={"model": _MODEL}),
+    "ollama_pull": RouteExample(body={"model": _MODEL}),
     "api_chat": RouteExample(
         body={
             "model": _MODEL,

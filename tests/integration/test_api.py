@@ -17,7 +17,7 @@ from litestar.routes import ASGIRoute, HTTPRoute
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from services.query_api.app import ApiParts
+from services.query_api.app import ROUTES, ApiParts
 from services.query_api.http.route_decorator import ROUTE_ROLES
 from services.query_api.ingest.submissions import StatusWaiters
 from services.standalone.serve import start
@@ -1260,6 +1260,19 @@ async def test_unknown_routes_and_methods(client: httpx.AsyncClient) -> None:
     problem(wrong, 405)
     assert wrong.headers["allow"] == ", ".join(sorted(wrong.headers["allow"].split(", ")))
     assert {"DELETE", "GET"} <= {*wrong.headers["allow"].split(", ")}
+
+
+async def test_head_is_answered_wherever_get_is(client: httpx.AsyncClient) -> None:
+    """Monitors and load balancers ask so, and clients whether a server is there."""
+    paths = {
+        min(handler.paths)
+        for handler in ROUTES
+        if "GET" in handler.http_methods and handler.opt["lane"] != "watch" and "{" not in min(handler.paths)
+    }
+    for path in sorted({*paths, "/", "/livez", "/readyz", "/metrics", "/openapi.json", "/api/tags", "/nowhere"}):
+        asked, read = await client.head(path), await client.get(path)
+        assert (asked.status_code, asked.content) == (read.status_code, b""), path
+        assert asked.headers["content-type"] == read.headers["content-type"], path
 
 
 async def test_a_client_that_lists_only_json_gets_json(client: httpx.AsyncClient) -> None:

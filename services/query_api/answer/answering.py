@@ -233,7 +233,7 @@ class Answering:
 
         Raises:
             Unavailable: every model failed twice before its first word, one failed after it, or the server is stopping.
-            Rejected: the question is longer than the model takes.
+            Rejected: the question is longer than the model takes, or it refuses what was sent.
         """
         while True:
             async with aclosing(self._attempts(prepared)) as progress:
@@ -254,7 +254,8 @@ class Answering:
             yield Answer(text=prepared.refusal, model=name, usage=Usage(total_ns=0), warnings=prepared.warnings)
             return
         attempts = [model for model in prepared.models for _ in range(TRIES)]
-        for attempt, model in enumerate(attempts, start=1):
+        while True:
+            model, *attempts = attempts
             begun = False
             answered = _answered(model, prepared, inert_links=self.settings.answer_links == "inert")
             try:
@@ -266,8 +267,10 @@ class Answering:
                                 break
                             begun = True
                             yield step
-            except Unavailable as error:
-                if begun or attempt == len(attempts):
+            except PipelineError as error:
+                if isinstance(error, Rejected):  # it would refuse again
+                    attempts = [each for each in attempts if each is not model]
+                if begun or not attempts:
                     raise
                 log.warning("answer_retried", model=model.name, reason=error.sentence)
             else:

@@ -32,10 +32,12 @@ async def prepare(answering: Answering, asked: AnswerRequest, choice: Choice, fi
     """Return the request to the chosen model with its passages, ready to be streamed.
 
     Raises:
-        Problem: 400, no message has the role user, or a model that only quotes has to call a tool; 429, 503 as
+        Problem: 400, nothing is asked, or a model that only quotes has to call a tool; 429, 503 as
             `Answering.prepare`. Unavailable: the store is away.
     """
     last = next((turn for turn in reversed(asked.turns) if turn.role == "user"), None)
+    if last is None and asked.turns and not (choice.rag or choice.only_quotes):
+        last = asked.turns[-1]  # a model alone also follows a system message
     if last is None:
         raise invalid(field, "must have a message with the role user")
     if choice.rag or not last.images:

@@ -1,6 +1,7 @@
 """Embeds texts that a client sends, with the model of the index."""
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -38,9 +39,11 @@ def texts_of(value: Any, field: str = "input") -> list[str]:
 
 
 async def vectors_of(
-    request: ApiRequest, embedder: Embedder, texts: Sequence[str], *, queries: bool = False
+    request: ApiRequest, embedder: Embedder, texts: Sequence[str], *, queries: bool = False, cut: bool = False
 ) -> list[Vector]:
     """Return one unit vector per text, a document's or a query's, when it is the turn of the request's tenant.
+
+    With `cut`, of a text that is too long its beginning is embedded.
 
     Raises:
         Problem: 400, a text is too long for the model. Unavailable: the model is away.
@@ -51,7 +54,17 @@ async def vectors_of(
                 return [await embedder.embed_query(each) for each in texts]
             return await embedder.embed_documents(texts, flow=request.user.tenant)
     except Rejected as error:
+        if cut and error.code == "text_too_long":
+            fitting = await asyncio.to_thread(lambda: [_beginning(each, embedder) for each in texts])
+            return await vectors_of(request, embedder, fitting, queries=queries)
         raise Problem(400, error.sentence, code=error.code.upper(), details={"field": "input"}) from error
+
+
+def _beginning(text: str, embedder: Embedder) -> str:
+    """Return as much of the text as the model takes."""
+    counter = embedder.tokens
+    ends = range(1, len(text) + 1)
+    return text[: bisect_right(ends, counter.max_tokens, key=lambda end: counter.count([text[:end]])[0])]
 
 
 async def token_count(embedder: Embedder, texts: Sequence[str]) -> int:

@@ -76,6 +76,7 @@ class GenerateBody(RagOptions, frozen=True, kw_only=True):
     stream: bool | None = None
     options: Options | None = None
     format: Any = None
+    keep_alive: Any = None  # 0 without a prompt: unload the model
 
 
 class ModelBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +93,7 @@ class EmbedBody(msgspec.Struct, frozen=True, kw_only=True):
     input: Any = None
     prompt: str | None = None
     dimensions: int | None = None
+    truncate: bool | None = None  # false: a text that is too long is refused
 
 
 class OllamaVersion(msgspec.Struct, frozen=True):
@@ -174,16 +176,34 @@ def _listed(name: str, **loaded: Any) -> OllamaListedModel:
 @post("/show", role="query", refuses=(404,), needs_parts=False)
 async def ollama_show(data: JSONBody[ModelBody], request: ApiRequest) -> OllamaModelShown:
     """Show a model."""
-    models = request.part(Models)
-    name = data.model or data.name
-    if not name:
-        raise invalid("model", "is required")
+    models, name = request.part(Models), _named(data)
     if models.embeds(name):
         can = ["embedding"]
     else:
         can = ["completion"] if models.choice(name).only_quotes else ["completion", "tools"]
     info = {"general.architecture": "sluice", "sluice.context_length": await models.context(name)}
     return OllamaModelShown(modelfile=f"FROM {name}\n", model_info=info, capabilities=can)
+
+
+class OllamaPulled(msgspec.Struct, frozen=True):
+    """The end of a pull."""
+
+    status: Literal["success"] = "success"
+
+
+@post("/pull", role="query", refuses=(404,), needs_parts=False)
+async def ollama_pull(data: JSONBody[ModelBody], request: ApiRequest) -> OllamaPulled:
+    """Say that the model is here, to clients that pull before they ask. Nothing is fetched."""
+    models, name = request.part(Models), _named(data)
+    if not models.embeds(name):
+        models.choice(name)
+    return OllamaPulled()
+
+
+def _named(body: ModelBody) -> str:
+    if not (name := body.model or body.name):
+        raise invalid("model", "is required")
+    return name
 
 
 class OllamaAnswer(TypedDict):
@@ -332,7 +352,8 @@ async def ollama_embed(data: JSONBody[EmbedBody], request: ApiRequest) -> Ollama
     began = time.perf_counter_ns()
     embedder = request.part(Models).embedder(data.model, data.dimensions)
     texts = texts_of(data.input) if data.input not in ("", []) else []  # Ollama's own answer to nothing is none
-    vectors = await vectors_of(request, embedder, texts) if texts else []
+    cut = data.truncate is not False
+    vectors = await vectors_of(request, embedder, texts, cut=cut) if texts else []
     return OllamaEmbeddings(
         model=data.model,
         embeddings=[vector.tolist() for vector in vectors],
@@ -345,5 +366,7 @@ async def ollama_embed(data: JSONBody[EmbedBody], request: ApiRequest) -> Ollama
 async def ollama_embeddings(data: JSONBody[EmbedBody], request: ApiRequest) -> OllamaEmbedding:
     """Embed one text. Older clients use this route."""
     embedder = request.part(Models).embedder(data.model)
-    [vector] = await vectors_of(request, embedder, texts_of(data.prompt, "prompt")[:1])
+    if not data.prompt:  # it only loads the model
+        return OllamaEmbedding([])
+    [vector] = await vectors_of(request, embedder, texts_of(data.prompt, "prompt"), cut=True)
     return OllamaEmbedding(vector.tolist())

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from litestar import MediaType, Response, delete, get, post, route
+from litestar import MediaType, Response, delete, get, post
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Cookie
 from litestar.handlers import BaseRouteHandler
@@ -230,7 +230,7 @@ async def _from_own_page(connection: ASGIConnection, _: BaseRouteHandler) -> Non
         raise Problem(403, "sign in on this server's own page")
 
 
-@route("/", http_method=["GET", "HEAD"], include_in_schema=False, opt={"open": True, "page": True}, status_code=200)
+@get("/", include_in_schema=False, opt={"open": True, "page": True}, status_code=200)
 async def index_page(request: ApiRequest) -> Response[Any]:
     """Return the console to a browser, and the index of routes to other clients, as JSON or text."""
     console = request.part(Console)
@@ -246,9 +246,8 @@ def shows_pages(request: AnyRequest) -> bool:
     return "text/html" in request.headers.get("accept", "") and wanted == "text/html"
 
 
-@route(
+@get(
     [*(each.path for each in VIEWS[1:]), "/documents/{document_id:str}", "/settings", "/help", "/help/{page:str}"],
-    http_method=["GET", "HEAD"],
     include_in_schema=False,
     opt={"open": True, "page": True},
     status_code=200,

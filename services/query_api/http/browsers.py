@@ -43,7 +43,7 @@ def _host_of(origin: str) -> str | None:
         return None
 
 
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
+SAFE: Final = frozenset({"GET", "OPTIONS"})  # methods that change nothing
 LOCAL_NAMES: Final = frozenset({"localhost", "host.docker.internal"})  # the second is used by n8n in Docker
 _SAFE_HEADERS: Final = {
     b"x-content-type-options": b"nosniff",  # never run a document as a script
@@ -110,7 +110,7 @@ class BrowserGuard(ASGIMiddleware):
 def _visit(scope: HTTPScope, headers: Headers) -> bool:
     """Return whether a person follows a link to a page; the other site can't see the reply."""
     return (
-        scope["method"] in ("GET", "HEAD")
+        scope["method"] == "GET"
         and bool(scope["route_handler"].opt.get("page"))
         and headers.get("origin") is None
         and headers.get("sec-fetch-dest", "document") == "document"

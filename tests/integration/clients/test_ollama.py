@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from services.query_api.app import ApiParts
+from services.query_api.http.circuit_breaker import MOST_FAILURES
 from tests.integration.api import problem
 from tests.integration.clients.site import Site
 from tests.servers.fake_ollama import CHAT_MODEL, FakeOllama
@@ -129,11 +130,64 @@ async def test_a_server_that_only_quotes_quotes_by_each_way_to_ask(quoter: ollam
 
 async def test_the_model_is_loaded_by_asking_nothing(chatter: ollama.AsyncClient, model: FakeOllama) -> None:
     loaded = await chatter.generate(RAG, "")
-    unloaded = await chatter.chat(RAG, [], keep_alive=0)
+    unloaded = [await chatter.chat(RAG, [], keep_alive=0), await chatter.generate(RAG, "", keep_alive=0)]
+    embedding = await chatter.embeddings("all-MiniLM-L6-v2", "")
 
     assert (loaded.done, loaded.done_reason, loaded.response) == (True, "load", "")
-    assert (unloaded.done, unloaded.done_reason) == (True, "unload")
+    assert [(each.done, each.done_reason) for each in unloaded] == [(True, "unload")] * 2
+    assert list(embedding.embedding) == []
     assert model.requests == []
+
+
+async def test_a_model_that_is_here_can_be_pulled(chatter: ollama.AsyncClient, parts: ApiParts) -> None:
+    for name in (RAG, f"{RAG}:latest", CHAT_MODEL, parts.embedder.model.name):
+        assert (await chatter.pull(name)).status == "success"
+        assert [each.status async for each in await chatter.pull(name, stream=True)] == ["success"]
+    with pytest.raises(ollama.ResponseError, match="^model 'gemma' not found") as refused:
+        await chatter.pull("gemma")
+    assert refused.value.status_code == 404
+
+
+async def test_a_text_that_is_too_long_is_cut_unless_the_client_forbids_it(
+    quoter: ollama.AsyncClient, parts: ApiParts
+) -> None:
+    name, most = parts.embedder.model.name, parts.embedder.tokens.max_tokens
+    long = "  " + "lamp " * (most + 100)
+
+    both = await quoter.embed(name, ["a lantern", long])
+    old = await quoter.embeddings(name, long)
+
+    own = await parts.embedder.embed_documents(["a lantern", "lamp " * most])
+    assert np.allclose(both.embeddings, own, atol=1e-6)
+    assert np.allclose(old.embedding, own[1], atol=1e-6)
+    with pytest.raises(ollama.ResponseError, match="accepts at most") as refused:
+        await quoter.embed(name, long, truncate=False)
+    assert refused.value.status_code == 400
+
+
+async def test_what_the_model_refuses_is_the_request_s_fault(chatter: ollama.AsyncClient, model: FakeOllama) -> None:
+    model.fault = "400"  # as Ollama's for tools, where the model has none
+
+    for _ in range(2 * MOST_FAILURES):
+        with pytest.raises(ollama.ResponseError, match="answered 400: fault 400") as refused:
+            await chatter.chat(CHAT_MODEL, WHEN)
+        assert refused.value.status_code == 422
+    asked = len(model.bodies("/api/chat"))
+    model.fault = None
+
+    assert (await chatter.chat(CHAT_MODEL, WHEN)).message.content == model.reply
+    assert asked == 2 * MOST_FAILURES  # once each
+
+
+async def test_a_model_alone_follows_a_system_message(chatter: ollama.AsyncClient, model: FakeOllama) -> None:
+    system: Any = [{"role": "system", "content": "Say when the lantern is lit."}]
+
+    told = await chatter.chat(CHAT_MODEL, system)
+
+    assert told.message.content == model.reply
+    assert model.bodies("/api/chat")[0]["messages"] == system
+    with pytest.raises(ollama.ResponseError, match="must have a message with the role user"):
+        await chatter.chat(RAG, system)
 
 
 async def test_options_system_and_tools_reach_the_model(chatter: ollama.AsyncClient, model: FakeOllama) -> None:

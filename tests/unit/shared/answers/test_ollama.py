@@ -50,7 +50,6 @@ async def test_plain_chat_passes_untouched(server: FakeOllama) -> None:
     [
         ("500", "answered 500: fault 500"),
         ("503", "answered 503: fault 503"),
-        ("400", "answered 400: fault 400"),
         ("404", r"has no model 'llama3\.2'; run: ollama pull llama3\.2"),
         ("html", "gave an invalid answer"),
         ("list", "gave an invalid answer"),
@@ -67,6 +66,13 @@ async def test_a_fault_of_the_server_is_unavailable(server: FakeOllama, fault: F
     with pytest.raises(Unavailable, match=sentence):
         async for _ in answers.stream(ASKED):
             pass
+
+
+async def test_what_the_server_refuses_is_rejected(server: FakeOllama) -> None:
+    server.fault = "400"
+
+    with pytest.raises(Rejected, match="answered 400: fault 400"):
+        await pieces(OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20), ASKED)
 
 
 @pytest.mark.parametrize("fault", ["hang", "stall"])

@@ -63,7 +63,6 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_and_remembered
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        ("400", "answered 400: fault 400"),
         ("401", "answered 401: fault 401"),
         ("404", "answered 404: fault 404"),
         ("429", "answered 429: fault 429"),
@@ -80,6 +79,13 @@ async def test_a_fault_of_the_server_is_unavailable(server: FakeOpenAi, fault: F
     server.fault = fault
 
     with pytest.raises(Unavailable, match=sentence):
+        await said(of(server))
+
+
+async def test_what_the_server_refuses_is_rejected(server: FakeOpenAi) -> None:
+    server.fault = "400"
+
+    with pytest.raises(Rejected, match="answered 400: fault 400"):
         await said(of(server))
 
 
