@@ -255,8 +255,7 @@ class EdgeStore:
         loop = asyncio.get_running_loop()
         for path in self._paths:
             try:
-                if path.name != wire.IN_FOLDER and not wire.is_private(path.parent):
-                    raise Unavailable(f"{path.parent} must be a folder of this user alone (mode 0700)")
+                wire.check_private(path)
                 _, connection = await loop.create_unix_connection(_Connection, str(path))
             except OSError as error:
                 reason = error.strerror

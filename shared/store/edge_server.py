@@ -54,17 +54,16 @@ def owner(folder: Path) -> str:
 
 
 def _listener(folder: Path) -> socket.socket:
-    """Return a socket that only this user may connect to. `folder` is locked: a socket there was left by a killed owner.
+    """Return a socket for this user alone. The folder is locked: a socket that is there was left by a killed owner.
 
     Raises:
-        OSError: no place takes it; the sentence is about the last one.
+        OSError: no place can have it; the sentence is about the last one.
     """
     for path in wire.socket_paths(folder):
         try:
             if path.name != wire.IN_FOLDER:
                 path.parent.mkdir(mode=0o700, exist_ok=True)
-                if not wire.is_private(path.parent):
-                    raise OSError(f"{path.parent} must be a folder of this user alone (mode 0700)")
+            wire.check_private(path)
             path.unlink(missing_ok=True)
             listener = socket.socket(socket.AF_UNIX)
             listener.bind(str(path))

@@ -5,6 +5,7 @@ arguments. Its reply carries the same number, so one connection can have many ca
 are encoded as they are, dense vectors as raw little-endian float32.
 """
 
+import errno
 import hashlib
 import os
 import stat
@@ -156,9 +157,17 @@ def socket_paths(folder: Path) -> list[Path]:
     whole = folder.resolve()
     name = hashlib.sha256(os.fsencode(whole)).hexdigest()[:32] + ".sock"
     place = f"sluice-{os.getuid()}"
-    paths = [Path(tempfile.gettempdir()) / place / name, Path("/tmp") / place / name]  # noqa: S108 - its users check it
-    fitting = [path for path in (whole / IN_FOLDER, *paths) if len(os.fsencode(path)) <= _MAX_SOCKET_PATH]
-    return fitting[:2]
+    temporary = Path(tempfile.gettempdir()) / place / name
+    if len(os.fsencode(temporary)) > _MAX_SOCKET_PATH:
+        temporary = Path("/tmp") / place / name  # noqa: S108 - its users check it
+    own = whole / IN_FOLDER
+    return [own, temporary] if len(os.fsencode(own)) <= _MAX_SOCKET_PATH else [temporary]
+
+
+def check_private(path: Path) -> None:
+    """Raise PermissionError if others may enter the socket's folder; in the store's own, its mode keeps them out."""
+    if path.name != IN_FOLDER and not is_private(path.parent):
+        raise PermissionError(errno.EACCES, f"{path.parent} must be a folder of this user alone (mode 0700)")
 
 
 def is_private(folder: Path) -> bool:

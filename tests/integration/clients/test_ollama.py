@@ -143,7 +143,7 @@ async def test_a_model_that_is_here_can_be_pulled(chatter: ollama.AsyncClient, p
     for name in (RAG, f"{RAG}:latest", CHAT_MODEL, parts.embedder.model.name):
         assert (await chatter.pull(name)).status == "success"
         assert [each.status async for each in await chatter.pull(name, stream=True)] == ["success"]
-    with pytest.raises(ollama.ResponseError, match="^model 'gemma' not found") as refused:
+    with pytest.raises(ollama.ResponseError, match=r"^model 'gemma' not found") as refused:
         await chatter.pull("gemma")
     assert refused.value.status_code == 404
 

@@ -105,7 +105,7 @@ def test_a_socket_is_found_from_any_folder(parts: list[str]) -> None:
 
     paths = wire.socket_paths(folder)
 
-    assert len(paths) == 2
+    assert paths
     assert all(len(os.fsencode(path)) < 104 for path in paths)
     assert paths == wire.socket_paths(folder / "x" / "..")
     assert not set(paths) & set(wire.socket_paths(folder / "x"))
