@@ -128,10 +128,11 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     if len(pieces) > _MOST_PIECES:
         return None, None
     tables: list[_Table] = []
+    head, pieces, foot = _without_margins(pieces)
     for box in _boxes(page, pieces):
         table, pieces = _ruled(page, box, pieces)
         tables += [] if table is None else [table]
-    found = list(_flow(page, pieces, tables))
+    found = [*head, *_flow(page, pieces, tables), *foot]
     lines = [part for part in found if isinstance(part, str)]
     if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
         return None, None
@@ -250,6 +251,24 @@ def _is_within(word: Word, stamps: Iterable[Word]) -> bool:
 
 
 # ---- columns of prose
+
+
+def _without_margins(pieces: list[_Piece]) -> tuple[list[str], list[_Piece], list[str]]:
+    """Return the first line, the pieces and the last line.
+
+    The lines only if they were drawn last, and smaller than what is below the first, as browsers print margins.
+    """
+    lines = _lines(pieces)
+    if len(lines) < 3 or lines[0][0].bottom - lines[0][0].top >= lines[1][0].bottom - lines[1][0].top:
+        return [], pieces, []
+    places = [[word.at for piece in line for word in piece.words] for line in lines]
+    last = max(map(max, places[1:-1]))
+    head, foot = (" ".join(piece.text for piece in lines[at]) for at in (0, -1))
+    if min(places[0]) < last:
+        return [], pieces, []
+    if min(places[-1]) < max(places[0]):
+        return [head], [piece for piece in pieces if piece not in lines[0]], []
+    return [head], [piece for piece in pieces if piece not in lines[0] and piece not in lines[-1]], [foot]
 
 
 def _flow(page: Page, pieces: list[_Piece], tables: list[_Table], depth: int = 0) -> Iterator[str | _Table]:
@@ -637,7 +656,13 @@ def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
     gaps: list[float] = []
     rows: list[_Line] = []  # lines of several pieces
     for at, line in enumerate(lines):
-        if len(line) > 1 and rows and rows[-1] is lines[at - 1]:
+        if len(line) > 1 and rows and rows[-1] is not lines[at - 1]:
+            # Behind a title alone: what is beside each other above it, as in a letter's head, is none of its columns.
+            beside = rows[-1][0].left < line[0].left + _NEAR and max(map(len, rows)) < len(line)
+            if beside and len(lines[at - 1]) == 1 and _begins_with_header(lines[at:]):
+                yield lines[start:at]
+                start, gaps, rows = at, [], []
+        elif len(line) > 1 and rows:
             gap, height = line[0].top - rows[-1][0].bottom, line[0].bottom - line[0].top
             wider = gaps and gap > max(1.5 * median_low(gaps), 0.5 * height)
             more = len(rows) >= _LEAST_ROWS and max(map(len, rows)) < len(line)

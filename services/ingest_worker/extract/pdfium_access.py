@@ -1,12 +1,14 @@
 """Opens PDFs with pdfium, calls it quickly, and walks over what is drawn on a page."""
 
 import ctypes
+import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 Matrix = tuple[float, float, float, float, float, float]
 _SAME: Final[Matrix] = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+_BEYOND: Final = re.compile("[\U00010000-\U0010ffff]")
 _DEPTH: Final = 3  # of forms in forms
 
 
@@ -86,6 +88,8 @@ class OpenPage:
         into = ctypes.byref(ctypes.c_char.from_buffer(buffer))
         count = quick("FPDFText_GetText")(textpage, first, last + 1 - first, into)
         text = str(memoryview(buffer)[: 2 * count - 2], "utf-16-le", "ignore")
+        if len(text) < count - 1:  # pdfium counts these letters twice, and cleaning takes the other character away
+            text = _BEYOND.sub("\\g<0>\uffff", text)
         return text.replace("\u2010\r\n", "\ufffe\r\n")  # browsers draw this hyphen, which pdfium leaves as it is
 
     def close(self) -> None:

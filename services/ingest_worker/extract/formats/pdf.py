@@ -450,6 +450,14 @@ def _height(page: OpenPage, at: int) -> float:
     return float(box.top - box.bottom)
 
 
+def _is_raised(page: OpenPage, at: int) -> bool:
+    """Return whether the digit stands higher than the letter before it; some raised ones have the size of others."""
+    x, line, left, right, bottom, top = (ctypes.c_double() for _ in range(6))
+    quick("FPDFText_GetCharOrigin")(page.textpage, at - 1, ctypes.byref(x), ctypes.byref(line))
+    quick("FPDFText_GetCharBox")(page.textpage, at, *map(ctypes.byref, (left, right, bottom, top)))
+    return left.value > x.value and bottom.value - line.value > 0.5 * (top.value - bottom.value)
+
+
 def _is_garbled(page: OpenPage, text: str) -> bool:
     """Return whether the font of most letters doesn't say what they mean."""
     sample, fails = range(0, len(text), max(1, len(text) // _SAMPLE)), quick("FPDFText_HasUnicodeMapError")
@@ -518,6 +526,8 @@ def _marks(page: OpenPage, text: str) -> dict[int, str]:
             start -= 1
         if start < each.end():
             found[start] = "^"
+        elif begin < each.start() and _is_raised(page, each.start()):
+            found[each.start()] = "^"
     return found
 
 

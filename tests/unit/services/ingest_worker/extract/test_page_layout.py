@@ -667,3 +667,41 @@ def test_names_right_above_coloured_rows_are_theirs(above: str, names: str | Non
     text, _ = text_of(page._replace(across=across))
 
     assert (names in _rows(text)) if names else not any("Warden:" in row for row in _rows(text))
+
+
+def _printed(size: int, head: int, foot: int) -> list[str]:
+    """Return the rows of a page as browsers print it; `head` and `foot` tell when its margins are drawn."""
+    rows = "Pier        Depth     Crane\nNorth       4.5       2\nSouth       12        9"
+    page = _page(f"3/5/26, 10:15        Boats\n\n{rows}\nskerrow.example      1/1")
+    drawn, high = {0: head, 5: foot}, {0: size}
+    words = [
+        word._replace(bottom=word.top + high.get(word.at, 10), at=drawn.get(word.at, word.at)) for word in page.words
+    ]
+    return _rows(text_of(page._replace(words=words))[0])
+
+
+def test_margins_that_are_drawn_last_are_no_rows() -> None:
+    rows = ["Pier | Depth | Crane", "Pier: North; Depth: 4.5; Crane: 2", "Pier: South; Depth: 12; Crane: 9"]
+
+    assert _printed(8, head=10, foot=11) == ["3/5/26, 10:15 Boats", *rows, "skerrow.example 1/1"]
+    for size, head in ((10, 10), (8, 0)):  # names of columns have the size of their values, or are drawn before them
+        assert _printed(size, head=head, foot=11) != ["3/5/26, 10:15 Boats", *rows, "skerrow.example 1/1"]
+
+
+@pytest.mark.parametrize(
+    ("above", "apart"),
+    [
+        ("Skerrow Ltd         Invoice 17\nQuay 3              Due in June\nInvoice", True),
+        # Names over several columns stand further right, and a title within a table is above values.
+        ("            North               South\n(in millions)", False),
+        ("Pier        Depth     Crane     Boats\nNorth       4.5       3         8\nAll others", False),
+    ],
+)
+def test_what_is_beside_each_other_above_a_title_is_no_part_of_the_table_below(above: str, apart: bool) -> None:
+    table = (
+        "Pier        Depth     Crane     Length\nEast        7.5       2         12\nWest        12        9         30"
+    )
+
+    rows = _rows(text_of(_page(f"{above}\n{table}"))[0])
+
+    assert ("Pier: East; Depth: 7.5; Crane: 2; Length: 12" in rows) is apart

@@ -499,6 +499,36 @@ def test_a_smaller_number_is_a_mark() -> None:
     assert "1822^1" in _read(a_drawn_pdf([], lines=page)).text
 
 
+@pytest.mark.parametrize(
+    ("rise", "written"), [("4 Ts (1) Tj 0 Ts ( and) Tj", "twice^1 and"), ("(1) Tj ( and) Tj", "twice1 and")]
+)
+def test_a_raised_digit_of_the_same_size_is_a_mark(rise: str, written: str) -> None:
+    page = f"BT /F1 11 Tf 72 700 Td (It was built twice) Tj {rise} ET BT /F1 6 Tf 72 600 Td (A ledger says so.) Tj ET"
+
+    assert written in _read(a_drawn_pdf([], lines=page)).text
+    assert "^" not in _read(a_drawn_pdf([], lines=page, turn=90)).text or "^" in written
+
+
+def test_letters_that_pdfium_counts_twice_move_no_others() -> None:
+    """Before, a page with a letter of an equation had no tables, columns, marks or addresses."""
+    letter = b"1 beginbfchar <7E> <D835DC65> endbfchar"
+    cmap = b"begincmap 1 begincodespacerange <00> <FF> endcodespacerange " + letter + b" endcmap"
+    data = a_drawn_pdf([(72, 740, "The depth ~ is told."), *_placed(_TABLE)])
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(data)))
+    stream = StreamObject()
+    stream.set_data(cmap)
+    fonts = writer.pages[0]["/Resources"]["/Font"]  # type: ignore[index]
+    fonts["/F1"][NameObject("/ToUnicode")] = writer._add_object(stream)
+    out = io.BytesIO()
+    writer.write(out)
+
+    assert _read(out.getvalue()).text.split("\n\n")[:3] == [
+        "The depth \U0001d465 is told.",
+        "Pier | Depth | Crane",
+        "Pier: North; Depth: 4.5",
+    ]
+
+
 def test_a_page_whose_only_text_was_hidden_is_an_image_also_when_that_shows_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
