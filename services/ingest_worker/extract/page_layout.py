@@ -438,7 +438,7 @@ def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
             columns = [bisect_right(xs, piece.left) for piece in line]
             fits = columns == [bisect_right(xs, piece.right) for piece in line] == sorted(set(columns))
             near = ys[0] - line[0].bottom < 0.8 * (line[0].bottom - line[0].top)
-            if not fits or not near or len(line) < max(2, len(xs) - 2):
+            if not fits or not near or len(line) < max(3, len(xs) - 2):
                 break
             ys.insert(0, line[0].top)
         if len(ys) > _LEAST_ROWS:
