@@ -40,8 +40,7 @@ async def prepared_chunks_of(event: DocumentExtracted, blobs: Blobs) -> tuple[Pr
     if event.chunks_blob is None:
         return event.chunks
     document = event.document
-    data = await blobs.get(document.tenant, document.document_id, event.chunks_blob)
-    return await messages_of(data, PreparedChunk)
+    return await messages_of(await blobs.get(document.tenant, document.document_id, event.chunks_blob), PreparedChunk)
 
 
 async def json_of(messages: Sequence[msgspec.Struct]) -> bytes:

@@ -141,8 +141,7 @@ def keep_collected(base: Resources, stack: AsyncExitStack) -> None:
     collector = BlobCollector(
         log=base.log, store=base.store, ledger=base.ledger, blobs=base.blobs, registry=base.registry
     )
-    collecting = asyncio.create_task(collect_for_ever(collector))
-    stack.callback(collecting.cancel)
+    stack.callback(asyncio.create_task(collect_for_ever(collector)).cancel)
 
 
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:

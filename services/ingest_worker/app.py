@@ -150,8 +150,7 @@ def keep_whole(base: Resources, stack: AsyncExitStack) -> None:
         restore=base.restore,
         alone=not base.grace_s,
     )
-    watching = asyncio.create_task(rebuilder.watch())
-    stack.callback(watching.cancel)
+    stack.callback(asyncio.create_task(rebuilder.watch()).cancel)
 
 
 async def callbacks_of(

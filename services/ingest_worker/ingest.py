@@ -172,8 +172,7 @@ class Ingest:
         """Return whether the submission is done, as `_take` does."""
         place = position_of(record)
         extraction = await self._crawler.follow(submitted, place, content)
-        source_record = _source_record(record)
-        submission = submission_at(place, submitted, content.raw_hash, content.validators, source_record)
+        submission = submission_at(place, submitted, content.raw_hash, content.validators, _source_record(record))
         submission = msgspec.structs.replace(submission, body=await body_as_sent(content, place))
         if content.before is not None:
             submission = msgspec.structs.replace(submission, extractor=content.before.extractor)

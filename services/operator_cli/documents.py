@@ -163,8 +163,7 @@ def erase(
     """Erase documents for good: text, names, vectors, dead letters. Needs the role admin."""
     if bool(ids) == bool(source):
         raise Misuse("give either document ids or a --source")
-    requests = partial(_pages, ids or (), source)
-    raise typer.Exit(_erase(client_of(context), requests, manner, wait=wait))
+    raise typer.Exit(_erase(client_of(context), partial(_pages, ids or (), source), manner, wait=wait))
 
 
 def metadata_of(given: Sequence[str]) -> dict[str, Any]:

@@ -48,8 +48,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
     async with AsyncExitStack() as stack:
         if dry_run and settings.keeps_data and not settings.data.exists():
             # Opening an embedded part would create it.
-            elsewhere = stack.enter_context(tempfile.TemporaryDirectory())
-            settings = settings.model_copy(update={"data": Path(elsewhere)})
+            settings = settings.model_copy(update={"data": Path(stack.enter_context(tempfile.TemporaryDirectory()))})
         if settings.keeps_data:
             stack.enter_context(made_folder(settings.data, with_store=settings.embeds_store))
         log = open_log(settings.log, settings.data, settings.log_password)

@@ -88,8 +88,7 @@ def compare(
 
     body: dict[str, Any] = {"sample": sample, "topK": top_k, **({} if generation is None else {"id": generation})}
     if questions is not None:
-        asked = read(questions)
-        body["questions"] = [{"question": each.question, "documents": each.documents} for each in asked]
+        body["questions"] = [{"question": each.question, "documents": each.documents} for each in read(questions)]
     found = client_of(context).send("/ops/generations/compare", body)
     columns = ("", found["serving"]["id"], found["other"]["id"])
     print_found(found, _compared_rows(found), columns, as_json=as_json)

@@ -103,8 +103,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> ApiParts:
         *ingest_worker.join_forwarders(broker, ingesting, settings.topics_of_tenants),
     ]
     call_back = await ingest_worker.callbacks_of(base, broker, ingesting, stack)
-    reader = FileReader(lambda: ingesting.parsers)
-    parts = await opened(base, broker, ingest, stack, reader, join=join, embeds=True)
+    parts = await opened(base, broker, ingest, stack, FileReader(lambda: ingesting.parsers), join=join, embeds=True)
     call_back()
     embed_worker.keep_collected(base, stack)
     ingest_worker.keep_whole(base, stack)

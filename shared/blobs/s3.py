@@ -141,8 +141,7 @@ class S3Blobs:
     async def _read(self, key: str) -> bytes | None:
         async def whole() -> bytes | None:
             try:
-                answer = await obstore.get_async(self._store, key)
-                return bytes(await answer.bytes_async())
+                return bytes(await (await obstore.get_async(self._store, key)).bytes_async())
             except _ABSENT:
                 return None
 

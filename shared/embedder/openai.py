@@ -90,8 +90,7 @@ class OpenAiModel:
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         body = {"model": self.name, "input": texts, "encoding_format": "float"}
-        answer = await self._http.post("/embeddings", body, _Embeddings)
-        ordered = sorted(answer.data, key=lambda each: each.index)
+        ordered = sorted((await self._http.post("/embeddings", body, _Embeddings)).data, key=lambda each: each.index)
         if [each.index for each in ordered] != list(range(len(ordered))):
             sentence = f"{self.server} numbered its {len(ordered)} vectors {[each.index for each in ordered]}"
             raise BadAnswer(sentence, perhaps_the_text=False)

@@ -65,8 +65,7 @@ async def our_groups(log: Log) -> dict[str, str]:
     Raises:
         Unavailable: the log is away.
     """
-    names = await log.groups()
-    return {name: topic for name in names if (topic := topic_of(name)) is not None}
+    return {name: topic for name in await log.groups() if (topic := topic_of(name)) is not None}
 
 
 async def keep_offsets(log: Log, group: str, topic: str) -> None:

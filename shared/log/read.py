@@ -86,8 +86,7 @@ class Reader:
     async def bounds(self) -> tuple[int, int]:
         """Return the first offset that still exists, and the next offset to be written."""
         starts = await _answered(self._consumer.beginning_offsets([self._tp]), self._tp)
-        ends = await _answered(self._consumer.end_offsets([self._tp]), self._tp)
-        return starts[self._tp], ends[self._tp]
+        return starts[self._tp], (await _answered(self._consumer.end_offsets([self._tp]), self._tp))[self._tp]
 
     async def between(self, start: int, end: int) -> AsyncGenerator[Record]:
         """Yield the existing records from `start` to before `end`, in order; `end` must not exceed the partition's end.

@@ -43,8 +43,7 @@ async def report(probed: Probed, *, detailed: bool = True) -> Response[dict[str,
     checks = {name: None if name in details else state for name, state in found.items()}
     more = {"checks": checks, **({"details": details} if details else {})} if detailed else {}
     if any(checks.values()):
-        headers = {"Retry-After": str(RETRY_AFTER_S)}
-        return Response({"status": "not ready", **more}, status_code=503, headers=headers)
+        return Response({"status": "not ready", **more}, status_code=503, headers={"Retry-After": str(RETRY_AFTER_S)})
     return Response({"status": "ready", **more})
 
 

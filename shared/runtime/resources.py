@@ -279,8 +279,7 @@ async def open_resources(
     await index.warm()
     registry = CollectorRegistry()
     LoopLag(registry)
-    growing = asyncio.create_task(Growth(registry, log, store).watch())
-    stack.callback(growing.cancel)
+    stack.callback(asyncio.create_task(Growth(registry, log, store).watch()).cancel)
     return Resources(
         settings=settings,
         registry=registry,

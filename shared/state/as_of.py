@@ -35,8 +35,7 @@ async def reachable(moment: AsOf, log: Log) -> AsOf:
     else:
         if moment.time > now_ms():
             raise Rejected(f"{moment.label} is in the future", CODE)
-        since = await log.offsets_since(EXTRACTED, moment.time)
-        until = {str(tp.partition): offset for tp, offset in since.items()}
+        until = {str(tp.partition): offset for tp, offset in (await log.offsets_since(EXTRACTED, moment.time)).items()}
     found = AsOf(until=until, time=moment.time, offset=moment.offset)
     if await overtaken(found, log):
         raise Rejected(

@@ -148,8 +148,7 @@ class GenerationWatch:
 
     async def processes(self) -> tuple[list[Heartbeat], list[Heartbeat]]:
         """Return the processes that are alive, then those that may be; delete the heartbeats of the others."""
-        where = Filter(must=(Match("state", (_BEAT,)),))
-        points = (await self._store.scroll(GENERATIONS, where)).points
+        points = (await self._store.scroll(GENERATIONS, Filter(must=(Match("state", (_BEAT,)),)))).points
         now = self._clock()
         alive: list[Heartbeat] = []
         unsure: list[Heartbeat] = []

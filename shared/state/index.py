@@ -276,8 +276,7 @@ class Index:
 
     async def fences(self, document_ids: Sequence[str]) -> Mapping[str, Head]:
         """Return the stored heads; one of version 0 only says which versions were withdrawn before any answered."""
-        points = await self._store.retrieve(self._heads, document_ids)
-        return {point.id: _head(point) for point in points}
+        return {point.id: _head(point) for point in await self._store.retrieve(self._heads, document_ids)}
 
     async def fence(self, document_id: str) -> Head | None:
         """Return the document's stored head, even one of version 0; concurrent calls share one read."""
@@ -350,8 +349,7 @@ class Index:
 
     async def withdraw_for_good(self, document_id: str, version: int, tenant: str) -> bool:
         """Return whether the version is withdrawn, and no redrive can bring it back; False if it answers."""
-        standing = await self.withdraw(deletion_head(document_id, version, tenant), FOR_GOOD)
-        return standing.version != version
+        return (await self.withdraw(deletion_head(document_id, version, tenant), FOR_GOOD)).version != version
 
     async def heads_page(self, *, after: str | None = None, limit: int = 256) -> tuple[list[Head], str | None]:
         """Return a page of all heads in id order, and the cursor of the next page."""
@@ -527,8 +525,7 @@ class Index:
 
     async def sample(self, count: int) -> list[Point]:
         """Return so many points, if there are, with their vectors; ids are hashes, so they are of all documents."""
-        page = await self._store.scroll(self._chunks, limit=count, vectors=True)
-        return list(page.points)
+        return list((await self._store.scroll(self._chunks, limit=count, vectors=True)).points)
 
     async def documents_page(
         self, tenant: str, where: Filter, *, after: str | None, limit: int
@@ -572,12 +569,6 @@ class Index:
         """Return the answering version of each document that has one."""
         points = await self._store.retrieve(self._heads, ids, fields=("version", "deleted"))
         return {point.id: point.payload["version"] for point in points if not point.payload.get("deleted")}
-
-    async def titled_page(self, tenant: str, *, limit: int) -> list[Payload]:
-        """Return titles and headings of the tenant's first chunks by id, without those that aren't current."""
-        fields = ("title", "sectionTitle")
-        found, _ = await self.metadata_page(tenant, Filter(), fields=fields, firsts=False, after=None, limit=limit)
-        return [metadata for _, metadata in found]
 
     async def stands_elsewhere(self, tenant: str, document_id: str, chunk_hash: str) -> bool:
         """Return whether another document of the tenant has a chunk with this hash."""

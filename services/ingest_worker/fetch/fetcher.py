@@ -199,8 +199,7 @@ class Fetcher:
         site = authority(page.url)
         found = sitemap.read(page.body)
         if found is None:
-            rules = await self._robots.rules(page.url, tenant)
-            waiting = rules.sitemaps or [f"{origin(page.url)}/sitemap.xml"]
+            waiting = (await self._robots.rules(page.url, tenant)).sitemaps or [f"{origin(page.url)}/sitemap.xml"]
             pages: dict[str, None] = {}
         else:
             waiting, pages = found.sitemaps, dict.fromkeys(found.pages)

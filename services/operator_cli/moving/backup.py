@@ -67,7 +67,9 @@ async def backup(settings: Settings, target: Path, watch: CommandProgress, *, pa
         store = await opened_store(settings, stack)
         assert isinstance(log, SqliteLog)
         assert isinstance(store, EdgeStore)
-        await _check_room(settings, log, store, target)
+        size = log.disk_bytes() + sum(each.disk_bytes for each in await store.sizes())
+        size += sum([blob.size async for some in open_blobs(settings.blobs, settings.data).stored() for blob in some])
+        manifest.check_room(target, _ROOM * size)
         await stack.enter_async_context(audited(log, settings, "backup"))
         await stack.enter_async_context(log.copying(patience_s))
         made = await _made(settings, log, store, target, watch)
@@ -109,13 +111,6 @@ def _check_new(target: Path) -> None:
         target.rmdir()
     if target.exists():
         raise CommandError(f"{target} exists: choose another name, or delete it")
-
-
-async def _check_room(settings: Settings, log: SqliteLog, store: EdgeStore, target: Path) -> None:
-    """Raise CommandError if the target's disk has too little room for the log, the points and the blobs."""
-    size = log.disk_bytes() + sum(each.disk_bytes for each in await store.sizes())
-    size += sum([blob.size async for some in open_blobs(settings.blobs, settings.data).stored() for blob in some])
-    manifest.check_room(target, _ROOM * size)
 
 
 async def _made(settings: Settings, log: SqliteLog, store: Store, target: Path, watch: CommandProgress) -> Manifest:

@@ -111,7 +111,11 @@ async def _stage(folder: Path, made: Manifest, staging: Path, watch: CommandProg
     try:
         await store.start()
         await _fill(store, folder, made, watch)
-        await _agree(store, made)
+        if (known := await pairing.in_store(store)) is not None:
+            # Above the restored log's checkpoint, and with the ends that this log must have.
+            checkpoint = max(known.checkpoint + 1, made.checkpoint)
+            wanted = msgspec.structs.replace(known, checkpoint=checkpoint, ends=made.ends or known.ends)
+            await pairing.tell_store(store, wanted, known=known)
         await store.flush()
     finally:
         await store.close()
@@ -140,15 +144,6 @@ def _read(path: Path) -> Iterator[list[Point]]:
                 reply = wire.REPLIES.decode(frame)
                 assert isinstance(reply, wire.CallDone)  # the file's hash was checked, so a backup wrote it
                 yield _points.decode(reply.body)
-
-
-async def _agree(store: Store, made: Manifest) -> None:
-    """Pair the store with the restored log: raise its checkpoint, and set the ends that its log must have."""
-    known = await pairing.in_store(store)
-    if known is not None:
-        checkpoint = max(known.checkpoint + 1, made.checkpoint)
-        wanted = msgspec.structs.replace(known, checkpoint=checkpoint, ends=made.ends or known.ends)
-        await pairing.tell_store(store, wanted, known=known)
 
 
 def _copy(folder: Path, staging: Path, paths: list[str], watch: CommandProgress) -> None:

@@ -155,8 +155,7 @@ class Verifier:
         await self.read_on()
         on_log = self.truth.documents
         if on_log and await registry_of(self._parts.store) is None:
-            sentence = f"the store has no generation, and the log has {len(on_log)} documents"
-            tally.add(IndexDifference("I1", sentence))
+            tally.add(IndexDifference("I1", f"the store has no generation, and the log has {len(on_log)} documents"))
         in_store = await self._in_store(tally)
         self._rate = await self._sampling()
         unsettled = await self._compare(on_log | in_store, "comparing", tally)
@@ -409,8 +408,7 @@ class Verifier:
             except Rejected as error:
                 # An unreadable record is dead-lettered, and a dead-lettered version can't answer.
                 if self.truth.versions.failure(name, version, settled=True) is None:
-                    sentence = f"version {version}: {error}"
-                    faults.append(IndexDifference("I4", sentence, name))
+                    faults.append(IndexDifference("I4", f"version {version}: {error}", name))
                 continue
             if (wrong := misnamed(event.document, name, version)) is not None:
                 faults.append(IndexDifference("I8", wrong, name))

@@ -169,8 +169,7 @@ async def ollama_ps(request: ApiRequest) -> OllamaModels:
 
 def _listed(name: str, **loaded: Any) -> OllamaListedModel:
     tagged = name if ":" in name else f"{name}:latest"
-    digest = hashlib.sha256(name.encode()).hexdigest()
-    return OllamaListedModel(name=tagged, model=tagged, digest=digest, **loaded)
+    return OllamaListedModel(name=tagged, model=tagged, digest=hashlib.sha256(name.encode()).hexdigest(), **loaded)
 
 
 @post("/show", role="query", refuses=(404,), needs_parts=False)

@@ -284,8 +284,7 @@ async def openai_embeddings(data: JSONBody[EmbeddingsBody], request: ApiRequest)
     """Embed texts with the model of the index."""
     embedder = request.part(Models).embedder(data.model, data.dimensions)
     texts = texts_of(data.input)
-    asks = data.input_type in ("query", "search_query")
-    vectors = await vectors_of(request, embedder, texts, queries=asks)
+    vectors = await vectors_of(request, embedder, texts, queries=data.input_type in ("query", "search_query"))
     used = await token_count(embedder, texts)
     shown: list[Any] = [
         base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()

@@ -71,8 +71,7 @@ class ChangeFeed:
 
     async def end(self) -> int:
         """Return the cursor after the newest change."""
-        ends = await self.log.end_offsets(STATUS)
-        return ends[_FEED]
+        return (await self.log.end_offsets(STATUS))[_FEED]
 
     async def at(self, tenant: str, cursor: str) -> int:
         """Return the offset of the tenant's cursor.

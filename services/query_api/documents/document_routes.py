@@ -218,8 +218,7 @@ class DocumentViews:
         if not head or not head.text_sha256 or not first:
             raise Problem(404, "no version of this document answers yet", code="NO_TEXT")
         blob = BlobRef(sha256=head.text_sha256, size=head.text_size)
-        text = (await self._blobs.get(tenant, document_id, blob)).decode()
-        return text, head.text_format
+        return (await self._blobs.get(tenant, document_id, blob)).decode(), head.text_format
 
     async def plain(self, markdown: str) -> str:
         """Return the Markdown's text. It is parsed in a thread, which yields to the event loop, two at a time."""
@@ -378,8 +377,7 @@ def version_of(if_match: str | None) -> int | None:
 @delete("/rag/documents/{document_id:str}", role="ingest", line="delete a document", refuses=(409, 422), accepted=True)
 async def rag_document_delete(document_id: FromPath[str], request: ApiRequest) -> Response[IngestReply]:
     """Delete a document with all its chunks."""
-    entry = await request.part(DocumentViews).entry(request.user.tenant, document_id)
-    return await taken(request, deletion(entry))
+    return await taken(request, deletion(await request.part(DocumentViews).entry(request.user.tenant, document_id)))
 
 
 @get("/rag/documents/{document_id:str}/chunks", role="query", refuses=(409,))

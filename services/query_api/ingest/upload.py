@@ -306,8 +306,7 @@ async def _taken_all(request: ApiRequest, upload: Upload) -> Response[UploadRepl
             sent = await _submitted(request, file, upload.fields, of_many=True)
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
-        ended = await request.part(Submissions).end(sent.receipt, wait_s)
-        reply = reply_of(sent.receipt, ended, wordy=True)
+        reply = reply_of(sent.receipt, await request.part(Submissions).end(sent.receipt, wait_s), wordy=True)
         path = reply.path or sent.document.path
         reply = msgspec.structs.replace(reply, file=file.name, source=sent.document.source, path=path)
         return with_skipped(reply, sent.skipped)

@@ -5,7 +5,7 @@ everything older is deleted. What then remains in the data files goes when they 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -118,7 +118,9 @@ class Eraser:
                     _keep(kept, found, erased)
         for name, place in erased.items():
             await self.callbacks.forget_document(name, place)
-        await self._settle_letters({*tenants.values()}, erased)
+            async for each in self._letters.every(LetterFilter(tenant=tenants[name], document_id=name)):
+                if older(each.letter.place, place):
+                    await settle(self.publish, each, "erased")
         await feedback.forget(
             self.base.log,
             self.publish,
@@ -151,13 +153,6 @@ class Eraser:
         # Not a null record: read again, it would delete the document or be refused. This one keeps the old place.
         value = encode(erasure(tenants[name], name))
         return Replacement(name.encode(), value, sealed(value, {PLACE_HEADER: position_header(found.place)}))
-
-    async def _settle_letters(self, tenants: Collection[str], erased: Mapping[str, LogPosition]) -> None:
-        for tenant in sorted(tenants):
-            for name, place in erased.items():
-                async for each in self._letters.every(LetterFilter(tenant=tenant, document_id=name)):
-                    if older(each.letter.place, place):
-                        await settle(self.publish, each, "erased")
 
 
 async def _erase_in(index: Index, name: str, fence: _Fence) -> None:

@@ -17,6 +17,7 @@ from shared.runtime.resources import Resources
 from shared.runtime.stage_runner import model_of
 from shared.state.generations import CODE, Registered, Registry, scale_of
 from shared.state.index import Index
+from shared.store import EVERYTHING
 
 MOST_QUESTIONS: Final = 500  # of one comparison
 SHOWN: Final = 10  # questions that a report lists
@@ -123,7 +124,9 @@ async def drawn(index: Index, tenant: str, count: int) -> list[Judged]:
     of their ids, which is as good as random.
     """
     found: dict[str, Judged] = {}
-    for number, known in enumerate(await index.titled_page(tenant, limit=_CHUNKS * count)):
+    fields, limit = ("title", "sectionTitle"), _CHUNKS * count
+    page, _ = await index.metadata_page(tenant, EVERYTHING, fields=fields, firsts=False, after=None, limit=limit)
+    for number, (_, known) in enumerate(page):
         names = [known.get("title"), known.get("sectionTitle")]
         name = next((each for each in (names if number % 2 else names[::-1]) if each and each.strip()), None)
         if name is not None and len(found) < count:
@@ -158,8 +161,7 @@ async def compare(base: Resources, generations: GenerationService, wanted: Compa
     before, after = (
         round(fmean(getattr(each, name) for each in scored), 4) if scored else None for name in ("ndcg", "ndcg_other")
     )
-    status = await generations.status()
-    known = {each.id: each for each in status.items}
+    known = {each.id: each for each in (await generations.status()).items}
     if other.id not in known or serving.id not in known:
         raise Rejected("the generations changed during the comparison: compare again", CODE)
     return Comparison(

@@ -146,8 +146,7 @@ class Retriever:
                 rankings, warnings = await self._rank(query, vector), []
         searched = time.perf_counter()
         by_words = vector is None
-        candidates = order(query, rankings, by_words=by_words)
-        hits = [found_chunk(each, by_words=by_words) for each in candidates]
+        hits = [found_chunk(each, by_words=by_words) for each in order(query, rankings, by_words=by_words)]
         if conditions and not by_words and not warnings:
             warnings = await self.unmatched(query.tenant, query.where, {hit.metadata["documentId"] for hit in hits})
         return Results(

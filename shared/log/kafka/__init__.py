@@ -287,8 +287,7 @@ class KafkaLog:
         return {tp: found[tp].offset if tp in found and found[tp].offset >= 0 else None for tp in tps}
 
     async def groups(self) -> tuple[str, ...]:
-        found = await self._ask(lambda admin: admin.list_consumer_groups())
-        return tuple(sorted(name for name, _ in found))
+        return tuple(sorted(name for name, _ in await self._ask(lambda admin: admin.list_consumer_groups())))
 
     async def members(self, group_id: str) -> tuple[GroupMember, ...]:
         return await self._ask(lambda admin: _described(admin, group_id))

@@ -117,8 +117,7 @@ class SqliteLog:
         return (await self._known(topic)).spec.retention_ms
 
     async def committed(self, group_id: str, topic: str) -> dict[TopicPartition, int | None]:
-        ids = (await self._known(topic)).ids
-        return _by_partition(topic, await committed(self._storage, group_id, ids))
+        return _by_partition(topic, await committed(self._storage, group_id, (await self._known(topic)).ids))
 
     async def groups(self) -> tuple[str, ...]:
         names = "SELECT DISTINCT consumer_group FROM committed ORDER BY 1"
@@ -147,8 +146,7 @@ class SqliteLog:
             raise Rejected(f"{error}; stop them first", "group_busy") from error
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        ids = (await self._known(topic)).ids
-        return _by_partition(topic, [end for _, end in await bounds(self._storage, ids)])
+        return _by_partition(topic, [end for _, end in await bounds(self._storage, (await self._known(topic)).ids)])
 
     async def offsets_since(self, topic: str, time: int) -> dict[TopicPartition, int]:
         ids = (await self._known(topic)).ids

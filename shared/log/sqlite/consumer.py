@@ -366,8 +366,7 @@ class Consumer:
         """Return the group's offset of the partition, None if it has none."""
         if self._group_id is None:
             raise IllegalOperation("a consumer without a group has no committed offsets")
-        id_ = await partition_id(self._storage, partition)
-        return (await committed(self._storage, self._group_id, [id_]))[0]
+        return (await committed(self._storage, self._group_id, [await partition_id(self._storage, partition)]))[0]
 
     async def committed_metadata(self, partition: TopicPartition) -> str:
         """Return what was committed beside the group's offset of the partition; empty if nothing was."""

@@ -199,8 +199,7 @@ class QdrantStore:
         self._shapes.pop(name, None)
 
     async def collections(self) -> list[str]:
-        found = await self._ask(self._client.get_collections())
-        names = (collection.name for collection in found.collections)
+        names = (collection.name for collection in (await self._ask(self._client.get_collections())).collections)
         return sorted(name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
 
     async def upsert(self, name: str, points: Sequence[Point], *, only_if: Filter | None = None) -> None:
@@ -291,8 +290,7 @@ class QdrantStore:
         return PointPage(found, None if following is None or by else str(following))
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
-        result = await self._ask(self._client.count(self._full(name), server_filter(where), exact=True))
-        return result.count
+        return (await self._ask(self._client.count(self._full(name), server_filter(where), exact=True))).count
 
     async def facet(self, name: str, field: str, where: Filter = EVERYTHING, *, limit: int = 1000) -> dict[str, int]:
         matching, most = server_filter(where), check_limit(limit)
