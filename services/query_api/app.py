@@ -19,7 +19,6 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api import answer, clients, documents, ingest, ops, search
-from services.query_api.answer import chat
 from services.query_api.answer.answering import Answering
 from services.query_api.clients import ollama
 from services.query_api.clients.mcp import mcp
@@ -35,8 +34,8 @@ from services.query_api.http.browsers import BrowserGuard
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.opaque_tokens import Signer
-from services.query_api.http.openapi import MORE_LINES, described_instead, openapi
-from services.query_api.http.problems import HANDLERS, AnyRequest, on_http_exception, request_id
+from services.query_api.http.openapi import MORE_LINES, described_instead
+from services.query_api.http.problems import API, HANDLERS, AnyRequest, on_http_exception, request_id
 from services.query_api.http.reply_warnings import ReplyWarnings
 from services.query_api.http.request import PARTS, ApiRequest
 from services.query_api.http.route_decorator import ROUTE_ROLES, allow_methods, handlers_in, index_of, routes_in
@@ -74,6 +73,7 @@ ROUTES: Final = routes_in(
     (ingest, documents, search, answer, ops, clients), excluding=(f"{clients.__name__}.mcp_server",)
 )
 _OLLAMA: Final = [route for route in ROUTES if route.fn.__module__ == ollama.__name__]
+_OLLAMA_PATHS: Final = frozenset(path for route in _OLLAMA for path in route.paths)
 
 _EXPOSED: Final = ("Location", "Link", "Retry-After", "X-Request-Id")  # headers that other sites' pages may read
 SHARED: Final = "shared"  # in the application's state
@@ -196,13 +196,10 @@ def make_api(parts: ApiParts) -> Litestar:
     pages = console.Console(keyring, {**index_of(routes), **MORE_LINES}, parts.oidc)
     shared = SharedParts(keyring, limits, AnswerRate(settings.chat_rate), Signer(parts.secret), pages)
     views = [each for each in handlers_in(console.__name__) if each is not console.index_page]  # nowhere else
-    # /api/chat is AgentX's and Ollama's, whose other routes are there and nowhere else.
-    under_api = [route for route in routes if route is not chat.chat]
     return _Api(
         route_handlers=[
             _Routes("/", route_handlers=[*routes, *views]),
-            _Routes("/api", route_handlers=[*under_api, openapi], include_in_schema=False),
-            _Routes("/api", route_handlers=_OLLAMA),
+            _Routes(API, route_handlers=_OLLAMA),
         ],
         state=State({PARTS: parts_of(parts, shared), SHARED: shared}, deep_copy=False),
         middleware=[
@@ -249,10 +246,16 @@ def make_api(parts: ApiParts) -> Litestar:
 
 
 class _Api(Litestar):
-    """The application. It answers HEAD as GET; the server that runs it leaves the body out."""
+    """The application. It answers HEAD as GET; the server that runs it leaves the body out.
+
+    Each route is also there under /api, but Ollama's, which are nowhere else; /api/chat is AgentX's and Ollama's.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]
-        """Answer a request."""
+        """Answer a request. Its `raw_path` stays as it was sent."""
+        path = scope.get("path", "").removeprefix(API)
+        if path[:1] in ("", "/") and path.rstrip("/") not in _OLLAMA_PATHS:
+            scope["path"] = path or "/"
         if scope.get("method") == "HEAD":
             scope = cast("Scope", {**scope, "method": "GET"})
         await super().__call__(scope, receive, send)

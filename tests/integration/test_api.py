@@ -1275,6 +1275,24 @@ async def test_head_is_answered_wherever_get_is(client: httpx.AsyncClient) -> No
         assert asked.headers["content-type"] == read.headers["content-type"], path
 
 
+async def test_below_api_a_reply_is_the_same_and_names_the_path_that_was_asked(client: httpx.AsyncClient) -> None:
+    for method, path in (
+        ("GET", "/rag/documents/none"),
+        ("GET", "/rag/documents/a/api/b"),
+        ("GET", "/rag/documents/api%2Fx"),
+        ("PATCH", "/rag/documents"),
+        ("POST", "/retrieval"),
+    ):
+        above, below = [await client.request(method, prefix + path) for prefix in ("", "/api")]
+        assert (below.status_code, below.json()["code"]) == (above.status_code, above.json()["code"]), path
+        assert (above.json()["instance"], below.json()["instance"]) == (path, f"/api{path}")
+        assert above.json().keys() == below.json().keys(), path
+    assert (await client.get("/v1/nowhere")).json().keys() == (await client.get("/api/v1/nowhere")).json().keys()
+    for path in ("/apinowhere", "/apirag/documents", "/tags", "/api/api/rag/documents"):
+        assert path in problem(await client.get(path), 404, "NOT_FOUND")
+    assert (await client.get("/api")).text == (await client.get("/api/")).text == (await client.get("/")).text
+
+
 async def test_a_client_that_lists_only_json_gets_json(client: httpx.AsyncClient) -> None:
     reply = await client.post("/rag/search", json={}, headers={"Accept": "application/json,text/*;q=0.9"})
 

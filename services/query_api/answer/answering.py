@@ -18,7 +18,7 @@ from services.query_api.answer.passage_choice import MOST_FOUND, asks_of_the_who
 from services.query_api.http.admission import AnswerRate
 from services.query_api.http.auth import Caller
 from services.query_api.http.circuit_breaker import CircuitBreaker
-from services.query_api.http.problems import Problem, body, broken_off, invalid
+from services.query_api.http.problems import Problem, body, broken_off, invalid, path_of
 from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
@@ -539,7 +539,7 @@ async def replied(
     """
     if sources is not None:
         prepared = msgspec.structs.replace(prepared, warnings=(*prepared.warnings, *warned(request)))
-        path = request.scope["path"]
+        path = path_of(request.scope)
         return ServerSentEvent(_events(answering.stream(prepared), path, sources, done, problem or broken_off))
     try:
         return Response(done(await answering.finish(prepared)))

@@ -17,7 +17,7 @@ from litestar.routes import HTTPRoute
 
 from services.query_api.http.problems import ERRORS, PROBLEM_TYPES, AnyRequest, is_openai
 from services.query_api.http.request import beside
-from services.query_api.http.route_decorator import JSON, SMALL, Content, RouteOptions, get, role_of
+from services.query_api.http.route_decorator import JSON, SMALL, Content, RouteOptions, role_of
 
 ROLE: Final = "x-role"  # of an operation: the role that its key needs; `any` takes every key
 _DESCRIBED: Final = "openapi"  # in the app's state
@@ -253,9 +253,3 @@ MORE_LINES = {
     "GET /openapi.json": "describe every route in detail",
     "GET /readyz": "say whether everything that Sluice needs works; open to everybody",
 }
-
-
-@get("/openapi.json", role=None, in_schema=False)
-async def openapi(request: AnyRequest) -> dict[str, Any]:
-    """Describe every route."""
-    return await beside(True, described, request.app)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -113,8 +112,8 @@ _CODES = {
     503: "UNAVAILABLE",
 }
 
-_OPENAI_PATH = re.compile(r"(?:/api)?/v1(?:/|\Z)")  # clients of these routes read only OpenAI's error object
-_DIFY_PATH = re.compile(r"(?:/api)?/retrieval/?")
+API: Final = "/api"  # every route is also served below it, see `app.py`
+_OPENAI_PATH = re.compile(r"/v1(?:/|\Z)")  # clients of these routes read only OpenAI's error object
 _DIFY_CODES = {401: 1002, 403: 1002, 404: 2001}  # Dify's own numbers; of the others it shows the message
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -303,6 +302,11 @@ def media_type(accept: str) -> str:
     return MediaType.JSON if "application/json" in listed and _PROBLEM_JSON not in listed else _PROBLEM_JSON
 
 
+def path_of(scope: Scope) -> str:
+    """Return the path as the client sent it, with its escapes; the scope's `path` lacks `API`."""
+    return scope["raw_path"].decode("ascii", "replace")
+
+
 def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
     """Return the response for the problem."""
     path = request.scope["path"]
@@ -313,10 +317,10 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
         if problem.code == "NO_MODEL":  # OpenAI's clients retry a 503 with a backoff; this one is permanent
             problem.headers["X-Should-Retry"] = "false"
     else:
-        told = body(problem, quote(path, errors="replace"))
+        told = body(problem, path_of(request.scope))
         if prefers(request, "errors=flag"):  # NextStep's error body has a flag where ours has the sentence
             told |= {"error": True}
-        if _DIFY_PATH.fullmatch(path):
+        if path.rstrip("/") == "/retrieval":
             told |= {"error_code": _DIFY_CODES.get(problem.status, problem.status), "error_msg": problem.sentence}
         content = msgspec.json.encode(told)
         kind = media_type(request.headers.get("accept", ""))
@@ -412,7 +416,7 @@ def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[byt
     if error.status_code >= 500:
         return _on_bug(request, error)
     if error.status_code == 404:
-        problem = Problem(404, f"there is no route {quote(request.scope['path'], errors='replace')}")
+        problem = Problem(404, f"there is no route {path_of(request.scope)}")
     elif error.status_code == 405:
         methods = sorted((error.headers or {}).get("allow", "").split(", "))  # the framework's order is by chance
         problem = Problem(405, f"this route does not support {request.method}", headers={"Allow": ", ".join(methods)})

@@ -147,7 +147,7 @@ def _check_query(scope: Scope) -> None:
     Handlers that declare their own body read the query themselves, and are left out.
     """
     connection, handler = ASGIConnection[Any, Any, Any, Any](scope), scope["route_handler"]
-    ours = scope["path_template"].removeprefix("/api").startswith(("/rag/", "/ops/"))
+    ours = scope["path_template"].startswith(("/rag/", "/ops/"))
     if not ours or not isinstance(handler, HTTPRouteHandler) or "body" in handler.opt:
         return
     known = _declared(scope)

@@ -97,7 +97,7 @@ class ApiRequest(Request[Caller, None, State]):
         if declared is None:
             return value, doubts
         if isinstance(value, dict):
-            path = self.scope["path"].removeprefix("/api")
+            path = self.scope["path"]
             known = fields_of(declared.annotation)
             if known and path.startswith(OURS):
                 doubts = unknown_fields(value, known)

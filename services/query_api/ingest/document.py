@@ -12,7 +12,7 @@ import msgspec
 from litestar import Response
 from litestar.params import JSONBody
 
-from services.query_api.http.problems import MOST_NAMED, Problem, invalid
+from services.query_api.http.problems import API, MOST_NAMED, Problem, invalid, path_of
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import (
     HEAVY,
@@ -221,7 +221,7 @@ async def end_of(
 
 def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, str]:
     """Return the headers of a 202: links to the submission's status and to its event stream (RFC 5989)."""
-    prefix = "/api" if request.scope["path"].startswith("/api/") else ""
+    prefix = API if path_of(request.scope).startswith(f"{API}/") else ""
     document = f"{prefix}/rag/documents/{receipt.document_id}"
     location, watched = f"{document}?submission={receipt.token}", f"{document}/events?since={receipt.token}"
     return {"Location": location, "Link": f'<{watched}>; rel="monitor"', "Retry-After": str(LOOK_BACK_S)}

@@ -49,12 +49,12 @@ def test_the_body_speaks_to_old_and_new_clients() -> None:
     }
 
 
-@get(["/retrieval", "/api/retrieval", "/rag/retrieval"])
+@get(["/retrieval", "/rag/retrieval"])
 async def refused() -> None:
     raise Problem(404, "there is no such knowledge")
 
 
-@pytest.mark.parametrize(("path", "difys"), [("/retrieval", True), ("/api/retrieval", True), ("/rag/retrieval", False)])
+@pytest.mark.parametrize(("path", "difys"), [("/retrieval", True), ("/rag/retrieval", False)])
 async def test_an_error_of_difys_route_also_has_the_fields_of_its_contract(path: str, *, difys: bool) -> None:
     app = Litestar([refused], exception_handlers=HANDLERS, openapi_config=None, logging_config=None)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as client:  # type: ignore[arg-type]
