@@ -108,9 +108,9 @@ def _without_replaced(terms: Sequence[str], question: str, named: set[str]) -> l
     by_name = bool(_named(question))
     if not by_name and _REFERS.search(question) and named.isdisjoint(words(" ".join(terms))):
         return list(terms)
-    last = terms[-1] if terms else ""
+    last = terms[-1] if len(terms) > 1 else ""
     replaced = next((term for term in reversed(terms) if named.isdisjoint(words(term)) != by_name), last)
-    return [term for term in terms if term != replaced] or list(terms)
+    return [term for term in terms if term != replaced]
 
 
 def _named(question: str) -> set[str]:

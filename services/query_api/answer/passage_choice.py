@@ -44,7 +44,7 @@ _OF_THE_WHOLE: Final = re.compile(
     r"(?:dokument|datei|text|bericht|vertr|version|fassung|(?:sie|beiden?|diese|alle)\W*+$)|"
     r"compar\w{1,3} (?:(?:ces|les|l?[oa]s|est[aeo]s|questi|i|due|deux|d[oe]s|dois|duas|tous|tod[oa]s) ){1,4}"
     r"(?:documen|fichier|text|archivo|arquivo|ficheiro|file|testi|contrat|version|rapport|inform)|"
-    r"(?:fasse|fassen sie|^fass)\b.{1,60}\bzusammen\b|"
+    r"(?:fasse|fassen sie|^fass|^vat)\b.{1,60}\b(?:zusammen|samen)\b|sum (?:it|this|them|these) (?:all )?up\b|"
     r"zusammenfass|überblick|hauptthema|worum geht|wovon handelt|kernaussage|"
     r"résum|sujet principal|points principaux|"
     r"resum(?!e[ds]?\b|ing\b|pti)|resumes? (?:el|la|l?os?|las|est\w++|es[aeo]s?|ist?[so]|tod[oa]s?)\b|tema principal|"
@@ -100,7 +100,8 @@ _GREETINGS: Final = {
 }
 _BESIDE: Final = frozenset(
     folded("""
-there you very much so a lot again all everyone dir ihnen sehr beaucoup muchas muito mille tante wel большое çok σου σας
+there you very much so a lot again all everyone ok okay dir
+ihnen sehr beaucoup muchas muito mille tante wel большое çok σου σας
 πολύ bạn जी
 """).split()
 )

@@ -30,6 +30,11 @@ def asked(*questions: str) -> tuple[Turn, ...]:
         (("Who steers the Tern?", "What is the fare?", "And for dogs?"), "Tern And for dogs?"),
         (("Who mends the roof?", "How old is it?", "And the wall?"), "mends roof And the wall?"),
         (("Who mends the roof?", "And in winter?", "And the wall?"), "mends And the wall?"),
+        (("What does the Tern do?", "And the Auk?"), "And the Auk?"),
+        (("what is a tern", "and an auk"), "and an auk"),
+        (("What does the Tern do?", "And who owns it?"), "What does the Tern do? And who owns it?"),
+        (("What does the Tern do?", "and its fare?"), "Tern and its fare?"),
+        (("How do I publish?", "And over NATS?"), "publish And over NATS?"),
         (("who mends the roof?", "the wall?", "Why?"), "mends roof the wall? Why?"),
     ],
 )

@@ -71,6 +71,8 @@ def test_a_filter_chooses_documents_by_id_or_path_but_not_within_one() -> None:
         "Κάνε μια περίληψη",
         "この文書を要約して",
         "Fasse das Dokument bitte zusammen",
+        "Vat dit document samen",
+        "Can you sum it up?",
         "Σύνοψε αυτό το έγγραφο",
         "二つの文書を比較して",
         "เปรียบเทียบเอกสารสองฉบับ",
@@ -117,6 +119,8 @@ def test_questions_about_a_whole_document_are_known(question: str) -> None:
         "Custa mais do que cinco?",
         "Waar gaat de boot heen?",
         "Wie viel fasst das Fass zusammen mit dem Eimer?",
+        "Wat zit er in het vat samen met de emmer?",
+        "Do the fares sum up to 100?",
         "Сравни цены на билеты",
         "두 배의 속도를 비교해 줘",
         "二つのランプを比較して",
@@ -135,6 +139,7 @@ def test_questions_about_a_part_are_searched(question: str) -> None:
         ("Thank you very much.", "Hello!"),
         ("Danke", "Guten Tag!"),
         ("hi there, good evening all", "Hello!"),
+        ("Ok, thanks", "Hello!"),
         ("Vielen Dank!", "Guten Tag!"),
         ("Buenas noches", "¡Hola!"),
         ("Muchas gracias", "¡Hola!"),
@@ -186,7 +191,7 @@ HALVES = (
 
 
 @pytest.mark.parametrize(
-    "message", ["good", "you", "Hello, what is a quay?", "Is the quay good?", "?!", "", "Tag 5", "day", *HALVES]
+    "message", ["good", "you", "Hello, what is a quay?", "Is the quay good?", "?!", "", "Tag 5", "day", "ok", *HALVES]
 )
 def test_what_is_no_greeting_gets_none(message: str) -> None:
     assert greeting_for(message) is None
