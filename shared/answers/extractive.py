@@ -502,7 +502,7 @@ class _Matching:
         best = places[0].best
         each = self._found[best]
         terms = frozenset[str]().union(each.above, *(place.terms for place in places))
-        if near[best] >= (_CLOSE if self._few and each.lookup else _ALIKE):
+        if near[best] >= (_CLOSE if self._few and each.lookup and not self._asks.kinds else _ALIKE):
             return 1.0
         score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
         odds = math.log(score / (1 - score))

@@ -25,7 +25,7 @@ _NUMBER: Final = re.compile(r"\A\d{1,3}[.)] ")
 FIELD_LABEL: Final = re.compile(r"[^\W\d_a-z][\w/&().#'-]*+(?: [\w/&().#'-]++){0,6}+:(?:\s|$)")
 # Directives of documentation generators: included files, admonitions, tabs.
 _INCLUDED: Final = re.compile(r"\{!(?:(?!\{!|!\}).)*+!\}|\{%(?:(?!\{%|%\}).)*+%\}")
-_LABEL: Final = re.compile(r"(?:!!!|\?\?\?\+?|===!?)\s*+[\w ]*+(?:\".*\")?\s*+$")
+_LABEL: Final = re.compile(r"(?:!!!|\?\?\?\+?|===!?|:{3,}+)\s*+[\w ]*+(?:\".*\"|\[.*\]|\{.*\})?\s*+$")
 _PAGE: Final = re.compile(
     r"(?:page|seite|página|pagina|strana|sida|стр\.?)\s*+\d++(?:\s*+(?:/|of|von|de|di|sur|из|z|av)\s*+\d++)?(?:\W.{0,40})?$"
     r"|\W*+\d{1,4}+\W*+$",

@@ -46,6 +46,12 @@ def quoted(text: str) -> list[tuple[str, str]]:
         ("| | |\n|---|---|\n| In: | 8:30 |", [("row", "In: 8:30")]),
         ("| 1 | 2 |\n| 3 | 4 |", [("row", "1; 2"), ("row", "3; 4")]),
         ('!!! note\n    It is so.\n=== "Redis"\n{! file.py !}', [("sentence", "It is so.")]),
+        ("::: sidenote\nIt is so.\n:::", [("sentence", "It is so.")]),
+        (":::note[Mind]\nIt is so.\n:::\n::::{warning}\nIt is so.\n::::", [("sentence", "It is so.")] * 2),
+        (
+            "The path a:::b is so.\n:::a word: it is so.",
+            [("sentence", "The path a:::b is so."), ("sentence", ":::a word: it is so.")],
+        ),
         ("---\nsearch: on\n---\nText.", [("sentence", "Text.")]),
         ("---\n***\n...\n", []),
     ],
