@@ -102,7 +102,8 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT, form: 
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     if extraction.title:
         return extraction
-    stem = (hints.filename or "").rpartition("/")[2].removesuffix(hints.suffix)
+    name = (hints.filename or "").rpartition("/")[2]
+    stem = name[: len(name) - len(hints.suffix)]  # the suffix is in small letters
     return msgspec.structs.replace(extraction, title=one_line(stem) or one_line(hints.title))
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.html_tree import MARK, is_hidden, reshape, write_addresses
 from services.ingest_worker.extract.rows import table
-from services.ingest_worker.extract.table_header import begins_with_form
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -21,11 +20,9 @@ _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGN
 _MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
-_UNSEEN = frozenset(
-    {"script", "style", "noscript", "template", "head", "svg", "iframe", "object", "select", "button", "form"}
-)
+_UNSEEN = frozenset({"script", "style", "noscript", "head", "svg", "iframe", "object", "select", "button", "form"})
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
-_NUMBERED = re.compile(rf"^([ \t]*+)(?:-|\d++\.) (?:(\d++)|{MARK}([A-Za-z]++))\\?\. ", re.MULTILINE)
+_NUMBERED = re.compile(rf"^([ \t]*+)(?:-|\d++\.) (?:#{{1,6}} )?(?:(\d++)|{MARK}([A-Za-z]++))\\?\. ", re.MULTILINE)
 # Of UTF-8; lxml parses pages with them, and then refuses to write what it has read.
 _NO_XML = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]"
@@ -94,17 +91,18 @@ def page_text(source: str | bytes, *, whole: bool = False, base: str | None = No
     return text if len(text) > _SAYS_MORE else ""
 
 
-def part_text(source: str) -> str:
+def part_text(source: str, *, within: bool = False) -> str:
     """Return the text of a part of a page that is written as text; '' for a text in which tags are only named.
 
-    A part begins and ends with a tag, closes each that it opens, and has HTML's only.
+    A part begins and ends with a tag, unless its tags are `within`, closes each that it opens, and has HTML's only.
     """
     source = source.strip()
-    if not (source.startswith("<") and source.endswith(">")):
+    if not within and not (source.startswith("<") and source.endswith(">")):
         return ""
     source = _BEFORE.sub("", source, count=1)
     tags = list(_TAG.finditer(source))
-    if not tags or tags[0].start() or tags[-1].end() < len(source) or not (tags[-1][1] or tags[-1][2].lower() in _VOID):
+    ends = bool(tags) and (within or (not tags[0].start() and tags[-1].end() == len(source)))
+    if not ends or not (within or tags[-1][1] or tags[-1][2].lower() in _VOID):
         return ""
     from lxml.html import defs  # as above
 
@@ -159,7 +157,7 @@ def numbered(markdown: str) -> str:
     Letters stay behind bullets, because Markdown has no such numbers.
     """
     text = _NUMBERED.sub(lambda item: f"{item[1]}{item[2] or f'- {item[3]}'}. ", markdown)
-    return text.replace(MARK, "")
+    return text.replace(f"\n{MARK}\n```", "\n```").replace(MARK, "")
 
 
 def flat_text(source: bytes) -> str:
@@ -208,7 +206,7 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
             page.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
-            page.add_block(table(rows, headed=not begins_with_form(rows)))
+            page.add_block(table(rows))
             walk.skip_subtree()
         else:
             if tag not in _INLINE:

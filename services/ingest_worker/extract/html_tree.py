@@ -10,8 +10,8 @@ from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.markdown_writer import RAISED, counted
 from services.ingest_worker.extract.rows import Cell, spread
-from services.ingest_worker.extract.safe_xml import enclose, whole, words
-from services.ingest_worker.extract.table_header import Covered
+from services.ingest_worker.extract.safe_xml import enclose, texts, whole, words
+from services.ingest_worker.extract.table_header import Covered, begins_with_form
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -27,7 +27,7 @@ _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
 _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown on demand; others are menus and dialogs
-_HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
+HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
 _PERMALINKS: Final = ("¶", "🔗")  # those that stand for nothing else, so also beside terms and captions
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
@@ -37,6 +37,9 @@ _WITHIN: Final = frozenset({
     "sub", "sup", "time", "u", "var",
 })
 # fmt: on
+_STARTS: Final = frozenset({"p", "div", "section", "article", *HEADINGS})  # with which an item may start
+_LINES: Final = ("div", "li", "p", "tr")  # of code
+_ROLES: Final = {"row": "tr", "cell": "td", "gridcell": "td", "columnheader": "th", "rowheader": "th"}
 _MARK_OF_ITEM: Final = re.compile(r"\(?(?:\d{1,3}|[^\W\d_]{1,2}|[ivx]{1,4})[.)]|[•–-]")  # which is no term
 _STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
 MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
@@ -54,6 +57,7 @@ def reshape(tree: "HtmlElement") -> None:
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()
+    _write_tables(tree)
     _keep_framed(tree)
     _drop_empty(tree)
     _keep_captions(tree)
@@ -65,15 +69,9 @@ def reshape(tree: "HtmlElement") -> None:
     _name_text(tree, notes)
     _keep_asides(tree)
     _drop_groups(tree)
-    for table in list(islice(tree.iter("table"), _MOST)):
-        if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
-            _flatten_lists(table)
-            first = next(table.iter("tr"), None)
-            names = first is not None and (next(table.iter("th"), None) is None or _is_bold(first))
-            _spread(table)
-            if names and first is not None and len(first) > 1:
-                for cell in first.iterchildren("td"):  # trafilatura drops tables without a header
-                    cell.tag = "th"
+    _shape_tables(tree)
+    for shown in islice(tree.xpath("//div[@class = 'fragment'][.//div[@class = 'line']]"), _MOST):  # of Doxygen
+        shown.tag = "pre"
     for span in list(islice(tree.iterfind(".//pre//span[@class]"), _MOST)):
         if span.getparent() is not None and _GUTTER.search(span.get("class") or ""):
             span.drop_tree()
@@ -83,12 +81,54 @@ def reshape(tree: "HtmlElement") -> None:
     _mark_raised(tree, notes)
 
 
+def _write_tables(tree: "HtmlElement") -> None:
+    """Make tables of what only its roles name so."""
+    found = tree.xpath("//*[@role = 'table' or @role = 'grid'][.//*[@role = 'columnheader']]")
+    for table in islice(found, _MOST):
+        if table.find(".//tr") is not None or table.tag in ("table", "body"):
+            continue
+        table.tag = "table"
+        for each in list(table.iterdescendants()):
+            each.tag = _ROLES.get(each.get("role") or "", each.tag)
+        for row in list(table.iter("tr")):
+            for around in list(takewhile(lambda each, last=table: each is not last, row.iterancestors())):
+                around.drop_tag()
+
+
 def _drop_groups(tree: "HtmlElement") -> None:
     """Take the groups of rows away, with which trafilatura drops a header's text."""
     for cell in list(islice(tree.iterfind(".//tr/*[@rowspan='0']"), _FEW)):  # down to the end of its group
         cell.set("rowspan", str(1 + sum(1 for _ in islice(next(cell.iterancestors()).itersiblings("tr"), _MOST))))
     for group in list(islice(tree.iter("thead", "tbody", "tfoot"), _MOST)):
         group.drop_tag()
+
+
+def _shape_tables(tree: "HtmlElement") -> None:
+    """Write merged cells and lists in cells into each row, with a header above rows that trafilatura drops without."""
+    for table in list(islice(tree.iter("table"), _MOST)):
+        if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
+            _flatten_lists(table)
+            first = next(table.iter("tr"), None)
+            names = first is not None and (next(table.iter("th"), None) is None or _is_bold(first))
+            form = _is_form(table)
+            _spread(table)
+            if form and first is not None:  # its header is blank
+                first.addprevious(first.makeelement("tr"))
+                first.getprevious().extend([first.makeelement("th") for _ in first])
+                first.getprevious()[0].text = MARK
+            elif names and first is not None and len(first) > 1:
+                for cell in first.iterchildren("td"):  # trafilatura drops tables without a header
+                    cell.tag = "th"
+
+
+def _is_form(table: "HtmlElement") -> bool:
+    """Return whether each row has a name and its values, so that none is the header of the others."""
+    rows = [[cell for cell in row if cell.tag in ("td", "th")] for row in islice(table.iter("tr"), _MOST)]
+    if len(rows) < 2 or any(len(row) < 2 for row in rows):
+        return False
+    return all(row[0].tag == "th" and row[1].tag == "td" for row in rows) or begins_with_form(
+        [list(map(words, row)) for row in rows[:2]]
+    )
 
 
 def _is_bold(row: "HtmlElement") -> bool:
@@ -114,7 +154,7 @@ def _drop_anchors(tree: "HtmlElement") -> None:
     for link in list(islice(tree.iter("a"), _MOST)):
         if (link.get("href") or "").startswith("#") and words(link) in _ANCHORS:
             near = (link.getparent(), link.getprevious(), link.getnext())
-            if words(link) in _PERMALINKS or any(each is not None and each.tag in _HEADINGS for each in near):
+            if words(link) in _PERMALINKS or any(each is not None and each.tag in HEADINGS for each in near):
                 link.drop_tree()
     for editor in list(islice(tree.iterfind(".//span[@class='mw-editsection']"), _MOST)):
         editor.drop_tree()
@@ -131,11 +171,13 @@ def _keep_framed(tree: "HtmlElement") -> None:
     for head in list(islice(tree.iter("header"), _MOST)):
         if next(head.iterancestors("article"), None) is not None and next(head.iter("table"), None) is not None:
             head.tag = "div"
+    for figure in list(islice(tree.xpath("//figure[.//pre]"), _MOST)):
+        figure.tag = "div"
     for foot in list(islice(tree.iterfind(".//blockquote//footer"), _MOST)):
         foot.tag = _block(foot)
         foot.attrib.clear()  # one named a footer is dropped
     for opener in list(islice(tree.iter("summary"), _MOST)):
-        if next(opener.iter(*_HEADINGS), None) is not None:
+        if next(opener.iter(*HEADINGS), None) is not None:
             opener.tag = "div"
 
 
@@ -145,7 +187,8 @@ def _keep_captions(tree: "HtmlElement") -> None:
         if (table := caption.getparent()) is not None and table.tag == "table":
             caption.drop_tree()
             caption.tag, caption.tail = "p", None
-            caption.attrib.clear()  # one with a border is dropped
+            for each in caption.iter():
+                each.attrib.clear()  # one with a border, or named a caption, is dropped
             table.addprevious(caption)
     last: dict[HtmlElement, HtmlElement] = {}
     for caption in list(islice(tree.iter("figcaption"), _MOST)):
@@ -156,7 +199,8 @@ def _keep_captions(tree: "HtmlElement") -> None:
         caption.drop_tree()
         caption.tag, caption.tail = "p", None
         if next(figure.iter("table", "pre"), None) is not None:
-            caption.attrib.pop("class", None)  # with which trafilatura drops it as a picture's
+            for each in caption.iter():
+                each.attrib.pop("class", None)  # with which trafilatura drops it as a picture's
         if begins:
             figure.addprevious(caption)
         else:
@@ -167,7 +211,13 @@ def _keep_captions(tree: "HtmlElement") -> None:
 
 
 def _keep_opened(tree: "HtmlElement") -> None:
-    """Show what a button or a tab of the page opens, with its label before it; trafilatura drops buttons."""
+    """Show what a button or a tab of the page opens, with its label before it (trafilatura drops buttons), and what
+    stands in the shadow of an element; other templates show nothing.
+    """
+    for template in list(islice(tree.iter("template"), _MOST)):
+        template.tag = "div"
+        if template.get("shadowrootmode") is None:  # else it is shown
+            template.drop_tree()
     opened = {each.get("id"): each for each in tree.iterfind(".//*[@id]")}
     for button in list(islice(tree.xpath("//button | //*[@role = 'tab']"), _MOST)):
         parent, below = button.getparent(), opened.pop(button.get("aria-controls"), None)
@@ -176,12 +226,14 @@ def _keep_opened(tree: "HtmlElement") -> None:
                 below.attrib.pop(name, None)
         else:
             below = None
-        if parent is not None and parent.tag in _HEADINGS:
+        if parent is not None and parent.tag in HEADINGS:
             button.tag = "span"
         elif below is not None and any(text.strip() for text in islice(below.itertext(), _FEW)):
             button.drop_tree()
             button.tag, button.tail = "p", None
             below.addprevious(button)
+    for panel in list(islice(tree.iterfind(".//*[@role='tabpanel'][@hidden]"), _MOST)):
+        panel.attrib.pop("hidden")
 
 
 def _write_equations(tree: "HtmlElement") -> None:
@@ -246,8 +298,8 @@ def _unwrap_layout(tree: "HtmlElement") -> None:
 
 
 def _is_section(cell: "HtmlElement") -> bool:
-    within = {each.tag for each in cell.iterdescendants(*_HEADINGS, "p", "ul", "ol") if words(each)}
-    return not within.isdisjoint(_HEADINGS) and not within.isdisjoint(("p", "ul", "ol"))
+    within = {each.tag for each in cell.iterdescendants(*HEADINGS, "p", "ul", "ol") if words(each)}
+    return not within.isdisjoint(HEADINGS) and not within.isdisjoint(("p", "ul", "ol"))
 
 
 def _name_text(tree: "HtmlElement", notes: set[Any]) -> None:
@@ -310,7 +362,7 @@ def _become_code(table: "HtmlElement") -> bool:
     )
     if not numbered or not (code or any(_GUTTER.search(cell.get("class") or "") for cell in beside)):
         return False
-    lines = ["".join(map(str, cell.itertext())).strip("\n") for _, cell in rows]
+    lines = [_lines(cell).strip("\n") for _, cell in rows]
     tail = table.tail
     table.clear()
     table.tag, table.text, table.tail = "pre", "\n".join(lines), tail
@@ -383,6 +435,8 @@ def joined(base: str, link: str) -> str:
 def _number_items(tree: "HtmlElement") -> None:
     """Write the numbers of ordered lists into their items, in the list's own kind of numbers."""
     for listed in list(islice(tree.iter("ol"), _MOST)):
+        if next(listed.iterancestors("pre"), None) is not None:  # lines of code
+            continue
         step = -1 if listed.get("reversed") is not None else 1
         number = whole(listed.get("start"), len(listed.findall("li")) if step < 0 else 1)
         styled = _STYLE.search(listed.get("style") or "")
@@ -392,8 +446,9 @@ def _number_items(tree: "HtmlElement") -> None:
             kind = kind.upper() if styled[1].lower() == "upper" else kind
         for item in islice(listed.iterchildren("li"), _MOST):
             number = whole(item.get("value"), number)
-            first = next(iter(item), None)
-            within = item if (item.text or "").strip() or first is None or first.tag != "p" else first
+            within = item
+            while not (within.text or "").strip() and len(within) and within[0].tag in _STARTS:
+                within = within[0]
             within.text = f"{_numeral(number, kind)}. {(within.text or '').lstrip()}"
             number += step
 
@@ -434,15 +489,26 @@ def _join_terms(tree: "HtmlElement") -> None:
             each.drop_tag()
 
 
+def _lines(code: "HtmlElement") -> str:
+    """Return the text of code with its lines, each of which may be an element."""
+    for line in code.iter("br"):
+        line.tail = f"\n{line.tail or ''}"
+    says: list[str] = []
+    for apart, text in texts(code, _LINES):
+        says += ["\n"] if apart and says and not (says[-1].endswith("\n") or text.startswith("\n")) else []
+        says.append(text)
+    return "".join(says)
+
+
 def _mark_code(tree: "HtmlElement") -> None:
     """Mark what is preformatted as code, of which trafilatura keeps the lines, and its empty lines."""
     for pre in list(islice(tree.iter("pre"), _MOST)):
-        for line in pre.iter("br"):
-            line.tail = f"\n{line.tail or ''}"
         if pre.find(".//code") is None:
             write_addresses(pre)
-        text = "".join(map(str, pre.itertext()))
+        text = _lines(pre)
         pre[:], pre.text = [pre.makeelement("code")], None
+        if "\n" not in text.strip("\n") and next(pre.iterancestors("li", "td", "th"), None) is None:
+            text += f"\n{MARK}"  # else trafilatura writes it beside the next one
         pre[0].text = _EMPTY_LINE.sub(rf"\n{MARK}", text)
 
 
@@ -458,7 +524,7 @@ def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
         ahead = (parent.text if before is None else before.tail) or ""
         refers = raised.tag == "a" or parent.tag == "a" or next(raised.iterdescendants("a"), None) is not None
         is_note = refers or (not ahead[-1:].isalnum() and number.isdigit()) or (not ahead.strip() and before is None)
-        in_brackets = raised.tag == "a" and ahead.endswith("[")
+        in_brackets = raised.tag == "a" and (ahead or ("" if before is None else words(before))).endswith("[")
         if (
             raised.tag == "sub"
             or in_brackets

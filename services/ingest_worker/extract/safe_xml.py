@@ -1,5 +1,6 @@
 """Parses untrusted XML: no entities, no external parts, no network, and no deep or huge trees."""
 
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
@@ -78,3 +79,16 @@ def enclose(element: "_Element", before: str, after: str) -> None:
 def words(element: "_Element") -> str:
     """Return all text in the element, with white space collapsed to single spaces."""
     return " ".join("".join(map(str, element.itertext())).split())
+
+
+def texts(element: "_Element", blocks: Container[str]) -> Iterator[tuple[bool, str]]:
+    """Yield each piece of text in the element, and whether one of the `blocks` begins or ends before it."""
+    from lxml import etree  # imported here, because only parser processes should load heavy libraries
+
+    apart = False
+    for event, each in etree.iterwalk(element, events=("start", "end")):
+        apart = apart or (tag(each) in blocks and each.get("break") != "no")
+        text = each.text if event == "start" else each.tail if each is not element else ""
+        if text:
+            yield apart, text
+            apart = False

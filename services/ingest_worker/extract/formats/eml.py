@@ -249,5 +249,5 @@ FORMAT = Format(
     sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=7,
+    revision=8,
 )

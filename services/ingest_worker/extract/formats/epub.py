@@ -82,5 +82,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.html",),
     libraries=("chardet", "lxml"),
-    revision=6,
+    revision=7,
 )

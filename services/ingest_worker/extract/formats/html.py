@@ -13,7 +13,7 @@ from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import record
 from services.ingest_worker.extract.html_markdown import declared_charset, flat_text, numbered, page_text, tree_of
-from services.ingest_worker.extract.html_tree import NAMED, RELATIVE, joined
+from services.ingest_worker.extract.html_tree import HEADINGS, NAMED, RELATIVE, joined
 from services.ingest_worker.extract.safe_xml import words
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -41,13 +41,14 @@ _MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
 # Code, and trafilatura's escapes of what is no Markdown where it stands; the page's own backslashes it doubles
 _ESCAPED = re.compile(
-    r"```.*?```|`[^`\n]*+`|(?<!\\)\\\[([^\[\]\n\\]{1,200}+)\\\](?![(\[:])|(?<=\w)\\(?=_\w)|(?<!\\)\\(?=<[\s\d=])",
+    r"```.*?```|`[^`\n]*+`|(?<!\\)\\\[([^\[\]\n\\]{1,200}+)\\\](?![(\[:])|(?<=\w)\\(?=_[\w{])|(?<!\\)\\(?=<[\s\d=])",
     re.DOTALL,
 )
 _LINK = re.compile(r"⦗([^⦗⦘\n]{0,500})⦘(\d{1,9})⦘|⦘(?:\d{1,9}⦘)?|⦗")
 _CANONICAL = "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href"
 _NEAR = 50  # elements beside a link that tell whether it is within a text
 _DEEP = 4  # elements around a link up to its cell, and texts of a cell that tell whether it is blank
+_NAMING = ("li", "code", *HEADINGS)
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
 # Kinds of JSON-LD that say nothing of what the page is about
@@ -137,7 +138,8 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
     # On short pages the first try may drop the main text itself, so a try without that preference is compared with it.
     second = _main_text(tree_of(source)[0], base, favor_precision=False)
     more = len(second.text) / max(1, len(main.text))
-    main = second if more > _MUCH_MORE or 1 / _ALIKE <= more <= _ALIKE else main
+    alike = 1 / _ALIKE <= more <= _ALIKE and "\n" in second.text  # else it is all words of the page in one line
+    main = second if more > _MUCH_MORE or alike else main
     if len(main.text) >= _SHORT:
         return main.with_links()
     page = cleaned(page_text(source, base=base))
@@ -236,9 +238,11 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
         if cell is not None and is_value(cell):
             link.tag = "span"
         known = ADDRESS.fullmatch(address) or RELATIVE.fullmatch(address)
+        if texts[block] and (
+            block.tag in _NAMING or target.startswith("#")
+        ):  # trafilatura drops short texts with links
+            link.tag = "span"
         if texts[block] and known and address not in (link.text or "") and words(link):  # no picture
-            if block.tag == "li":  # trafilatura drops lists of links
-                link.tag = "span"
             link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"
             found.append(address)
     return found
@@ -253,5 +257,5 @@ FORMAT = Format(
     read=read,
     warm=("trafilatura",),
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=10,
+    revision=11,
 )

@@ -133,10 +133,10 @@ FORMAT = Format(
     document_type="md",
     text_format="markdown",
     media_types=frozenset({"text/markdown", "text/x-markdown"}),
-    suffixes=frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"}),
+    suffixes=frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx", ".rmd", ".qmd"}),
     read=read,
     light=True,
     warm=("lxml.html",),
     libraries=("chardet", "lxml", "pyyaml"),
-    revision=2,
+    revision=3,
 )

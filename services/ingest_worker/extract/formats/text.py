@@ -30,6 +30,7 @@ _TITLES = {
 _ABOUT = 2_000  # characters in which a document says who wrote it
 _FIELD = re.compile(r"^(?::|#\+)(?P<name>[A-Za-z][\w -]{0,40}):[ \t]+(?P<value>\S[^\n]*)$", re.MULTILINE)
 _AUTHOR = re.compile(r"= [^\n]+\n(?P<author>[^\W\d][^\n:<=]{1,100}?)(?: <[^\n>]*>)?\n")
+_CODED = re.compile(r"(?<!\\)\\u([0-9A-Fa-f]{4})")  # a character in a file of Java's properties
 # The beginning of a line of a log: a time, a level, or the address of a client.
 _ENTRY = re.compile(
     r"^(?:[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.]\w{2,3}[-/.]\d{2,4}|\d\d:\d\d:\d\d"
@@ -58,7 +59,10 @@ def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hint
     for kind, sign in _KINDS.items():
         if sign.match(data):
             raise Rejected(f"{hints.name} is {kind}, which is not supported", "unsupported")
-    text = cleaned(decoded(data, hints))
+    text = decoded(data, hints)
+    if hints.suffix == ".properties":
+        text = _CODED.sub(lambda code: chr(int(code[1], 16)), text)
+    text = cleaned(text)
     named = _TITLES[hints.suffix].search(text, 0, _HEAD) if hints.suffix in _TITLES else None
     fields = _FIELD.finditer(text, 0, _ABOUT) if document_type != "txt" else ()
     author = _AUTHOR.match(text) if document_type == "adoc" else None
@@ -104,7 +108,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=7,
+    revision=8,
 )
 
 FORMATS = (

@@ -16,7 +16,7 @@ from services.ingest_worker.extract.html_markdown import declared_charset, part_
 from services.ingest_worker.extract.lightweight_markup import of_wiki
 from services.ingest_worker.extract.markdown_writer import raised
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
-from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, whole, words
+from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, texts, whole, words
 from services.ingest_worker.extract.sheets import LeftOut, shown
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -30,7 +30,7 @@ _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w{1,40});")
 _TITLES = frozenset({"title", "article-title", "heading", "head"})
 _FEEDS = {"rss": "item", "RDF": "item", "feed": "entry"}  # by root: its entries, whose fields but these have names
 _SAID = _TITLES | {"description", "summary", "content", "encoded"}
-_PROSE = frozenset({"p", "para", "body", "section"})
+_PROSE = frozenset({"p", "para", "section"})
 _EXAMPLES = frozenset({"code", "codeblock", "example", "literal", "literallayout", "pre", "programlisting", "screen"})
 _TABLES = frozenset({"table", "tgroup", "tbl", "simpletable", "choicetable"})
 _ROWS = ("{*}tr", "{*}row", "{*}sthead", "{*}strow", "{*}chhead", "{*}chrow")
@@ -66,11 +66,16 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} is damaged: not readable XML", "damaged")
     if root.tag == f"{_SHEETS}Workbook":
         return _workbook(root)
+    for each in root.iterfind(".//*[@value]"):
+        if len(each.attrib) == 1 and not len(each) and not each.text:  # a value with the element's name
+            each.text = each.attrib.pop("value")
     for unseen in [each for each in root.iter(*_UNSEEN) if each is not root]:
         unseen[:], unseen.text = [], None
     _mark_raised(root)
     records = len(root) > 0 and not _is_prose(root)  # which have titles of their own
-    titles = root.iterfind("./{*}head/{*}title") if records else root.iter("{*}article-title", "{*}title")
+    titles = (
+        root.iterfind("./{*}head/{*}title") if records else root.iter("{*}article-title", "{*}book-title", "{*}title")
+    )
     title = next(map(_words, titles), None)
     return Extraction(
         text=_text(root, records=records) or _text(root, records=True),
@@ -231,25 +236,22 @@ def _page(element: "_Element") -> str:
     """Return the text of a page of HTML that is written as text within the element, or of a wiki's; '' if none is."""
     plain = len(element) or tag(element) in _EXAMPLES or tag(element) in _TITLES or tag(element) == "name"
     text = "" if plain else element.text or ""
-    in_wiki = tag(element) == "text" and tag(element.getroottree().getroot()) == "mediawiki"
-    return of_wiki(text.strip()) if in_wiki else part_text(text)
+    root = tag(element.getroottree().getroot())
+    if tag(element) == "text" and root == "mediawiki":
+        return of_wiki(text.strip())
+    in_feed = root in _FEEDS and tag(element) in _SAID and element.get("type") != "text"
+    return part_text(text, within=in_feed)
 
 
 def _words(element: "_Element") -> str:
     """Return all text in the element on one line; words beside a line end, or of different items, don't touch."""
     if next(element.iterdescendants(*_APART), None) is None:
         return unescape(words(element)) if element.get("type") == "html" else words(element)
-    from lxml import etree  # imported here, because only parser processes should load heavy libraries
-
-    apart, says, last = {name.removeprefix("{*}") for name in _APART}, list[str](), ""
-    between = False
-    for event, each in etree.iterwalk(element, events=("start", "end")):
-        between = between or (tag(each) in apart and each.get("break") != "no")
-        text = each.text if event == "start" else each.tail if each is not element else ""
-        if text:
-            says += [" "] if between and _TOUCH.fullmatch(last + text[0]) else []
-            says.append(text)
-            between, last = False, text[-1]
+    says, last = list[str](), ""
+    for apart, text in texts(element, {name.removeprefix("{*}") for name in _APART}):
+        says += [" "] if apart and _TOUCH.fullmatch(last + text[0]) else []
+        says.append(text)
+        last = text[-1]
     return " ".join("".join(says).split())
 
 
@@ -304,6 +306,8 @@ def _is_record(element: "_Element", depth: int) -> bool:
     names = {tag(child) for child in fields} - {tag(element)}  # one within itself is a tree
     if tag(element) in ("ExtendedData", "SchemaData"):  # of a place of KML, which names its values
         names = {child.get("name", "") for child in fields}
+    if tag(element) == "dict":  # of a property list
+        fields, names = fields[1::2], {child.text or "" for child in fields[::2]}
     once = len(names) == len(fields) or not (inner or any(map(_attributes, fields)))
     around = depth == _NESTED and len(inner) == len(fields) == 1 and not _attributes(element)  # only leads to another
     return once and (not inner or (depth > 0 and not around)) and all(_is_record(each, depth - 1) for each in inner)
@@ -316,7 +320,7 @@ def _fields(element: "_Element", path: str = "") -> Iterator[str]:
         yield f"{path}{tag(element)}: {text}"
     name = ""  # of a property list, in which a key stands before its value
     for child in filter(tag, element):
-        text = _value(_page(child) or child.text)
+        text = _value(_page(child) or child.text) or (tag(child) if tag(child) in ("true", "false") else "")
         if tag(child) == "key" and not name:
             name = text
         elif len(child) or not text:
@@ -347,5 +351,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
-    revision=8,
+    revision=9,
 )

@@ -668,3 +668,177 @@ def test_readings_stand_in_brackets(ruby: str, text: str) -> None:
 )
 def test_lists_within_lists_are_indented(body: str, text: str) -> None:
     assert page_text(f"<html><body>{body}</body></html>").strip() == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("<pre><ol><li><code>a = 1</code></li><li><code>b</code></li></ol></pre>", "```\na = 1\nb\n```"),
+        ("<pre><div>a</div><div>b</div></pre>", "```\na\nb\n```"),
+        ("<pre><code><div>a</div>\n<div>b</div>\n</code></pre>", "```\na\nb\n```"),
+        ("<pre>a\n\nb</pre>", "```\na\n\nb\n```"),
+        ("<pre><span>a</span> <span>b</span>\nc</pre>", "```\na b\nc\n```"),
+        ("<pre>a</pre><pre>b</pre>", "```\na\n```\n\n```\nb\n```"),
+        ("<figure><pre>a\nb</pre></figure>", "```\na\nb\n```"),
+        (
+            (
+                '<figure><pre><code><table><tr><td class="gutter"><pre class="lineno">1\n2\n</pre></td>'
+                '<td class="code"><pre>a\nb\n</pre></td></tr></table></code></pre></figure>'
+            ),
+            "```\na\nb\n```",
+        ),
+        (
+            (
+                '<table><tr><td class="gutter"><div>1</div><div>2</div></td><td class="code"><div>'
+                "<div><code>a</code></div><div><code>b</code></div></div></td></tr></table>"
+            ),
+            "```\na\nb\n```",
+        ),
+        (
+            (
+                '<div class="fragment"><div class="line"><a id="l1"></a><span class="lineno"> 1</span>a</div>'
+                '<div class="line"><span class="lineno"> 2</span>b</div></div>'
+            ),
+            "```\na\nb\n```",
+        ),
+    ],
+)
+def test_lines_of_code_may_be_elements(body: str, text: str) -> None:
+    assert _page(body) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('<div class="fragment"><p>A vase.</p></div>', "A vase."),
+        ('<div class="line"><p>The blue line.</p></div>', "The blue line."),
+        ("<ol><li><code>a</code></li></ol>", "1. a"),
+        ("<p>Type <code>a</code> and <code>b</code>.</p>", "Type a and b."),
+        ("<div><div>One.</div><div>Two.</div></div>", "One.\n\nTwo."),
+    ],
+)
+def test_what_is_no_code_has_no_fences(body: str, text: str) -> None:
+    assert page_text(f"<html><body>{body}</body></html>").strip() == text
+
+
+_BY_ROLE = (
+    '<div role="table"><div role="rowgroup"><div role="row"><span role="columnheader">Ship</span>'
+    '<span role="columnheader">Berth</span></div></div><div role="row"><div role="rowheader">Skua</div>'
+    '<div role="cell">B2</div></div></div>'
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (_BY_ROLE, "| Ship | Berth |\n| --- | --- |\n| Skua | B2 |"),
+        (_BY_ROLE.replace('role="table"', 'role="grid"'), "| Ship | Berth |\n| --- | --- |\n| Skua | B2 |"),
+        (_BY_ROLE.replace('role="table"', 'role="list"'), "ShipBerth\n\nSkua\n\nB2"),
+        ('<div role="grid"><div role="row"><div role="gridcell">Mon</div></div></div>', "Mon"),
+        (_TABLE.replace("<table", '<table role="table"'), "| a | b |\n| --- | --- |\n| 1 | 2 |"),
+        (
+            f'<div role="table"><span role="columnheader">All</span>{_TABLE}</div>',
+            "All\n\n| a | b |\n| --- | --- |\n| 1 | 2 |",
+        ),
+    ],
+)
+def test_tables_may_be_named_by_their_roles(body: str, text: str) -> None:
+    assert page_text(f"<html><body>{body}</body></html>").strip() == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (
+            '<div role="tabpanel"><p>By boat.</p></div><div role="tabpanel" hidden><p>By bus.</p></div>',
+            "By boat.\n\nBy bus.",
+        ),
+        ('<div role="dialog" hidden><p>Sign in.</p></div><p>By bus.</p>', "By bus."),
+        ("<div hidden><p>Sign in.</p></div><p>By bus.</p>", "By bus."),
+        ("<template><p>No {{name}}.</p></template><p>By bus.</p>", "By bus."),
+        (
+            '<x-card><template shadowrootmode="open"><p>By boat.</p></template><p>By bus.</p></x-card>',
+            "By boat.\n\nBy bus.",
+        ),
+    ],
+)
+def test_panels_of_tabs_and_open_shadows_are_shown(body: str, text: str) -> None:
+    assert _page(body) == text
+
+
+@pytest.mark.parametrize(
+    ("rows", "first"),
+    [
+        ("<tr><th>Length</th><td>9 m</td></tr><tr><th>Crew</th><td>4</td></tr>", "|  |  |"),
+        ("<tr><th>Skua</th><td>9 m</td><td>4</td></tr><tr><th>Tern</th><td>7 m</td><td>3</td></tr>", "|  |  |  |"),
+        (
+            "<tr><td>Length:</td><td>9 m</td><td>Crew:</td><td>4</td></tr><tr><td>Flag:</td><td>DK</td></tr>",
+            "|  |  |  |  |",
+        ),
+        ("<tr><th>Ship</th><th>Berth</th></tr><tr><th>Skua</th><td>B2</td></tr>", "| Ship | Berth |"),
+        ("<tr><td></td><th>Berth</th></tr><tr><th>Skua</th><td>B2</td></tr>", "|  | Berth |"),
+        ("<tr><th>Ship</th><td>Berth</td></tr><tr><td>Skua</td><td>B2</td></tr>", "| Ship | Berth |"),
+        ("<tr><td><b>Ship</b></td><td><b>Berth</b></td></tr><tr><td>Skua</td><td>B2</td></tr>", "| Ship | Berth |"),
+        ("<tr><td>Ship</td><td>Berth</td></tr><tr><td>Skua</td><td>B2</td></tr>", "| Ship | Berth |"),
+    ],
+)
+def test_rows_that_begin_with_their_names_have_no_header_among_them(rows: str, first: str) -> None:
+    assert page_text(f"<html><body><table>{rows}</table></body></html>").strip().split("\n")[0] == first
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        ("<div>Stop it.</div>", "1. Stop it."),
+        ("<div><p>Stop it.</p></div>", "1. Stop it."),
+        ("<strong>Stop</strong> it.", "1. Stop it."),
+        ("Stop it.<p>At once.</p>", "1. Stop it.\n\nAt once."),
+        ("<ul><li>Stop it.</li></ul>", "- 1.\n  - Stop it."),
+    ],
+)
+def test_a_number_stands_before_the_first_words_of_its_item(item: str, text: str) -> None:
+    assert page_text(f"<html><body><ol><li>{item}</li></ol></body></html>").strip() == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "kept"),
+    [
+        (
+            '<h4>fn <a href="#free">free</a>(berth)</h4><div><p>Frees it.</p></div>',
+            "#### fn free(berth)\n\nFrees it.",
+            True,
+        ),
+        ('<div><code><a href="#f">free</a>()</code><p>Frees it.</p></div>', "`free()`", True),
+        ('<div><p>See <a href="#n">below</a> for it.</p></div>', "See below for it.", True),
+        ('<ul><li><a href="#a">Ebb</a></li><li><a href="#b">Flood</a></li></ul>', "Ebb", False),
+        ('<div><a href="/a">Ebb</a> <a href="/b">Flood</a></div>', "Ebb", False),
+        ('<div><p><a href="/n">Ferry runs aground</a></p></div>', "Ferry", False),
+    ],
+)
+def test_links_among_words_cost_no_text_of_theirs(body: str, text: str, kept: bool) -> None:
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p><p>{_PROSE}</p><div>{body}</div></main></body></html>"
+
+    assert (text in extract(page.encode(), Hints(filename="a.html")).text) is kept
+
+
+def test_words_of_a_caption_stay_though_they_are_named_so() -> None:
+    caption = '<caption><span class="caption-number">Table 1 </span><span class="caption-text">Berths</span></caption>'
+
+    assert _page(_TABLE.replace("<tr>", f"{caption}<tr>", 1)).startswith("Table 1 Berths\n\n|")
+
+
+def test_a_mark_in_brackets_of_its_own_has_no_others() -> None:
+    mark = '<span>[</span><a id="r" href="#n">1</a><span>]</span>'
+    note = '<span>[</span><a id="n" href="#r">1</a><span>]</span> In May.'
+
+    assert _page(f"<p>It sank.{mark}</p><p>{note}</p>") == "It sank.[1]\n\n[1] In May."
+
+
+def test_indices_in_tex_stay_as_they_are() -> None:
+    assert (
+        "\\sum_{k=1} a_k"
+        in extract(
+            f"<html><body><main><p>{_PROSE}</p><p>So $$\\sum_{{k=1}} a_k$$ it is.</p></main></body></html>".encode(),
+            Hints(filename="a.html"),
+        ).text
+    )

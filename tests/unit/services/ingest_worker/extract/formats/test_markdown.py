@@ -169,3 +169,11 @@ def test_the_words_of_a_table_in_html_stay_apart_with_its_caption_and_addresses(
 def test_an_import_within_a_longer_fence_of_mdx_stays() -> None:
     text = "````md\n```\nimport a from 'b'\n```\nimport c from 'd'\n````"
     assert extract(text.encode(), Hints(filename="a.mdx")).text == text
+
+
+@pytest.mark.parametrize("suffix", [".Rmd", ".qmd", ".MD"])
+def test_markdown_of_r_and_in_capitals_is_markdown(suffix: str) -> None:
+    read = extract(b"---\ntitle: Tides\n---\nIt ebbs.", Hints(filename=f"a{suffix}"))
+
+    assert (read.title, read.text) == ("Tides", "It ebbs.")
+    assert extract(b"It ebbs.", Hints(filename=f"Ebb{suffix}")).title == "Ebb"

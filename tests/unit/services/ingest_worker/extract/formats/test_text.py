@@ -207,3 +207,17 @@ def test_a_log_of_objects_has_their_fields() -> None:
 )
 def test_a_text_with_the_signs_of_a_wikis_tables_stays_as_it_is(name: str, text: str) -> None:
     assert extract(text.encode(), Hints(filename=name)).text == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        ("de.properties", r"open=Tor \u00f6ffnen", "open=Tor öffnen"),
+        ("de.properties", r"open=C:\\users", r"open=C:\\users"),
+        ("de.properties", "open=Tor öffnen", "open=Tor öffnen"),
+        ("de.py", r'"Tor \u00f6ffnen"', r'"Tor \u00f6ffnen"'),
+        ("de.txt", r"Tor \u00f6ffnen", r"Tor \u00f6ffnen"),
+    ],
+)
+def test_properties_say_their_characters_by_number(name: str, text: str, shown: str) -> None:
+    assert extract(text.encode(), Hints(filename=name)).text == shown

@@ -1,4 +1,4 @@
-from html import escape
+from html import escape, unescape
 
 import pytest
 
@@ -446,3 +446,45 @@ def test_titles_in_html_are_read_as_such(title: str, text: str) -> None:
     read = _read(f"<feed>{title}<entry>{title}<summary>It opens.</summary></entry></feed>")
 
     assert (read.title, read.text) == (text, f"# {text}\n\n## {text}\n\nIt opens.")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("It took &lt;em&gt;two&lt;/em&gt; days.", "It took two days."),
+        ("It rains.&lt;br&gt;It &lt;b&gt;pours&lt;/b&gt;.", "It rains.\nIt pours."),
+        ("Use the &lt;b&gt; tag.", "Use the <b> tag."),
+        ("A list&lt;int&gt; of &lt;/int&gt; it.", "A list<int> of </int> it."),
+        ("It is 3 &lt; 4.", "It is 3 < 4."),
+        ("It rains.", "It rains."),
+    ],
+)
+def test_words_of_a_feed_may_have_tags_within(text: str, shown: str) -> None:
+    feed = (
+        f"<rss><channel><title>N</title><item><title>T</title><description>{text}</description></item></channel></rss>"
+    )
+
+    assert _read(feed).text.endswith(shown)
+    assert _read(f"<a><p>{text}</p></a>").text == unescape(text)
+
+
+def test_a_value_alone_has_the_name_of_its_element() -> None:
+    assert _read('<Patient><id value="p7"/><name><given value="Ada"/></name></Patient>').text == "id: p7\n\ngiven: Ada"
+    assert _read('<a><set name="port" value="80"/></a>').text == "name: port; value: 80"
+    assert _read('<a><option value="de">German</option><b>c</b></a>').text == "option: German (value: de); b: c"
+
+
+def test_a_property_list_has_its_names_also_beside_lists_and_switches() -> None:
+    plist = "<dict><key>Name</key><string>Sieve</string><key>Debug</key><false/><key>Hosts</key><array>"
+    plist += "<string>a</string><string>b</string></array><key>Retries</key><integer>4</integer></dict>"
+
+    read = _read(f'<plist version="1.0">{plist}</plist>').text
+
+    assert read.endswith("Name: Sieve; Debug: false; Hosts string: a; Hosts string: b; Retries: 4")
+
+
+def test_units_of_a_translation_keep_source_and_target_together() -> None:
+    unit = "<trans-unit id='{0}'><source>{0} it</source><target>{0} es</target></trans-unit>"
+    file = f"<xliff><file original='app'><body>{unit.format('Open')}{unit.format('Close')}</body></file></xliff>"
+
+    assert "id: Close; source: Close it; target: Close es" in _read(file).text.split("\n\n")
