@@ -26,6 +26,9 @@ _NOTE: Final = re.compile(
 _GUTTER: Final = re.compile(r"\b(?:linenos?|line-?numbers?|gutter|blob-num|rouge-gutter|ln)\b", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\b(?:noteref|doc-noteref|footnote-?ref|fnref)\b", re.IGNORECASE)
 _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foot|end)notes?)\b", re.IGNORECASE)
+_POST: Final = re.compile(  # classes of which trafilatura takes the first
+    r"\A(?:post|entry)\Z|(?:post|article)[-_]{0,2}(?:text|body|content|entry)|(?:entry|page|text|art)-content"
+)
 _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown on demand; others are menus and dialogs
 HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
@@ -66,6 +69,7 @@ def reshape(tree: "HtmlElement") -> None:
     _unwrap_forms(tree)
     _unwrap_layout(tree)
     notes = _links_of_notes(tree)
+    _join_posts(tree)
     _name_text(tree, notes)
     _keep_asides(tree)
     _drop_groups(tree)
@@ -91,8 +95,9 @@ def _write_tables(tree: "HtmlElement") -> None:
         for each in list(table.iterdescendants()):
             each.tag = _ROLES.get(each.get("role") or "", each.tag)
         for row in list(table.iter("tr")):
-            for around in list(takewhile(lambda each, last=table: each is not last, row.iterancestors())):
-                around.drop_tag()
+            around = list(row.iterancestors())
+            for each in around[: around.index(table)]:
+                each.drop_tag()
 
 
 def _drop_groups(tree: "HtmlElement") -> None:
@@ -302,6 +307,28 @@ def _is_section(cell: "HtmlElement") -> bool:
     return not within.isdisjoint(HEADINGS) and not within.isdisjoint(("p", "ul", "ol"))
 
 
+def _join_posts(tree: "HtmlElement") -> None:
+    """Make one article of posts that follow each other, of which trafilatura takes the first.
+
+    One below a heading that is a link only announces another page.
+    """
+    named = [each for each in tree.iter("div", "section", "article") if _POST.search(each.get("class") or "")]
+    found = named or list(tree.iter("article"))
+    posts = [each for each in found if (each.tag, each.get("class")) == (found[0].tag, found[0].get("class"))][:_MOST]
+    heads = (next(post.iter(*HEADINGS), None) for post in posts[1:])
+    posts[1:] = [post for post, head in zip(posts[1:], heads, strict=True) if head is None or head.find(".//a") is None]
+    around = [set(post.iterancestors()) for post in posts]
+    if len(posts) < 2 or posts[0] in around[1]:
+        return
+    _become_article(next(each for each in posts[0].iterancestors() if each in set.intersection(*around)))
+    for post in posts:
+        post.tag = "div"
+        post.attrib.clear()
+        for each in post.iterfind(".//*[@class]"):
+            if "message" in each.get("class", ""):  # as forums name posts, and trafilatura what it drops
+                each.attrib.pop("class")
+
+
 def _name_text(tree: "HtmlElement", notes: set[Any]) -> None:
     """Make what holds most paragraphs an article: trafilatura drops headings and lists of a text that nothing names.
 
@@ -324,14 +351,19 @@ def _name_text(tree: "HtmlElement", notes: set[Any]) -> None:
     beside = next(tree.iter("script"), None) is not None
     if text is None or (beside and 2 * sum(map(len, map(words, text.iterchildren("p")))) < max(said.values())):
         return
-    if text.tag == "div":
-        text.tag = "article"
-        text.set("class", NAMED)
-    elif text.tag == "body":
+    _become_article(text)
+
+
+def _become_article(text: "HtmlElement") -> None:
+    """Make the element what trafilatura takes for a page's text."""
+    if text.tag == "body":
         article = text.makeelement("article", {"class": NAMED})
         article.text, text.text = text.text, None
         article.extend(list(text))
         text.append(article)
+    elif text.tag in ("div", "section", "main"):
+        text.tag = "article"
+        text.set("class", NAMED)
 
 
 def _keep_asides(tree: "HtmlElement") -> None:

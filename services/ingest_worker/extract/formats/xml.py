@@ -68,7 +68,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         return _workbook(root)
     for each in root.iterfind(".//*[@value]"):
         if len(each.attrib) == 1 and not len(each) and not each.text:  # a value with the element's name
-            each.text = each.attrib.pop("value")
+            each.text = str(each.attrib.pop("value"))
     for unseen in [each for each in root.iter(*_UNSEEN) if each is not root]:
         unseen[:], unseen.text = [], None
     _mark_raised(root)

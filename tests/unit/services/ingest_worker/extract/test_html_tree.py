@@ -842,3 +842,53 @@ def test_indices_in_tex_stay_as_they_are() -> None:
             Hints(filename="a.html"),
         ).text
     )
+
+
+def _prose(said: str) -> str:
+    return "".join(
+        f"<p>{said} {n} tells what happened at the quay on that day, and who was there.</p>" for n in range(9)
+    )
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        '<main><div class="post-text">{}</div><h2>2 Answers</h2><div><div class="post-text">{}</div></div></main>',
+        '<main><div><div class="post">{}</div></div><div><div class="post">{}</div></div></main>',
+        (
+            '<div><article class="message"><div class="message-body">{}</div></article>'
+            '<article class="message">{}</article></div>'
+        ),
+        '<main><section class="entry-content">{}</section><section class="entry-content">{}</section></main>',
+        "<article><h2>Ebb</h2>{}</article><article><h2>Flood</h2>{}</article>",
+    ],
+)
+@pytest.mark.parametrize("first", [1, 4])
+def test_all_posts_of_a_thread_are_text(around: str, first: int) -> None:
+    page = f"<html><body>{around.format(_prose('Question') * first, _prose('Answer'))}</body></html>"
+
+    read = extract(page.encode(), Hints(filename="a.html")).text
+
+    assert "Question 8" in read
+    assert "Answer 8" in read
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        '<article class="post"><h3><a href="/x">Ferry aground</a></h3><p>It hit a rock.</p></article>',
+        '<article class="card"><h3>Ferry aground</h3><p>It hit a rock.</p></article>',
+        '<div class="post"><p>Ferry aground</p></div>',
+        '<section class="related"><article class="post"><h2><a href="/x">Ferry aground</a></h2></article></section>',
+        "<aside><p>Ferry aground</p></aside>",
+    ],
+)
+def test_what_is_announced_beside_an_article_stays_out(beside: str) -> None:
+    page = (
+        f"<html><body><main><article class='post'><h1>Tides</h1>{_prose('Line')}</article>{beside}</main></body></html>"
+    )
+
+    read = extract(page.encode(), Hints(filename="a.html")).text
+
+    assert "Line 8" in read
+    assert "Ferry" not in read
