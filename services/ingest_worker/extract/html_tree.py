@@ -60,6 +60,7 @@ def reshape(tree: "HtmlElement") -> None:
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()
+    _name_panels(tree)
     _write_tables(tree)
     _keep_framed(tree)
     _drop_empty(tree)
@@ -241,6 +242,20 @@ def _keep_opened(tree: "HtmlElement") -> None:
         panel.attrib.pop("hidden")
 
 
+def _name_panels(tree: "HtmlElement") -> None:
+    """Write the names of tabs that are labels of radio buttons above what each shows; trafilatura drops labels."""
+    buttons = {each.get("id") for each in tree.iterfind(".//input[@type='radio']")}
+    for label in [each for each in islice(tree.iter("label"), _MOST) if each.get("for") in buttons]:
+        around, beside = label.getparent(), label.getnext()
+        if beside is not None and beside.tag == "div":
+            label.tag = "p"
+        elif around is not None and label is around[0] and all(each.tag == "label" for each in around):
+            panels = around.getnext()
+            for name, panel in zip(list(around), [] if panels is None else list(panels), strict=False):
+                panel.insert(0, name)
+                name.tag, name.tail, panel.text = "p", panel.text, None
+
+
 def _write_equations(tree: "HtmlElement") -> None:
     """Write MathML and TeX as text, without the pictures of it that stand beside it."""
     for script in list(islice(tree.iter("script"), _MOST)):
@@ -402,8 +417,10 @@ def _become_code(table: "HtmlElement") -> bool:
 
 
 def _flatten_lists(table: "HtmlElement") -> None:
-    """Put the items of lists in a table's cells on one line."""
+    """Put the items of lists and the lines of code in a table's cells on one line."""
     for cell in list(islice(table.iter("td"), _MOST)):
+        for code in list(cell.iter("pre")):
+            code.tag, code.text, code[:] = "code", words(code), []
         items = [words(item) for item in cell.iter("li")]
         if items and len(words(cell)) <= 1_000:
             before = " ".join((cell.text or "").split())

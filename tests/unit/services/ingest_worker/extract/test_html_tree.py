@@ -892,3 +892,44 @@ def test_what_is_announced_beside_an_article_stays_out(beside: str) -> None:
 
     assert "Line 8" in read
     assert "Ferry" not in read
+
+
+_BUTTONS = '<input type="radio" id="a"><input type="radio" id="b">'
+_LABELS = '<label for="a">Linux</label><label for="b">Windows</label>'
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (
+            f"<div>{_BUTTONS}<div>{_LABELS}</div><div><div><p>Use a.</p></div><div><p>Use b.</p></div></div></div>",
+            "LaWb",
+        ),
+        (
+            (
+                '<div><input type="radio" id="a"><label for="a">Linux</label><div><p>Use a.</p></div>'
+                '<input type="radio" id="b"><label for="b">Windows</label><div><p>Use b.</p></div></div>'
+            ),
+            "LaWb",
+        ),
+        (f"<div>{_BUTTONS}{_LABELS}</div><p>Use a.</p>", "a"),
+        (f"<div>{_BUTTONS}<div>{_LABELS}</div></div><p>Use a.</p>", "a"),
+        ('<div><input id="a"><label for="a">Linux</label><div><p>Use a.</p></div></div>', "a"),
+        ("<p>Use a.</p><label>Linux</label>", "a"),
+        ('<p>Use a.</p><div><input type="checkbox" id="a"><label for="a">Linux</label></div>', "a"),
+    ],
+)
+def test_panels_that_buttons_switch_have_their_names(body: str, text: str) -> None:
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p>{body}<p>{_PROSE}</p></main></body></html>"
+
+    read = extract(page.encode(), Hints(filename="a.html")).text.split(_PROSE.strip())[1]
+
+    words = {"L": "Linux", "a": "Use a.", "W": "Windows", "b": "Use b."}
+    assert read.strip() == "\n\n".join(words[each] for each in text)
+
+
+def test_code_in_a_cell_is_on_its_line() -> None:
+    table = _TABLE.replace("<td>2", "<td><pre>2\n3</pre>")
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p>{table}<p>{_PROSE}</p></main></body></html>"
+
+    assert "| 1 | `2 3` |" in extract(page.encode(), Hints(filename="a.html")).text
