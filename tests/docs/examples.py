@@ -86,6 +86,7 @@ REQUESTS: Final[Mapping[str, RouteExample]] = {
     "openai_chat_completions": RouteExample(
         body={"model": _MODEL, "messages": [{"role": "user", "content": "When does the ferry leave?"}]}
     ),
+    "openai_completions": RouteExample(body={"model": _MODEL, "prompt": "When does the ferry leave?"}),
     "openai_responses": RouteExample(body={"model": _MODEL, "input": "When does the ferry leave?"}),
     "openai_embeddings": RouteExample(body={"model": _EMBEDDER, "input": "ferries"}),
     "openai_vector_stores": RouteExample(),

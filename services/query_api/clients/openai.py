@@ -59,6 +59,13 @@ class CompletionBody(RagBody, frozen=True, kw_only=True):
     response_format: Any = None
 
 
+class PromptBody(CompletionBody, frozen=True, kw_only=True):
+    """The request of a completion."""
+
+    prompt: Any
+    messages: list[ChatMessage] = msgspec.field(default_factory=list)  # the prompt's
+
+
 class EmbeddingsBody(msgspec.Struct, frozen=True, kw_only=True):
     """Texts to embed. `input_type`, known from other servers of this protocol, tells queries from documents."""
 
@@ -145,11 +152,41 @@ class ChatCompletion(TypedDict):
     ragSources: list[dict[str, Any]]
 
 
+class TextCompletion(TypedDict):
+    """OpenAI's completion of a prompt; the fields from `citations` on are ours."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[dict[str, Any]]
+    usage: CompletionUsage
+    citations: list[str]
+    ragUsed: bool
+    ragSources: list[dict[str, Any]]
+
+
 @answers("/v1/chat/completions", ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent})
 async def openai_chat_completions(
     data: JSONBody[CompletionBody], request: ApiRequest
 ) -> Response[dict[str, Any]] | Stream:
     """Answer a conversation, whole or as a stream."""
+    return await _completed(data, request, _Completion)
+
+
+@answers("/v1/completions", ok={JSON: TextCompletion, EVENT_STREAM: StreamEvent})
+async def openai_completions(data: JSONBody[PromptBody], request: ApiRequest) -> Response[dict[str, Any]] | Stream:
+    """Answer a prompt, as older clients ask."""
+    prompt, *more = data.prompt if isinstance(data.prompt, list) and data.prompt else [data.prompt]
+    if more or not isinstance(prompt, str):
+        raise invalid("prompt", "must be one text")
+    asked = msgspec.structs.replace(data, messages=[ChatMessage(role="user", content=prompt)])
+    return await _completed(asked, request, _TextCompletion)
+
+
+async def _completed(
+    data: CompletionBody, request: ApiRequest, form: type["_Completion"]
+) -> Response[dict[str, Any]] | Stream:
     answering, links = request.part(Answering), links_of(request)
     if data.n is not None and data.n != 1:
         raise invalid("n", f"is {data.n}; this server gives one answer to a question")
@@ -167,7 +204,7 @@ async def openai_chat_completions(
     )
     prepared = await prepare(answering, asked, choice)
     with_usage = bool(data.stream_options and data.stream_options.include_usage)
-    completion = _Completion(data.model, prepared, links, choice, with_usage=with_usage)
+    completion = form(data.model, prepared, links, choice, with_usage=with_usage)
     return await completion.reply(answering, stream=bool(data.stream))
 
 
@@ -233,6 +270,29 @@ class _Completion(ClientReply):
     def _chunk(self, delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return self._event({"choices": [choice], **self._unused, **more})
+
+
+class _TextCompletion(_Completion):
+    """A prompt's completion, whose choices have a text instead of a message."""
+
+    def whole(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
+        [choice] = super().whole(answer, sources)["choices"]
+        return {
+            **self._head("text_completion"),
+            "choices": [self._choice(choice["message"], answer.finish_reason)],
+            "usage": self._usage(answer),
+            **self._sources(answer, sources),
+        }
+
+    def start(self) -> Iterator[bytes]:
+        yield from ()
+
+    def _event(self, data: Mapping[str, Any]) -> bytes:
+        choices = [self._choice(each["delta"], each["finish_reason"]) for each in data["choices"]]
+        return _event({**self._head("text_completion"), **data, "choices": choices})
+
+    def _choice(self, said: Mapping[str, Any], finish: str | None) -> dict[str, Any]:
+        return {"index": 0, "text": said.get(self._text) or "", "logprobs": None, "finish_reason": finish}
 
 
 def _tool_calls(answer: Answer) -> list[dict[str, Any]]:

@@ -223,6 +223,31 @@ async def test_fields_nothing_here_can_act_on_are_ignored(chatter: openai.AsyncO
     assert told.choices[0].logprobs is None
 
 
+async def test_a_prompt_is_answered_as_a_chat_is(
+    quoter: openai.AsyncOpenAI, chatter: openai.AsyncOpenAI, model: FakeOllama
+) -> None:
+    prompt = WHEN[0]["content"]
+    chat = await quoter.chat.completions.create(model=QUOTES, messages=WHEN)
+
+    whole = await quoter.completions.create(model=QUOTES, prompt=[prompt], max_tokens=256)
+    stream: Any = await quoter.completions.create(
+        model=QUOTES, prompt=prompt, stream=True, stream_options={"include_usage": True}
+    )
+    *pieces, last, counted = [part async for part in stream]
+    bare = await chatter.completions.create(model=CHAT_MODEL, prompt=prompt, suffix="x", stop=["\n"])
+
+    assert whole.choices[0].text == chat.choices[0].message.content == "".join(each.choices[0].text for each in pieces)
+    assert {each.object for each in (whole, *pieces, last)} == {"text_completion"}
+    assert (whole.choices[0].finish_reason, last.choices[0].finish_reason, last.choices[0].text) == ("stop", "stop", "")
+    assert whole.usage is not None
+    assert counted.usage is not None
+    assert whole.usage.completion_tokens == counted.usage.completion_tokens > 0
+    assert bare.choices[0].text == model.reply
+    for wrong in ([prompt, prompt], [1, 2], []):
+        with pytest.raises(openai.BadRequestError, match="prompt: must be one text"):
+            await quoter.completions.create(model=QUOTES, prompt=wrong)
+
+
 @pytest.mark.parametrize(
     ("wrong", "param"),
     [
