@@ -3,11 +3,11 @@
 import re
 from typing import Final
 
-_REST: Final = r"[^\s()<>]{0,2000}(?:\([^\s()<>]{0,200}\)[^\s()<>]{0,200})?"  # of an address, with brackets in it
-_ADDRESS: Final = rf"(?:[a-z][a-z0-9+.-]{{1,20}}:|[#/.]|[\w%-]{{1,100}}[./]){_REST}"
+REST: Final = r"[^\s()<>]{0,2000}(?:\([^\s()<>]{0,200}\)[^\s()<>]{0,200})?"  # of an address, with brackets in it
+_ADDRESS: Final = rf"(?:[a-z][a-z0-9+.-]{{1,20}}:|[#/.]|[\w%-]{{1,100}}[./]){REST}"
 _TITLE: Final = r'(?: "[^"\n]{0,200}")?'
 _MARKDOWN: Final = re.compile(rf"!?\[([^\[\]\n]{{0,500}})\]\(<?{_ADDRESS}>?{_TITLE}\)", re.IGNORECASE)
-_BEHIND: Final = re.compile(rf" \((?:https?|mailto):{_REST}\)", re.IGNORECASE)
+_BEHIND: Final = re.compile(rf" \((?:https?|mailto):{REST}\)", re.IGNORECASE)
 
 
 def without_targets(text: str) -> str:

@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 _PROSE: Final = "The harbour office keeps a book of all ships that lie at the quay, with masters and cargo. " * 6
-_ADDRESS: Final = "https://forms.example.org/leave"
+_ADDRESS: Final = "https://forms.example.org/leave_(form)"
 _OFFICE: Final = "http://schemas.openxmlformats.org/officeDocument/2006"
 
 
@@ -68,6 +68,14 @@ def _mail(kind: str, body: str, *, encoded: bool = False) -> str:
 
 def _der(tag: int, content: bytes) -> bytes:
     return bytes([tag, len(content)]) + content
+
+
+def _sealed() -> str:
+    return base64.b64encode(_der(0x30, bytes.fromhex("06092a864886f70d010703") + _der(0xA0, b"\0" * 40))).decode()
+
+
+_PGP: Final = "Hello.\n\n-----BEGIN PGP MESSAGE-----\n\nhQEMA0\n=ab\n-----END PGP MESSAGE-----\n\nBye.\n"
+_HALVES: Final = (b"\xb6\xc9\xc2", "渡轮镕".encode("gbk")[3:])
 
 
 def _signed(text: str) -> str:
@@ -135,6 +143,55 @@ _CASES: Final = [
         "K5 signed as one file: eml",
         _mail("application/pkcs7-mime; smime-type=signed-data", _signed("Stone nine."), encoded=True),
         "Stone nine.",
+    ),
+    Case(
+        "K5 sealed: eml",
+        _mail("application/pkcs7-mime; smime-type=enveloped-data", _sealed(), encoded=True),
+        "From: a",
+        note="password",
+    ),
+    Case("K5 sealed by PGP within the text: eml", _mail("text/plain", _PGP), "Bye.", "hQEM", "password"),
+    Case(
+        "K5 signed by PGP within the text: eml",
+        _mail(
+            "text/plain",
+            "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\nPier: the gate is open.\n"
+            + _PGP.replace("MESSAGE", "SIGNATURE"),
+        ),
+        "Pier: the gate is open.\nHello.",
+        "-----",
+    ),
+    Case(
+        "K5 a file within the text, with the line ends of mail: eml",
+        _mail("text/plain", "Here.\nbegin 644 quais.txt\n3<75A:3H@;F]R9#L@9W)U93H@.0\n`\nend\nBye.").replace(
+            "\n", "\r\n"
+        ),
+        "quais.txt",
+        "begin 644",
+    ),
+    Case(
+        "K6 names cut within a sign: eml",
+        "From: =?utf-8?Q?J=C3?= =?utf-8?Q?=B6rg?= <j@example.org>\n"
+        f"Subject: {' '.join(f'=?GB2312?B?{base64.b64encode(half).decode()}?=' for half in _HALVES)}\n\nText.\n",
+        "Subject: 渡轮镕\nFrom: Jörg <j@example.org>",
+    ),
+    Case(
+        "K3 a header below a line of the program: csv",
+        "EXTF;700;21;Stapel;13;2025\nAmount;Side;Currency;Rate;Account;Against;Date;Text\n"
+        "119,00;S;EUR;;8400;;0303;Paper\n23,80;H;EUR;;4930;;0503;Post\n45,10;S;EUR;;4940;;0703;Ink\n",
+        "Amount: 23,80; Side: H; Currency: EUR; Account: 4930; Date: 0503; Text: Post",
+    ),
+    Case("K3 a blank corner: csv", ",name,score\n0,Ann,1.5\n1,Bob,2.5\n2,Cid,3.5\n", "1; name: Bob; score: 2.5"),
+    Case(
+        "K3 a header above a blank row: csv",
+        "Listing\n\nNumber\tDate\tAmount\n\n17\t1.3.2025\t80,00\n18\t2.3.2025\t9,00\n",
+        "Number: 18; Date: 2.3.2025; Amount: 9,00",
+    ),
+    Case(
+        "K3 columns without values: csv",
+        f"First Name,Last Name,{','.join(f'Field {at}' for at in range(40))},Phone\n"
+        f"Ann,Lee,{',' * 40}0123\nBob,Ray,{',' * 40}0456\n",
+        "First Name: Bob; Last Name: Ray; Phone: 0456",
     ),
     Case("K6 long lines of a calendar: ics", "BEGIN:VCALENDAR\r\nSUMMARY:Rehear\r\n sal\r\n", "SUMMARY:Rehearsal"),
     Case(
@@ -387,7 +444,7 @@ _CASES: Final = [
     ),
     Case(
         "K24 links below an address: html",
-        _page("<p>Take the <a href='/leave'>form</a>.</p>", "<base href='https://forms.example.org/'>"),
+        _page("<p>Take the <a href='/leave_(form)'>form</a>.</p>", "<base href='https://forms.example.org/'>"),
         f"[form]({_ADDRESS})",
     ),
     Case("K25 hidden shapes: pptx", a_pptx(_shape("seen") + _shape("SECRET", 'hidden="1"')), "seen", "SECRET"),

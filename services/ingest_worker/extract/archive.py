@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from services.ingest_worker.extract.format_types import Hints
 from services.ingest_worker.extract.safe_xml import parsed, tag
 from shared.errors import Rejected
+from shared.text.links import REST
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -31,7 +32,7 @@ _PROPERTIES = {  # parts, and their elements by the names that they get
     },
     "docProps/app.xml": {"Company": "company", "Manager": "manager"},
 }
-ADDRESS = re.compile(r"(?:https?|mailto):[^\s()<>]{1,2000}", re.IGNORECASE)
+ADDRESS = re.compile(rf"(?:https?|mailto):(?=\S){REST}", re.IGNORECASE)
 
 Properties = dict[str, str]
 # What zipfile raises at bytes of a stranger's choice

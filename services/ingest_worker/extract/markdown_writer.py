@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from services.ingest_worker.extract.clean import cleaned
+from shared.text.links import REST
 
 NUMBER = "\0"  # placeholder in a header or footer for the page number or the repeated heading
 CHANGES = re.compile(r"\s*(?:PAGE|NUMPAGES|SECTIONPAGES|STYLEREF)\b", re.IGNORECASE)  # fields with those values
-LINK = re.compile(r'\s{0,9}HYPERLINK\s{1,9}"((?:https?|mailto):[^"\s()]{1,2000})"', re.IGNORECASE)
+LINK = re.compile(rf'\s{{0,9}}HYPERLINK\s{{1,9}}"((?:https?|mailto):{REST})"', re.IGNORECASE)
 _BARE = 6  # characters: at most a page number that was typed as text
 _ROMAN = {1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl", 10: "x"}
 _ROMAN |= {9: "ix", 5: "v", 4: "iv", 1: "i"}

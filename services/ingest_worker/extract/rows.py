@@ -1,7 +1,6 @@
 """Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from services.ingest_worker.extract.table_header import (
@@ -11,6 +10,7 @@ from services.ingest_worker.extract.table_header import (
     begins_with_data,
     find_header,
     is_figure,
+    is_name,
     of_two_rows,
     own,
 )
@@ -39,6 +39,7 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
 
 def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     names: list[str] = []
+    above: list[str] = []  # names alone, which may be the header of what is below a blank row
     counted: set[int] = set()  # columns of figures, without the first, in which a sum has its name
     for begins, whole in _blocks(rows):
         block = whole
@@ -51,7 +52,11 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
             kinds = {(at, is_figure(cell)) for cells in block for at, cell in enumerate(cells) if cell}
             counted = {at for at, figure in kinds if at and figure and (at, False) not in kinds}
         elif begins and not _fits(names, counted, block):
-            names = []
+            as_wide = bool(above) and len(own(block[0])) == len(own(above)) and _fits(above, (), block)
+            names = above if as_wide and find_header([above, *block]) else []
+        alone = own(block[0]) if begins and len(block) == 1 and not names else []
+        named = len(alone) > 2 and not any(map(is_figure, alone)) and 2 * sum(map(is_name, alone)) >= len(alone)
+        above = block[0] if named else []
         # After a gap, words alone in their rows are a remark below the table.
         remark = begins and header is None and all(len(own(cells)) == 1 and " " in own(cells)[0] for cells in block)
         for cells in block:
@@ -61,7 +66,7 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
                 yield _row(cells, names if len(own(cells)) <= _COLUMNS else [])
 
 
-def _fits(names: Sequence[str], counted: AbstractSet[int], block: Sequence[Sequence[str]]) -> bool:
+def _fits(names: Sequence[str], counted: Container[int], block: Sequence[Sequence[str]]) -> bool:
     filled = [(at, cell) for cells in block for at, cell in enumerate(cells) if cell and not isinstance(cell, Covered)]
     figures = [is_figure(cell) for at, cell in filled if at in counted]
     whole = any(len(own(cells)) == len(own(names)) for cells in block)

@@ -82,7 +82,7 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
                 return Header(at, 2, names)
             if _likely(cells, rows[at + 1 :]):
                 return Header(at, 1, list(cells))
-        if width > 2:  # the table has begun
+        if width > 2 and not (len(rows[at + 1]) > width and _is_complete(rows[at + 1])):  # the table has begun
             return None
         widest = max(widest, width)
     return None
@@ -90,16 +90,27 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
 
 def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Return whether the names differ from the values below them, more than they resemble them."""
-    if len(below) > 2 and len(own(names)) < 0.75 * median(len(own(row)) for row in below):
+    corner = not names[0] and _is_complete(names[1:]) and all(row[0] for row in below)
+    filled = len(own(names)) + corner
+    first = len(below[0]) if _is_complete(below[0]) else 0
+    if len(below) > 2 and filled < 0.75 * max(first, median(len(own(row)) for row in below)):
         return False  # a line above the table
     figures = [cell for cell in names if is_figure(cell)]
     counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below, _shape(figures[0]))
-    votes = [
-        _vote(name, [row[at] for row in below if at < len(row) and row[at]], counted=counted, pair=len(names) == 2)
+    columns = [
+        (name, [row[at] for row in below if at < len(row) and row[at]])
         for at, name in enumerate(names)
         if name and not isinstance(name, Covered)
     ]
-    return len(votes) >= 2 and sum(votes) >= len(votes) / 4
+    votes = [_vote(name, values, counted=counted, pair=len(names) == 2) for name, values in columns]
+    some = sum(bool(values) for _, values in columns)
+    voters = some if some >= 2 and _is_complete(names) else len(votes)
+    return len(votes) >= 2 and sum(votes) >= voters / 4
+
+
+def _is_complete(cells: Sequence[str]) -> bool:
+    """Return whether each cell has words of its own, as in exports of programs, most columns of which have no value."""
+    return len(set(cells)) == len(own(cells)) == len(cells) and not any(map(is_figure, cells))
 
 
 def _vote(name: str, values: list[str], *, counted: bool, pair: bool) -> float:
@@ -122,7 +133,7 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool) -> float:
         vote -= 2.0
     if len(name) > _LONGEST:
         vote -= 1.0
-    elif _is_name(name) or name.casefold().rstrip(".") in _DAYS:
+    elif is_name(name) or name.casefold().rstrip(".") in _DAYS:
         vote += 1.5
     if len(values) >= 2 and share >= 0.75:
         vote += 0.5 if _shape(name) != shape else -0.25
@@ -133,7 +144,8 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool) -> float:
     return vote
 
 
-def _is_name(cell: str) -> bool:
+def is_name(cell: str) -> bool:
+    """Return whether people call columns so."""
     words = _WORDS.findall(cell.casefold())
     telling = sum(len(word) > 2 for word in words)
     return len(words) <= 6 and telling <= 3 and 2 * sum(map(_NAMES.__contains__, words)) >= max(telling, 1)
@@ -160,7 +172,7 @@ def begins_with_data(rows: Sequence[Sequence[str]]) -> bool:
 def _is_alike(cell: str, values: Sequence[str]) -> bool:
     shape, share = _commonest(values) if values else ("", 0.0)
     once = cell in values or len(set(values)) == len(values)  # else the values are of a few kinds, and it is none
-    return once and shape == _shape(cell) and share >= 0.5 and not _is_name(cell)
+    return once and shape == _shape(cell) and share >= 0.5 and not is_name(cell)
 
 
 def begins_with_form(rows: Sequence[Sequence[str]]) -> bool:
@@ -181,8 +193,8 @@ def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
         return False
     if all(_is_label(name) and not _is_label(value) for name, value in pairs):
         return True
-    names, values = sum(_is_name(name) for name, _ in pairs), [value for _, value in pairs[1:]]
-    if names == len(pairs) or len(pairs) < 3 or _is_name(pairs[0][1]):
+    names, values = sum(is_name(name) for name, _ in pairs), [value for _, value in pairs[1:]]
+    if names == len(pairs) or len(pairs) < 3 or is_name(pairs[0][1]):
         return names == len(pairs)
     # A column has values of one kind, a form's properties have any.
     mixed = 0 < 4 * sum(map(is_figure, values)) <= 3 * len(values) and _commonest(values)[1] < 0.5

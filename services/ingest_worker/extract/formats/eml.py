@@ -1,15 +1,18 @@
 """Reads emails: the message, then its attachments, as sections."""
 
+import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
+from email.errors import HeaderParseError
+from email.header import decode_header
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
 from email.policy import EmailPolicy
 from functools import partial
 from typing import Any
 
-from services.ingest_worker.extract.clean import cleaned, decoded, one_line
+from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
 from services.ingest_worker.extract.embedded_files import part_texts
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.ics import entries
@@ -32,8 +35,12 @@ _MOST_BOUNDARIES = 100  # parts that have parts
 _BOUNDARY = re.compile(rb"(?i)boundary\s*+=\s*+\"?([^\"\r\n;]{1,200})")
 _BORDER = re.compile(rb"^--([^\r\n]{1,202})", re.MULTILINE)
 _LONG = re.compile(rb"(?im)^(content-[\w-]++:(?:[^\n]|\n[ \t]){0,1000}+)(?:[^\n]|\n[ \t])++")  # parameters: n³
+# Words of a header in an encoding
+_WORDS = re.compile(r"=\?([\w.:*-]{1,40})\?[bq]\?[^?\s]*+\?=(?:\s*+=\?\1\?[bq]\?[^?\s]*+\?=)*+", re.IGNORECASE)
 _MAIL = re.compile(rb"(?im)^content-type:\s*+message/")
 _SEALED = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
+# The ids of what is encrypted, at the beginning
+_ENCRYPTED = re.compile(rb".{1,40}?(?:\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x03|\x01\x09\x10\x01\x17)", re.DOTALL)
 _CONTENT = bytes.fromhex("06092a864886f70d010701")  # the id of what a signed message holds (RFC 5652, section 5.2)
 _SIGNATURES = frozenset({"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"})
 _FORMS = frozenset({"text/x-amp-html", "text/watch-html"})  # of a message that is there as HTML, too
@@ -45,7 +52,12 @@ _REPORTS = frozenset(
 _MAILS = frozenset({"message/rfc822", "message/global", "text/rfc822-headers"})
 _PAGE_FILES = re.compile(r"image/|font/|text/css$|text/javascript$|application/(?:x-)?javascript$")
 _SOFT = re.compile(r"^(?!>|-- \r?$)([^\n]*) \r?\n ?(?![>\r\n])", re.MULTILINE)  # a line that goes on in the next one
-_UU = re.compile(r"^begin [0-7]{3} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)++)end[ \t]*+$", re.MULTILINE)
+_PGP = re.compile(
+    r"^-----BEGIN PGP (?:SIGNED MESSAGE-----[ \t]*+\r?\n(?:[\w-]++: [^\n]*+\n)*+\r?\n"
+    r"|(MESSAGE|SIGNATURE)-----[ \t]*+\r?\n(?:[^\n-][^\n]*+\n|\n)*+-----END PGP \1-----[ \t\r]*+$)",
+    re.MULTILINE,
+)
+_UU = re.compile(r"^begin [0-7]{3} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)++)end[ \t\r]*+$", re.MULTILINE)
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -68,9 +80,19 @@ class _Policy(EmailPolicy):
     def header_fetch_parse(self, name: str, value: str) -> Any:
         """Return the parsed header, or its text."""
         try:
-            return super().header_fetch_parse(name, value)
+            return super().header_fetch_parse(name, _WORDS.sub(_whole, value))
         except Exception:  # noqa: BLE001 - as above
             return " ".join(value.split())
+
+
+def _whole(words: re.Match[str]) -> str:
+    """Return the words of a header as one: some programs end one within a character."""
+    try:
+        data = b"".join(each for each, _ in decode_header(words[0]) if isinstance(each, bytes))
+    except HeaderParseError:
+        return words[0]
+    text = data.decode(known_encoding(words[1].partition("*")[0]) or "utf-8", "replace")
+    return f"=?utf-8?b?{base64.b64encode(text.encode()).decode()}?="
 
 
 _POLICY: Any = _Policy()  # its type can't say that it makes an EmailMessage
@@ -125,21 +147,30 @@ class _Mail:
         inner = [*part.iter_parts()] if part.is_multipart() else []
         if kind in _REPORTS:
             yield "\n\n".join(block.as_string() for block in inner) if inner else _body(part, self._hints)
-        elif kind == "multipart/encrypted":
-            self.unread.append(Note(code="password", place="", message="an encrypted message was not read"))
+        elif kind == "multipart/encrypted" or (kind in _SEALED and _ENCRYPTED.match(_bytes(part))):
+            self._note_sealed()
         elif kind == "multipart/alternative" and inner:
             yield from self._best(inner)
         elif kind.startswith("multipart/") and inner:
             for each in inner if kind != "multipart/related" else filter(_is_read, inner):
                 yield from self.texts(each)
         elif (kind in _BODIES and not _is_file(part)) or kind.startswith("multipart/"):  # an empty or broken container
-            yield _UU.sub(self._unpacked, _body(part, self._hints), _MOST_PARTS)
+            yield _PGP.sub(self._unsealed, _UU.sub(self._unpacked, _body(part, self._hints), _MOST_PARTS))
         elif kind in _SEALED and (inside := _signed(_bytes(part))):
             yield from self.texts(message_of(inside, self._hints)[0])
         elif kind not in _SIGNATURES | _FORMS:
             number, suffix = len(self.attached) + 1, ".eml" if kind in _MAILS else ""
             name = one_line(part.get_filename(), 200) or f"attachment {number}{suffix}"
             self.attached.append((name, partial(_bytes, part)))
+
+    def _note_sealed(self) -> None:
+        self.unread.append(Note(code="password", place="", message="an encrypted message was not read"))
+
+    def _unsealed(self, block: re.Match[str]) -> str:
+        """Leave out what PGP writes around a text that it signs, or the text that it encrypts."""
+        if block[1] == "MESSAGE":
+            self._note_sealed()
+        return ""
 
     def _unpacked(self, file: re.Match[str]) -> str:
         """Take a file that older programs wrote into the text (uuencode)."""

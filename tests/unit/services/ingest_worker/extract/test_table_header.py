@@ -219,3 +219,46 @@ def test_names_above_long_values_are_a_header_of_two_columns(names: str) -> None
     rows = _rows(f"{names}\nEbb,The water that runs off to the sea\nFlood,The water that comes in from there")
 
     assert find_header(rows) is not None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "1001,Ann,,35.5\n1002,Ben,Kiel,36.0\n1003,Cid,Bonn,33.2\n1004,Dan,Linz,30.1",  # the second row is wider
+        "Ann,Kiel,red,\nBen,Bonn,blue,tall\nCid,Emden,green,small\nDan,Linz,grey,tall",
+        "2025-01-01,INFO,start,\n2025-01-02,WARN,disk,full\n2025-01-03,INFO,stop,clean\n2025-01-04,INFO,start,ok",
+        ",Ann,5\n1,Bob,6\n2,Cid,7\n3,Dan,8",  # a blank corner
+        ",red,big\nx,blue,small\ny,green,tall\nz,grey,wide",
+        "Ann,Lee,Kiel,,,\nBen,,,,,\nCid,Ray,,,,",  # columns without values
+        "alpha,beta,gamma,delta,epsilon\none two,,,,\nthree four,,,,\nfive six,,,,",
+    ],
+)
+def test_values_in_rows_of_different_width_have_no_header(rows: str) -> None:
+    assert find_header(_rows(rows)) is None
+
+
+def test_a_wide_first_row_of_values_leaves_the_header_above_it() -> None:
+    header = find_header(_rows("Name,Score\nAnn,5,late,see note\nBob,6\nCid,7"))
+
+    assert header is not None
+    assert header.at == 0
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Kunde,Ann Lee,Kiel\n",  # values
+        "Total,5,7\n",
+        "Report,March,draft\nby,Ann Lee,Kiel\n",
+        "Listing of March\n",
+        "Date,today\n",
+        "Date,0,Name\n",
+        "Date,Name\n",  # of fewer columns
+        "Name,Date,Text\n\nPort\nStarboard\n",
+        "Name,Date\n\nPlease call before you come.\n",
+    ],
+)
+def test_what_stands_above_a_blank_row_is_a_header_only_if_it_is_names(above: str) -> None:
+    text = labelled(_rows(f"{above}\n5,6,7\n8,9,10"))
+
+    assert text.endswith("5 | 6 | 7\n\n8 | 9 | 10")

@@ -329,3 +329,38 @@ def test_a_mail_within_a_mail_is_read_however_it_is_encoded() -> None:
         mail = f"From: Ann\nSubject: All\nContent-Type: multipart/mixed; boundary=b\n\n--b\n{head}\n--b--\n"
 
         assert "It lifts nine tons: größer." in extract(mail.encode(), Hints(filename="m.eml")).text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQEN\n-----END PGP PUBLIC KEY BLOCK-----",
+        "-----BEGIN PGP MESSAGE-----\nis what such a mail begins with.",
+        "> -----BEGIN PGP MESSAGE-----\n> hQEM\n> -----END PGP MESSAGE-----",
+        "It says -----BEGIN PGP SIGNATURE----- and -----END PGP SIGNATURE-----.",
+        "-----BEGIN PGP SIGNATURE-----\n- or what it is\n-----END PGP SIGNATURE-----",
+    ],
+)
+def test_what_only_names_a_sealed_message_stays(said: str) -> None:
+    read = extract(_PLAIN.format(said).encode(), Hints(filename="m.eml"))
+
+    assert read.text.endswith(said)
+    assert not read.notes
+
+
+@pytest.mark.parametrize(
+    ("written", "subject"),
+    [
+        ("=?utf-8?Q?Gr=C3=B6?= =?iso-8859-1?Q?=DFe?=", "Größe"),  # of several encodings
+        ("=?utf-8?Q?a_b?= and =?utf-8?Q?c?=", "a b and c"),
+        ("=?utf-8?B?not base64?=", "not base64"),
+        ("=?x-unknown?Q?Tide?=", "Tide"),
+        ("=?utf-8*en?Q?Tide?=", "Tide"),
+        ("1 =? 2 ?= 3", "1 =? 2 ?= 3"),
+    ],
+)
+def test_a_subject_is_what_its_words_say(written: str, subject: str) -> None:
+    assert (
+        extract(f"Subject: {written}\nFrom: a@example.org\n\nIt rose.\n".encode(), Hints(filename="m.eml")).title
+        == subject
+    )
