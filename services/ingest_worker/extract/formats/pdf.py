@@ -64,6 +64,9 @@ _SAMPLE = 12  # letters of a page that tell whether its font has a meaning
 # A letter alone may begin the next line's word. Marks of a list alone on their lines were drawn behind its text.
 _MARK = r"(?:\d{1,3}[.)]|[•◦▪●○■]) ?"
 _ALONE = re.compile(rf"\n(?:([^\W\d_])|{_MARK}\r\n{_MARK})(?:\r\n|\Z)")
+_SPACED = re.compile(r"(?<!\S)[^\W\d_](?: [^\W\d_]){3,}(?!\S)")
+_SPACE = 0.6  # times the size of the letters; cells are further apart, and words by a quarter of it
+_SINGLE = re.compile(r" \w \w \w(?!\w)")  # few pages have such letters; finds them in a fifth of the time
 _STAMP = 200  # characters; a scan's stamp or page number has fewer
 _CODE = re.compile(r"(?=\D*+\d)\S++")  # a title that a machine gave: HHS2022B, 0000320193-23-000077
 _NAME = re.compile(r"[^\W_]++")
@@ -409,7 +412,7 @@ def _page(
             if flat:
                 page.open()
             hides = drop_hidden_text(page, some=not doubted)
-            text = page.text()
+            text = _tightened(page, page.text())
             columns: Columns | None = None
             # What was flattened is drawn last, wherever it stands.
             garbled = text if _is_garbled(page, text) else ""
@@ -417,7 +420,7 @@ def _page(
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=titled)
             arranges = look.arranged or _is_alone(page, text)
             if arranges and hides is None and (hides := drop_hidden_text(page)):
-                shown = page.text()
+                shown = _tightened(page, page.text())
                 text = "" if garbled else shown
             inserted = _marks(page, text) if arranges or look.small else {}
             inserted |= _links(page, text, linked) if linked and text else {}
@@ -442,6 +445,25 @@ def _is_alone(page: OpenPage, text: str) -> bool:
     if found is None or found[1] is None:
         return found is not None
     return _height(page, found.start(1) - 1) > INITIAL * _height(page, len(text) // 2)
+
+
+def _tightened(page: OpenPage, text: str) -> str:
+    """Return the text with U+FFFF, which cleaning takes away, for the blanks that pdfium put between spaced letters."""
+    if not _SINGLE.search(text) or len(text) != pdfium.FPDFText_CountChars(page.textpage):
+        return text
+    before, behind = pdfium.FS_RECTF(), pdfium.FS_RECTF()
+    shown = list(text)
+    for run in _SPACED.finditer(text):
+        gaps: dict[int, float] = {}
+        for at in range(run.start() + 1, run.end(), 2):
+            pdfium.FPDFText_GetLooseCharBox(page.textpage, at - 1, before)
+            pdfium.FPDFText_GetLooseCharBox(page.textpage, at + 1, behind)
+            if pdfium.FPDFText_IsGenerated(page.textpage, at) == 1:
+                gaps[at] = (behind.left - before.right) / (before.top - before.bottom)
+        least = min(gaps.values(), default=1.0)
+        for at in gaps if least < _SPACE else ():
+            shown[at] = "\uffff" if gaps[at] < least + _SPACE / 4 else " "
+    return "".join(shown)
 
 
 def _height(page: OpenPage, at: int) -> float:

@@ -509,6 +509,22 @@ def test_a_raised_digit_of_the_same_size_is_a_mark(rise: str, written: str) -> N
     assert "^" not in _read(a_drawn_pdf([], lines=page, turn=90)).text or "^" in written
 
 
+@pytest.mark.parametrize(
+    ("shown", "written"),
+    [
+        ("[(T) -300 (O) -300 (W) -300 (N) -900 (H) -300 (A) -300 (L) -300 (L)] TJ", "TOWN HALL"),
+        # Letters that stand for themselves.
+        ("(Boats a b c d and e) Tj", "Boats a b c d and e"),
+        ("[(A) -900 (B) -900 (C) -900 (D)] TJ", "A B C D"),
+        ("[(A) -300 (B) -300 (C)] TJ", "A B C"),
+    ],
+)
+def test_letters_that_are_set_apart_are_words(shown: str, written: str) -> None:
+    page = f"BT /F1 20 Tf 72 700 Td {shown} ET BT /F1 10 Tf 72 600 Td (The hall is of oak.) Tj ET"
+
+    assert _read(a_drawn_pdf([], lines=page)).text.split("\n")[0] == written
+
+
 def test_letters_that_pdfium_counts_twice_move_no_others() -> None:
     """Before, a page with a letter of an equation had no tables, columns, marks or addresses."""
     letter = b"1 beginbfchar <7E> <D835DC65> endbfchar"
