@@ -193,8 +193,9 @@ def _keep_captions(tree: "HtmlElement") -> None:
         if (table := caption.getparent()) is not None and table.tag == "table":
             caption.drop_tree()
             caption.tag, caption.tail = "p", None
-            for each in caption.iter():
-                each.attrib.clear()  # one with a border, or named a caption, is dropped
+            caption.attrib.clear()  # one with a border is dropped
+            for each in caption.iterdescendants():
+                each.attrib.pop("class", None)  # one named a caption is dropped
             table.addprevious(caption)
     last: dict[HtmlElement, HtmlElement] = {}
     for caption in list(islice(tree.iter("figcaption"), _MOST)):
@@ -335,7 +336,8 @@ def _join_posts(tree: "HtmlElement") -> None:
     around = [set(post.iterancestors()) for post in posts]
     if len(posts) < 2 or posts[0] in around[1]:
         return
-    _become_article(next(each for each in posts[0].iterancestors() if each in set.intersection(*around)))
+    common = set.intersection(*around)
+    _become_article(next(each for each in posts[0].iterancestors() if each in common))
     for post in posts:
         post.tag = "div"
         post.attrib.clear()

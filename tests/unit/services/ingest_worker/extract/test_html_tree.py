@@ -825,6 +825,9 @@ def test_words_of_a_caption_stay_though_they_are_named_so() -> None:
     caption = '<caption><span class="caption-number">Table 1 </span><span class="caption-text">Berths</span></caption>'
 
     assert _page(_TABLE.replace("<tr>", f"{caption}<tr>", 1)).startswith("Table 1 Berths\n\n|")
+    linked = '<caption>Berths of <a class="caption-link" href="/wiki/Aldo">Aldo</a></caption><tr>'
+    page = f"<html><body><main><p>{_PROSE}</p>{_TABLE.replace('<tr>', linked, 1)}<p>{_PROSE}</p></main></body></html>"
+    assert "Berths of [Aldo](/wiki/Aldo)" in extract(page.encode(), Hints(filename="a.html")).text
 
 
 def test_a_mark_in_brackets_of_its_own_has_no_others() -> None:
