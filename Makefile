@@ -137,15 +137,15 @@ $(BASE): | $(PY)
 	$(call install,base)
 	@touch $@
 
-# Python 3.11's own pip takes 84 s of one core for the longest list, today's 34 s, two of them beside each other 20 s.
-# Not compiled: Python does that for what is used, at its first use, and the rest is 70 MB and a third of the time.
-PIP = $(PY) -m pip --disable-pip-version-check --no-input --quiet install --no-compile --no-deps --require-hashes \
-	--only-binary :all: -r
+# Of the longest list uv takes 9 s of CPU time, Python 3.11's own pip 84. Where uv can't run, or only pip knows the way to
+# the packages, pip installs them. Not compiled: Python does that for what is used, at its first use; the rest is 70 MB.
+LOCKED = --quiet --no-deps --require-hashes --only-binary :all: -r
+PIP = $(PY) -m pip --disable-pip-version-check --no-input install --no-compile $(LOCKED)
+UV = ! $(PY) -m pip config list | grep -q index && $(VENV)/bin/uv pip install --python $(PY) --system-certs $(LOCKED)
 define install
 @echo "installing requirements/$(1).txt into $(VENV), once" >&2
 @rm -f $(VENV)/.base-* $(VENV)/.extras-* $(VENV)/.dev-*
-@awk 'BEGIN { half = 1 } /^[^ ]/ { half = 3 - half } { print > ("$(VENV)/half-" half ".txt") }' requirements/$(1).txt
-@$(PIP) $(VENV)/half-1.txt & other=$$!; $(PIP) $(VENV)/half-2.txt; here=$$?; wait $$other && exit $$here
+@$(UV) requirements/$(1).txt || $(PIP) requirements/$(1).txt
 @$(PY) -P -c 'import pathlib, sys, sysconfig; \
 	(pathlib.Path(sysconfig.get_path("purelib")) / "sluice.pth").write_text(sys.argv[1] + "\n", "utf-8")' "$(CURDIR)"
 @printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -P -m services.operator_cli "$$@"\n' > $(VENV)/bin/sluice
@@ -160,4 +160,4 @@ $(PY):
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) comes without venv:" \
 		"install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
-	-@$(PIP) requirements/pip.txt
+	-@$(PIP) requirements/uv.txt
