@@ -44,7 +44,7 @@ _BY_MEANING_KEYED: Final = 0.6  # the same for a form's line or a row, which hav
 _BY_PASSAGE: Final = 0.15  # how much the coverage of the whole passage adds
 _BY_NEIGHBOUR: Final = 0.25  # how much the score of the better neighbour adds: an answer often follows its subject
 _ALONE: Final = 0.8  # share of its own score that a unit without neighbours gets instead
-_BY_KIND: Final = 0.08  # for a unit that looks like an answer
+_BY_KIND: Final = 0.08  # for a unit that looks like an answer: a date for when, a number for how many
 _BY_NAME: Final = 0.2  # for a sentence that has the question's names itself, not only its document
 _BY_RANK: Final = 0.1 / 12  # cost per better passage
 _BY_HEADING: Final = 0.5  # weight of a word that occurs only in the headings above the unit
@@ -66,6 +66,8 @@ _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
 _NEAR: Final = 0.55  # least similarity, in a good passage
 _CLOSE: Final = 0.58  # the same in another one
+_SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
+_SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
 _KEYED: Final = ("field", "row")
@@ -73,11 +75,24 @@ _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
 _HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)
-# What looks like an answer to a kind of question.
+_DATE: Final = re.compile(
+    r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:1[5-9]|20)\d\d\b"
+    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d|\b\d{1,2}:\d\d\b"
+    r"|\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|morning|noon|afternoon|evening|midnight|o'clock)\b"
+    r"|\bat (?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
+)
 _ANSWER_KINDS: Final = (
+    (re.compile(r"^(?:when|since when|what (?:date|year)|in (?:which|what) year)\b", re.IGNORECASE), _DATE),
     (
         re.compile(r"\bhow old\b", re.IGNORECASE),
         re.compile(r"\b(?:age[ds]?\b\W{0,3}\d|\d+[ -](?:year|month|week|day|hour|minute)s?[ -]old)", re.IGNORECASE),
+    ),
+    (
+        re.compile(r"\bhow (?:many|much|long|far|high|fast|often)\b", re.IGNORECASE),
+        re.compile(
+            r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|dozen|hundred|thousand)\b",
+            re.IGNORECASE,
+        ),
     ),
     (
         re.compile(
@@ -87,7 +102,9 @@ _ANSWER_KINDS: Final = (
         ),
         re.compile(r"`[^`]+`|--\w|\w\(\)"),
     ),
+    (re.compile(r"^who\b", re.IGNORECASE), re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\.? )?[A-Z][a-z]+")),
 )
+
 _OF_A_VERSION: Final = re.compile(r"\b(?:which|what) (?:[\w-]+ ){0,2}(?:version|release)\b", re.IGNORECASE)
 
 # "How long" and "how far" may ask for a time or a way, which are written without the noun.
@@ -124,7 +141,7 @@ class Wanted(msgspec.Struct, frozen=True):
     words: frozenset[str]  # that a unit should have
     names: frozenset[str]  # that its document must have: names, years, numbers
     codes: frozenset[str]  # that its document should have, and some passage must
-    kinds: tuple[re.Pattern[str], ...]  # patterns of an answer
+    kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
 
 
 def wanted(question: str) -> Wanted:
@@ -345,6 +362,9 @@ def answer(
     matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few)
     near = [matching.covered(each.terms) for each in found] if alike is None else alike
     places = _places(found, matching.scores(near), asks)
+    if matching.settles(places[0].best, near):
+        unit = found[places[0].best]
+        places = [_Place(places[0].best, unit.terms, _quoted(unit, asks))]
     least = _LEAST if alike is not None else _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
     if matching.confidence(places, near) < least:
         return (), [NO_ANSWER]
@@ -486,6 +506,15 @@ class _Matching:
             score += _BY_NAME * len(asks.names & each.terms) / len(asks.names)
         return score
 
+    def settles(self, at: int, near: Sequence[float]) -> bool:
+        """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
+        each = self._found[at]
+        fits = _has_form(self._asks, each.unit.text)
+        named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
+        own = each.terms | each.above
+        fits = fits and not self._asks.names & named - own
+        return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
+
     def trusted(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit more than shares words with the question, and does so by more than chance."""
         each = self._found[at]
@@ -606,11 +635,21 @@ def _quoted(each: Quotable, asks: Wanted) -> str:
     if unit.cells:
         (row, _), *cells = unit.cells
         said = asks.words | asks.names | asks.codes
-        fit = {name: 0 if said.issuperset(words(value)) else len(said & set(words(name))) for name, value in cells}
+        fit = {
+            name: 0
+            if said.issuperset(words(value))
+            else len(said & set(words(name))) + (_has_form(asks, value) and not _has_form(asks, row))
+            for name, value in cells
+        }
         most = max(fit.values(), default=0)
         if most and len(named := [cell for cell in cells if fit[cell[0]] == most]) < len(cells):
             return _shortened(row_text(row, named))
     return _shortened(unit.text)
+
+
+def _has_form(asks: Wanted, text: str) -> bool:
+    """Return whether the text looks like an answer to the question, if it asks for a time, a number or a person."""
+    return bool(asks.kinds) and all(pattern.search(text) for pattern in asks.kinds)
 
 
 def _document(passage: Passage) -> str:

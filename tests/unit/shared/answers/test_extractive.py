@@ -210,7 +210,7 @@ def test_of_a_row_in_a_later_chunk_of_its_table_the_column_is_quoted() -> None:
 def test_of_a_row_the_column_with_what_is_asked_for_is_quoted_and_not_the_one_that_was_named() -> None:
     row = "berth: B8; ship: Puffin; days: 16; owner name: Gro Gran"
 
-    assert answered("Who owns the ship Puffin?", a_passage(1, row)).endswith("owner name: Gro Gran [1]")
+    assert answered("Who owns the ship Puffin?", a_passage(1, row)) == "B8, owner name: Gro Gran [1]"
     staff = "name: Ines Vogt; role: Accountant; reports to: Lena Holt; office: A07"  # she is asked for, not her head
     assert (
         answered("Who is the accountant?", a_passage(1, staff))
@@ -330,15 +330,10 @@ def test_what_is_far_from_the_question_is_not_quoted() -> None:
     assert answer(question, passages, found, [0.75])[0]
 
 
-def test_a_figure_is_quoted_with_what_limits_it() -> None:
-    text = (
-        "If you have been a member for less than a year, you get 4 weeks of pay as a refund. "
-        "If you have been a member for over a year, you get 2 more weeks of pay as a refund for every year."
-    )
-    question = "How many weeks of pay do I get as a refund after less than a year?"
-    passages = (a_passage(1, text),)
+def test_a_sentence_with_the_number_that_is_asked_for_is_quoted_alone() -> None:
+    text = "One winding lasts three hours. The winding is done by hand. The winding takes strength."
 
-    assert "4 weeks" in "".join(answer(question, passages, quotable(question, passages), [0.78, 0.8])[1])
+    assert answered("How many hours does a winding last?", a_passage(1, text)) == "One winding lasts three hours. [1]"
 
 
 def test_the_sentence_with_the_name_that_is_asked_about_is_quoted() -> None:
@@ -634,6 +629,17 @@ async def test_a_row_that_is_named_answers_what_is_asked_in_other_words(question
     conversation = Conversation(turns=asked(question), passages=(a_passage(1, rows, score=0.3),))
 
     assert await streamed(conversation, some) == found
+
+
+async def test_who_is_answered_by_the_sentence_with_the_name_alone() -> None:
+    history = (
+        "Brandt Boats was founded in 1962 by Karl Brandt in Kiel. In 1988 his daughter Greta took over. "
+        "The yard built 214 boats until 1999. Today 23 people work for Brandt Boats."
+    )
+
+    told = await streamed(Conversation(turns=asked("Who founded Brandt Boats?"), passages=(a_passage(1, history),)))
+
+    assert told == "Brandt Boats was founded in 1962 by Karl Brandt in Kiel. [1]"
 
 
 @pytest.mark.parametrize(
