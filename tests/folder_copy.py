@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def copied_folder(source: Path, target: Path) -> Path:
-    """Return the target, a copy of the folder with the same holes in its files.
+    """Return the target, a copy of the folder without sockets, with the same holes in its files.
 
     Raises:
         FileExistsError: the target exists. OSError: a file can't be read or written.
     """
-    shutil.copytree(source, target, copy_function=_copy_file)
+    shutil.copytree(source, target, copy_function=_copy_file, ignore=shutil.ignore_patterns("*.sock"))
     return target
 
 

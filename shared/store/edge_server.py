@@ -66,8 +66,11 @@ def _listener(folder: Path) -> socket.socket:
             wire.check_private(path)
             path.unlink(missing_ok=True)
             listener = socket.socket(socket.AF_UNIX)
-            listener.bind(str(path))
-            path.chmod(0o600)  # before it listens
+            inherited = os.umask(0o177)  # nobody else may connect, not even for a moment
+            try:
+                listener.bind(str(path))
+            finally:
+                os.umask(inherited)
         except OSError as error:
             reason = error
         else:
