@@ -164,6 +164,11 @@ def socket_paths(folder: Path) -> list[Path]:
     return [own, temporary] if len(os.fsencode(own)) <= _MAX_SOCKET_PATH else [temporary]
 
 
+def damaged(folder: Path) -> str:
+    """Return what helps if the files of the store can't be read. The log has everything that is in them."""
+    return f"if this goes on, stop Sluice, move {folder} away and start it: the index is then built again from the log"
+
+
 def check_private(path: Path) -> None:
     """Raise PermissionError if others may enter the socket's folder; in the store's own, its mode keeps them out."""
     if path.name != IN_FOLDER and not is_private(path.parent):

@@ -554,6 +554,21 @@ async def test_a_folder_may_lie_deep(tmp_path: Path) -> None:
         assert await store.collections() == []
 
 
+async def test_a_damaged_file_is_told_with_what_helps(folder: Path) -> None:
+    async with opened(folder) as store:
+        await store.create_collection("a", size=None, sparse=False, indexes={})
+        await store.upsert(
+            "a", [a_point(number, text=f"a text of some length, number {number}") for number in range(9)]
+        )
+    [pages] = (folder / "collections" / "a").rglob("payload_storage/page_0.dat")
+    with pages.open("r+b") as file:
+        file.write(os.urandom(2048))
+
+    with pytest.raises(Unavailable, match=f"move {folder} away"):
+        async with opened(folder) as store:
+            await store.retrieve("a", [an_id(number) for number in range(9)])
+
+
 async def test_sockets_are_not_put_where_others_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / ("d" * 120)  # too long for a socket of its own
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # pytest's own is too deep for a socket
