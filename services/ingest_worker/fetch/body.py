@@ -9,6 +9,9 @@ import numpy as np
 from shared.errors import Rejected
 
 MOST_CODINGS = 2  # one is usual; a careless proxy may add a second
+# Of gzip, each of which costs 4 µs: 20 MB may be a million empty ones. Real ones have 2 kB or more.
+MOST_MEMBERS = 10_000
+_MEMBER: Final = b"\x1f\x8b\x08"
 _INTO: Final[dict[str, Callable[[Any, Any], int]]] = {
     "gzip": cramjam.gzip.decompress_into,
     "x-gzip": cramjam.gzip.decompress_into,
@@ -44,6 +47,8 @@ def decoded(body: bytearray, codings: list[str], most: int) -> bytes:
 
 
 def _undone(packed: Any, name: str, most: int) -> Any:
+    if name.endswith("gzip") and bytes(packed).count(_MEMBER) > MOST_MEMBERS:
+        raise Rejected(f"the body has more than {MOST_MEMBERS} parts of gzip", "encoding")
     room = np.empty(most + 1, np.uint8)  # not filled, so that pages to which nothing is written cost no memory
     try:
         size = (_inflate if name == "deflate" else _INTO[name])(packed, room)
