@@ -12,6 +12,7 @@ from services.ingest_worker.extract.markdown_writer import RAISED, counted
 from services.ingest_worker.extract.rows import Cell, spread
 from services.ingest_worker.extract.safe_xml import enclose, texts, whole, words
 from services.ingest_worker.extract.table_header import Covered, begins_with_form
+from shared.inputs.limits import LONGEST_URL
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -478,7 +479,7 @@ def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
 def joined(base: str, link: str) -> str:
     """Return the address of a link of a page that is at `base`."""
     try:
-        return urljoin(base, link)
+        return urljoin(base, link) if len(base) <= LONGEST_URL else link
     except ValueError:
         return link  # not a URL; the crawler rejects it with a reason
 

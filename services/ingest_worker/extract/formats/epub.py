@@ -41,8 +41,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         files = {item.get("id"): item.get("href", "") for item in package.iterfind("{*}manifest/{*}item")}
         locked = _locked(archive, hints)
         chapters, notes = [], []
-        for item in package.iterfind("{*}spine/{*}itemref"):
-            href = unquote(files.get(item.get("idref"), "").partition("#")[0])
+        spine = (files.get(item.get("idref"), "") for item in package.iterfind("{*}spine/{*}itemref"))
+        for href in dict.fromkeys(unquote(each.partition("#")[0]) for each in spine):
             chapter = normpath(join(dirname(path), href))
             if chapter in locked:
                 raise Rejected(f"{hints.name} is encrypted by its publisher (DRM)", "password")

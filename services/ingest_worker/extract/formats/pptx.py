@@ -63,7 +63,8 @@ def _slides(archive: ZipFile, hints: Hints) -> list[str]:
     if show is None:
         raise Rejected(f"{hints.name} is damaged: its list of slides can't be parsed", "damaged")
     targets = related(archive, path, hints)
-    return [targets[of][1] for slide in show.iter("{*}sldId") if (of := reference(slide)) in targets]
+    listed = (targets[of][1] for slide in show.iter("{*}sldId") if (of := reference(slide)) in targets)
+    return list(dict.fromkeys(listed))  # each once, however often a hostile file names it
 
 
 def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str], list[tuple[str, str]]]:

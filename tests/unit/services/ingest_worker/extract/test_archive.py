@@ -90,3 +90,21 @@ def test_backslashes_between_folders_change_nothing(name: str, data: bytes) -> N
     changed = archive.packed((path.replace("/", "\\"), part) for path, part in files.parts_of(data).items())
 
     assert extract(changed, Hints(filename=name)).text == extract(data, Hints(filename=name)).text
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "listing", "entry"),
+    [
+        (files.an_epub("<p>It rose.</p>"), "a.epub", "OEBPS/book.opf", b'<itemref idref="c0"/>'),
+        (files.a_pptx(files.a_shape("It rose.")), "a.pptx", "ppt/presentation.xml", b'<p:sldId id="256" r:id="s0"/>'),
+    ],
+)
+def test_a_part_that_is_listed_a_thousand_times_is_read_once(
+    data: bytes, name: str, listing: str, entry: bytes
+) -> None:
+    with zipfile.ZipFile(io.BytesIO(data)) as container:
+        parts = {each: container.read(each) for each in container.namelist()}
+    assert entry in parts[listing]
+    parts[listing] = parts[listing].replace(entry, entry * 1000)
+
+    assert extract(a_zip(**parts), Hints(filename=name)).text.count("It rose.") == 1

@@ -2,6 +2,7 @@ import pytest
 
 from services.ingest_worker.extract import Hints, extract
 from services.ingest_worker.extract.html_markdown import page_text, tree_of
+from services.ingest_worker.extract.html_tree import joined
 from tests.loop_holds import least_cpu_s
 
 _PROSE = "The harbour office keeps a book of all ships that lie at the quay, with their names, masters and cargo. " * 4
@@ -936,3 +937,8 @@ def test_code_in_a_cell_is_on_its_line() -> None:
     page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p>{table}<p>{_PROSE}</p></main></body></html>"
 
     assert "| 1 | `2 3` |" in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_a_base_that_is_longer_than_any_address_is_not_written_before_each_link() -> None:
+    assert joined("https://a.test/b/", "c") == "https://a.test/b/c"
+    assert joined(f"https://a.test/{'b' * 2000}/", "c") == "c"
