@@ -65,7 +65,6 @@ async def state(store: Store, generation: Generation) -> dict[str, Any]:
     for name in (generation.chunks, generation.heads, ledger.COLLECTION):
         for point in (await store.scroll(name, limit=1000, vectors=True)).points:
             payload = json.loads(json.dumps(point.payload))
-            payload |= json.loads(payload.pop(ledger.TEXT, "{}"))
             for field in ("rev", "writer", "earlier"):
                 payload.pop(field, None)
             for field in ("at", "replaced", "changed", "extractedAt", "chunkedAt"):  # the log forgets these

@@ -75,9 +75,7 @@ class Rig:
 
     async def change_entry(self, name: str, part: str, **fields: Any) -> None:
         [point] = await self.parts.store.retrieve(ledger.COLLECTION, [name])
-        entry = json.loads(point.payload[ledger.TEXT])
-        entry[part] |= fields
-        payload = {**point.payload, ledger.TEXT: json.dumps(entry), "last": {"status": entry["last"]["status"]}}
+        payload = {**point.payload, part: {**point.payload[part], **fields}}
         await self.parts.store.upsert(ledger.COLLECTION, [Point(id=name, payload=payload)])
 
     async def everything(self) -> dict[str, dict[str, Any]]:
@@ -88,7 +86,6 @@ class Rig:
             assert page.after is None
             for point in page.points:
                 payload = json.loads(json.dumps(point.payload))
-                payload |= json.loads(payload.pop(ledger.TEXT, "{}"))
                 payload.pop("rev", None), payload.pop("writer", None), payload.pop("earlier", None)
                 for field in ("at", "extractedAt", "chunkedAt"):
                     payload.get("last", {}).pop(field, None)

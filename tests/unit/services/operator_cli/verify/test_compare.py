@@ -20,7 +20,6 @@ from services.operator_cli.verify.compare import (
 )
 from services.operator_cli.verify.findings import JudgedDocument, Remedy
 from shared.contracts import ERASED, DocumentVersion, Given, LogPosition, TextReading
-from shared.state import ledger
 from shared.store import Filter, Ids, Match, Point, Sparse
 from tests.unit.services.operator_cli.verify.builders import (
     NAME,
@@ -253,20 +252,6 @@ def test_an_entry_that_is_not_as_the_log_says_is_named_and_made_anew(
     assert judged.remedy.entry.accepted == right_entry(WANTED.document).accepted
     assert judged.remedy.publish
     assert judged.remedy.resubmit == more.get("submitted")
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("tenant", "thief"), ("last", {"status": "deleted"}), ("rev", 7), ("tags", ["x"]), ("more", 1)]
-)
-def test_the_fields_by_which_an_entry_is_found_are_those_of_its_text(field: str, value: Any) -> None:
-    stored = ledger.payload_of(right_entry(WANTED.document))
-
-    assert in_ledger(stored) == JudgedDocument()
-    judged = in_ledger(stored | {field: value})
-    assert f"I3 the ledger finds the entry by {field} is" in sentences(judged)
-    assert judged.remedy.entry is not None
-    assert "I3" in sentences(in_ledger({name: stored[name] for name in stored if name != "tags"}))
-    assert "can't be read" in sentences(in_ledger(stored | {ledger.TEXT: "{"}))
 
 
 @pytest.mark.parametrize(
