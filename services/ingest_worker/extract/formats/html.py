@@ -238,9 +238,8 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
         if cell is not None and is_value(cell):
             link.tag = "span"
         known = ADDRESS.fullmatch(address) or RELATIVE.fullmatch(address)
-        if texts[block] and (
-            block.tag in _NAMING or target.startswith("#")
-        ):  # trafilatura drops short texts with links
+        # trafilatura drops short texts with links
+        if texts[block] and (block.tag in _NAMING or target.startswith("#")):
             link.tag = "span"
         if texts[block] and known and address not in (link.text or "") and words(link):  # no picture
             link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"
