@@ -1352,7 +1352,7 @@ async def test_the_schema_names_every_route_once(client: httpx.AsyncClient) -> N
     assert removal["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/DeleteSelection")
     body = schema["components"]["schemas"]["DeleteSelection"]
     assert [*body["properties"]] == ["filters", "all", "confirm", "cursor"]
-    ollamas = {"chat", "version", "tags", "ps", "show", "generate", "embed", "embeddings"}
+    ollamas = {"chat", "version", "tags", "ps", "pull", "show", "generate", "embed", "embeddings"}
     assert {path for path in schema["paths"] if path.startswith("/api")} == {f"/api/{name}" for name in ollamas}
 
 
