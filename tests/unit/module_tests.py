@@ -70,7 +70,6 @@ TESTED_BY: Final = {
     "services/query_api/app.py": _API,
     "services/query_api/clients/dify.py": "tests/integration/clients/test_dify.py",
     "services/query_api/clients/asking.py": _OPENAI,
-    "services/query_api/clients/embedding.py": _OPENAI,
     "services/query_api/clients/mcp.py": "tests/integration/clients/test_mcp.py",
     "services/query_api/clients/mcp_server.py": "tests/integration/clients/test_mcp.py",
     "services/query_api/clients/models.py": _OPENAI,

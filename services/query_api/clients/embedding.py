@@ -8,10 +8,11 @@ from typing import Any, Final
 from services.query_api.clients.models import Models
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
-from shared.embedder import Embedder, Vector
+from shared.embedder import Embedder, TokenCounter, Vector
 from shared.errors import Rejected
 
 MOST_TEXTS: Final = 2048  # per request, as with OpenAI
+_CHARACTERS: Final = 100  # of the longest word: no text is counted beyond so many for each token
 _IDS_SENT: Final = (
     "holds token ids, which another model's tokenizer made; send the texts themselves "
     "(LangChain's OpenAIEmbeddings: check_embedding_ctx_length=False)"
@@ -55,16 +56,17 @@ async def vectors_of(
             return await embedder.embed_documents(texts, flow=request.user.tenant)
     except Rejected as error:
         if cut and error.code == "text_too_long":
-            fitting = await asyncio.to_thread(lambda: [_beginning(each, embedder) for each in texts])
+            fitting = await asyncio.to_thread(lambda: [_beginning(each, embedder.tokens) for each in texts])
             return await vectors_of(request, embedder, fitting, queries=queries)
         raise Problem(400, error.sentence, code=error.code.upper(), details={"field": "input"}) from error
 
 
-def _beginning(text: str, embedder: Embedder) -> str:
+def _beginning(text: str, counter: TokenCounter) -> str:
     """Return as much of the text as the model takes."""
-    counter = embedder.tokens
-    ends = range(1, len(text) + 1)
-    return text[: bisect_right(ends, counter.max_tokens, key=lambda end: counter.count([text[:end]])[0])]
+    text, most = text[: counter.max_tokens * _CHARACTERS], counter.max_tokens
+    if counter.count([text])[0] <= most:
+        return text
+    return text[: bisect_right(range(1, len(text) + 1), most, key=lambda end: counter.count([text[:end]])[0])]
 
 
 async def token_count(embedder: Embedder, texts: Sequence[str]) -> int:
