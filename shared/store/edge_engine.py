@@ -404,7 +404,7 @@ class Engine:
             if text.startswith(_REFUSALS):
                 raise ValueError(text) from error
             kind = Broken if method in _WRITES else Unserved
-            raise kind(f"{method} failed in the engine: {text}; {wire.damaged(self._folder.parent)}") from error
+            raise kind(f"{method} failed in the engine: {text}; {wire.DAMAGED}") from error
 
     def unsynced(self) -> list[Path]:
         """Return the write-ahead logs with writes that may not be on disk yet, and count them as synced.

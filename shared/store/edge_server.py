@@ -321,7 +321,7 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
         # A daemon: it mustn't keep the process from ending.
         threading.Thread(target=read_ahead, args=(engine.searched_files(), memory // 2), daemon=True).start()
     except BaseException as error:  # noqa: BLE001 - a Rust panic, too: the parent must learn the reason
-        tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}; {wire.damaged(folder)}")
+        tell("store_not_started", reason=f"a collection in {folder} can't be opened: {error}; {wire.DAMAGED}")
         return FAILED
     code, flushed = asyncio.run(_serve(engine, listener, parent, folder, builder, upkeep_every_s))
     path.unlink(missing_ok=True)

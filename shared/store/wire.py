@@ -144,6 +144,8 @@ class Frames:
         return frames
 
 
+# What helps if the files of the store can't be read; without the folder's name, because replies have it.
+DAMAGED: Final = "if this goes on, stop Sluice, move the store's folder away and start it: the log fills a new one"
 IN_FOLDER: Final = "store.sock"  # name of the socket in the store's folder
 COLLECTIONS: Final = "collections"  # folder in the store's folder, with a folder for each collection
 
@@ -162,11 +164,6 @@ def socket_paths(folder: Path) -> list[Path]:
         temporary = Path("/tmp") / place / name  # noqa: S108 - its users check it
     own = whole / IN_FOLDER
     return [own, temporary] if len(os.fsencode(own)) <= _MAX_SOCKET_PATH else [temporary]
-
-
-def damaged(folder: Path) -> str:
-    """Return what helps if the files of the store can't be read. The log has everything that is in them."""
-    return f"if this goes on, stop Sluice, move {folder} away and start it: the index is then built again from the log"
 
 
 def check_private(path: Path) -> None:
