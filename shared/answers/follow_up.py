@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from shared.answers import Turn
-from shared.answers.sentences import codes, content_words, names, words
+from shared.answers.sentences import codes, content_words, is_german, names, words
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 # "And over NATS?": repeats the question before, with one part replaced.
@@ -15,10 +15,12 @@ _INSTEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _REFERS: Final = re.compile(
-    r"\b(?:it|its|they|them|their|that|this|those|these|there|he|she|his|her|one|ones|"
-    r"er|sie|es|dies\w*|das|dort|davon|dabei|ihn|ihm|il|elle|cela|ça|là|ello|eso|esto|allí)\b",
+    r"(?:it|its|they|them|their|that|this|those|these|there|he|she|his|her|one|ones|"
+    r"er|sie|es|dies\w*|das|dort|davon|dabei|ihn|ihm|il|elle|cela|ça|là|ello|eso|esto|allí)",
     re.IGNORECASE,
 )
+_BE: Final = frozenset({"is", "are", "was", "were"})
+_CHOOSING: Final = frozenset({"which", "the", "this", "that", "each", "other"})
 # "And who is the miller?": a whole question by its words, though short.
 _ASKING: Final = frozenset({"who", "what", "where", "when", "why", "how", "which"})
 _VERBS: Final = "is are was were do does did has have had can could will must"
@@ -44,38 +46,65 @@ def spelled_out(turns: Sequence[Turn]) -> str:
     whole, named = questions[0], set[str]()
     for before, question in pairwise(questions):
         named |= _named(before)  # what was carried may stand first, where a capital says nothing
-        if question is not questions[-1] and _states(question) and not _REFERS.search(question):
+        if question is not questions[-1] and _states(question) and not _refers(question):
             # Whole by itself, and perhaps about something else: a later question means a name from before, at most.
             whole = " ".join(term for term in _terms(whole, named) if not named.isdisjoint(words(term)))
         whole = _with_terms(question, whole, named)
     return whole[:LONGEST_QUESTION]
 
 
-def as_asked(turns: Sequence[Turn]) -> str | None:
-    """Return the last question, if `spelled_out` completes it but it may be understood alone, too.
+def readings(turns: tuple[Turn, ...], *, quotes: bool) -> list[tuple[Turn, ...]]:
+    """Return the conversations to answer in turn: as it is, and the last question alone if it may be whole by itself.
 
-    "And who is the miller?" after "Who is the harbour master?" isn't about the harbour. None if it refers to what was
-    said, says too little, or would be about another name than the one carried: better no answer than a false one.
+    "And who is the miller?" after "Who is the harbour master?" isn't about the harbour. A question isn't whole if it
+    refers to what was said, says too little, or continues one with a name: better no answer than a false one. A model
+    that quotes (`quotes`) takes it alone first, because what is carried over would be quoted, too, but for a name.
     """
     questions = [turn.content[:LONGEST_QUESTION] for turn in turns if turn.role == "user"][-_EARLIER - 1 :]
-    if not questions or (whole := spelled_out(turns)) == questions[-1] or _REFERS.search(questions[-1]):
-        return None
-    question, carried = questions[-1], whole.removesuffix(questions[-1])
-    named = set[str]().union(*map(_named, questions[:-1]))
+    if not questions or (completed := spelled_out(turns)) == questions[-1] or _refers(question := questions[-1]):
+        return [turns]
+    alone = (Turn(role="user", content=question),)
     says = _states(question) or sum(len(word) >= _LONG for word in content_words(question)) > _SHORT
-    return question if says and named.isdisjoint(words(carried)) else None
+    if named := not set[str]().union(*map(_named, questions[:-1])).isdisjoint(words(completed.removesuffix(question))):
+        says = says and _INSTEAD.match(question) is None and len(content_words(question)) >= _SHORT
+    if not says:
+        return [turns]
+    return [alone, turns] if quotes and not named else [turns, alone]
 
 
 def _states(question: str) -> bool:
-    """Return whether it is a whole question by its words."""
-    said = frozenset(_WORD.findall(question.casefold()))
-    return bool(content_words(question)) and not said.isdisjoint(_ASKING) and not said.isdisjoint(_STATING)
+    """Return whether it is a whole question by its words, as "Who winds the clock?" or "Is there a lift?"."""
+    said, own = [word.casefold() for word in _WORD.findall(question)], content_words(question)
+    asks, states = not _ASKING.isdisjoint(said), not _STATING.isdisjoint(said)
+    return bool(own) and (said[0] in _STATING or (asks and (states or len(own) >= _SHORT)))
+
+
+def _refers(question: str) -> bool:
+    """Return whether it has a word for something said before.
+
+    The same words refer to nothing in "one winding", "is there a lift", "the key that opens it" and "das Haus".
+    """
+    said = [match[0] for match in _WORD.finditer(question)]
+    for before, word, after in zip(["", *said], said, [*said[1:], ""], strict=False):
+        last, this, following = before.casefold(), word.casefold(), content_words(after)
+        exists = this == "there" and (last in _BE or after.casefold() in _BE)
+        if (
+            not _REFERS.fullmatch(word)
+            or (this == "one" and following and last not in _CHOOSING)
+            or (this == "that" and after and content_words(before))
+            or (exists and (after or len(content_words(question)) >= _SHORT))
+            or (this == "das" and after[:1].isupper())
+            or (this == "es" and not is_german(question))
+        ):
+            continue
+        return True
+    return False
 
 
 def _with_terms(question: str, before: str, named: set[str]) -> str:
     own = content_words(question)
     instead = _INSTEAD.match(question) is not None and len(own) <= _SHORT_INSTEAD
-    if not own or not (instead or len(own) <= _SHORT or (_REFERS.search(question) and len(own) <= _SHORT_INSTEAD)):
+    if not own or not (instead or len(own) <= _SHORT or (_refers(question) and len(own) <= _SHORT_INSTEAD)):
         return question if own else f"{before} {question}".strip()
     carried = _terms(before, named)
     if instead:
@@ -106,7 +135,7 @@ def _without_replaced(terms: Sequence[str], question: str, named: set[str]) -> l
     publish to a Redis list?" replaces `list`. Nothing is replaced where "it" or "there" may refer to any of the terms.
     """
     by_name = bool(_named(question))
-    if not by_name and _REFERS.search(question) and named.isdisjoint(words(" ".join(terms))):
+    if not by_name and _refers(question) and named.isdisjoint(words(" ".join(terms))):
         return list(terms)
     last = terms[-1] if len(terms) > 1 else ""
     replaced = next((term for term in reversed(terms) if named.isdisjoint(words(term)) != by_name), last)
@@ -114,5 +143,7 @@ def _without_replaced(terms: Sequence[str], question: str, named: set[str]) -> l
 
 
 def _named(question: str) -> set[str]:
+    if is_german(question):  # every noun has a capital
+        return codes(question)
     capitals, explaining = names(question)
     return capitals | explaining | codes(question)

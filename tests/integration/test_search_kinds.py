@@ -1,5 +1,6 @@
 """What a careful searcher finds, by the kinds of faults that people reported: words, copies, numbers, follow-ups."""
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -147,3 +148,34 @@ async def test_a_follow_up_about_something_else_is_answered_as_if_asked_alone(cl
     for question in ("Who is the miller?", "And who is the miller?"):
         told = await _answer(client, question, "Who is the harbour master?")
         assert ("Otto Reed" in told, "Ada Brook" in told) == (True, False), told
+
+
+@pytest.mark.parametrize(
+    "question", ["And how old is the miller?", "How old is the miller of this mill?", "Who mends the mill wheel?"]
+)
+async def test_a_follow_up_without_an_answer_ends_however_it_is_read(client: httpx.AsyncClient, question: str) -> None:
+    await ingested(client, "# People\n\nThe harbour master is Ada Brook. She came in 2011.", path="harbour.md")
+    await ingested(client, "# Mill\n\nThe mill grinds rye.\n\nThe miller is Otto Reed.", path="mill.md")
+
+    async with asyncio.timeout(60):
+        told = await _answer(client, question, "Who is the harbour master?")
+
+    assert "do not answer" in told or "nothing" in told
+
+
+async def test_a_whole_question_is_answered_whatever_was_said_before(client: httpx.AsyncClient) -> None:
+    await ingested(client, _TERN, path="tern.md")
+    await ingested(client, "# Tower\n\nThe tower has 148 steps and no lift. Mia Rank mends the clock.", path="tower.md")
+    await ingested(client, "# Clock\n\nOne winding of the clock lasts three hours.", path="clock.md")
+
+    for question, holds in (
+        ("Who mends the clock?", "Mia Rank"),
+        ("Is there a lift in the tower?", "no lift"),
+        ("How many steps are there in the tower?", "148"),
+        ("How long does one winding last?", "three hours"),
+    ):
+        alone = await _answer(client, question)
+        assert holds in alone
+        for before in ("Where do the herons nest?", "Wann öffnet der Turm?", "How is the soup made?"):
+            assert await _answer(client, question, before) == alone, before
+        assert holds in await _answer(client, question, "When does the Tern sail?")

@@ -26,10 +26,10 @@ from services.query_api.search.arranging import GateMode, RelevanceGate, usable
 from services.query_api.search.retrieval import Retriever, Score, TopK
 from services.query_api.search.search import filters_of
 from shared import tracing
-from shared.answers import Called, Conversation, Event, Finished, FinishReason, Passage, Prompted, ToolCall, Turn, Usage
+from shared.answers import Called, Conversation, Event, Finished, FinishReason, Passage, Prompted, ToolCall, Usage
 from shared.answers.citations import InertLinks
 from shared.answers.extractive import MOST_QUOTED, focus
-from shared.answers.follow_up import as_asked, spelled_out
+from shared.answers.follow_up import readings, spelled_out
 from shared.answers.model_pool import ChatModel, ChatModels, UnknownModel
 from shared.answers.prompt import check_length, shown
 from shared.errors import PipelineError, Rejected, Unavailable
@@ -104,7 +104,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     conversation: Conversation
     models: tuple[ChatModel, ...]  # to try, in this order
     refusal: str | None = None  # the whole answer if no model is to be asked
-    otherwise: AnswerRequest | None = None  # answered instead if a model that quotes finds no answer
+    otherwise: tuple[AnswerRequest, ...] = ()  # answered instead, in turn, if a model that quotes finds no answer
     only_calls: bool = False  # nothing was found: the model may call tools, but its text is replaced by a refusal
     warnings: tuple[str, ...] = ()
 
@@ -196,16 +196,21 @@ class Answering:
             if answerable[:1] == models[:1]:
                 return await self._prepared(request, answerable)
             return msgspec.structs.replace(await self._prepared(request, models), refusal=greeting)
-        return await self._from_documents(request, models, answerable)
+        conversations = readings(request.turns, quotes=models[0].answers.needs_passages)
+        requests = tuple(msgspec.structs.replace(request, turns=turns) for turns in conversations)
+        return await self._from_documents(request, requests, models, answerable)
 
     async def _from_documents(
-        self, request: AnswerRequest, models: tuple[ChatModel, ...], answerable: tuple[ChatModel, ...]
+        self,
+        request: AnswerRequest,
+        requests: tuple[AnswerRequest, ...],
+        models: tuple[ChatModel, ...],
+        answerable: tuple[ChatModel, ...],
     ) -> Prepared:
-        """Return the request with the passages of the first of its readings that has any."""
+        """Return the first of the requests, which are readings of one, that has passages; if none has, `request`."""
         retrieval, quotes = request.retrieval or Retrieval(), models[0].answers.needs_passages
-        readings = iter(_readings(request, quotes=quotes))
         try:
-            for reading in readings:
+            for reading in requests:
                 passages, warnings = await self._found(reading, retrieval, models[0])
                 if passages:
                     break
@@ -219,7 +224,9 @@ class Answering:
             prepared = await self._prepared(
                 reading if quotes else request, models, passages=passages, warnings=warnings
             )
-            return msgspec.structs.replace(prepared, otherwise=next(readings, None) if quotes else None)
+            return msgspec.structs.replace(
+                prepared, otherwise=requests[requests.index(reading) + 1 :] if quotes else ()
+            )
         if self.settings.general_knowledge == "on" and answerable:
             return await self._prepared(request, answerable, general=True, warnings=warnings)
         if request.tools and answerable:
@@ -238,12 +245,13 @@ class Answering:
         while True:
             async with aclosing(self._attempts(prepared)) as progress:
                 async for step in progress:
-                    if prepared.otherwise is not None and isinstance(step, Sources) and not step.passages:
+                    if prepared.otherwise and isinstance(step, Sources) and not step.passages:
                         break
                     yield step
                 else:
                     return
-            prepared = await self._from_documents(prepared.otherwise, prepared.models, ())
+            requests = prepared.otherwise
+            prepared = await self._from_documents(requests[0], requests, prepared.models, ())
 
     async def _attempts(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
         """Yield the refusal, or the steps of the first attempt that begins. Raises as `stream` does."""
@@ -399,18 +407,6 @@ class Answering:
         )
         models = await _that_take(conversation, models)
         return Prepared(conversation=conversation, models=models, warnings=warnings)
-
-
-def _readings(request: AnswerRequest, *, quotes: bool) -> list[AnswerRequest]:
-    """Return the requests to search for in turn: a follow-up that may be understood alone is searched both ways.
-
-    Quotations take it alone first: what is carried over would be quoted, too. A model reads the conversation, so there
-    the completed question comes first.
-    """
-    if (alone := as_asked(request.turns)) is None:
-        return [request]
-    without_history = msgspec.structs.replace(request, turns=(Turn(role="user", content=alone),))
-    return [without_history, request] if quotes else [request, without_history]
 
 
 def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any], float]]:

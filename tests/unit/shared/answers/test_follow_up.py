@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.answers import Turn
-from shared.answers.follow_up import LONGEST_QUESTION, as_asked, spelled_out
+from shared.answers.follow_up import LONGEST_QUESTION, readings, spelled_out
 
 
 def asked(*questions: str) -> tuple[Turn, ...]:
@@ -26,6 +26,9 @@ def asked(*questions: str) -> tuple[Turn, ...]:
         (("Who built the tower?", "Why?"), "Who built the tower? Why?"),
         (("How tall is it?", "How does the lamp burn in winter nights?"), "How does the lamp burn in winter nights?"),
         (("Where is the tower?",), "Where is the tower?"),
+        (("Where do the herons nest?", "What is the key that opens the door?"), "What is the key that opens the door?"),
+        (("Where do the herons nest?", "How long does one winding last?"), "How long does one winding last?"),
+        (("Where do the herons nest?", "Who winds the tower clock?"), "Who winds the tower clock?"),
         (("Who mends the roof?", "How long is the probation?", "And the notice?"), "long And the notice?"),
         (("Who steers the Tern?", "What is the fare?", "And for dogs?"), "Tern And for dogs?"),
         (("Who mends the roof?", "How old is it?", "And the wall?"), "mends roof And the wall?"),
@@ -71,17 +74,32 @@ def test_only_the_beginning_of_a_long_question_is_read(questions: tuple[str, ...
 @pytest.mark.parametrize(
     ("before", "question", "alone"),
     [
-        ("Who is the harbour master?", "And who is the miller?", True),
-        ("What does mooring cost?", "And for boats longer than twelve metres?", True),
-        ("Wann öffnet der Turm?", "Und wie im Winter?", False),
-        ("When does the Tern sail?", "And what is the fare?", False),
-        ("How does RPC work over RabbitMQ?", "And over NATS?", False),
-        ("Where do the herons nest?", "And when may nobody disturb them?", False),
-        ("Who built the tower?", "Why?", False),
-        ("How tall is the harbour?", "And in winter?", False),
+        ("Who is the harbour master?", "And who is the miller?", "first"),
+        ("What does mooring cost?", "And for boats longer than twelve metres?", "first"),
+        ("Where do the herons nest?", "Is there a lift in the tower?", "first"),
+        ("Where do the herons nest?", "How many steps are there in the tower?", "first"),
+        ("Where do the herons nest?", "Which is the key that opens it?", ""),
+        ("Where do the herons nest?", "Which key is it that opens the door?", ""),
+        ("Where do the herons nest?", "Which key opens that door?", ""),
+        ("Is there a museum?", "How many rooms are there?", ""),
+        ("Is there a museum?", "Which one is open?", ""),
+        ("Wann öffnet der Turm?", "Who winds the clock?", "first"),
+        ("Where do the herons nest?", "Who winds the clock?", "first"),
+        ("When does the Tern sail?", "Who winds the clock?", "last"),
+        ("When does the Tern sail?", "And who winds the clock?", ""),
+        ("When does the Tern sail?", "And what is the fare?", ""),
+        ("When does the Tern sail?", "What is the fare?", ""),
+        ("Wann öffnet der Turm?", "Und wie im Winter?", ""),
+        ("How does RPC work over RabbitMQ?", "And over NATS?", ""),
+        ("Where do the herons nest?", "And when may nobody disturb them?", ""),
+        ("Who built the tower?", "Why?", ""),
+        ("How tall is the harbour?", "And in winter?", ""),
     ],
 )
-def test_a_question_that_is_whole_may_be_tried_alone_unless_a_name_is_carried(
-    before: str, question: str, alone: bool
-) -> None:
-    assert as_asked(asked(before, question)) == (question if alone else None)
+def test_a_question_that_is_whole_is_also_read_alone(before: str, question: str, alone: str) -> None:
+    turns = asked(before, question)
+    by_itself = asked(question)
+
+    expected = {"first": [by_itself, turns], "last": [turns, by_itself], "": [turns]}[alone]
+    assert readings(turns, quotes=True) == expected
+    assert readings(turns, quotes=False) == ([turns, by_itself] if alone else [turns])
