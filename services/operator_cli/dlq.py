@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.operator_cli.errors import Misuse
-from services.operator_cli.options import DryRun, Json, Manner, Source, client_of, given, with_options
+from services.operator_cli.options import DryRun, Json, Manner, Source, client_of, given, slices, with_options
 from services.operator_cli.terminal import console, print_found, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def _chosen(ids: list[str] | None, filters: dict[str, str], *, everything: bool)
     if [bool(ids), bool(filters), everything].count(True) != 1:
         raise Misuse("give either ids, or filters, or --all")
     if ids:
-        distinct = list(dict.fromkeys(ids))
-        return [{"ids": distinct[start : start + BATCH]} for start in range(0, len(distinct), BATCH)]
+        return [{"ids": some} for some in slices(ids, BATCH)]
     return [filters or {"all": True}]
 
 

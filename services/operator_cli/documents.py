@@ -6,17 +6,16 @@ What is removed or erased is counted first; after the confirmation, it goes page
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from services.operator_cli.errors import Forbidden, Misuse, RequestRefused, fail
-from services.operator_cli.options import Json, Manner, Source, Tags, client_of, filters_of, with_options
-from services.operator_cli.terminal import console, note_line, print_found, print_json, print_rows, progress
+from services.operator_cli.errors import Forbidden, Misuse, RequestRefused
+from services.operator_cli.options import Json, Manner, Source, Tags, client_of, filters_of, slices, with_options
+from services.operator_cli.terminal import console, note_line, print_found, print_json, print_rows, progress, shown
 
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
@@ -25,7 +24,6 @@ LISTED: Final = 100
 IDS: Final = 100  # ids per request
 PROOFS: Final = 1000  # proofs per request
 LOOK_EVERY_S = 30.0  # between two questions whether the files were rewritten
-Requests = Callable[[int | None], Iterable[dict[str, Any]]]  # takes the count that was confirmed
 _COLUMNS: Final = ("documentId", "status", "chunkCount", "source", "path", "state", "noteCount")  # new ones at the end
 _NOT_DONE: Final = frozenset({"failed", "unknown", "accepted"})
 
@@ -60,11 +58,11 @@ def documents_show(
     client = client_of(context)
     document = client.found(named)
     if text:
-        shown = client.content("rag", "documents", document["documentId"], "text").decode()
+        read = client.content("rag", "documents", document["documentId"], "text").decode()
         if as_json:
-            print_json({"documentId": document["documentId"], "text": shown})
+            print_json({"documentId": document["documentId"], "text": read})
         else:
-            print(shown)
+            print(read)
         return
     own = {name: value for name, value in document.items() if name not in ("stages", "notes")}
     rows = [{"field": name, "value": value} for name, value in own.items() if value not in (None, [], {}, "")]
@@ -106,7 +104,7 @@ def documents_rm(
     """Delete documents by id, by filters, or all of them."""
     wanted = filters.given()
     if [bool(ids), bool(wanted), everything].count(True) != 1:
-        fail("give either document ids, or filters (--source, --tags, --filter), or --all", 2)
+        raise Misuse("give either document ids, or filters (--source, --tags, --filter), or --all")
     client = client_of(context)
     if ids:
         raise typer.Exit(_remove(client, ids, manner))
@@ -163,7 +161,8 @@ def erase(
     """Erase documents for good: text, names, vectors, dead letters. Needs the role admin."""
     if bool(ids) == bool(source):
         raise Misuse("give either document ids or a --source")
-    raise typer.Exit(_erase(client_of(context), partial(_pages, ids or (), source), manner, wait=wait))
+    requests = [{"source": source}] if source else [{"documentIds": some} for some in slices(ids or (), IDS)]
+    raise typer.Exit(_erase(client_of(context), requests, manner, wait=wait))
 
 
 def metadata_of(given: Sequence[str]) -> dict[str, Any]:
@@ -216,10 +215,9 @@ def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> 
     """Delete the matching documents and return the exit code: 1 if one was not deleted."""
     as_json, matched = manner.as_json, int(client.send("/rag/documents", chosen, "DELETE")["matched"])
     if manner.dry_run or not matched:
-        if as_json:
-            print_json({"dryRun": manner.dry_run, "matched": matched, "counts": {}, "failed": []})
-        else:
-            console().print(f"{_documents(matched)} would be removed" if manner.dry_run else "no document matches")
+        line = f"{_documents(matched)} would be removed" if manner.dry_run else "no document matches"
+        found = {"dryRun": manner.dry_run, "matched": matched, "counts": {}, "failed": []}
+        shown(found, [line], as_json=as_json)
         return 0
     confirm_count("removed", "Remove", matched, manner)
     counts, failed = Counter[str](), list[dict[str, Any]]()
@@ -242,10 +240,8 @@ def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> 
 def erase_tenant(client: "Client", tenant: str, manner: Manner, *, wait: bool) -> int:
     """Erase everything of a tenant and return the exit code: as `erase`, and 1 if documents came meanwhile."""
     before = client.get("ops", "tenants", tenant)
-    chosen: dict[str, Any] = {"tenant": tenant}
-    code = _erase(
-        client, lambda confirm: [chosen if confirm is None else chosen | {"confirm": confirm}], manner, wait=wait
-    )
+    chosen = {"tenant": tenant}
+    code = _erase(client, [chosen], manner, wait=wait)
     if manner.dry_run:
         return code
     if before["letters"] and not before["documents"] + before["deleted"]:
@@ -262,9 +258,9 @@ def erase_tenant(client: "Client", tenant: str, manner: Manner, *, wait: bool) -
     return 1 if left else code
 
 
-def _erase(client: "Client", requests: Requests, manner: Manner, *, wait: bool) -> int:
+def _erase(client: "Client", requests: Sequence[Mapping[str, Any]], manner: Manner, *, wait: bool) -> int:
     dry_run, as_json = manner.dry_run, manner.as_json
-    pages = [*client.erase(requests(None), dry_run=True)]
+    pages = [*client.erase(requests, dry_run=True)]
     looked = [item for page in pages for item in page["items"]]
     unknown = [each for each in looked if each["outcome"] == "unknown"]
     matched = len(looked) - len(unknown)
@@ -284,7 +280,9 @@ def _erase(client: "Client", requests: Requests, manner: Manner, *, wait: bool) 
     items, receipt = list[dict[str, Any]](), None
     with progress() as watch:
         watch.begin("erasing", len(looked))
-        for page in client.erase(requests(matched), dry_run=False):
+        # Ids confirm themselves; whatever else was chosen may match more by now.
+        confirmed = [each if "documentIds" in each else {**each, "confirm": matched} for each in requests]
+        for page in client.erase(confirmed, dry_run=False):
             receipt = page.get("receipt") or receipt
             for item in page["items"]:
                 items.append(item)
@@ -321,14 +319,6 @@ def _rewritten(client: "Client", receipt: str) -> dict[str, Any]:
         time.sleep(LOOK_EVERY_S)  # polling, because the server has no event for it
         found = client.get("ops", "erase", "forgotten", receipt=receipt)
     return found
-
-
-def _pages(ids: Sequence[str], source: str | None, confirm: int | None = None) -> Iterator[dict[str, Any]]:
-    if source is not None:
-        yield {"source": source, **({} if confirm is None else {"confirm": confirm})}
-    distinct = list(dict.fromkeys(ids))
-    for start in range(0, len(distinct), IDS):
-        yield {"documentIds": distinct[start : start + IDS]}
 
 
 def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: int) -> Iterator[str]:

@@ -7,9 +7,10 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -18,7 +19,6 @@ import typer
 from services.operator_cli.bulk_load import (
     Done,
     LoadOutcome,
-    MissingFiles,
     check_share,
     load,
     missing,
@@ -195,7 +195,7 @@ class IngestReport:
     def __init__(self, options: IngestOptions) -> None:
         self.counts = Counter[str]()
         self._noted = Counter[str]()  # those with notes
-        self.created: list[str] = []  # paths
+        self.created = set[str]()  # paths
         self._options = options
         self._watch = CommandProgress()
 
@@ -213,7 +213,7 @@ class IngestReport:
         self.counts[ended.status] += 1
         self._noted[ended.status] += bool(ended.notes)
         if ended.status == "created":
-            self.created.append(ended.path)
+            self.created.add(ended.path)
         if self._options.as_json:
             print_line(ended)
         elif ended.error:
@@ -275,7 +275,8 @@ def ingest_files(
     with report.progress("loading", len(files)):
         _load(client, options, files, report)
     if options.delete_missing:
-        _remove(client, options, files, report)
+        created = {each.name: each.file for each in files if each.name in report.created}
+        _remove(client, options, files, created, report)
     report.total()
     if options.watch:
         _watch(client, options, watched, report, pause)
@@ -317,32 +318,33 @@ def _load(client: "Client", options: IngestOptions, files: Sequence[FoundFile], 
         load(changed, client, source=options.files_source, tags=options.tags, done=done)
 
 
-def _missing(client: "Client", options: IngestOptions, names: Iterable[str]) -> MissingFiles:
-    """Return the source's documents that have no file, except those that the globs exclude."""
-    return missing(
-        names, client, source=options.files_source, chosen=lambda path: wanted(path, options.include, options.exclude)
-    )
-
-
-def _remove(client: "Client", options: IngestOptions, files: Sequence[FoundFile], report: IngestReport) -> None:
-    """Remove the source's documents that have no file.
+def _remove(  # noqa: PLR0917 - what was loaded, and what was found
+    client: "Client",
+    options: IngestOptions,
+    files: Sequence[FoundFile],
+    created: Mapping[str, Path],
+    done: Done,
+    only: Collection[str] | None = None,
+) -> None:
+    """Remove the source's documents that have no file, except those that the globs exclude; or `only` these of them.
 
     Raises:
         Misuse: a folder looks like an unmounted one, or so many are gone that their number has to be confirmed.
     """
-    found = _missing(client, options, (each.name for each in files))
-    gone = found.gone
+    names = (each.name for each in files)
+    chosen = partial(wanted, include=options.include, exclude=options.exclude)
+    found = missing(names, client, source=options.files_source, chosen=chosen)
+    gone = {path: id_ for path, id_ in found.gone.items() if only is None or path in only}
     if options.dry_run:
         for path, id_ in gone.items():
-            report(LoadOutcome(path=path, status="would remove", document_id=id_))
+            done(LoadOutcome(path=path, status="would remove", document_id=id_))
     elif gone:
         _check_folders(options, files)
-        created = {each.name: each.file for each in files if each.name in set(report.created)}
         renamed = renames(gone, created, client)
         check_share(len(gone) - len(renamed), found.total, options.confirm)
         if options.confirm is None:
             confirm_count("removed", "Remove", len(gone), Manner(yes=options.yes, as_json=options.as_json))
-        remove(gone, client, done=report, renamed=renamed)
+        remove(gone, client, done=done, renamed=renamed)
 
 
 def _check_folders(options: IngestOptions, files: Sequence[FoundFile]) -> None:
@@ -376,12 +378,8 @@ def _watch(
                 for name in changed:
                     watched.done(name)  # even if it failed: it is loaded again when it changes
                 if options.delete_missing and gone:
-                    _check_folders(options, list(files.values()))
-                    found = _missing(client, options, files)
-                    there = {path: id_ for path, id_ in found.gone.items() if path in gone}
-                    renamed = renames(there, {name: files[name].file for name in changed}, client)
-                    check_share(len(there) - len(renamed), found.total, None)
-                    remove(there, client, done=done, renamed=renamed)
+                    created = {name: files[name].file for name in changed}
+                    _remove(client, options, list(files.values()), created, done, only=gone)
                 for name in gone:
                     watched.done(name)
                 last_error = ""

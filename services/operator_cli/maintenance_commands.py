@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from services.operator_cli.errors import fail
+from services.operator_cli.errors import Misuse
 from services.operator_cli.options import DryRun, Json
-from services.operator_cli.terminal import print_json, shown
+from services.operator_cli.terminal import shown
 
 
 def verify(
@@ -23,17 +23,14 @@ def verify(
     from services.operator_cli.verify.command import as_dict, lines, verify_here
 
     if dry_run and not repair:
-        fail("--dry-run reports what --repair would do: give both", 2)
+        raise Misuse("--dry-run reports what --repair would do: give both")
     if generation is not None and repair:
-        fail("--repair repairs the serving generation: leave --generation out", 2)
+        raise Misuse("--repair repairs the serving generation: leave --generation out")
     if embed != "all" and not (embed.isascii() and embed.isdigit()):
-        fail(f"--embed {embed} must be a number, or all", 2)
+        raise Misuse(f"--embed {embed} must be a number, or all")
     sample = None if embed == "all" else int(embed)
     outcome = verify_here(repair=repair, dry_run=dry_run, sample=sample, patience_s=patience, generation=generation)
-    if as_json:
-        print_json(as_dict(outcome))
-    else:
-        shown(outcome, lines, as_json=False)
+    shown(as_dict(outcome), lines(outcome), as_json=as_json)
     raise typer.Exit(outcome.exit_code)
 
 
@@ -52,7 +49,7 @@ def backup(
     from services.operator_cli.moving.backup import backup_lines
 
     done = run(lambda settings, watch: backed_up(settings, target, watch, patience_s=wait))
-    shown(done, backup_lines, as_json=as_json)
+    shown(done, backup_lines(done), as_json=as_json)
 
 
 def restore(
@@ -71,7 +68,7 @@ def restore(
     from services.operator_cli.moving.restore import restore_lines
 
     done = run(lambda settings, watch: restored(source, data or settings.data, watch, dry_run=dry_run))
-    shown(done, restore_lines, as_json=as_json)
+    shown(done, restore_lines(done), as_json=as_json)
 
 
 def migrate(
@@ -95,7 +92,8 @@ def migrate(
     from services.operator_cli.moving.migrate import migrate as moved
     from services.operator_cli.moving.migrate import migrate_lines
 
-    shown(run(lambda settings, watch: moved(settings, to, watch, dry_run=dry_run)), migrate_lines, as_json=as_json)
+    done = run(lambda settings, watch: moved(settings, to, watch, dry_run=dry_run))
+    shown(done, migrate_lines(done), as_json=as_json)
 
 
 def optimize(*, as_json: Json = False) -> None:
@@ -109,4 +107,5 @@ def optimize(*, as_json: Json = False) -> None:
     from services.operator_cli.optimize import optimize as optimized
     from services.operator_cli.optimize import optimized_lines
 
-    shown(run(optimized), optimized_lines, as_json=as_json)
+    done = run(optimized)
+    shown(done, optimized_lines(done), as_json=as_json)

@@ -50,6 +50,12 @@ def filters_of(source: str | None, tags: Sequence[str] | None) -> dict[str, Any]
     return {name: value for name, value in given.items() if value is not None}
 
 
+def slices(ids: Sequence[str], size: int) -> list[list[str]]:
+    """Return the ids, each once, in lists of at most `size`."""
+    distinct = list(dict.fromkeys(ids))
+    return [distinct[start : start + size] for start in range(0, len(distinct), size)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manner:
     """How a command that changes something goes about it."""

@@ -9,10 +9,9 @@ from typing import Literal
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER
-from services.operator_cli.installation import opened_store, record
+from services.operator_cli.installation import opened_log, opened_store, record
 from shared.embedder.open import EmbedderPool
 from shared.log import Log
-from shared.log.open import open_log
 from shared.runtime.data_lock import made_folder
 from shared.runtime.resources import make_missing, pair_by_hand, wanted_generation, wanted_topics
 from shared.settings import Settings
@@ -51,11 +50,9 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
             settings = settings.model_copy(update={"data": Path(stack.enter_context(tempfile.TemporaryDirectory()))})
         if settings.keeps_data:
             stack.enter_context(made_folder(settings.data, with_store=settings.embeds_store))
-        log = open_log(settings.log, settings.data, settings.log_password)
+        log = await stack.enter_async_context(opened_log(settings, create=True))
         embedders = EmbedderPool(settings.openai_api_key)
-        for close in (log.stop, embedders.close):
-            stack.push_async_callback(close)
-        await log.start()
+        stack.push_async_callback(embedders.close)
         store = await opened_store(settings, stack)
 
         registry = await registered(store, log)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from services.operator_cli.errors import fail
+from services.operator_cli.errors import CommandError, Misuse
 from services.operator_cli.options import Json, Manner, Yes, client_of, given, with_options
-from services.operator_cli.terminal import console, print_found, print_json, shown
+from services.operator_cli.terminal import console, print_found, shown
 
 reindex = typer.Typer(
     name="reindex",
@@ -45,17 +45,14 @@ def start(context: typer.Context, *, options: BuildOptions, manner: Manner) -> N
     body = given(options)
     asks = not (manner.yes or dry_run or as_json) and sys.stdin.isatty()
     plan = client.send("/ops/generations/start", {**body, "dryRun": dry_run or asks})
+    shown(plan, _plan_lines(plan), as_json=as_json)
     if as_json:
-        print_json(plan)
         return
-    out = console()
-    for line in _plan_lines(plan):
-        out.print(line, markup=False, soft_wrap=True)
     if asks:
         typer.confirm("Build it?", abort=True)
         plan = client.send("/ops/generations/start", body)
     if not dry_run:
-        out.print(f"Generation {plan['id']} is being built: sluice reindex status", markup=False, soft_wrap=True)
+        console().print(f"Generation {plan['id']} is being built: sluice reindex status", markup=False, soft_wrap=True)
 
 
 @reindex.command("status", epilog="Example: sluice reindex status")
@@ -99,9 +96,9 @@ def compare(
         return
     drop = found.get("drop")
     if drop is None:
-        fail("--max-drop needs questions that name the documents that answer them", 2)
+        raise Misuse("--max-drop needs questions that name the documents that answer them")
     if drop > max_drop:
-        fail(f"nDCG is lower by {drop:.3f}, which is more than {max_drop:g}", 1)
+        raise CommandError(f"nDCG is lower by {drop:.3f}, which is more than {max_drop:g}")
 
 
 @reindex.command("switch", epilog="Example: sluice reindex switch")
@@ -141,11 +138,8 @@ def collect(context: typer.Context, *, yes: Yes = False, as_json: Json = False) 
 def _do(context: typer.Context, what: str, question: str, body: dict[str, Any], manner: Manner) -> None:
     if not manner.dry_run:
         manner.confirm(question, otherwise="add --yes to do it without being asked")
-    shown(
-        client_of(context).send(f"/ops/generations/{what}", body),
-        lambda done: [done["sentence"]],
-        as_json=manner.as_json,
-    )
+    done = client_of(context).send(f"/ops/generations/{what}", body)
+    shown(done, [done["sentence"]], as_json=manner.as_json)
 
 
 def _row(each: dict[str, Any]) -> dict[str, Any]:

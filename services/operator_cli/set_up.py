@@ -6,7 +6,7 @@ import typer
 
 from services.operator_cli.errors import RequestRefused, ServerAway
 from services.operator_cli.options import Json, client_of
-from services.operator_cli.terminal import console, print_found, print_json, print_rows
+from services.operator_cli.terminal import console, print_found, print_json, print_rows, shown
 from shared.version import VERSION, commit
 
 keys = typer.Typer(name="keys", help="Make, list and revoke API keys.", no_args_is_help=True)
@@ -41,8 +41,8 @@ def ls(*, as_json: Json = False) -> None:
     from shared.settings import load_settings
 
     rows = [msgspec.structs.asdict(each) for each in listed_keys(load_settings())]
-    shown = [{**row, "roles": "+".join(row["roles"])} for row in rows]
-    print_found(rows, shown, ("id", "tenant", "roles", "created", "note"), as_json=as_json)
+    joined = [{**row, "roles": "+".join(row["roles"])} for row in rows]
+    print_found(rows, joined, ("id", "tenant", "roles", "created", "note"), as_json=as_json)
 
 
 @keys.command("revoke")
@@ -113,11 +113,7 @@ def init(
     from services.operator_cli.provisioning import initialise, lines
 
     parts = run(lambda settings, _: initialise(settings, dry_run=dry_run, pair=pair))
-    if as_json:
-        print_json({"dryRun": dry_run, "parts": parts})
-    else:
-        for line in lines(parts, dry_run=dry_run):
-            console().print(line, markup=False, soft_wrap=True)  # a command to paste must not be broken into two lines
+    shown({"dryRun": dry_run, "parts": parts}, lines(parts, dry_run=dry_run), as_json=as_json)
     raise typer.Exit(1 if any(part.state == "unfit" for part in parts) else 0)
 
 
@@ -149,7 +145,5 @@ def demo() -> None:
 def version(as_json: Json = False) -> None:
     """Print the version, and the commit from which it was made, if that is known."""
     made_from = commit()
-    if as_json:
-        print_json({"version": VERSION, "commit": made_from or None})
-    else:
-        print(f"sluice {VERSION}{f' ({made_from[:12]})' if made_from else ''}")
+    line = f"sluice {VERSION}{f' ({made_from[:12]})' if made_from else ''}"
+    shown({"version": VERSION, "commit": made_from or None}, [line], as_json=as_json)

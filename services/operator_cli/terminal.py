@@ -2,9 +2,9 @@
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from rich.console import Console
@@ -14,8 +14,6 @@ from rich.text import Text
 
 from services.operator_cli.options import HEADER
 from shared.contracts import with_header
-
-T = TypeVar("T")
 
 SNIPPET: Final = 240  # characters of a passage
 _WHOLE: Final = frozenset({"id", "documentId", "key", "request", "documents", "GROUP", "TOPIC"})  # to be copied
@@ -80,7 +78,8 @@ def hit_lines(hits: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     for number, hit in enumerate(hits, start=1):
         place = where(hit["metadata"])
         yield Text.assemble(f"{number:2}. ", (place, "bold"), ("  score ", "dim"), (f"{hit['score']:.2f}", "green"))
-        for line in textwrap.wrap(snippet(with_header(hit["text"], hit["metadata"].get("tableHeader"))), 96):
+        text = with_header(hit["text"], hit["metadata"].get("tableHeader"))
+        for line in textwrap.wrap(textwrap.shorten(text, SNIPPET, placeholder=" …"), 96):
             yield Text(f"    {line}")
 
 
@@ -101,11 +100,6 @@ def where(metadata: Mapping[str, Any]) -> str:
     """Return the location of a passage: path, page, section."""
     page, section = metadata.get("pageNumber"), metadata.get("sectionTitle")
     return str(metadata.get("path", "")) + (f", page {page}" if page else "") + (f" – {section}" if section else "")
-
-
-def snippet(text: str) -> str:
-    """Return the beginning of a passage on one line, truncated between words."""
-    return textwrap.shorten(text, SNIPPET, placeholder=" …")
 
 
 class CommandProgress:
@@ -144,10 +138,10 @@ def progress() -> Iterator[CommandProgress]:
         yield Bar()
 
 
-def shown(done: T, lines: Callable[[T], Iterable[str]], *, as_json: bool) -> None:
-    """Print the result as JSON, or as lines."""
+def shown(done: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print the result as JSON, or as these lines of it."""
     if as_json:
         print_json(done)
         return
-    for line in lines(done):
-        console().print(line, markup=False, soft_wrap=True)
+    for line in lines:
+        console().print(line, markup=False, soft_wrap=True)  # a command to paste must not be broken into two lines
