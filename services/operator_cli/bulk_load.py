@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from services.operator_cli.errors import Misuse, RequestRefused, ServerAway
+from services.operator_cli.errors import Misuse, RequestRefused
 from services.operator_cli.local_files import FoundFile
 from shared.ids import file_hash
 
@@ -191,8 +191,6 @@ def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
     """Return how one document ended, by the server's reply or refusal. Raises ServerAway."""
     try:
         reply = ask()
-    except ServerAway:
-        raise
     except RequestRefused as error:
         return LoadOutcome(
             path=path, status="failed", document_id=error.document_id, error=str(error), code=error.code or None

@@ -348,8 +348,7 @@ async def make_missing(
             registry = await _succession(log, store, registry, generation.id)
             log_.warning("index_succeeded", generation=registry.serving, lost=generation.id)
         else:
-            await serving(store, wanted)
-            registry = await registry_of(store) or wanted
+            registry = await serving(store, wanted)
         generation = registry.current.generation
         await log.ensure_topics(wanted_topics(settings, generation))
     ledger, index = Ledger(store, gate), ServingIndex(store, generation, gate)

@@ -7,16 +7,15 @@ written only if its stored revision is still the one that was read. The writer t
 import base64
 import hashlib
 import hmac
-import itertools
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, Literal
-from uuid import UUID, uuid4, uuid5
+from uuid import UUID, uuid5
 
 import msgspec
 
 from shared.contracts import LogPosition, Message, Status
 from shared.log.headers import position_header
-from shared.state.ledger import older
+from shared.state.ledger import new_writer, older
 from shared.store import Filter, Ids, IndexKind, Match, Order, Payload, Point, Range, Store, pages
 from shared.times import now_ms
 
@@ -33,8 +32,6 @@ FIRST_LOOK_MS: Final = 5000  # after this long, a worker checks unprompted wheth
 MOST_SHOWN: Final = 64  # callbacks of one document that are shown
 
 _NAMES: Final = UUID("6f0b5a52-9a0d-5c52-8d3c-6a4f3f0f8f11")
-_PROCESS: Final = uuid4().hex
-_writes = itertools.count()
 
 CallbackState = Literal["waiting", "sending", "delivered", "failed"]
 
@@ -94,7 +91,7 @@ class Callbacks:
         """Register the callback of a submission, unless it is registered; `refused` says why it can't be made."""
         now = self._clock()
         wanted = Callback(
-            document_id=document_id, tenant=tenant, place=place, url=url, writer=_writer(), next=now + FIRST_LOOK_MS
+            document_id=document_id, tenant=tenant, place=place, url=url, writer=new_writer(), next=now + FIRST_LOOK_MS
         )
         if refused is not None:
             wanted = msgspec.structs.replace(wanted, state="failed", next=None, over=now, error=refused)
@@ -121,7 +118,7 @@ class Callbacks:
 
     async def change(self, seen: Callback, **changes: Any) -> Callback | None:
         """Write and return the changed callback; None if another worker changed or deleted it since it was `seen`."""
-        wanted = msgspec.structs.replace(seen, **changes, rev=seen.rev + 1, writer=_writer())
+        wanted = msgspec.structs.replace(seen, **changes, rev=seen.rev + 1, writer=new_writer())
         where = Filter(must=(Ids((seen.id,)), Match("rev", (seen.rev,))))
         # Unlike `upsert`, this never brings back a point that an erasure has deleted meanwhile.
         await self._store.set_payload(COLLECTION, _payload(wanted), where)
@@ -147,10 +144,6 @@ class Callbacks:
         where = Filter(must=(Match("documentId", (document_id,)),))
         found = [_read(point) async for page in pages(self._store, COLLECTION, where) for point in page]
         return sorted(found, key=lambda each: (each.place.time, each.place.offset), reverse=True)
-
-
-def _writer() -> str:
-    return f"{_PROCESS}-{next(_writes)}"
 
 
 def _payload(callback: Callback) -> Payload:

@@ -354,8 +354,8 @@ def first_registry(generation: Generation, embedder: str = "") -> Registry:
     return Registry(serving=generation.id, generations=(first,), rev=1)
 
 
-async def serving(store: Store, wanted: Registry) -> Generation:
-    """Return the generation that answers: that of the store's registry, which becomes `wanted` if there is none.
+async def serving(store: Store, wanted: Registry) -> Registry:
+    """Return the store's registry, which becomes `wanted` if there is none.
 
     An existing index keeps the settings that it was built with, even if `wanted` differs.
     """
@@ -363,7 +363,7 @@ async def serving(store: Store, wanted: Registry) -> Generation:
     if registry is None:
         registry = await _written(store, wanted, 0)
         assert registry is not None
-    return registry.current.generation
+    return registry
 
 
 def no_generation() -> Unavailable:

@@ -440,7 +440,7 @@ class Ledger:
 
     async def _written(self, rev: int, wanted: Entry) -> Entry | None:
         """Return the entry as it was written; None if the stored one hasn't the revision `rev` any more."""
-        wanted = msgspec.structs.replace(wanted, rev=rev + 1, writer=f"{_PROCESS}-{next(_writes)}")
+        wanted = msgspec.structs.replace(wanted, rev=rev + 1, writer=new_writer())
         write = _Write(rev, Point(id=wanted.document_id, payload=_payload(wanted)))
         return wanted if await self._writing.get(write) == wanted.writer else None
 
@@ -510,6 +510,11 @@ class Ledger:
         counts = await self._store.facet(COLLECTION, field, where, **how)
         await self._gate.ledger()
         return counts
+
+
+def new_writer() -> str:
+    """Return a name that no other write has, in any process."""
+    return f"{_PROCESS}-{next(_writes)}"
 
 
 def _payload(entry: Entry) -> Payload:

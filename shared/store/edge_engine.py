@@ -786,20 +786,15 @@ def _ranged(shard: Any) -> frozenset[str]:
     )
 
 
-@functools.cache
-def _nearby(candidates: int) -> qdrant.SearchParams:
-    return qdrant.SearchParams(
-        hnsw_ef=candidates, quantization=qdrant.QuantizationSearchParams(rescore=True, oversampling=2.0)
-    )
-
-
 def nearby(points: int, *, filtered: bool) -> qdrant.SearchParams:
     """Return the parameters of the dense leg in a collection of so many points; without an index, they do nothing.
 
     `filtered`: by more than the tenant. The larger the graph and the fewer of its points pass the filter, the more
     candidates it takes to find the nearest ones.
     """
-    return _nearby(_EF if points < _LARGE else _EF_FILTERED if filtered else _EF_LARGE)
+    candidates = _EF if points < _LARGE else _EF_FILTERED if filtered else _EF_LARGE
+    codes = qdrant.QuantizationSearchParams(rescore=True, oversampling=2.0)
+    return qdrant.SearchParams(hnsw_ef=candidates, quantization=codes)
 
 
 def _only(fields: Sequence[str] | None) -> Any:

@@ -104,7 +104,7 @@ async def test_processes_that_start_together_make_each_collection_once(store: Qd
     agreed = await asyncio.gather(*(serving(each, first_registry(GENERATION)) for each in (store, *others)))
 
     assert await store.collections() == sorted([GENERATION.chunks, GENERATION.heads, "generations"])
-    assert agreed == [GENERATION] * 5
+    assert agreed == [first_registry(GENERATION)] * 5
     for other in others:
         await other.close()
 
