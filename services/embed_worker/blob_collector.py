@@ -24,7 +24,7 @@ from shared.log.dead_letters import body_owner
 from shared.log.read import reading
 from shared.log.sqlite import SqliteLog, deleting
 from shared.state.ledger import Ledger
-from shared.store import Filter, Ids, Point, Store, pages
+from shared.store import Filter, Ids, Point, Store, pages, retrieved
 from shared.submission import mention
 from shared.times import now_ms
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, Topic, chunks_topic
@@ -90,8 +90,7 @@ class BlobCollector:
         Raises:
             Unavailable: a part is away; call again.
         """
-        await self._store.create_collection(MARKS, size=None, sparse=False, indexes={})
-        found = await self._store.retrieve(MARKS, [_LAST_LOOK])
+        found = await retrieved(self._store, MARKS, [_LAST_LOOK])
         # The absolute difference: a clock that was once a year ahead must not stop the scans for a year.
         if found and abs(self._clock() - found[0].payload["lookedAt"]) < DAY:
             return None

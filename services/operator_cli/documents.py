@@ -130,8 +130,7 @@ def _remove(client: "Client", ids: Sequence[str], manner: Manner) -> int:
     if as_json:
         print_json({"items": removed})
     else:
-        for each in failed:
-            console(stderr=True).print(f"{each['documentId']}: {each['error']}", markup=False)
+        _complain(failed, "status")
         console().print(f"{len(removed) - len(failed)} of {len(removed)} removed")
     return 1 if failed else 0
 
