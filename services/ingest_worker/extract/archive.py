@@ -123,6 +123,11 @@ def part(archive: zipfile.ZipFile, name: str | zipfile.ZipInfo, hints: Hints) ->
         raise Rejected(f"{hints.name} is damaged: its part {named} is missing or broken", "damaged") from None
 
 
+def root_of(archive: zipfile.ZipFile, path: str, hints: Hints) -> "_Element | None":
+    """Return the root element of an entry; None if it is missing or can't be parsed. Raises as `part`."""
+    return parsed(part(archive, path, hints)) if path in archive.namelist() else None
+
+
 def related(archive: zipfile.ZipFile, path: str, hints: Hints) -> dict[str, tuple[str, str]]:
     """Return the parts that a part of an Office container refers to: kind and path by id; external ones left out.
 
@@ -159,8 +164,7 @@ def relations_of(path: str) -> str:
 
 
 def _relations(archive: zipfile.ZipFile, path: str, hints: Hints) -> "list[_Element]":
-    listed = relations_of(path)
-    root = parsed(part(archive, listed, hints)) if listed in archive.namelist() else None
+    root = root_of(archive, relations_of(path), hints)
     return [] if root is None else list(root.iterfind("{*}Relationship"))
 
 
@@ -190,17 +194,16 @@ def properties(archive: zipfile.ZipFile, hints: Hints) -> Properties:
     """Return an Office container's title, description, created, modified, language, author and others that it has."""
     found: Properties = {}
     for name, wanted in _PROPERTIES.items():
-        root = parsed(part(archive, name, hints)) if name in archive.namelist() else None
-        values = {} if root is None else named(root, wanted)
-        found |= {wanted[each]: value for each, value in values.items()}
+        root = root_of(archive, name, hints)
+        found |= {} if root is None else named(root, wanted)
     return found
 
 
-def named(root: "Iterable[_Element]", wanted: Iterable[str]) -> Properties:
-    """Return the first non-blank text of the children with each of the wanted local names."""
+def named(root: "Iterable[_Element]", wanted: Mapping[str, str]) -> Properties:
+    """Return the first non-blank text of the children with each of the wanted local names, by the name it gets."""
     found: Properties = {}
     for child in root:
-        name, text = tag(child), child.text
-        if name in wanted and name not in found and text and text.strip():
-            found[name] = text.strip()
+        name, text = wanted.get(tag(child)), child.text
+        if name and text and text.strip():
+            found.setdefault(name, text.strip())
     return found

@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 from zipfile import ZipFile
 
-from services.ingest_worker.extract.archive import ADDRESS, addresses, part, related
+from services.ingest_worker.extract.archive import ADDRESS, addresses, part, related, root_of
 from services.ingest_worker.extract.format_types import Hints
 from services.ingest_worker.extract.number_formats import BUILT_IN, NumberFormat, number_format
-from services.ingest_worker.extract.safe_xml import parsed
 from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, column_number, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"
@@ -103,8 +102,7 @@ def number_formats(archive: ZipFile, book: str, hints: Hints) -> dict[int, Numbe
         Rejected: as `part`.
     """
     kinds = dict(related(archive, book, hints).values())
-    path = kinds.get("styles", "")
-    root = parsed(part(archive, path, hints)) if path in archive.namelist() else None
+    root = root_of(archive, kinds.get("styles", ""), hints)
     if root is None:
         return {}
     codes = dict(BUILT_IN)

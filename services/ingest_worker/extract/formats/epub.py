@@ -4,7 +4,7 @@ from posixpath import dirname, join, normpath
 from urllib.parse import unquote
 from zipfile import ZipFile
 
-from services.ingest_worker.extract.archive import named, names, opened, part
+from services.ingest_worker.extract.archive import named, names, opened, part, root_of
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.embedded_files import refused
@@ -21,6 +21,7 @@ _ABOUT = {
     "rights": "rights",
     "identifier": "identifier",
 }
+_OWN = {"title": "title", "description": "description", "language": "language", "date": "created"}
 _ENCRYPTION = "META-INF/encryption.xml"
 _CONTAINER = "META-INF/container.xml"
 
@@ -56,18 +57,17 @@ def read(data: bytes, hints: Hints) -> Extraction:
     for item in package.iterfind("{*}metadata/*"):
         if (name := tag(item)) in _ABOUT and item.text:
             about.setdefault(_ABOUT[name], []).append(item.text)
-    own = named(package.iterfind("{*}metadata/*"), ("title", "description", "language", "date"))
     return Extraction(
         text=cleaned("\n\n".join(filter(None, chapters))),
         document_type="epub",
         notes=tuple(notes),
-        **declared({**about, "created": own.pop("date", None), **own}),
+        **declared({**about, **named(package.iterfind("{*}metadata/*"), _OWN)}),
     )
 
 
 def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:
     """Return the encrypted parts. Books without DRM often have encrypted fonts."""
-    root = parsed(part(archive, _ENCRYPTION, hints)) if _ENCRYPTION in archive.namelist() else None
+    root = root_of(archive, _ENCRYPTION, hints)
     found = () if root is None else root.iter("{*}CipherReference")
     return frozenset(unquote(reference.get("URI", "")) for reference in found)
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from services.ingest_worker.extract.archive import ADDRESS, Properties, named, names, opened, packed, part
+from services.ingest_worker.extract.archive import ADDRESS, Properties, named, names, opened, packed, part, root_of
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.drawings import Box, in_reading_order
@@ -88,8 +88,7 @@ def described(data: bytes, hints: Hints) -> Properties:
         if _MANIFEST in listed and b"encryption-data" in part(archive, _MANIFEST, hints):
             raise Rejected(f"{hints.name} is locked by a password", "password")
         root = parsed(part(archive, _META if _META in listed else _CONTENT, hints))
-    found = {} if root is None else named(root.iterfind("{*}meta/*"), _PROPERTIES)
-    return {_PROPERTIES[name]: value for name, value in found.items()}
+    return {} if root is None else named(root.iterfind("{*}meta/*"), _PROPERTIES)
 
 
 def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
@@ -104,7 +103,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     says = described(data, hints)
     with opened(data, hints) as archive:
         root = parsed(part(archive, _CONTENT, hints))
-        styles = parsed(part(archive, _STYLES, hints)) if _STYLES in archive.namelist() else None
+        styles = root_of(archive, _STYLES, hints)
         notes = [] if root is None else [*_with_objects(root, archive, hints), *pictures(pictured(archive))]
     body = None if root is None else root.find("{*}body")
     if body is None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
-from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related
+from services.ingest_worker.extract.archive import addresses, drawn, names, opened, part, properties, related, root_of
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.drawings import feet, shapes
@@ -78,7 +78,7 @@ def _slide(archive: ZipFile, path: str, hints: Hints) -> tuple[str, list[str], l
     _show_addresses(root, addresses(archive, path, hints))
     blocks = list(shapes(root, drawn(archive, targets, hints), titles=True))
     for kind, target in targets.values():
-        inner = parsed(part(archive, target, hints)) if kind == "notesSlide" and target in archive.namelist() else None
+        inner = root_of(archive, target, hints) if kind == "notesSlide" else None
         notes = [] if inner is None else list(shapes(inner, lambda _: None))
         blocks += ["Notes:", *notes] if notes else []
     return cleaned("\n\n".join(blocks)), list(feet(root)), list(targets.values())
