@@ -84,27 +84,36 @@ def _refers(question: str) -> bool:
 
     The same words refer to nothing in "one winding", "is there a lift", "the key that opens it" and "das Haus".
     """
-    said = [match[0] for match in _WORD.finditer(question)]
+    said, own = _WORD.findall(question), len(content_words(question))
+    if own > _SHORT_INSTEAD:
+        return False  # it says enough
+    german = is_german(question)
     for before, word, after in zip(["", *said], said, [*said[1:], ""], strict=False):
-        last, this, following = before.casefold(), word.casefold(), content_words(after)
-        exists = this == "there" and (last in _BE or after.casefold() in _BE)
-        if (
-            not _REFERS.fullmatch(word)
-            or (this == "one" and following and last not in _CHOOSING)
-            or (this == "that" and after and content_words(before))
-            or (exists and (after or len(content_words(question)) >= _SHORT))
-            or (this == "das" and after[:1].isupper())
-            or (this == "es" and not is_german(question))
-        ):
+        if not _REFERS.fullmatch(word):
             continue
-        return True
+        match word.casefold():
+            case "one":
+                idle = before.casefold() not in _CHOOSING and bool(content_words(after))
+            case "that":
+                idle = bool(after and content_words(before))
+            case "there":
+                exists = before.casefold() in _BE or after.casefold() in _BE
+                idle = exists and (bool(after) or own >= _SHORT)
+            case "das":
+                idle = after[:1].isupper()
+            case "es":  # Spanish for "is"
+                idle = not german
+            case _:
+                idle = False
+        if not idle:
+            return True
     return False
 
 
 def _with_terms(question: str, before: str, named: set[str]) -> str:
     own = content_words(question)
     instead = _INSTEAD.match(question) is not None and len(own) <= _SHORT_INSTEAD
-    if not own or not (instead or len(own) <= _SHORT or (_refers(question) and len(own) <= _SHORT_INSTEAD)):
+    if not own or not (instead or len(own) <= _SHORT or _refers(question)):
         return question if own else f"{before} {question}".strip()
     carried = _terms(before, named)
     if instead:
