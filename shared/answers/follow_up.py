@@ -19,6 +19,7 @@ _REFERS: Final = re.compile(
     r"er|sie|es|dies\w*|das|dort|davon|dabei|ihn|ihm|il|elle|cela|ça|là|ello|eso|esto|allí)",
     re.IGNORECASE,
 )
+_SIMPLE_WORD: Final = re.compile(r"[^\W_]+")  # "it's" and "coûte-t-il" are several
 _BE: Final = frozenset({"is", "are", "was", "were"})
 _CHOOSING: Final = frozenset({"which", "the", "this", "that", "each", "other"})
 # "And who is the miller?": a whole question by its words, though short.
@@ -84,7 +85,7 @@ def _refers(question: str) -> bool:
 
     The same words refer to nothing in "one winding", "is there a lift", "the key that opens it" and "das Haus".
     """
-    said, own = _WORD.findall(question), len(content_words(question))
+    said, own = _SIMPLE_WORD.findall(question), len(content_words(question))
     if own > _SHORT_INSTEAD:
         return False  # it says enough
     german = is_german(question)

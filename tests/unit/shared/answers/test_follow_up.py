@@ -29,6 +29,8 @@ def asked(*questions: str) -> tuple[Turn, ...]:
         (("Where do the herons nest?", "What is the key that opens the door?"), "What is the key that opens the door?"),
         (("Where do the herons nest?", "How long does one winding last?"), "How long does one winding last?"),
         (("Where do the herons nest?", "Who winds the tower clock?"), "Who winds the tower clock?"),
+        (("Where do the herons nest?", "Who says they're rare?"), "herons nest Who says they're rare?"),
+        (("Where is the tower?", "Combien coûte-t-il?"), "tower Combien coûte-t-il?"),
         (("Who mends the roof?", "How long is the probation?", "And the notice?"), "long And the notice?"),
         (("Who steers the Tern?", "What is the fare?", "And for dogs?"), "Tern And for dogs?"),
         (("Who mends the roof?", "How old is it?", "And the wall?"), "mends roof And the wall?"),
