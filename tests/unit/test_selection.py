@@ -68,11 +68,10 @@ def test_each_mark_leaves_a_test_to_the_runs_it_names() -> None:
 
 
 @pytest.mark.parametrize("file", ["tests/integration/test_api.py", "tests/integration/clients/test_openai.py"])
-def test_a_developers_whole_runs_take_turns_with_the_files_that_take_half_of_the_time(file: str) -> None:
+def test_a_developers_whole_runs_take_turns_with_the_files_that_take_longest(file: str) -> None:
     whole = [Run(ci=False, quarter=number).takes(file, []) for number in range(QUARTERS)]
 
-    assert sorted(whole[:2]) == [False, True]
-    assert whole[2:] == whole[:2]
+    assert sum(whole) == 1
     assert HERE.takes(file, [])
     assert all(run.takes(file, []) for run in QUARTERS_OF_CI)
     assert all(Run(ci=False, quarter=number).takes(CHEAP, []) for number in range(QUARTERS))

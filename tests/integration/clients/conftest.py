@@ -1,5 +1,6 @@
 """Servers that unmodified clients talk to: one that only quotes, and one with a chat model."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import httpx
@@ -48,8 +49,10 @@ async def chatting_url(parts: ApiParts, chat_server: FakeOllama) -> AsyncIterato
 async def _site(url: str, tenant: str) -> AsyncIterator[Site]:
     headers = {"Authorization": f"Bearer key-of-{tenant}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, verify=False) as http:
-        lantern = await ingested(http, title="Lantern", tags=["light"])
-        herons = await ingested(http, HERONS, path="herons.md", title="Herons", tags=["birds"])
+        lantern, herons = await asyncio.gather(
+            ingested(http, title="Lantern", tags=["light"]),
+            ingested(http, HERONS, path="herons.md", title="Herons", tags=["birds"]),
+        )
         yield Site(url=url, key=f"key-of-{tenant}", lantern=lantern, herons=herons, http=http)
 
 
