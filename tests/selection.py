@@ -7,7 +7,8 @@ There are three kinds of run: a developer's (`make test`), CI's (`CI=true make t
 - `server`, unless SLUICE_TEST_KAFKA, SLUICE_TEST_OLLAMA or SLUICE_TEST_QDRANT_URL names one,
 - `CI_ONLY`: whatever else takes more than a second of CPU time with its processes, or shows nearly what a cheaper
   one shows,
-- three quarters of the files of `tests/integration/`, whose half took a third of the time: the next commit takes others.
+- three quarters of the files of `tests/integration/`, whose half took a third of the time: the next commit takes
+  others.
   A file or folder that is named is run whole.
 
 A `STORY` runs everywhere, though it is costly or in one of the folders: it is the one of its area.

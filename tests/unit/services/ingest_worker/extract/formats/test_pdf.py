@@ -128,6 +128,50 @@ def test_what_pdfium_refuses_pypdf_may_read() -> None:
     assert (read.text, read.title, read.pages) == ("Still readable.", "Rescued", (0,))
 
 
+_PROSE = [(72.0, y, "The tide turns twice a day, and with it the ferry.") for y in (600.0, 585.0, 570.0, 555.0)]
+
+
+def _sized(*lines: tuple[int, str]) -> str:
+    """Return what draws the lines at the top of a page, each in its size."""
+    shown = (f"BT /F1 {size} Tf 72 {740 - 25 * at} Td ({text}) Tj ET" for at, (size, text) in enumerate(lines))
+    return " ".join(shown)
+
+
+def test_without_an_outline_lines_in_larger_letters_are_headings_by_their_sizes() -> None:
+    drawn = _sized((20, "The harbour"), (14, "How the tide"), (14, "turns"), (10, "It turns slowly."))
+
+    lines = _read(a_drawn_pdf(_PROSE, lines=drawn)).text.split("\n\n")
+
+    assert lines[:3] == [
+        "# The harbour",
+        "## How the tide turns",
+        f"It turns slowly.\n{_PROSE[0][2]}\n{_PROSE[0][2]}\n{_PROSE[0][2]}\n{_PROSE[0][2]}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "prose"),
+    [
+        pytest.param(_sized((11, "Slightly larger")), 4, id="hardly larger"),
+        pytest.param(_sized((14, "The tide turned at noon.")), 4, id="a sentence"),
+        pytest.param(_sized((14, "\\225 Open the inlet")), 4, id="an item of a list"),
+        pytest.param(_sized((24, "41 %"), (24, "7 of 9")), 4, id="figures"),
+        pytest.param(_sized(*[(14, "a remark that is drawn large")] * 4), 8, id="a paragraph"),
+        pytest.param(_sized((24, "Fish market"), (30, "Every Friday")), 1, id="a poster"),
+    ],
+)
+def test_what_is_large_and_no_title_is_no_heading(drawn: str, prose: int) -> None:
+    lines = [(72.0, 600.0 - 15 * at, f"{at} times a day the tide turns.") for at in range(prose)]
+
+    assert "#" not in _read(a_drawn_pdf(lines, lines=drawn)).text
+
+
+def test_a_running_title_in_large_letters_is_no_heading() -> None:
+    pages = [[(72.0, 740.0 - 15 * at, f"Line {at} of page {page} goes on.") for at in range(1, 5)] for page in range(5)]
+
+    assert "#" not in _read(a_drawn_pdf(*pages, lines="BT /F1 16 Tf 72 760 Td (Tide tables) Tj ET")).text
+
+
 def test_what_the_outline_names_becomes_a_heading() -> None:
     plain = a_pdf("1 Ebb\nIt falls.\nOf the\nspring tide\nIt is high.", "Nothing of that name.")
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(plain)))
