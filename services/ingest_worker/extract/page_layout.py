@@ -26,6 +26,7 @@ _MOST_EDGES: Final = 600  # of a page; more are a drawing
 _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
 _BULLETS: Final = ("•", "●", "▪", "◦", "–", "-")
+_APART: Final = 3.0  # lines between the paragraphs of a column
 _SAME: Final = 12.0  # points between the columns of a table on two pages
 _MARGIN: Final = 40.0  # points between the margins of two pages
 _LEADER: Final = ". . ."
@@ -290,9 +291,10 @@ def _flow(page: Page, pieces: list[_Piece], tables: list[_Table], depth: int = 0
     both: list[_Piece | _Table] = [*pieces, *tables]
     band: list[_Piece | _Table] = []
     bottom = 0.0  # of the band
-    for piece in (*sorted(both, key=_top), None):
+    ordered = sorted(both, key=_top)
+    for at, piece in enumerate((*ordered, None)):
         crosses = piece is None or piece.left < gutter < piece.right
-        if piece is not None and not crosses and (not band or piece.top - bottom < piece.bottom - piece.top):
+        if piece is not None and not crosses and (not band or _goes_on(ordered[at:], bottom, gutter)):
             bottom = max(bottom, piece.bottom) if band else piece.bottom
             band.append(piece)
             continue
@@ -307,6 +309,16 @@ def _flow(page: Page, pieces: list[_Piece], tables: list[_Table], depth: int = 0
         bottom = band[0].bottom if band else 0.0
         if isinstance(piece, _Piece) and crosses:
             yield from _with_open_tables(page, _lines([piece]))
+
+
+def _goes_on(below: Sequence[_Piece | _Table], bottom: float, gutter: float) -> bool:
+    """Return whether what is below a band of two columns belongs to it: it is near, or prose of one column alone."""
+    first = below[0]
+    gap, height = first.top - bottom, first.bottom - first.top
+    if not height <= gap < _APART * height:
+        return gap < height
+    rest = list(takewhile(lambda each: not each.left < gutter < each.right, below))
+    return len({each.left < gutter for each in rest}) == 1 and _is_prose(_kinds(rest)[0])
 
 
 def _top(each: _Piece | _Table) -> float:
@@ -422,12 +434,18 @@ def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
         row, ends = _until_gap([piece for piece in within if top - _NEAR <= piece.top < below - _NEAR])
         first = _lines(row)[0] if row else []
         lefts = [start, *(piece.left - _NEAR for piece in first[1:]), end]
-        crossed = any(piece.left < left < piece.right for piece in row for left in lefts[1:-1])
+        known = tables[-1][1] if goes_on else []
+        parts: Sequence[_Piece | Word] = row
+        begins = [word.left - _NEAR for piece in first for word in piece.words]
+        meets = [any(abs(each - left) < _NEAR / 2 for each in begins) for left in known[1:-1]]
+        if meets and all(meets) and first[0].left < known[1]:
+            # A cell may reach as far as the next column, and be one piece with it.
+            lefts, parts = known, [word for piece in row for word in piece.words]
+        crossed = any(part.left < left < part.right for part in parts for left in lefts[1:-1])
         if len(first) < 2 or crossed or len(first[0].text) > REPEATED or (below == math.inf and not goes_on):
             goes_on = False
             continue
         bottom = max(piece.bottom for piece in row) if ends or below == math.inf else below
-        known = tables[-1][1] if goes_on else []
         if len(known) == len(lefts) and all(abs(a - b) < _NEAR for a, b in zip(known, lefts, strict=True)):
             tables[-1][0].append(bottom)
         else:

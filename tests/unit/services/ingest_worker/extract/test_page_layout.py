@@ -45,6 +45,15 @@ def test_columns_of_prose_are_read_one_after_the_other() -> None:
     assert (text or "").split("\n") == [*left, *right]
 
 
+def test_a_column_that_goes_on_alone_is_read_before_the_shorter_one_beside_it() -> None:
+    below = "Its light is lit at six in the\nevening, and the keeper of it\nrows home when it is out.\n"
+
+    text, _ = text_of(_page(f"{PROSE.rstrip()}\n\n{below}"))
+
+    left, right = zip(*(re.split(r" {3,}", line) for line in PROSE.strip().split("\n")), strict=True)
+    assert (text or "").split("\n") == [*left, *below.strip().split("\n"), *right]
+
+
 def test_a_table_in_a_column_stays_in_it() -> None:
     across, upright = _grid((0, 12, 24), (5, 6, 7, 8))
     table = """
@@ -215,6 +224,27 @@ Other text is not in any of both tables, whatever stands above.
         "Measure: Source; Cranes: Their owners",
         "Measure: Frequency; Cranes: Monthly",
         "Other text is not in any of both tables, whatever stands above.",
+    ]
+
+
+def test_a_cell_that_reaches_to_the_next_column_is_in_its_own() -> None:
+    across, _ = _grid((0, 60), (0, 1, 2, 3, 5))
+    page = _page(
+        """
+Part    Name                 Fits
+P-1     Gasket               Pump 4
+P-2     Ring                 Pump 2
+P-3     Washer of brass, for Pump 3,
+        old pipes            Pump 4
+""",
+        across,
+        bold=(0,),
+    )
+
+    assert _rows(text_of(page)[0])[1:] == [
+        "Part: P-1; Name: Gasket; Fits: Pump 4",
+        "Part: P-2; Name: Ring; Fits: Pump 2",
+        "Part: P-3; Name: Washer of brass, for old pipes; Fits: Pump 3, Pump 4",
     ]
 
 
