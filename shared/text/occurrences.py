@@ -1,16 +1,12 @@
 """Finds the words of a query in passages without splitting them, because few of a passage's words are the query's."""
 
-import re
-import string
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
 from shared.text.words import BETWEEN_WORDS, RUN, STEMS, WORD, Forms, distinct_stems, folded, stems, words
 
-_NEXT_WORD: Final = re.compile("[a-z0-9_]+")  # in lower-case ASCII, the same as `WORD`
-_IN_WORDS: Final = frozenset(string.ascii_letters + string.digits + "_")
 _ENDS_WORDS: Final = frozenset(map(chr, BETWEEN_WORDS))
 
 
@@ -70,30 +66,7 @@ def _places(wanted: str, beginning: str, joined: str, starts: Sequence[int], for
 
 def adjacent(wanted: Iterable[tuple[str, str]], text: str, forms: Forms = STEMS) -> set[tuple[str, str]]:
     """Return the given pairs of stems that belong to two adjacent words of the text."""
-    if not text.isascii():
-        return {*wanted}.intersection(pairwise(stems(words(text), forms)))
-    lowered = text.lower()
-    found = set()
-    for pair in wanted:
-        for end in _ends(pair[0], lowered, forms):
-            following = _NEXT_WORD.search(lowered, end)
-            if following is not None and forms[following[0]] == pair[1]:
-                found.add(pair)
-                break
-    return found
-
-
-def _ends(wanted: str, lowered: str, forms: Forms) -> Iterator[int]:
-    """Yield the ends of all words of the lower-case ASCII text with this stem."""
-    for beginning in _beginnings(wanted):
-        at = lowered.find(beginning)
-        while at >= 0:
-            if at == 0 or lowered[at - 1] not in _IN_WORDS:
-                found = _NEXT_WORD.match(lowered, at)
-                assert found is not None  # a stem is letters of a word
-                if forms[found[0]] == wanted:
-                    yield found.end()
-            at = lowered.find(beginning, at + 1)
+    return {*wanted}.intersection(pairwise(stems(words(text), forms)))
 
 
 def _beginnings(wanted: str) -> Sequence[str]:
