@@ -6,7 +6,6 @@ removed if it still has none a day later and wasn't stored again meanwhile.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
@@ -16,6 +15,7 @@ import structlog
 from aiokafka import ConsumerRecord, TopicPartition
 from prometheus_client import CollectorRegistry, Gauge
 
+from services.embed_worker.sweep import Throttle
 from shared.blobs import Blobs, StoredBlob
 from shared.contracts import TERMINAL, DeadLetter, Message, decode
 from shared.errors import Rejected, Unavailable
@@ -37,7 +37,7 @@ _HEADS: Final = "heads."
 _LAST_LOOK: Final = "00000000-0000-5000-8000-000000000001"  # a point beside the marks: time of the last scan
 _BATCH: Final = 256
 _RECORDS: Final = 200  # read between two pauses
-_REST: Final = 4.0  # length of the pause, as a multiple of the time spent reading: a scan has no hurry
+_SHARE: Final = 0.2  # of the time that reading takes, pauses included: a scan has no hurry
 
 Name = tuple[str, str]  # document id, sha256
 
@@ -200,13 +200,12 @@ class BlobCollector:
     async def _records(self, topic: str) -> AsyncIterator[Record]:
         for tp, end in (await self._log.end_offsets(topic)).items():
             async with reading(self._log, TopicPartition(tp.topic, tp.partition)) as reader:
-                began, count = time.monotonic(), 0
+                count, rest = 0, Throttle(_SHARE)
                 async for record in reader.between(0, end):
                     yield record
                     count += 1
                     if count % _RECORDS == 0:
-                        await asyncio.sleep(_REST * (time.monotonic() - began))
-                        began = time.monotonic()
+                        await rest()
 
     async def _settle(
         self, candidates: dict[Name, list[StoredBlob]], now: int
