@@ -132,7 +132,7 @@ class Cell(NamedTuple):
 
     text: str
     across: int = 1
-    down: int = 1
+    down: int = 1  # 0: it goes on from the cell above, unless it has a text
 
 
 def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
@@ -143,7 +143,7 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
     """
     found: list[list[str]] = []
     room = _COVERED
-    above: dict[int, tuple[int, str]] = {}  # column -> rows that are still covered, and the text
+    above: dict[int, tuple[int, str]] = {}  # column -> rows that are still covered, and the text of the cell above
     for row in rows:
         cells = list(row)
         texts: list[str] = []
@@ -164,11 +164,13 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
             short = cell.text if len(cell.text) <= REPEATED else ""
             across = min(max(cell.across, 1), _ACROSS if room > 0 else 1)
             room -= across - 1
+            if not cell.down and not cell.text:
+                texts += [above.get(column, (0, ""))[1] for column in range(len(texts), len(texts) + across)]
+                continue
             for number in range(across):
                 text = Covered(short if not alone else "") if number else cell.text
-                if cell.down > 1:
-                    below = short if texts else row_label(cell.text)
-                    above[len(texts)] = (cell.down - 1, Covered(below if text else ""))
+                below = short if texts else row_label(cell.text)
+                above[len(texts)] = (max(cell.down - 1, 0), Covered(below if text else ""))
                 texts.append(text)
         while covered():
             pass

@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from zipfile import ZipFile
 
@@ -51,7 +52,6 @@ _OFF = frozenset({"0", "false", "off", "none"})
 _ASKED = 4_000  # characters of what a field is
 _OFTEN = 1_000  # paragraphs between two looks at the clock
 _KINDS = {"lowerLetter": "a", "upperLetter": "A", "lowerRoman": "i", "upperRoman": "I"}
-_GOES_ON = ("", "continue")  # of a merged cell
 _LEVELS = 9  # levels that a list can have
 _PATTERN = 100  # characters of a list's mark, which each of its items repeats
 _DEPTH = 20  # styles, each based on the next
@@ -262,20 +262,30 @@ class _Document:
             self._gather(element, words, beside)
 
     def _table(self, element: "_Element") -> Iterator[MarkdownBlock]:
-        rows = [(_before(row), list(_children(row, "tc"))) for row in _children(element, "tr")]
-        if self._in_frame or all(len(row) < 2 for _, row in rows):  # a layout table
-            for _, row in rows:
-                for cell in row:
-                    yield from self.blocks(cell)
+        rows = list(_children(element, "tr"))
+        cells = [list(_children(row, "tc")) for row in rows]
+        if self._in_frame or all(len(row) < 2 for row in cells):  # a layout table
+            for cell in chain.from_iterable(cells):
+                yield from self.blocks(cell)
             return
         within, self._in_table = self._in_table, True
-        cells = spread(
-            [Cell("" if of is None else " ".join(block.text for block in self.blocks(of)), *size) for of, *size in row]
-            for row in _merged(rows)
-        )
+        texts = spread(map(self._cells, rows, cells))
         self._in_table = within
-        headed = self._is_headed(element, rows[0][1])
-        yield MarkdownBlock(" ".join(" ".join(row) for row in cells) if within else table(cells, headed=headed))
+        headed = self._is_headed(element, cells[0])
+        yield MarkdownBlock(" ".join(" ".join(row) for row in texts) if within else table(texts, headed=headed))
+
+    def _cells(self, row: "_Element", cells: "list[_Element]") -> list[Cell]:
+        """Return the row's cells; the columns that it leaves out at its beginning are one, too."""
+        before = whole(attribute(row.find("{*}trPr/{*}gridBefore")))
+        found = [Cell("", before)] if before else []
+        for at, cell in enumerate(cells):
+            across = whole(attribute(cell.find("{*}tcPr/{*}gridSpan")), 1)
+            if at and _goes_on(cell, "hMerge"):
+                found[-1] = found[-1]._replace(across=found[-1].across + across)
+            else:
+                text = " ".join(block.text for block in self.blocks(cell))
+                found.append(Cell(text, across, 0 if _goes_on(cell, "vMerge") else 1))
+        return found
 
     def _is_headed(self, element: "_Element", first: "list[_Element]") -> bool:
         """Return whether the first row is marked as a header, or looks different from others."""
@@ -365,47 +375,10 @@ def _children(element: "_Element", name: str) -> "Iterator[_Element]":
             yield from _children(child, name)
 
 
-def _across(cell: "_Element") -> int:
-    return whole(attribute(cell.find("{*}tcPr/{*}gridSpan")), 1)
-
-
-def _before(row: "_Element") -> int:
-    """Return the number of columns that the row leaves out at its beginning."""
-    return whole(attribute(row.find("{*}trPr/{*}gridBefore")))
-
-
-def _merged(rows: "list[tuple[int, list[_Element]]]") -> "list[list[tuple[_Element | None, int, int]]]":
-    """Return each row's cells with the columns and rows that they cover, without those that continue another.
-
-    The columns that a row leaves out at its beginning are a cell, too, which is None.
-    """
-    found: list[list[tuple[_Element | None, int, int]]] = []
-    open_at: dict[int, tuple[int, int]] = {}  # column -> row and number in it of the merged cell
-    for before, row in rows:
-        column = before
-        own: list[tuple[_Element | None, int, int]] = [(None, before, 1)] if before else []
-        open_at = {at: of for at, of in open_at.items() if at >= before}
-        below = False  # the cell before continues one above
-        for cell in row:
-            merge, beside = (cell.find(f"{{*}}tcPr/{{*}}{name}") for name in ("vMerge", "hMerge"))
-            if beside is not None and attribute(beside) in _GOES_ON and column > before:
-                if not below:
-                    first, across, down = own[-1]
-                    own[-1] = (first, across + _across(cell), down)
-            elif merge is not None and attribute(merge) in _GOES_ON and column in open_at:
-                at, number = open_at[column]
-                first, across, down = found[at][number]
-                found[at][number] = (first, across, down + 1)
-                below = True
-            else:
-                open_at.pop(column, None)
-                if merge is not None:
-                    open_at[column] = (len(found), len(own))
-                own.append((cell, _across(cell), 1))
-                below = False
-            column += _across(cell)
-        found.append(own)
-    return found
+def _goes_on(cell: "_Element", way: str) -> bool:
+    """Return whether the cell continues the one above (`vMerge`) or before it (`hMerge`)."""
+    merge = cell.find(f"{{*}}tcPr/{{*}}{way}")
+    return merge is not None and attribute(merge) in ("", "continue")
 
 
 def _own(says: "_Element", style: _Style) -> _Style:

@@ -168,21 +168,16 @@ def _spread(rows: Sequence[tuple[list[str], list[tuple[int, str]]]]) -> list[lis
         place += border - last >= _APART_BY
         last, places[border] = border, place
     found: list[list[Cell]] = []
-    tops: dict[int, tuple[int, int]] = {}  # column -> row and position of the cell that covers it
-    for at, (cells, columns) in enumerate(rows):
-        found.append([])
-        left = 0
+    for cells, columns in rows:
+        row, left = list[Cell](), 0
         for text, (border, merge) in zip(cells, columns, strict=False):
             across = max(places[border] - left, 0)
-            if merge == "clvmrg" and left in tops:
-                row, position = tops[left]
-                found[row][position] = found[row][position]._replace(down=at - row + 1)
-            elif merge == "clmrg" and found[at]:
-                found[at][-1] = found[at][-1]._replace(across=found[at][-1].across + across)
+            if merge == "clmrg" and row:
+                row[-1] = row[-1]._replace(across=row[-1].across + across)
             elif across:
-                tops[left] = (at, len(found[at]))
-                found[at].append(Cell(text, across))
+                row.append(Cell(text, across, 0 if merge == "clvmrg" else 1))
             left = max(left, places[border])
+        found.append(row)
     return spread(found)
 
 
