@@ -3,9 +3,8 @@
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import ADDRESS, addresses, part, related, root_of
@@ -58,41 +57,19 @@ _LINKING = re.compile(
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _OF_TEXT = re.compile(rb"[^>]{0,500}\st=[\"']str")
 _COLUMNS = 16_384
+_Value = TypeVar("_Value")
 _COLUMNS_RECORD, _FILTER_RECORD, _ERRORS = 60, 161, (3, 11)  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
 
 
 class SheetView(NamedTuple):
     """How a sheet shows its cells. Rows and columns count from 0."""
 
-    formats: "Formats | None" = None
+    formats: Mapping[int, Mapping[int, NumberFormat]] = MappingProxyType({})  # by row and column
     hidden_rows: frozenset[int] = frozenset()
     hidden_columns: frozenset[int] = frozenset()
     formulas: int = 0  # without a stored value
     beside: Mapping[int, Mapping[int, str]] = MappingProxyType({})  # addresses and errors by row and column
     merged: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()  # first and last cells, where the library has none
-
-
-class Formats:
-    """The formats of a sheet's numbers, for rows that are asked for in ascending order."""
-
-    def __init__(self, places: Iterator[tuple[int, int, NumberFormat]]) -> None:
-        """Take row, column and format of each cell that has one, by row."""
-        self._places = places
-        self._next = next(places, None)
-
-    def of(self, row: int) -> Mapping[int, NumberFormat]:
-        """Return the row's formats by column."""
-        found: dict[int, NumberFormat] = {}
-        while self._next is not None and self._next[0] <= row:
-            if self._next[0] == row:
-                found[self._next[1]] = self._next[2]
-            self._next = next(self._places, None)
-        return found
-
-    def moved(self, rows: Mapping[int, int], columns: Mapping[int, int]) -> "Formats":
-        """Return the formats at the new places of rows and columns, which have the same order."""
-        places = chain(() if self._next is None else (self._next,), self._places)
-        return Formats((rows[row], columns[at], shape) for row, at, shape in places if row in rows and at in columns)
 
 
 def number_formats(archive: ZipFile, book: str, hints: Hints) -> dict[int, NumberFormat]:
@@ -129,7 +106,7 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
         else 0
     )
     return SheetView(
-        formats=Formats(_formatted(sheet, styles)) if styles else None,
+        formats=_formatted(sheet, styles) if styles else {},
         hidden_rows=frozenset(_hidden_rows(archive, path, sheet, hints)) if hidden else frozenset(),
         hidden_columns=frozenset(_hidden_columns(sheet)) if hidden else frozenset(),
         formulas=formulas,
@@ -141,16 +118,22 @@ def moved(view: SheetView, ranks: Ranks) -> SheetView:
     """Return the view of a sheet whose cells have other places now."""
     rows, columns = ({before - 1: now - 1 for before, now in each.items()} for each in ranks)
     return SheetView(
-        formats=view.formats and view.formats.moved(rows, columns),
+        formats=_moved_values(view.formats, rows, columns),
         hidden_rows=frozenset(rows[row] for row in view.hidden_rows if row in rows),
         hidden_columns=frozenset(columns[column] for column in view.hidden_columns if column in columns),
         formulas=view.formulas,
-        beside={
-            rows[row]: {columns[at]: text for at, text in texts.items() if at in columns}
-            for row, texts in view.beside.items()
-            if row in rows
-        },
+        beside=_moved_values(view.beside, rows, columns),
     )
+
+
+def _moved_values(
+    values: Mapping[int, Mapping[int, _Value]], rows: Mapping[int, int], columns: Mapping[int, int]
+) -> dict[int, dict[int, _Value]]:
+    return {
+        rows[row]: {columns[at]: value for at, value in some.items() if at in columns}
+        for row, some in values.items()
+        if row in rows
+    }
 
 
 def binary_view(sheet: bytes) -> SheetView:
@@ -202,14 +185,16 @@ def _beside(sheet: bytes, targets: Mapping[str, str]) -> dict[int, dict[int, str
     return found
 
 
-def _formatted(sheet: bytes, styles: Mapping[int, NumberFormat]) -> Iterator[tuple[int, int, NumberFormat]]:
+def _formatted(sheet: bytes, styles: Mapping[int, NumberFormat]) -> dict[int, dict[int, NumberFormat]]:
     some = b"|".join(str(style).encode() for style in sorted(styles))
     place = rb"r=[\"']([A-Z]{1,3})([0-9]{1,7})[\"']"
     cell = re.compile(
         _PREFIX + rb"c\s" + place + rb"(?:\s[a-rt-z]\w{0,20}=[\"']\w{0,20}[\"']){0,5}\ss=[\"'](" + some + rb")[\"']"
     )
+    formats: dict[int, dict[int, NumberFormat]] = {}
     for found in cell.finditer(sheet):
-        yield int(found[2]) - 1, column_number(found[1].decode()) - 1, styles[int(found[3])]
+        formats.setdefault(int(found[2]) - 1, {})[column_number(found[1].decode()) - 1] = styles[int(found[3])]
+    return formats
 
 
 def _attributes(element: bytes) -> dict[bytes, bytes]:

@@ -146,12 +146,12 @@ def _apart(ranges: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, i
 
 
 def _cells(row: Sequence[object], view: SheetView, at: int, left: int) -> list[str]:
-    formats, beside = view.formats.of(at) if view.formats else {}, view.beside.get(at)
+    formats, beside = view.formats.get(at, {}), view.beside.get(at, {})
     cells = [
         Figure(formats[column].shown(value)) if isinstance(value, float) and column in formats else shown(value)
         for column, value in enumerate(row, left)
     ]
-    for column, text in beside.items() if beside else ():
+    for column, text in beside.items():
         if 0 <= (at := column - left) < len(cells) and text not in cells[at]:
             cells[at] = f"[{cells[at]}]({text})" if cells[at] else text
     return cells

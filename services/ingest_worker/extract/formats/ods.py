@@ -13,7 +13,7 @@ from services.ingest_worker.extract.format_types import Extraction, Format, Hint
 from services.ingest_worker.extract.formats.odt import GAP, HREF, TABLE, contained, described, drawings, holds, pictured
 from services.ingest_worker.extract.number_formats import NumberFormat
 from services.ingest_worker.extract.safe_xml import parsed, serialized, tag, whole, words
-from services.ingest_worker.extract.sheet_views import Formats, SheetView
+from services.ingest_worker.extract.sheet_views import SheetView
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -81,7 +81,7 @@ def _views(content: bytes) -> dict[str, SheetView]:
 def _view(table: "_Element") -> SheetView:
     hidden_rows: set[int] = set()
     hidden_columns: set[int] = set()
-    shown: list[tuple[range, list[tuple[range, NumberFormat]]]] = []
+    formats: dict[int, dict[int, NumberFormat]] = {}
     beside: dict[int, dict[int, str]] = {}
     merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
     formulas = at = column = 0
@@ -98,7 +98,7 @@ def _view(table: "_Element") -> SheetView:
         count = _count(each, "rows")
         if hidden:
             hidden_rows.update(range(at, min(at + min(count, _MOST), _ROWS)))
-        shapes: list[tuple[range, NumberFormat]] = []
+        shapes: dict[int, NumberFormat] = {}
         for places, cell in _cells(each):
             if cell.get(f"{TABLE}formula") is not None and cell.get(_TYPE) is None:
                 formulas += count * len(places)
@@ -106,13 +106,9 @@ def _view(table: "_Element") -> SheetView:
             if text := _address(cell) or _error(cell):
                 beside.setdefault(at, {})[places.start] = text
             if (shape := _format(cell)) is not None:
-                shapes.append((places, shape))
-        if shapes:
-            shown.append((range(at, at + min(count, _MOST_ROWS)), shapes))
+                shapes |= dict.fromkeys(places, shape)
+        formats |= dict.fromkeys(range(at, at + min(count, _MOST_ROWS)), shapes) if shapes else {}
         at += count
-    formats = Formats(
-        (row, column, shape) for rows, shapes in shown for row in rows for places, shape in shapes for column in places
-    )
     return SheetView(formats, frozenset(hidden_rows), frozenset(hidden_columns), formulas, beside, merged)
 
 
