@@ -41,6 +41,14 @@ from services.ingest_worker.extract.pdfium_access import (
     pdfium,
     quick,
 )
+from services.ingest_worker.extract.reading_direction import (
+    LINE,
+    RIGHT_TO_LEFT,
+    as_read,
+    is_from_left,
+    line_as_read,
+    with_inserted,
+)
 from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
 
@@ -82,9 +90,7 @@ _LINES_IN_TITLE = 4  # running lines that may add to a headline
 _FEW = 600  # characters; of a page with fewer, and an image over a third of it, a part is a scan
 
 
-_LINE = re.compile(r"\S(?:[^\r\n]*\S)?")
 _WORDS = re.compile("[^\\s\ufffe]++\ufffe?")
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _LOOKED_AT = 60  # pieces of text of a page that a look takes in, in runs: more cost as much as their positions
 _RUN = 10
 _OBJECTS = 20  # of a page that a look takes in
@@ -425,9 +431,10 @@ def _sizes(page: OpenPage, text: str) -> list[tuple[float, str]]:
     if len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return []
     found: list[tuple[float, str]] = []
-    for each in _LINE.finditer(text):
+    from_left = is_from_left(text)
+    for each in LINE.finditer(text):
         height = min(_height(page, each.start()), _height(page, each.end() - 1))
-        found.append((round(2 * height) / 2, each[0]))
+        found.append((round(2 * height) / 2, line_as_read(page, each, from_left=from_left)))
     return found
 
 
@@ -483,9 +490,9 @@ def _page(
             positions = _positions(page, text, added, inserted) if arranges or (look.large and not titled) else None
             if positions and arranges:
                 arranged, columns = text_of(positions, before)
-                text = _inserted(text, 0, len(text), inserted) if arranged is None else arranged
+                text = as_read(page, text, inserted) if arranged is None else arranged
             else:
-                text = "\n".join([_inserted(text, 0, len(text), inserted), *(each[0] for each in added)])
+                text = "\n".join([as_read(page, text, inserted), *(each[0] for each in added)])
             shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
             first_line = headline(positions) if positions and not titled else None
         finally:
@@ -609,15 +616,6 @@ def _marks(page: OpenPage, text: str) -> dict[int, str]:
     return found
 
 
-def _inserted(text: str, start: int, end: int, found: Mapping[int, str]) -> str:
-    """Return a piece of the text with what was found at offsets in it."""
-    parts: list[str] = []
-    for at in sorted(each for each in found if start < each <= end):
-        parts += [text[start:at], found[at]]
-        start = at
-    return "".join([*parts, text[start:end]])
-
-
 def _string(of: Any, key: bytes | None = None) -> str:
     """Return what an annotation has under the key; without one, the language of a document."""
     give = partial(pdfium.FPDFAnnot_GetStringValue, of, key) if key else partial(pdfium.FPDFCatalog_GetLanguage, of)
@@ -675,7 +673,7 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
     `added` are texts with their boxes that are no part of `text`.
     """
     raw = page.textpage
-    if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(raw) or _RIGHT_TO_LEFT.search(text):
+    if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(raw) or RIGHT_TO_LEFT.search(text):
         return None
     found = list(_WORDS.finditer(text))
     box, angle = pdfium.FS_RECTF(), quick("FPDFText_GetCharAngle")
@@ -699,7 +697,7 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
             left, right, top, bottom = min(left, right), max(left, right), min(top, bottom), max(top, bottom)
         else:
             top, bottom = -top, -bottom
-        shown = _inserted(text, start, end, inserted) if inserted else word[0]
+        shown = with_inserted(text, start, end, inserted) if inserted else word[0]
         words.append(Word(shown, left, top, right, bottom, start))
     across: list[Edge] = []
     upright: list[Edge] = []

@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from PIL import Image
@@ -601,6 +602,42 @@ def test_a_page_whose_only_text_was_hidden_is_an_image_also_when_that_shows_late
 
     assert read.text == "Quay.\n\nMole\n\nPier."
     assert [(note.code, note.place) for note in read.notes] == [("hidden", "page 1"), ("picture", "page 1")]
+
+
+_MEANS = {**{letter: f"{0x5D0 + at:04X}" for at, letter in enumerate("ABCDEF")}, "X": "06440623", "Y": "0639"}
+
+
+def _meaning(drawn: bytes) -> bytes:
+    """Return the PDF; its font says that capitals are Hebrew and Arabic letters."""
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(drawn)))
+    meanings = "".join(f"<{ord(letter):02X}> <{means}>\n" for letter, means in _MEANS.items())
+    codes = StreamObject()
+    codes.set_data(
+        b"begincmap 1 begincodespacerange <00> <FF> endcodespacerange\n"
+        + f"{len(_MEANS)} beginbfchar\n{meanings}endbfchar endcmap".encode()
+    )
+    resources = cast("DictionaryObject", writer.pages[0]["/Resources"])
+    font = cast("DictionaryObject", cast("DictionaryObject", resources["/Font"])["/F1"])
+    font[NameObject("/ToUnicode")] = writer._add_object(codes)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("drawn", "read"),
+    [
+        pytest.param("The museum \\(CBA\\) opens at 9.", "The museum (אבג) opens at 9.", id="a word in English"),
+        pytest.param("a@b.example FEDCBA DCBA", "אבגד אבגדהו a@b.example", id="an address in Hebrew"),
+        pytest.param("big blue sea FEDCBAFEDCBA", "אבגדהואבגדהו big blue sea", id="a name in Hebrew"),
+    ],
+)
+def test_lines_in_two_directions_are_read_in_order(drawn: str, read: str) -> None:
+    assert _read(_meaning(a_drawn_pdf([(72, 700, drawn)]))).text == read
+
+
+def test_the_letters_of_one_glyph_stay_in_order() -> None:
+    assert _read(_meaning(a_drawn_pdf([(72, 700, "YXY")]))).text == "علأع"
 
 
 @pytest.mark.usefixtures("a_clock")
