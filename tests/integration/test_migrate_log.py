@@ -78,8 +78,20 @@ def data(filled: Path, tmp_path: Path) -> Path:
     return copied_folder(filled, tmp_path / "data")
 
 
-async def moved(settings: Settings, to: str, **how: Any) -> MovedLog:
-    return await migrate_log(settings, to, Quiet(), **{"dry_run": False, **how})
+class Steps(Quiet):
+    """Calls a function with the name of each step that begins."""
+
+    def __init__(self, step: Callable[[str], object]) -> None:
+        self._step = step
+
+    def begin(self, what: str, total: int) -> None:
+        self._step(what)
+
+
+async def moved(
+    settings: Settings, to: str, *, step: Callable[[str], object] = lambda _: None, dry_run: bool = False
+) -> MovedLog:
+    return await migrate_log(settings, to, Steps(step), dry_run=dry_run)
 
 
 @CI_ONLY

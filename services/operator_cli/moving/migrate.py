@@ -1,6 +1,6 @@
 """Runs `sluice migrate` and prints its result."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,15 +51,8 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
             raise CommandError(error.sentence) from error
 
 
-async def migrate_log(
-    settings: Settings,
-    to: str,
-    watch: CommandProgress,
-    *,
-    dry_run: bool,
-    step: Callable[[str], None] = lambda _: None,
-) -> MovedLog:
-    """Return what was moved from the log of the settings to `to`, an address as in SLUICE_LOG; `step` is for tests.
+async def migrate_log(settings: Settings, to: str, watch: CommandProgress, *, dry_run: bool) -> MovedLog:
+    """Return what was moved from the log of the settings to `to`, an address as in SLUICE_LOG.
 
     Raises:
         CommandError: something runs; the source has unread records; the target has others; or log and store don't
@@ -95,7 +88,6 @@ async def migrate_log(
             watch=watch,
             to=target_settings.shown("log"),
             address=store_address(target_settings),
-            step=step,
         )
         try:
             if dry_run:

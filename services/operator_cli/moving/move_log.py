@@ -5,7 +5,7 @@ pairing, which is written last: until then the old log is in use, afterwards it 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -193,7 +193,6 @@ class LogMove:
     watch: CommandProgress
     to: str  # address of the target, as shown to operators
     address: str  # of the store, as the target's pairing will have it
-    step: Callable[[str], None] = lambda _: None  # called before each step; for tests
 
     def __post_init__(self) -> None:
         self.moves = self.source.moves + 1  # of the target
@@ -214,7 +213,7 @@ class LogMove:
         self, registry: Registry, mark: MoveMark | None, on_source: pairing.Pairing, in_store: pairing.Pairing
     ) -> MovedLog:
         """Copy, compare, and let the target be the store's log. Raises as `move_log`."""
-        self.step("topics")
+        self.watch.begin("topics", 0)
         template = next(topic for topic in self.topics if topic.name == SUBMITTED)
         chunks = [msgspec.structs.replace(template, name=chunks_topic(each.id)) for each in registry.generations]
         await self.target.ensure_topics([moved_topic(self.moves)])
@@ -225,18 +224,16 @@ class LogMove:
         await self._check_unchanged(mark)
         counts, written = dict[str, int](), 0
         for topic in COPIED:
-            self.step(f"copy {topic}")
             written += await self._copy(topic)
         await self._check_clock()
         for topic in COPIED:
-            self.step(f"compare {topic}")
             counts[topic] = await self._compare(topic)
-        self.step("offsets")
+        self.watch.begin("offsets", 0)
         for each in registry.generations:
             for topic, group in readers(each.id).items():
                 await self.target.reset_offsets(group, await self.target.end_offsets(topic))
         await self._check_unchanged(mark)
-        self.step("pairing")
+        self.watch.begin("pairing", 0)
         newer = max(on_source, in_store, key=lambda each: each.checkpoint)
         wanted = msgspec.structs.replace(
             newer,
@@ -250,7 +247,7 @@ class LogMove:
         await pairing.tell_log(self.publish, wanted)
         await change(self.store, on_another_log)
         await RegistryCopy().keep(self.store, self.publish)
-        self.step("switch")
+        self.watch.begin("switch", 0)
         standing = await pairing.tell_store(self.store, wanted, known=in_store)
         if standing.log_id != mark.log_id:
             raise Unavailable("another process wrote the store's pairing meanwhile: stop everything that uses it", CODE)
@@ -295,7 +292,7 @@ class LogMove:
 
     async def finish(self) -> None:
         """Point the ledger at the copies of the submitted bodies. Only originals need this (ADR 0008)."""
-        self.step("originals")
+        self.watch.begin("originals", 0)
         batch: dict[str, dict[tuple[int, int], LogPosition]] = {}
         async for record in records_now(self.target, SUBMITTED):
             name = None if header(record, MOVED_HEADER) is None else document_id_of(record)
@@ -321,11 +318,11 @@ class LogMove:
 
     async def _copy(self, topic: str) -> int:
         """Copy the records that the target lacks; return how many."""
+        self.watch.begin(f"copy {topic}", sum((await self.source.end_offsets(topic)).values()))
         if topic == DEAD_LETTERS:
             await self._locate_letters()
         there = await self._there(topic)
         partitions = len(await self.target.end_offsets(topic))
-        self.watch.begin(f"copy {topic}", sum((await self.source.end_offsets(topic)).values()))
         written, window = 0, list[_Copy]()
         async with aclosing(self._chosen(topic)) as chosen:
             async for copy in chosen:
