@@ -45,9 +45,7 @@ class LoadOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 Done = Callable[[LoadOutcome], None]
 
 
-def to_send(
-    files: Sequence[FoundFile], server: "Client", *, source: str, tags: Sequence[str], done: Done
-) -> list[FoundFile]:
+def to_send(files: Sequence[FoundFile], server: "Client", about: Mapping[str, Any], done: Done) -> list[FoundFile]:
     """Return the files that the server lacks or has otherwise; `done` is called for the others.
 
     All files are compared before any is sent, because the server can't be sure about documents beside unread ones.
@@ -61,7 +59,7 @@ def to_send(
             some = files[start : start + COMPARED_AT_ONCE]
             hashes = list(pool.map(_hash, some))
             held = [(found, hash_) for found, hash_ in zip(some, hashes, strict=True) if hash_ is not None]
-            same = _unchanged(server, held, source, tags)
+            same = _unchanged(server, held, about)
             for found in some:
                 if found.name in same:
                     done(LoadOutcome(path=found.name, status="unchanged"))
@@ -70,13 +68,13 @@ def to_send(
     return changed
 
 
-def load(files: Iterable[FoundFile], server: "Client", *, source: str, tags: Sequence[str] = (), done: Done) -> None:
-    """Send every file; `done` is called for each when it ends, on the caller's thread.
+def load(files: Iterable[FoundFile], server: "Client", about: Mapping[str, Any], done: Done) -> None:
+    """Send every file with these fields; `done` is called for each when it ends, on the caller's thread.
 
     Raises:
         ServerAway: the server went away; the remaining files were not sent.
     """
-    _each(files, lambda found: _loaded(found, server, source, tags), done)
+    _each(files, lambda found: _loaded(found, server, about), done)
 
 
 class MissingFiles(msgspec.Struct, frozen=True):
@@ -156,14 +154,12 @@ def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> No
             raise
 
 
-def _unchanged(
-    server: "Client", held: Sequence[tuple[FoundFile, str]], source: str, tags: Sequence[str]
-) -> frozenset[str]:
+def _unchanged(server: "Client", held: Sequence[tuple[FoundFile, str]], about: Mapping[str, Any]) -> frozenset[str]:
     if not held:
         return frozenset()
     asked = [(found.file, found.name, hash_) for found, hash_ in held]
     try:
-        same = server.unchanged(asked, source=source, tags=tags)
+        same = server.unchanged(asked, about)
     except RequestRefused:
         return frozenset()  # every file is sent, and an invalid one is refused individually
     return frozenset(found.name for (found, _), is_same in zip(held, same, strict=True) if is_same)
@@ -178,9 +174,9 @@ def _hash(found: FoundFile) -> str | None:
         return None
 
 
-def _loaded(found: FoundFile, server: "Client", source: str, tags: Sequence[str]) -> LoadOutcome:
+def _loaded(found: FoundFile, server: "Client", about: Mapping[str, Any]) -> LoadOutcome:
     try:
-        return outcome(found.name, lambda: server.upload(found.file, source=source, path=found.name, tags=tags))
+        return outcome(found.name, lambda: server.upload(found.file, found.name, about))
     except UnicodeEncodeError:
         # a printable form, because the name itself can't be encoded in UTF-8
         shown = found.name.encode(errors="replace").decode()

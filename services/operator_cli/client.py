@@ -65,7 +65,6 @@ class Client:
         if key := os.environ.get("SLUICE_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
         timeout, through = httpx.Timeout(60, connect=5), None if own is None else httpx.HTTPTransport(uds=own[0])
-        self.described: Mapping[str, str] = {}  # more fields of what is sent: title, metadata, chunkSize …
         # trust_env off: the environment's proxy is meant for the web, not for this machine's own server.
         self._http = httpx.Client(
             base_url=self.url, headers=headers, timeout=timeout, transport=through, trust_env=False
@@ -98,42 +97,29 @@ class Client:
             return reply.content
         raise RequestRefused(_sentence(reply))
 
-    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
+    # `about` are the fields of what is sent as those of a form: source, tags, title, metadata, chunkSize …
+
+    def upload(self, file: Path, path: str, about: Mapping[str, Any]) -> dict[str, Any]:
         """Send a file; return `{status, documentId, chunkCount}` when it is processed, or `accepted` after WAIT_S."""
-        data: dict[str, Any] = {"source": source, "path": path, "tags": list(tags), **self.described}
-        content = file.read_bytes()
-        return self._waiting(
-            "POST", "/rag/ingest/upload", data=data, files={"file": (file.name, content, media_type(file))}
-        )
+        sent = {"file": (file.name, file.read_bytes(), media_type(file))}
+        return self._waiting("POST", "/rag/ingest/upload", data={**about, "path": path}, files=sent)
 
-    def upload_body(
-        self, content: bytes, *, source: str | None, path: str | None, tags: Sequence[str]
-    ) -> dict[str, Any]:
+    def upload_body(self, content: bytes, path: str | None, about: Mapping[str, Any]) -> dict[str, Any]:
         """Send content that may have no file name; returns what `upload` does."""
-        params = _given(source=source, path=path, tags=list(tags) or None, **self.described)
-        return self._waiting("POST", "/rag/ingest/upload", params=params, content=content)
+        return self._waiting("POST", "/rag/ingest/upload", params=_given(path=path, **about), content=content)
 
-    def ingest_url(self, url: str, *, source: str | None, tags: Sequence[str]) -> dict[str, Any]:
+    def ingest_url(self, url: str, about: Mapping[str, Any]) -> dict[str, Any]:
         """Submit a page that the server fetches; returns what `upload` does."""
-        body = _given(url=url, source=source, tags=list(tags) or None, **self.described)
-        return self._waiting("POST", "/rag/ingest/url", json=body)
+        return self._waiting("POST", "/rag/ingest/url", json={**about, "url": url})
 
-    def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
+    def unchanged(self, held: Sequence[tuple[Path, str, str]], about: Mapping[str, Any]) -> list[bool]:
         """Return for each file, given with its path and hash, whether `upload` would change nothing."""
-        fields: dict[str, Any] = {name: self.described[name] for name in ("title",) if name in self.described}
-        if "metadata" in self.described:
-            fields["metadata"] = json.loads(self.described["metadata"])
-        fields |= {name: int(self.described[name]) for name in ("chunkSize", "chunkOverlap") if name in self.described}
+        fields = {name: about[name] for name in ("source", "tags", "title") if name in about}
+        if "metadata" in about:
+            fields["metadata"] = json.loads(about["metadata"])
+        fields |= {name: int(about[name]) for name in ("chunkSize", "chunkOverlap") if name in about}
         items = [
-            {
-                **fields,
-                "source": source,
-                "path": path,
-                "hash": hash_,
-                "filename": file.name,
-                "mediaType": media_type(file),
-                "tags": list(tags),
-            }
+            {**fields, "path": path, "hash": hash_, "filename": file.name, "mediaType": media_type(file)}
             for file, path, hash_ in held
         ]
         checked = self._object("POST", "/rag/ingest/check", json={"items": items})["items"]

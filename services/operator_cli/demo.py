@@ -191,7 +191,7 @@ def _loaded(stage: DemoServer, client: Client, files: list[FoundFile]) -> tuple[
     """Return the outcomes, how many texts were embedded for them, and the seconds it took."""
     before, began = stage.metric("sluice_embedded_texts_total"), time.monotonic()
     outcomes: list[LoadOutcome] = []
-    load(files, client, source=SOURCE, done=outcomes.append)
+    load(files, client, {"source": SOURCE}, outcomes.append)
     embedded = stage.metric("sluice_embedded_texts_total") - before
     return outcomes, round(embedded), time.monotonic() - began
 

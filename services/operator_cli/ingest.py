@@ -41,40 +41,9 @@ SOURCE: Final = "files"
 STDIN: Final = "-"
 LOOK_EVERY_S: Final = 1.0
 _NOTES: Final = 3  # printed of a document
-
-
-@dataclass(frozen=True, kw_only=True)
-class SentFields:
-    """What is sent with each document."""
-
-    title: Annotated[str | None, typer.Option(help="Title of the one document.")] = None
-    metadata: Annotated[
-        list[str] | None,
-        typer.Option(help="Metadata of the documents, as name=value or a JSON object; repeatable."),
-    ] = None
-    keep: Annotated[
-        str | None, typer.Option(help="Keep these fields of the accepted version: title, description, tags, metadata.")
-    ] = None
-    on_conflict: Annotated[
-        str | None, typer.Option(help="If the document exists with other content: replace (default), error or new.")
-    ] = None
-    chunk_size: Annotated[
-        int | None, typer.Option(help="Characters of the largest chunk, 100 to 2000. Default: the index's own.")
-    ] = None
-    chunk_overlap: Annotated[
-        int | None, typer.Option(help="Characters that the next chunk repeats, at most half of the size.")
-    ] = None
-    callback_url: Annotated[
-        str | None, typer.Option(help="Address to call when the processing of a sent document has ended.")
-    ] = None
-    password: Annotated[str | None, typer.Option(help="Password that opens locked PDF files; - asks for it.")] = None
-
-    def form(self) -> dict[str, str]:
-        """Return the fields that were given as those of a form. Raises Misuse as `metadata_of`."""
-        found = {name: str(value) for name, value in given(self).items() if name != "metadata"}
-        if self.metadata:
-            found["metadata"] = json.dumps(metadata_of(self.metadata), ensure_ascii=False)
-        return found
+_SENT: Final = frozenset(
+    ("source", "title", "keep", "onConflict", "chunkSize", "chunkOverlap", "callbackUrl", "password")
+)  # with each document
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +76,37 @@ class IngestOptions:
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be loaded and deleted.")] = False
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per document.")] = False
+    title: Annotated[str | None, typer.Option(help="Title of the one document.")] = None
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(help="Metadata of the documents, as name=value or a JSON object; repeatable."),
+    ] = None
+    keep: Annotated[
+        str | None, typer.Option(help="Keep these fields of the accepted version: title, description, tags, metadata.")
+    ] = None
+    on_conflict: Annotated[
+        str | None, typer.Option(help="If the document exists with other content: replace (default), error or new.")
+    ] = None
+    chunk_size: Annotated[
+        int | None, typer.Option(help="Characters of the largest chunk, 100 to 2000. Default: the index's own.")
+    ] = None
+    chunk_overlap: Annotated[
+        int | None, typer.Option(help="Characters that the next chunk repeats, at most half of the size.")
+    ] = None
+    callback_url: Annotated[
+        str | None, typer.Option(help="Address to call when the processing of a sent document has ended.")
+    ] = None
+    password: Annotated[str | None, typer.Option(help="Password that opens locked PDF files; - asks for it.")] = None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Return the fields that are sent with each document, as those of a form. Raises Misuse as `metadata_of`."""
+        found: dict[str, Any] = {name: str(value) for name, value in given(self).items() if name in _SENT}
+        if self.tags:
+            found["tags"] = self.tags
+        if self.metadata:
+            found["metadata"] = json.dumps(metadata_of(self.metadata), ensure_ascii=False)
+        return found
 
     @property
     def piped(self) -> bool:
@@ -128,16 +128,19 @@ class IngestOptions:
         """Return the source of the files."""
         return self.source or SOURCE
 
-    def check(self, title: str | None) -> None:
-        """Raise Misuse if options contradict each other; `title` is of one document."""
+    def check(self) -> None:
+        """Raise Misuse if options contradict each other, or as `metadata_of`."""
         if self.piped and len(self.what) > 1:
             raise Misuse("- reads standard input and can't be combined with files or URLs")
         if self.path is not None and not self.piped:
             raise Misuse(f"--path {self.path} names a document from standard input: give - as well")
         if self.watch and (self.piped or self.urls or self.dry_run):
             raise Misuse("--watch needs files or folders, and can't be combined with --dry-run")
-        if title is not None and (len(self.what) > 1 or any(path.is_dir() for path in self.paths)):
-            raise Misuse(f"--title {title} names one document: give one file, URL or -")
+        if self.title is not None and (len(self.what) > 1 or any(path.is_dir() for path in self.paths)):
+            raise Misuse(f"--title {self.title} names one document: give one file, URL or -")
+        if self.password is not None and (self.piped or self.urls):
+            raise Misuse("--password opens files: give no URL and no -")
+        metadata_of(self.metadata or ())
         self._check_removal()
 
     def _check_removal(self) -> None:
@@ -156,11 +159,11 @@ class IngestOptions:
 
 
 @with_options
-def ingest(context: typer.Context, *, options: IngestOptions, sent: SentFields) -> None:
+def ingest(context: typer.Context, *, options: IngestOptions) -> None:
     """Load files, folders, web pages or standard input. Unchanged files are not sent again."""
-    if sent.password == STDIN:  # so that neither the shell nor the list of processes has it
-        sent = replace(sent, password=typer.prompt("Password", hide_input=True, err=True))
-    raise typer.Exit(ingest_files(client_of(context), options, sent=sent))
+    if options.password == STDIN:  # so that neither the shell nor the list of processes has it
+        options = replace(options, password=typer.prompt("Password", hide_input=True, err=True))
+    raise typer.Exit(ingest_files(client_of(context), options))
 
 
 def inspect(
@@ -250,22 +253,13 @@ class IngestReport:
         return f"{count} {status}" + (f", {'' if noted == count else f'{noted} '}with notes" if noted else "")
 
 
-def ingest_files(
-    client: "Client",
-    options: IngestOptions,
-    pause: Callable[[float], None] = time.sleep,
-    *,
-    sent: SentFields = SentFields(),
-) -> int:
+def ingest_files(client: "Client", options: IngestOptions, pause: Callable[[float], None] = time.sleep) -> int:
     """Load the documents and return the exit code: 1 if one failed. `pause` waits between two looks.
 
     Raises:
         Misuse: options contradict each other, or a path can't be read. ServerAway: there is no server.
     """
-    options.check(sent.title)
-    if sent.password is not None and (options.piped or options.urls):
-        raise Misuse("--password opens files: give no URL and no -")
-    client.described = sent.form()
+    options.check()
     files, report = _files(options), IngestReport(options)
     if not (files or options.piped or options.urls or options.watch or options.delete_missing):
         raise CommandError(f"nothing to load in {', '.join(map(str, options.paths))}")
@@ -294,12 +288,10 @@ def _others(client: "Client", options: IngestOptions) -> list[tuple[str, Callabl
     """Return the documents that aren't files: a name to show, and the function that sends it."""
 
     def piped() -> dict[str, Any]:
-        return client.upload_body(sys.stdin.buffer.read(), source=options.source, path=options.path, tags=options.tags)
+        return client.upload_body(sys.stdin.buffer.read(), options.path, options.about)
 
-    def fetched(url: str) -> Callable[[], dict[str, Any]]:
-        return lambda: client.ingest_url(url, source=options.source, tags=options.tags)
-
-    return [(options.path or STDIN, piped)] * options.piped + [(url, fetched(url)) for url in options.urls]
+    pages = [(url, partial(client.ingest_url, url, options.about)) for url in options.urls]
+    return [(options.path or STDIN, piped)] * options.piped + pages
 
 
 def _load(client: "Client", options: IngestOptions, files: Sequence[FoundFile], done: Done) -> None:
@@ -310,12 +302,13 @@ def _load(client: "Client", options: IngestOptions, files: Sequence[FoundFile], 
     for name in sorted(empty):
         done(LoadOutcome(path=name, status="skipped"))
     files = [each for each in files if each.name not in empty]
-    changed = to_send(files, client, source=options.files_source, tags=options.tags, done=done)
+    about = {"source": SOURCE, **options.about}
+    changed = to_send(files, client, about, done)
     if options.dry_run:
         for each in changed:
             done(LoadOutcome(path=each.name, status="would load"))
     else:
-        load(changed, client, source=options.files_source, tags=options.tags, done=done)
+        load(changed, client, about, done)
 
 
 def _remove(  # noqa: PLR0917 - what was loaded, and what was found

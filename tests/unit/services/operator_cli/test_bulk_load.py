@@ -13,6 +13,7 @@ from services.operator_cli.local_files import FoundFile
 from shared.ids import bytes_hash
 
 PATIENCE_S = 20  # a hang guard
+ABOUT = {"source": "s", "tags": ["t"]}
 
 
 def files(count: int) -> list[FoundFile]:
@@ -37,7 +38,7 @@ class Server(Client):
         self._barrier = threading.Barrier(together)
         self._lock = threading.Lock()
 
-    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
+    def upload(self, file: Path, path: str, about: Mapping[str, Any]) -> dict[str, Any]:
         self._barrier.wait(PATIENCE_S)
         with self._lock:
             if self._gone_after is not None and len(self.taken) >= self._gone_after:
@@ -45,11 +46,15 @@ class Server(Client):
             self.taken.append(path)
         if path in self.refused:
             raise RequestRefused(f"{path} is not to its taste")
-        return {"status": "created", "documentId": f"{source}/{path}/{'+'.join(tags)}", "chunkCount": 1}
+        return {
+            "status": "created",
+            "documentId": f"{about['source']}/{path}/{'+'.join(about['tags'])}",
+            "chunkCount": 1,
+        }
 
-    def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
+    def unchanged(self, held: Sequence[tuple[Path, str, str]], about: Mapping[str, Any]) -> list[bool]:
         self.asked.append(len(held))
-        return [self.has.get(f"{source}/{path}/{'+'.join(tags)}") == hash_ for _, path, hash_ in held]
+        return [self.has.get(f"{about['source']}/{path}/{'+'.join(about['tags'])}") == hash_ for _, path, hash_ in held]
 
     def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
         assert (status, tags) == (None, ())
@@ -64,7 +69,7 @@ class Server(Client):
 
 def loaded(count: int, server: Server) -> list[LoadOutcome]:
     outcomes: list[LoadOutcome] = []
-    load(files(count), server, source="s", tags=["t"], done=outcomes.append)
+    load(files(count), server, ABOUT, outcomes.append)
     return sorted(outcomes, key=lambda each: each.path)
 
 
@@ -98,9 +103,9 @@ def test_a_server_that_goes_away_ends_it_all() -> None:
 
 
 class Strict(Server):
-    def upload(self, file: Path, *, source: str, path: str, tags: Sequence[str] = ()) -> dict[str, Any]:
+    def upload(self, file: Path, path: str, about: Mapping[str, Any]) -> dict[str, Any]:
         path.encode()
-        return super().upload(file, source=source, path=path, tags=tags)
+        return super().upload(file, path, about)
 
 
 def test_a_name_that_is_not_utf_8_fails_alone(tmp_path: Path) -> None:
@@ -108,8 +113,8 @@ def test_a_name_that_is_not_utf_8_fails_alone(tmp_path: Path) -> None:
     named = [FoundFile("a\udcff", tmp_path / "x"), FoundFile("b", tmp_path / "x")]
     server, outcomes = Strict(), list[LoadOutcome]()
 
-    changed = to_send(named, server, source="s", tags=(), done=outcomes.append)
-    load(changed, server, source="s", done=outcomes.append)
+    changed = to_send(named, server, ABOUT, outcomes.append)
+    load(changed, server, ABOUT, outcomes.append)
 
     assert server.asked == [1]
     assert {each.path: each.status for each in outcomes} == {"a?": "failed", "b": "created"}
@@ -124,7 +129,7 @@ def test_only_what_the_server_has_not_just_so_is_sent(tmp_path: Path) -> None:
     server = Server(has={f"s/{each.name}/t": bytes_hash(each.name.encode()) for each in named})
     heard: list[LoadOutcome] = []
 
-    changed = to_send(named, server, source="s", tags=["t"], done=heard.append)
+    changed = to_send(named, server, ABOUT, heard.append)
 
     # The last one can't be read: it is sent, so that its reason is told.
     assert [each.name for each in changed] == ["1", named[-1].name]
@@ -134,12 +139,12 @@ def test_only_what_the_server_has_not_just_so_is_sent(tmp_path: Path) -> None:
 
 def test_what_can_not_be_compared_is_sent(tmp_path: Path) -> None:
     class Older(Server):
-        def unchanged(self, held: Sequence[tuple[Path, str, str]], *, source: str, tags: Sequence[str]) -> list[bool]:
+        def unchanged(self, held: Sequence[tuple[Path, str, str]], about: Mapping[str, Any]) -> list[bool]:
             raise RequestRefused("there is no /rag/ingest/check here")
 
     (tmp_path / "a").write_text("a")
 
-    changed = to_send([FoundFile("a", tmp_path / "a")], Older(), source="s", tags=(), done=lambda _: None)
+    changed = to_send([FoundFile("a", tmp_path / "a")], Older(), ABOUT, lambda _: None)
 
     assert [each.name for each in changed] == ["a"]
 
