@@ -12,20 +12,19 @@ from faststream.kafka import KafkaBroker
 
 from services.ingest_worker.callback_sender import CallbackSender, post_callback
 from services.ingest_worker.chunk import CHUNKER
-from services.ingest_worker.chunking import Chunking, RateLimit, rate_limit_of
+from services.ingest_worker.chunking import Chunking, rate_limit_of
 from services.ingest_worker.crawl_rules import Bounds
 from services.ingest_worker.extract import READERS
 from services.ingest_worker.fetch import fetcher_of
 from services.ingest_worker.fetch.guard import Guard
-from services.ingest_worker.fill_records import PastTruth, past_truth_of
+from services.ingest_worker.fill_records import past_truth_of
 from services.ingest_worker.forwarder import STAGE as FORWARD
 from services.ingest_worker.forwarder import Forwarder
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import alone, parser_pool
 from services.ingest_worker.store_recovery import Rebuilder
 from shared.contracts import StatusNotice, decode, document_of
-from shared.embedder import TokenCounter
-from shared.log import Log, Publish
+from shared.log import Log
 from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.follow import follow
@@ -35,7 +34,7 @@ from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import GenerationParts
 from shared.settings import Settings
 from shared.state.callbacks import Callbacks
-from shared.state.index import Index, IngestCode
+from shared.state.index import IngestCode
 from shared.state.signing_secret import signing_secret
 from shared.state.statuses import Statuses, dead_letter
 from shared.topics import EXTRACTED, STATUS, SUBMITTED, forwarding_group, readers
@@ -91,29 +90,9 @@ def join_forwarders(broker: KafkaBroker, ingest: Ingest, topics: Mapping[str, st
     return consumptions
 
 
-def join_chunking(
-    broker: KafkaBroker,
-    ingest: Ingest,
-    *,
-    index: Index,
-    tokens: TokenCounter,
-    statuses: Statuses,
-    send: Publish,
-    limit: RateLimit | None = None,
-    past: PastTruth | None = None,
-) -> Consumption:
-    """Return the second stage of the index's generation, subscribed on a broker that isn't started yet."""
-    generation = index.generation.id
-    chunking = Chunking(
-        index=index,
-        blobs=ingest.blobs,
-        parsers=ingest.parsers,
-        tokens=tokens,
-        publish=send,
-        statuses=statuses,
-        limit=limit,
-        past=past,
-    )
+def join_chunking(broker: KafkaBroker, ingest: Ingest, chunking: Chunking) -> Consumption:
+    """Return the second stage of a generation, subscribed on a broker that isn't started yet."""
+    generation = chunking.index.generation.id
     return consume(
         broker,
         EXTRACTED,
@@ -128,16 +107,17 @@ def join_chunking(
 
 def join_generation(ingest: Ingest, parts: GenerationParts, log: Log) -> Consumption:
     """Return the second stage of a generation."""
-    return join_chunking(
-        parts.broker,
-        ingest,
+    chunking = Chunking(
         index=parts.index,
+        blobs=ingest.blobs,
+        parsers=ingest.parsers,
         tokens=parts.embedder.tokens,
+        publish=parts.publish,
         statuses=parts.statuses,
-        send=parts.publish,
         limit=rate_limit_of(parts.registered),
         past=past_truth_of(parts.registered, parts.index, log),
     )
+    return join_chunking(parts.broker, ingest, chunking)
 
 
 def keep_whole(base: Resources, stack: AsyncExitStack) -> None:

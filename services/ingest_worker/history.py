@@ -235,12 +235,10 @@ class History:
         submitted = self.submissions.newest.get(name)
         older = tuple(each for each in sorted(self.versions.documents[name]) if each < newest.version)
         return entry_of(
-            NewestVersion(
-                newest,
-                self.versions.failure(name, newest.version),
-                published=(*older, newest.version),
-                failed=tuple(each for each in older if self.versions.failure(name, each) is not None),
-            ),
+            newest,
+            self.versions.failure(name, newest.version),
+            published=(*older, newest.version),
+            failed_versions=tuple(each for each in older if self.versions.failure(name, each) is not None),
             submitted=submitted,
             failed=failed,
             settled=submitted is not None and self.letters.settled(submitted.place),
@@ -271,30 +269,24 @@ def erased(record: Record) -> DocumentVersion | None:
 # Entries of the ledger
 
 
-class NewestVersion(NamedTuple):
-    """The log's information about one document."""
-
-    newest: DocumentVersion
-    failure: FoldedLetter | None  # why the newest version can't answer
-    published: tuple[int, ...] = ()  # all versions that have a record, oldest first
-    failed: tuple[int, ...] = ()  # those below `newest` that failed, oldest first
-
-
 def entry_of(
-    document: NewestVersion,
+    newest: DocumentVersion,
+    failure: FoldedLetter | None,
     *,
+    published: tuple[int, ...] = (),
+    failed_versions: tuple[int, ...] = (),
     submitted: EndedSubmission | None = None,
     failed: FoldedLetter | None = None,
     settled: bool = False,
     head: Head | None = None,
 ) -> Entry:
-    """Return a document's ledger entry.
+    """Return a document's ledger entry; `failure` is why its `newest` version can't answer.
 
+    `published` are all versions that have a record, `failed_versions` those below the newest that failed, oldest first.
     `submitted` is its newest submission that has ended and `failed` the newest open letter of the first stage;
     `settled` says whether `submitted` had a dead letter that was settled. `head` is None unless the
     head and all of its points are in the index; a version that must be applied again is `accepted` until then.
     """
-    newest = document.newest
     entry = Entry(
         document_id=newest.document_id,
         tenant=newest.tenant,
@@ -303,14 +295,14 @@ def entry_of(
         rev=0,
         writer="",
         accepted=accepted_of(newest),
-        last=_end(newest, document.failure, head),
+        last=_end(newest, failure, head),
         created_at=newest.created_at,
         updated_at=newest.updated_at,
         title=newest.title,
         url=newest.url,
         tags=newest.tags,
-        published=document.published,
-        failed=document.failed,
+        published=published,
+        failed=failed_versions,
     )
     if failed is not None and older(newest.place, failed.place) and _last(failed, submitted):
         return _failed(entry, failed.place, failed)
@@ -388,16 +380,15 @@ def _failed(entry: Entry, place: LogPosition, letter: FoldedLetter | None) -> En
 def entry_without_version(name: str, submitted: EndedSubmission | None, failed: FoldedLetter | None) -> Entry | None:
     """Return the entry of a document without a version on the log; None if the log has too little for one."""
     if failed is not None and _last(failed, submitted):
-        if failed.tenant is None or failed.source is None or failed.path is None:
-            return None
-        return _bare(name, (failed.tenant, failed.source, failed.path), failed.place, failed)
-    if submitted is None or submitted.deletes is None:
+        place, failure = failed.place, failed
+        tenant, source, path = failed.tenant, failed.source, failed.path
+    elif submitted is not None and submitted.deletes is not None:
+        place, failure = submitted.place, None
+        tenant, source, path = submitted.deletes
+    else:
         return None
-    return _bare(name, submitted.deletes, submitted.place, None)
-
-
-def _bare(name: str, named: tuple[str, str, str], place: LogPosition, failure: FoldedLetter | None) -> Entry:
-    tenant, source, path = named
+    if tenant is None or source is None or path is None:
+        return None
     last = Last(version=0, place=place, status="deleted", at=place.time)
     entry = Entry(
         document_id=name,

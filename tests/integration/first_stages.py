@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from services.ingest_worker.app import join_chunking, join_forwarders, join_ingest
 from services.ingest_worker.chunk import CHUNKER
+from services.ingest_worker.chunking import Chunking
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
@@ -103,8 +104,11 @@ async def first_stages(
         partition_of=partial(partition_for, broker, SUBMITTED),
         fetch=fetch or Fetcher(Guard(), FetchLimits()),
     )
-    chunking = join_chunking(broker, ingest, index=index, tokens=Words(), statuses=ingest.statuses, send=send)
-    consumptions = [join_ingest(broker, ingest), chunking, *join_forwarders(broker, ingest, topics)]
+    chunking = Chunking(
+        index=index, blobs=ingest.blobs, parsers=parsers, tokens=Words(), publish=send, statuses=ingest.statuses
+    )
+    chunked = join_chunking(broker, ingest, chunking)
+    consumptions = [join_ingest(broker, ingest), chunked, *join_forwarders(broker, ingest, topics)]
     users.push_async_callback(broker.stop)
     await broker.start()
     for consumption in consumptions:

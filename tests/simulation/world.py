@@ -464,15 +464,16 @@ class World:
                 ingest_app.join_ingest(broker, ingest)
                 log = cast("Log", _Log(self.log, "log", through))
                 past = None if self.filling is None else PastTruth(None, process.index, log)
-                ingest_app.join_chunking(
-                    broker,
-                    ingest,
+                chunking = chunking_module.Chunking(
                     index=process.index,
+                    blobs=blobs,
+                    parsers=self.parsers,
                     tokens=Characters(),
+                    publish=process.publish,
                     statuses=statuses,
-                    send=process.publish,
                     past=past,
                 )
+                ingest_app.join_chunking(broker, ingest, chunking)
             case "embed":
                 embed_app.join(
                     broker,

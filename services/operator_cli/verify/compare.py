@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from services.embed_worker.points import head_of, payloads
-from services.ingest_worker.history import FoldedLetter, NewestVersion, accepted_of, entry_of
+from services.ingest_worker.history import FoldedLetter, accepted_of, entry_of
 from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
 from shared.contracts import ERASED, REFUSED, TERMINAL, Chunk, DocumentVersion, LogPosition
 from shared.ids import document_id
@@ -273,7 +273,7 @@ def ledger_judged(
         tuple(findings.all),
         Remedy(
             drop_entry=_only(name, "rev", payload) if payload is not None and entry is None else None,
-            entry=entry_of(NewestVersion(newest, failure, tuple(sorted(published)))),
+            entry=entry_of(newest, failure, published=tuple(sorted(published))),
             entry_rev=entry.rev if entry else None,
             publish=failure is None,
             resubmit=again,

@@ -10,7 +10,6 @@ from services.ingest_worker.history import (
     EndedSubmission,
     FoldedLetter,
     History,
-    NewestVersion,
     entry_of,
     entry_without_version,
     erased,
@@ -89,7 +88,8 @@ def entry(
 ) -> tuple[str, int, int, int | None]:
     """Return the status, the version it is of, the offset of the newest submission, and how many chunks answer."""
     made = entry_of(
-        NewestVersion(newest, failure),
+        newest,
+        failure,
         submitted=None if submitted is None else EndedSubmission(at(submitted), None),
         failed=None if failed is None else letter(failed),
         settled=settled,
@@ -102,7 +102,7 @@ def test_what_a_metadata_change_needs_is_in_the_versions_record_and_so_in_the_en
     said = TextReading(extracted={"document_type": "md"})
     whole = msgspec.structs.replace(VERSION, given=Given(tags=("x",)), reading=said)
 
-    made = entry_of(NewestVersion(whole, None), submitted=None, failed=None, settled=False, head=None)
+    made = entry_of(whole, None, submitted=None, failed=None, settled=False, head=None)
 
     assert (made.accepted.given, made.accepted.reading) == (Given(tags=("x",)), said)
 
