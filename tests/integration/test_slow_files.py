@@ -18,7 +18,7 @@ from services.ingest_worker.parsers import ParserPool
 from shared.errors import PipelineError
 from tests.e2e.text import paragraph
 from tests.selection import CI_ONLY
-from tests.unit.services.ingest_worker.files import a_pdf, an_xlsx
+from tests.unit.services.ingest_worker.files import a_pdf, a_zip, an_xlsx, parts_of
 
 CHOSEN = os.environ.get("SLUICE_TEST_COUNT")  # number of files; the acceptance run has 20
 FILES = int(CHOSEN or 3)
@@ -108,3 +108,15 @@ async def test_given_a_busy_machine_when_slow_files_are_read_then_each_has_the_o
     print({name: found if isinstance(found, str) else len(found.text) for name, found in idle.items()})
     assert [name for name, found in idle.items() if isinstance(found, str) or found.notes] == []
     assert [name for name in files if loaded[name] != idle[name]] == []
+
+
+async def test_a_sheet_of_more_than_100_000_rows_fits_into_the_memory_of_a_parser() -> None:
+    parts = parts_of(an_xlsx(Stock=[[1.0]]))
+    blank = "".join(f'<c r="{column}{{0}}" s="1"/>' for column in "BCDEFGHIJ")  # formatted, as programs leave them
+    rows = map(f'<row r="{{0}}"><c r="A{{0}}"><v>{{0}}</v></c>{blank}</row>'.format, range(2, 100_011))
+    sheet = parts["xl/sheet1.xml"].replace(b"</sheetData>", "".join(rows).encode() + b"</sheetData>")
+
+    (found,) = (await outcomes({"long.xlsx": a_zip(parts | {"xl/sheet1.xml": sheet})})).values()
+
+    assert isinstance(found, Extraction), found
+    assert found.text.endswith("100010")

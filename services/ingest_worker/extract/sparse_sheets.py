@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MOST_PLACES: Final = 5_000_000  # of a sheet, used or not: each takes 32 bytes
 # Cells that can span so many places from the first one. Most sheets have none, and aren't looked at more closely.
 FAR: Final = re.compile(rb"=\s*+[\"'](?:[A-Za-z]{3}[0-9]|[A-Za-z]{2}[0-9]{5}|[A-Za-z][0-9]{6})")
+_PLACE: Final = re.compile(rb"=\s*+[\"']([A-Za-z]{1,3})([0-9]{1,7})[\"']")
 _SIZE: Final = b"\x94\x01\x10"  # begins the record of a binary sheet's first and last row and column
 ROW: Final = 0  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
 _CELLS: Final = frozenset({*range(2, 12), 62})  # with a value
@@ -50,7 +51,11 @@ def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> tuple[
 
 
 def _moved(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] | None:
-    root = parsed(sheet)
+    rows_of: dict[bytes, int] = {}  # the last row by the letters of its column
+    for place in _PLACE.finditer(sheet):
+        rows_of[place[1]] = max(rows_of.get(place[1], 0), int(place[2]))
+    span = max(rows_of.values(), default=0) * max((column_number(each.decode()) for each in rows_of), default=0)
+    root = parsed(sheet) if span > MOST_PLACES else None  # a tree takes 1 kB for each cell
     if root is None:
         return None
     cells = list(_placed(root))
