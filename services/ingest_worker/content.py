@@ -101,15 +101,8 @@ class ContentReader:
         if page is not None and submitted.leads_on and (site := sitemap.read(page.body)) is not None:
             text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
             return Extraction(text=text, document_type="xml", text_format="markdown", title=page.url)
-        hints = _hints(submitted, page)
-        return await self.parsers.extract(
-            content.body,
-            tenant=submitted.tenant,
-            filename=hints.filename,
-            media_type=hints.media_type,
-            title_hint=submitted.title,
-            links=submitted.leads_on,
-        )
+        hints = msgspec.structs.replace(_hints(submitted, page), title=submitted.title, links=submitted.leads_on)
+        return await self.parsers.extract(content.body, hints, tenant=submitted.tenant)
 
     async def store_reading(self, submitted: DocumentSubmitted, extraction: Extraction | None) -> TextReading | None:
         """Return what a later change of metadata needs of the extraction; store its prepared chunks as a blob."""

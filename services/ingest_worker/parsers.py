@@ -158,18 +158,8 @@ class ParserPool:
         self._suspect = asyncio.Lock()  # held for the one record that is handled alone
         self._closed = False
 
-    async def extract(
-        self,
-        data: bytes,
-        *,
-        tenant: str,
-        filename: str | None = None,
-        media_type: str | None = None,
-        title_hint: str | None = None,
-        links: bool = False,
-        wait_s: float | None = None,
-    ) -> Extraction:
-        """Return the file's text and properties, and its links if `links` is set.
+    async def extract(self, data: bytes, hints: Hints, *, tenant: str, wait_s: float | None = None) -> Extraction:
+        """Return the file's text and properties, and its links if the hints ask for them.
 
         If a file has waited for a process for `wait_s` seconds, it is given up. None: it waits as long as it takes.
 
@@ -179,7 +169,6 @@ class ParserPool:
             Unavailable: no process can be started, none was free in time, or the pool is closed.
             RuntimeError: a bug in a reader, with its traceback.
         """
-        hints = Hints(filename=filename, media_type=media_type, title=title_hint, links=links)
         job = ParserJob(data, hints, self.cpu_s, self.most_text)
         if len(data) <= _LIGHT_BYTES and (form := detect(data, hints)).light:
             if _alone.get():

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from services.ingest_worker.chunk import CHUNKER, from_prepared, version_chunks
-from services.ingest_worker.extract import Extraction
+from services.ingest_worker.extract import Extraction, Hints
 from services.ingest_worker.parsers import parser_pool
 from services.ingest_worker.text_blocks import blocks
 from services.operator_cli.errors import CommandError, Misuse
@@ -83,9 +83,9 @@ async def _inspected(name: str, data: bytes, settings: Settings) -> Inspection:
     began = time.perf_counter()
     parsers, embedder = parser_pool(settings), open_embedder(settings.embedder, settings.openai_api_key)
     try:
-        await asyncio.gather(embedder.start(), parsers.extract(_WARM, tenant=DEFAULT_TENANT, filename="a.pdf"))
+        await asyncio.gather(embedder.start(), parsers.extract(_WARM, Hints(filename="a.pdf"), tenant=DEFAULT_TENANT))
         started = time.perf_counter()
-        found = await parsers.extract(data, tenant=DEFAULT_TENANT, filename=name)
+        found = await parsers.extract(data, Hints(filename=name), tenant=DEFAULT_TENANT)
         read = time.perf_counter()
         if found.chunks:
             chunks = from_prepared(found.chunks, embedder.tokens)

@@ -26,9 +26,10 @@ class FileReader:
 
     async def __call__(self, body: bytes, *, tenant: str, name: str | None, media_type: str | None) -> FileText:
         """Return the text. Raises as `ReadFile`."""
-        extraction = await self._parsers().extract(
-            body, tenant=tenant, filename=name, media_type=media_type, wait_s=self._wait_s
-        )
+        from services.ingest_worker.extract import Hints  # noqa: PLC0415 - as in `api_reader`
+
+        hints = Hints(filename=name, media_type=media_type)
+        extraction = await self._parsers().extract(body, hints, tenant=tenant, wait_s=self._wait_s)
         known = {
             "source": name,
             "title": extraction.title,

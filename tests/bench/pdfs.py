@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from services.ingest_worker.extract import Hints
 from services.ingest_worker.parsers import ParserPool
 from tests.bench.report import Row
 from tests.e2e.text import WORDS
@@ -69,7 +70,7 @@ async def _ours(pool: ParserPool, files: Sequence[bytes]) -> float:
 
     async def read() -> None:
         for data in waiting:
-            await pool.extract(data, tenant="default", filename="report.pdf")
+            await pool.extract(data, Hints(filename="report.pdf"), tenant="default")
 
     began = _cpu_s()
     await asyncio.gather(*(read() for _ in range(_WAITING * cores())))

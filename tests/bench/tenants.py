@@ -4,6 +4,7 @@ import asyncio
 import statistics
 import time
 
+from services.ingest_worker.extract import Hints
 from services.ingest_worker.parsers import ParserPool
 from tests.bench.report import Row
 
@@ -42,7 +43,7 @@ async def _lap(pool: ParserPool, tenants: int) -> float:
 
     async def read() -> None:
         for number in files:
-            await pool.extract(PAGE, tenant=f"tenant-{number % tenants}", filename="tea.html")
+            await pool.extract(PAGE, Hints(filename="tea.html"), tenant=f"tenant-{number % tenants}")
 
     began = time.perf_counter()
     await asyncio.gather(*(read() for _ in range(READERS)))

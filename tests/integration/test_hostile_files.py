@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from services.ingest_worker.extract import Hints
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import Rejected, RetryLater
 from tests.e2e.faults import rounds
@@ -46,7 +47,7 @@ async def pool() -> AsyncIterator[ParserPool]:
 async def _ended(pool: ParserPool, data: bytes, filename: str) -> str:
     """Return the text, or the code of the refusal."""
     try:
-        return (await pool.extract(data, tenant="default", filename=filename)).text
+        return (await pool.extract(data, Hints(filename=filename), tenant="default")).text
     except (Rejected, RetryLater) as refusal:
         honest = refusal.code in _CODES and filename in refusal.sentence and not internals(refusal.sentence)
         return refusal.code if honest else f"dishonest: {refusal.code}: {refusal.sentence}"
@@ -135,7 +136,9 @@ _BOMBS: dict[str, Callable[[], bytes]] = {
 @CI_ONLY
 @pytest.mark.timeout(1800)
 async def test_bombs_hurt_nobody(pool: ParserPool) -> None:
-    assert (await pool.extract(a_docx_of("Still here."), tenant="default", filename="first.docx")).text == "Still here."
+    assert (
+        await pool.extract(a_docx_of("Still here."), Hints(filename="first.docx"), tenant="default")
+    ).text == "Still here."
     us = psutil.Process()
 
     for name, bomb in _BOMBS.items():
@@ -146,7 +149,9 @@ async def test_bombs_hurt_nobody(pool: ParserPool) -> None:
         assert len(data) < 4 * _MB, name
         assert not ended.startswith("dishonest"), (name, ended)
         assert us.memory_info().rss - idle < 100 * _MB, name
-    assert (await pool.extract(a_docx_of("Still here."), tenant="default", filename="last.docx")).text == "Still here."
+    assert (
+        await pool.extract(a_docx_of("Still here."), Hints(filename="last.docx"), tenant="default")
+    ).text == "Still here."
 
 
 _ENTITIES = '<!DOCTYPE a [<!ENTITY x SYSTEM "{url}"><!ENTITY % y SYSTEM "{url}"> %y;]>'

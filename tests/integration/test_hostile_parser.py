@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import structlog
 
+from services.ingest_worker.extract import Hints
 from services.ingest_worker.parsers import ParserPool
 from shared import sandbox
 from shared.errors import Rejected
@@ -47,7 +48,7 @@ def _left(prey: Prey) -> dict[str, str]:
 async def _outcomes(prey: Prey, program: str) -> dict[str, str]:
     pool = ParserPool(1, program=program)
     try:
-        extraction = await pool.extract(_file(prey), tenant="default", filename="x.hostile")
+        extraction = await pool.extract(_file(prey), Hints(filename="x.hostile"), tenant="default")
         return msgspec.json.decode(extraction.text, type=dict[str, str])
     finally:
         await pool.close()
@@ -120,7 +121,9 @@ async def test_a_parser_with_too_many_threads_is_ended() -> None:
     pool = ParserPool(1, program=hostile_parser.__name__)
     try:
         with pytest.raises(Rejected, match="threads") as refused:
-            await pool.extract(hostile_parser.THREADS + b"." * (65 * 1024), tenant="default", filename="x.hostile")
+            await pool.extract(
+                hostile_parser.THREADS + b"." * (65 * 1024), Hints(filename="x.hostile"), tenant="default"
+            )
     finally:
         await pool.close()
 

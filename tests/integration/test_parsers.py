@@ -18,7 +18,7 @@ import pytest
 import structlog
 
 from services.ingest_worker import parser_child
-from services.ingest_worker.extract import Extraction
+from services.ingest_worker.extract import Extraction, Hints
 from services.ingest_worker.parser_child import MOST_FRAME, ParserPart, ParserRead, Reply
 from services.ingest_worker.parsers import ParserPool, alone
 from shared.contracts import Chunk, DocumentExtracted, PreparedChunk
@@ -103,7 +103,7 @@ async def _until(path: Path) -> None:
 async def _read(
     pool: ParserPool, command: str, argument: object = "-", pages: int = 0, tenant: str = "default"
 ) -> Extraction:
-    return await pool.extract(_rough(command, argument, pages), tenant=tenant, filename="x.rough")
+    return await pool.extract(_rough(command, argument, pages), Hints(filename="x.rough"), tenant=tenant)
 
 
 async def _process(pool: ParserPool, tenant: str = "default") -> int:
@@ -114,8 +114,8 @@ async def test_pages_and_pdfs_are_read_by_the_real_program(make_pool: Callable[.
     pool = make_pool(program=parser_child.__name__, confined=True)
     page = "<html><title>Tea</title><p>" + "Boil the water first. " * 4000
 
-    read = await pool.extract(page.encode(), tenant="default", filename="tea.html", media_type="text/html")
-    report = await pool.extract(a_pdf("Figures.", "More."), tenant="default", filename="report.pdf")
+    read = await pool.extract(page.encode(), Hints(filename="tea.html", media_type="text/html"), tenant="default")
+    report = await pool.extract(a_pdf("Figures.", "More."), Hints(filename="report.pdf"), tenant="default")
 
     assert (read.title, read.document_type) == ("Tea", "html")
     assert (report.text, len(report.pages)) == ("Figures.\n\nMore.", 2)
@@ -128,8 +128,8 @@ async def test_markup_is_never_parsed_in_the_calling_process(pool: ParserPool, n
     await pool.close()
 
     with pytest.raises(Unavailable):
-        await pool.extract(data, tenant="default", filename=name)
-    assert (await pool.extract(b"# Tea", tenant="default", filename=name)).text == "# Tea"
+        await pool.extract(data, Hints(filename=name), tenant="default")
+    assert (await pool.extract(b"# Tea", Hints(filename=name), tenant="default")).text == "# Tea"
 
 
 @pytest.mark.feature(75)
@@ -144,10 +144,10 @@ async def test_more_text_than_the_setting_allows_is_refused(make_pool: Callable[
     said = r"^large\.html holds [\d,]+ characters of text, more than the 2,000 of SLUICE_MAX_TEXT$"
 
     with pytest.raises(Rejected, match=said) as refused:
-        await pool.extract(large.encode(), tenant="default", filename="large.html")
+        await pool.extract(large.encode(), Hints(filename="large.html"), tenant="default")
 
     assert refused.value.code == "too_large"
-    assert (await pool.extract(small.encode(), tenant="default", filename="small.html")).text
+    assert (await pool.extract(small.encode(), Hints(filename="small.html"), tenant="default")).text
 
 
 @CI_ONLY
@@ -181,14 +181,14 @@ async def test_a_tenants_many_files_delay_another_ones_by_one(make_pool: Callabl
 async def test_a_small_text_needs_no_process(make_pool: Callable[..., ParserPool]) -> None:
     pool = make_pool(program="no.such.module")
 
-    assert (await pool.extract(b"# Tea\n\nBoil.", tenant="default", filename="tea.md")).title == "Tea"
+    assert (await pool.extract(b"# Tea\n\nBoil.", Hints(filename="tea.md"), tenant="default")).title == "Tea"
 
 
 async def test_a_refusal_comes_back_with_its_code_and_spares_the_process(pool: ParserPool) -> None:
     process = await _process(pool)
 
     with pytest.raises(Rejected, match=r"^scan\.pdf holds no text, only 1 page image$") as caught:
-        await pool.extract(a_pdf(""), tenant="default", filename="scan.pdf")
+        await pool.extract(a_pdf(""), Hints(filename="scan.pdf"), tenant="default")
 
     assert caught.value.code == "empty"
     assert await _process(pool) == process
@@ -356,7 +356,7 @@ async def test_a_file_that_may_wait_only_so_long_is_told_that_the_parsers_are_bu
     await _until(tmp_path / "begun")
 
     with pytest.raises(Unavailable, match=r"^all parsers are busy with other files$"):
-        await pool.extract(_rough("pid"), tenant="default", filename="x.rough", wait_s=0.05)
+        await pool.extract(_rough("pid"), Hints(filename="x.rough"), tenant="default", wait_s=0.05)
 
     hanging.cancel()
     await asyncio.gather(hanging, return_exceptions=True)
@@ -492,7 +492,7 @@ async def test_a_process_that_cannot_start_is_our_fault_not_the_documents(make_p
     pool = make_pool(program="no.such.module")
 
     with pytest.raises(Unavailable, match=r"ended before it was ready: .*exit status 1"):
-        await pool.extract(a_pdf("Text."), tenant="default", filename="a.pdf")
+        await pool.extract(a_pdf("Text."), Hints(filename="a.pdf"), tenant="default")
 
 
 async def test_ctrl_c_is_not_for_parsers(pool: ParserPool) -> None:
@@ -586,7 +586,7 @@ class Work:
         self.done: list[Extraction | tuple[Chunk, ...]] = []
 
     async def read(self, _: Record) -> None:
-        self.done.append(await self._pool.extract(self._text.encode(), tenant="default", filename="x.txt"))
+        self.done.append(await self._pool.extract(self._text.encode(), Hints(filename="x.txt"), tenant="default"))
 
     async def chunk(self, _: Record) -> None:
         made = await self._pool.chunk(_extracted(), self._text, GENERATION, self._tokens)

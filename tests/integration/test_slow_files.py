@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from services.ingest_worker.extract import Extraction, ocr
+from services.ingest_worker.extract import Extraction, Hints, ocr
 from services.ingest_worker.parsers import ParserPool
 from shared.errors import PipelineError
 from tests.e2e.text import paragraph
@@ -70,7 +70,7 @@ async def outcomes(files: dict[str, bytes]) -> dict[str, Outcome]:
     async def read(name: str, data: bytes) -> Outcome:
         began = time.monotonic()
         try:
-            return await pool.extract(data, tenant="default", filename=name)
+            return await pool.extract(data, Hints(filename=name), tenant="default")
         except PipelineError as error:
             return error.sentence
         finally:

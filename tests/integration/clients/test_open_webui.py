@@ -7,6 +7,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from services.ingest_worker.extract import Hints
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import ApiParts
 from services.standalone.parser_adapter import FileReader
@@ -57,7 +58,7 @@ async def test_the_document_loader_says_that_all_parsers_are_busy(quoting: Site,
     reader, long = FileReader(lambda: pool, wait_s=0.05), b"." * 65_536
 
     async with a_client(an_app(parts, file_reader=reader), quoting.key.removeprefix("key-of-")) as client:
-        hanging = asyncio.create_task(pool.extract(b"ROUGH hang /dev/null 0 " + long, tenant="other"))
+        hanging = asyncio.create_task(pool.extract(b"ROUGH hang /dev/null 0 " + long, Hints(), tenant="other"))
         await asyncio.sleep(0)  # it takes the only turn
         reply = await client.put("/process", content=b"ROUGH pid - 0 " + long, headers={"X-Filename": "a.rough"})
         hanging.cancel()

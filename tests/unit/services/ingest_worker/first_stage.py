@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 
 from aiokafka import ConsumerRecord
 
-from services.ingest_worker.extract import Extraction
+from services.ingest_worker.extract import Extraction, Hints
 from services.ingest_worker.fetch import Fetcher, FetchLimits
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.ingest import Ingest
@@ -81,7 +81,7 @@ class ChangingParser:
     def __init__(self) -> None:
         self.said = 0
 
-    async def extract(self, body: bytes, **hints: Any) -> Extraction:
+    async def extract(self, body: bytes, hints: Hints, **about: Any) -> Extraction:
         self.said += 1
         return Extraction(text=f"Reading {self.said}.", document_type="txt", pages=(0,))
 
@@ -100,7 +100,7 @@ class SlowParser(ChangingParser):
         super().__init__()
         self.meanwhile = list[Awaitable[None]]()
 
-    async def extract(self, body: bytes, **hints: Any) -> Extraction:
+    async def extract(self, body: bytes, hints: Hints, **about: Any) -> Extraction:
         if self.meanwhile:
             await self.meanwhile.pop()
-        return await super().extract(body, **hints)
+        return await super().extract(body, hints, **about)
