@@ -26,11 +26,8 @@ from shared.inputs.limits import checked_sizes
 from shared.inputs.prepared_chunks import quality
 
 _SIGHT = 400  # characters before and after a border whose words are compared
-_SHORTEST_WORD = 4  # letters; shorter words are ignored
+_WORDS = re.compile(r"[^\W\d_]{4,}+")  # shorter words are ignored
 _STEM = 6  # letters
-_OTHER = re.compile(r"[\W\d_]")
-_ASCII = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalpha()})
-_FEW = 100  # up to so many different characters are replaced faster one by one
 
 
 def _cohesion(text: str, at: int) -> float:
@@ -41,20 +38,7 @@ def _cohesion(text: str, at: int) -> float:
 
 
 def _stems(text: str) -> set[str]:
-    return {word[:_STEM] for word in _letters(text).split() if len(word) >= _SHORTEST_WORD}
-
-
-def _letters(text: str) -> str:
-    """Return the text in lower case, with blanks for everything but letters."""
-    letters = text.lower()
-    if letters.isascii():
-        return letters.translate(_ASCII)
-    others = [character for character in set(letters) if _OTHER.match(character)]
-    if len(others) > _FEW:
-        return _OTHER.sub(" ", letters)
-    for other in others:
-        letters = letters.replace(other, " ")
-    return letters
+    return {word[:_STEM] for word in _WORDS.findall(text.lower())}
 
 
 CHUNKER = "7"  # part of a generation's fingerprint: raise it when the same text gives different chunks
