@@ -41,6 +41,19 @@ async def records_now(log: Log, topic: str) -> AsyncGenerator[Record]:
                 yield record
 
 
+async def in_batches(found: AsyncGenerator[T], size: int) -> AsyncGenerator[list[T]]:
+    """Yield what is found in lists of `size`, the last one perhaps shorter; `found` is closed at the end."""
+    batch: list[T] = []
+    async with aclosing(found):
+        async for each in found:
+            batch.append(each)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
 async def spans_of(log: Log, topic: str, documents: Collection[str], since: int = 0) -> dict[TopicPartition, Span]:
     """Return what the partitions of these documents' records have since a time (ms since 1970). Raises Unavailable."""
     ends, starts = await log.end_offsets(topic), await log.offsets_since(topic, since)

@@ -5,6 +5,7 @@ pairing, which is written last: until then the old log is in use, afterwards it 
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from shared.log.headers import (
     text_headers,
 )
 from shared.log.publish import partition_of
-from shared.log.read import records, records_now
+from shared.log.read import in_batches, records, records_now
 from shared.state import pairing
 from shared.state.generations import Registry, change, on_another_log
 from shared.state.ledger import Entry, Ledger, older
@@ -293,19 +294,20 @@ class LogMove:
     async def finish(self) -> None:
         """Point the ledger at the copies of the submitted bodies. Only originals need this (ADR 0008)."""
         self.watch.begin("originals", 0)
-        batch: dict[str, dict[tuple[int, int], LogPosition]] = {}
-        async for record in records_now(self.target, SUBMITTED):
-            name = None if header(record, MOVED_HEADER) is None else document_id_of(record)
-            if name is None:
-                continue
-            partition, offset = self._origin(record)
-            batch.setdefault(name, {})[partition_number(partition, self.moves - 1), offset] = LogPosition(
-                partition=partition_number(record.partition, self.moves), offset=record.offset, time=record.timestamp
-            )
-            if len(batch) == _BATCH:
-                await self._find_bodies(batch)
-                batch = {}
-        await self._find_bodies(batch)
+        async with aclosing(in_batches(records_now(self.target, SUBMITTED), _BATCH)) as batches:
+            async for batch in batches:
+                copies = defaultdict[str, dict[tuple[int, int], LogPosition]](dict)
+                for record in batch:
+                    name = None if header(record, MOVED_HEADER) is None else document_id_of(record)
+                    if name is None:
+                        continue
+                    partition, offset = self._origin(record)
+                    copies[name][partition_number(partition, self.moves - 1), offset] = LogPosition(
+                        partition=partition_number(record.partition, self.moves),
+                        offset=record.offset,
+                        time=record.timestamp,
+                    )
+                await self._find_bodies(copies)
         await self.store.flush()
 
     async def _find_bodies(self, copies: Mapping[str, Mapping[tuple[int, int], LogPosition]]) -> None:
@@ -323,19 +325,14 @@ class LogMove:
             await self._locate_letters()
         there = await self._there(topic)
         partitions = len(await self.target.end_offsets(topic))
-        written, window = 0, list[_Copy]()
-        async with aclosing(self._chosen(topic)) as chosen:
-            async for copy in chosen:
-                self.watch.step(1)
-                number, offset = copy.origin
-                if offset <= there.get((number, partition_of(copy.route, partitions)), -1):
-                    continue
-                window.append(copy)
-                written += 1
-                if len(window) == _WINDOW:
-                    await self._send(topic, window, partitions)
-                    window = []
-        await self._send(topic, window, partitions)
+        written = 0
+        async with aclosing(in_batches(self._chosen(topic), _WINDOW)) as windows:
+            async for window in windows:
+                self.watch.step(len(window))
+                routed = [(copy, partition_of(copy.route, partitions)) for copy in window]
+                lacking = [(copy, to) for copy, to in routed if copy.origin[1] > there.get((copy.origin[0], to), -1)]
+                await self._send(topic, lacking)
+                written += len(lacking)
         return written
 
     async def _there(self, topic: str) -> dict[tuple[int, int], int]:
@@ -360,11 +357,11 @@ class LogMove:
             )
         return origin.offset, origin.time
 
-    async def _send(self, topic: str, window: Sequence[_Copy], partitions: int) -> None:
-        """Publish the records, those of one partition one after the other; return when all are stored."""
-        lanes: dict[int, list[_Copy]] = {}
-        for copy in window:
-            lanes.setdefault(partition_of(copy.route, partitions), []).append(copy)
+    async def _send(self, topic: str, window: Iterable[tuple[_Copy, int]]) -> None:
+        """Publish the records, those to one partition one after the other; return when all are stored."""
+        lanes = defaultdict[int, list[_Copy]](list)
+        for copy, partition in window:
+            lanes[partition].append(copy)
 
         async def send(lane: Sequence[_Copy]) -> None:
             for copy in lane:
@@ -423,19 +420,12 @@ class LogMove:
         source = self.source
         for tp, end in sorted((await source.end_offsets(topic)).items()):
             chosen = await self._newest_of_keys(tp, end) if topic in _COMPACTED else None
-            batch: list[Record] = []
-            async with aclosing(records(source, {tp: (0, end)})) as found:
-                async for record in found:
-                    self._newest = max(self._newest, record.timestamp)
-                    if chosen is not None and record.offset not in chosen:
-                        continue
-                    batch.append(record)
-                    if len(batch) == _BATCH:
-                        for each in await self._kept(batch):
-                            yield self._copy_of(each)
-                        batch = []
-            for each in await self._kept(batch):
-                yield self._copy_of(each)
+            async with aclosing(in_batches(records(source, {tp: (0, end)}), _BATCH)) as batches:
+                async for batch in batches:
+                    self._newest = max(self._newest, *(record.timestamp for record in batch))
+                    some = [record for record in batch if chosen is None or record.offset in chosen]
+                    for each in await self._kept(some):
+                        yield self._copy_of(each)
 
     async def _newest_of_keys(self, tp: TopicPartition, end: int) -> frozenset[int]:
         """Return the offsets of the newest record of each key, without tombstones."""

@@ -14,7 +14,7 @@ import msgspec
 from aiokafka import TopicPartition
 
 from services.operator_cli.verify.findings import Remedy, VerifyReport
-from services.operator_cli.verify.verifier import BATCH_DOCUMENTS, SeenDocument, Verifier, VerifierParts
+from services.operator_cli.verify.verifier import SeenDocument, Verifier, VerifierParts
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
 from shared.log.headers import PLACE_HEADER, partition_here, position_header, position_of, text_headers
 from shared.log.publish import sending
@@ -73,19 +73,12 @@ class Repair:
         async with sending(self._parts.log, "verify") as self._publish:
             await self._verifier.read_on()
             busy = self._verifier.busy()
-            batch: list[SeenDocument] = []
-            async with aclosing(self._verifier.look(report.wrong, "repairing")) as seen:
-                async for each in seen:
-                    if not each.judged.differences:
-                        continue
-                    if each.name in busy:
-                        self._count(left=1)
-                        continue
-                    batch.append(each)
-                    if len(batch) == BATCH_DOCUMENTS:
-                        await asyncio.gather(*map(self._mend, batch))
-                        batch = []
-            await asyncio.gather(*map(self._mend, batch))
+            async with aclosing(self._verifier.look(report.wrong, "repairing")) as looked:
+                async for some in looked:
+                    differing = [each for each in some if each.judged.differences]
+                    still = [each for each in differing if each.name not in busy]
+                    self._count(left=len(differing) - len(still))
+                    await asyncio.gather(*map(self._mend, still))
             await self._delete_points(report.strays)
             await self._resubmit()
             if not self._dry_run:

@@ -26,7 +26,7 @@ from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Record
 from shared.log.headers import check_intact
-from shared.log.read import Span, records
+from shared.log.read import Span, in_batches, records
 from shared.state import ledger
 from shared.state.generations import AsOf, registry_of
 from shared.state.index import Generation, embedded_text
@@ -35,7 +35,7 @@ from shared.store import NO_COLLECTION, Filter, Match, Payload, Point, Store, pa
 from shared.store.bm25 import Bm25
 from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic, readers
 
-BATCH_DOCUMENTS, BATCH_BYTES = 32, 4 << 20  # most documents, and most bytes of their records, per batch
+BATCH: Final = 32  # documents; a record of one has at most a claim check's bytes
 SAME: Final = 0.9999  # least cosine of equal vectors, because machines and batch sizes round differently
 _FIRST_REST_S, _LONGEST_REST_S = 0.25, 5.0
 
@@ -187,10 +187,9 @@ class Verifier:
         """
         busy = self.busy()
         found: dict[str, tuple[IndexDifference, ...]] = {}
-        async with aclosing(self.look(names, what)) as seen:
-            async for each in seen:
-                if each.judged.differences:
-                    found[each.name] = each.judged.differences
+        async with aclosing(self.look(names, what)) as looked:
+            async for some in looked:
+                found |= {each.name: each.judged.differences for each in some if each.judged.differences}
         changing = busy | await self.read_on()
         for name in sorted(found.keys() - changing):
             for difference in found[name]:
@@ -293,24 +292,14 @@ class Verifier:
 
     # Documents
 
-    async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[SeenDocument]:
-        """Yield the result of each document, in the log's order, by the log as last read."""
+    async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[list[SeenDocument]]:
+        """Yield the results of the documents, some at a time, in the log's order, by the log as last read."""
         chosen = set(names)
         self._watch.begin(what, len(chosen))
-        batch: list[_Subject] = []
-        size = 0
-        async with aclosing(self._subjects(chosen)) as subjects:
-            async for subject in subjects:
-                batch.append(subject)
-                size += sum(len(record.value or b"") for record in subject.records.values())
-                if len(batch) >= BATCH_DOCUMENTS or size >= BATCH_BYTES:
-                    for seen in await self._judged(batch):
-                        yield seen
-                    self._watch.step(len(batch))
-                    batch, size = [], 0
-        for seen in await self._judged(batch):
-            yield seen
-        self._watch.step(len(batch))
+        async with aclosing(in_batches(self._subjects(chosen), BATCH)) as batches:
+            async for batch in batches:
+                yield await self._judged(batch)
+                self._watch.step(len(batch))
 
     async def _subjects(self, names: set[str]) -> AsyncGenerator[_Subject]:
         waiting: dict[tuple[int, int], tuple[_Subject, int]] = {}
@@ -341,8 +330,6 @@ class Verifier:
             yield subject
 
     async def _judged(self, batch: Sequence[_Subject]) -> list[SeenDocument]:
-        if not batch:
-            return []
         names = [subject.name for subject in batch]
         generation = self._parts.generation
         # Version 0 isn't a head. It marks a version that was withdrawn before any version had answered.
