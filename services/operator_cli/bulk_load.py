@@ -3,8 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from itertools import islice
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -54,10 +53,10 @@ def to_send(files: Sequence[FoundFile], server: "Client", about: Mapping[str, An
         ServerAway: the server went away.
     """
     changed: list[FoundFile] = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPool(AT_ONCE) as pool:
         for start in range(0, len(files), COMPARED_AT_ONCE):
             some = files[start : start + COMPARED_AT_ONCE]
-            hashes = list(pool.map(_hash, some))
+            hashes = pool.map(_hash, some)
             held = [(found, hash_) for found, hash_ in zip(some, hashes, strict=True) if hash_ is not None]
             same = _unchanged(server, held, about)
             for found in some:
@@ -139,19 +138,10 @@ def reread_each(documents: Iterable[tuple[str, str]], server: "Client", *, done:
 
 
 def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> None:
-    """Call `done` with the result of `act` for each item, a bounded number of them at a time."""
-    waiting = iter(items)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        running = {pool.submit(act, item) for item in islice(waiting, AT_ONCE)}
-        try:
-            while running:
-                ended, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in ended:
-                    done(future.result())
-                    running |= {pool.submit(act, item) for item in islice(waiting, 1)}
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    """Call `done` with the result of `act` for each item, `AT_ONCE` of them at a time."""
+    with ThreadPool(AT_ONCE) as pool:
+        for ended in pool.imap_unordered(act, items):
+            done(ended)
 
 
 def _unchanged(server: "Client", held: Sequence[tuple[FoundFile, str]], about: Mapping[str, Any]) -> frozenset[str]:
