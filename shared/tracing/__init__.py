@@ -1,4 +1,4 @@
-"""Port: traces. One for each document, from its door through every record's header to the index, and one a question.
+"""Traces. One for each document, from its door through every record's header to the index, and one a question.
 
 OpenTelemetry's standard variables say where they go; by default there are none, and a step costs a look at a variable.
 Of what comes from outside only `traceparent` is read, so nobody's baggage travels on.
@@ -6,11 +6,14 @@ Of what comes from outside only `traceparent` is read, so nobody's baggage trave
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from shared.version import how_to_add
+
+if TYPE_CHECKING:
+    from shared.tracing.otel import Otel
 
 HEADER: Final = "traceparent"  # of a request, and of a record
 _ASKING: Final = ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -19,20 +22,7 @@ _NOTHING: Final = nullcontext()
 log = structlog.get_logger(__name__)
 
 
-class Tracer(Protocol):
-    """Makes spans."""
-
-    def step(self, name: str, parent: str | None, *, apart: bool, current: bool) -> AbstractContextManager[None]:
-        """Return the context of a span; the other arguments are those of `step`."""
-
-    def note(self, name: str, value: str | int) -> None:
-        """Set an attribute of the current span."""
-
-    def headers(self) -> dict[str, str]:
-        """Return the current span as `HEADER`; empty without one."""
-
-
-tracer: Tracer | None = None
+tracer: "Otel | None" = None
 
 
 def start_tracing(service: str) -> None:

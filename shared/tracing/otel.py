@@ -18,14 +18,14 @@ _FORMAT = TraceContextTextMapPropagator()
 
 
 class Otel:
-    """A `Tracer` on OpenTelemetry's SDK."""
+    """Makes spans with OpenTelemetry's SDK."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("sluice")
 
     @contextmanager
     def step(self, name: str, parent: str | None, *, apart: bool, current: bool) -> Iterator[None]:
-        """Run the block in a span."""
+        """Run the block in a span; the arguments are those of `shared.tracing.step`."""
         within = context.get_current() if parent is None else _FORMAT.extract({HEADER: parent}, context.Context())
         around = trace.get_current_span(within).get_span_context()
         links = [trace.Link(around)] if apart and around.is_valid else None

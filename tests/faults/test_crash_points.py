@@ -76,7 +76,7 @@ READS = {
 HARMLESS = {
     "Answers", "Embedder", "EmbeddingServer",
     "Publish", "ReadFile", "Reranker",
-    "TokenCounter", "Tracer",
+    "TokenCounter",
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {
