@@ -24,7 +24,7 @@ def lag(context: typer.Context, *, as_json: Json = False) -> None:
     """
     import msgspec
 
-    from services.operator_cli.log_operations import on_log
+    from services.operator_cli.installation import on_log
     from shared.log.groups import lags
 
     if context.obj or os.environ.get("SLUICE_URL"):
@@ -53,7 +53,7 @@ def describe(
     as_json: Json = False,
 ) -> None:
     """Show offsets, lag and members of each partition."""
-    from services.operator_cli.log_operations import on_log
+    from services.operator_cli.installation import on_log
     from shared.log.groups import descriptions
 
     offsets = ("currentOffset", "logEndOffset", "lag", "consumerId", "host", "clientId")
@@ -72,7 +72,7 @@ class ResetTarget:
 
     def chosen(self) -> "ResetTo":
         """Return the target. Raises Misuse unless exactly one option names it."""
-        from services.operator_cli.log_operations import parsed
+        from services.operator_cli.installation import parsed
         from shared.log.groups import ResetKind, ResetTo
         from shared.times import parse_iso
 
@@ -103,7 +103,7 @@ def reset_offsets(
     Records read again change no submission that has ended. Skipped records stay out of the index until a replay.
     Exit code 1: it was refused.
     """
-    from services.operator_cli.log_operations import on_log, planned_reset, reset
+    from services.operator_cli.installation import on_log, planned_reset, reset
 
     to = target.chosen()
     plan = on_log(lambda log: planned_reset(log, group, to, partition or ()))
@@ -140,7 +140,7 @@ def replay(
     Every record keeps the position at which it first entered the log, so nothing old replaces anything new. Exit code
     1: some records couldn't be read and were left out.
     """
-    from services.operator_cli.log_operations import on_log, parsed, replay_on
+    from services.operator_cli.installation import on_log, parsed, replay_on
     from shared.replay import ReplayBound, ReplayOrder
 
     order = ReplayOrder(

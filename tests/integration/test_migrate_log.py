@@ -17,7 +17,7 @@ import pytest
 from pydantic import SecretStr
 
 from services.operator_cli.errors import CommandError
-from services.operator_cli.log_operations import replay_on
+from services.operator_cli.installation import replay_on
 from services.operator_cli.moving.migrate import migrate_lines, migrate_log
 from services.operator_cli.moving.move_log import MovedLog
 from services.operator_cli.verify import command

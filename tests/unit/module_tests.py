@@ -32,7 +32,6 @@ TESTED_BY: Final = {
     "services/operator_cli/moving/move_log.py": "tests/integration/test_migrate_log.py",
     "services/operator_cli/moving/backup.py": "tests/integration/test_backup.py",
     "services/operator_cli/moving/restore.py": "tests/integration/test_backup.py",
-    "services/operator_cli/log_operations.py": "tests/unit/services/operator_cli/test_log_commands.py",
     "services/query_api/http/audit.py": "tests/integration/test_audit.py",
     "services/query_api/ops/tenants.py": "tests/integration/test_erase.py",
     "services/query_api/ops/audit.py": "tests/integration/test_audit.py",
