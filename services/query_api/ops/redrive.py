@@ -22,7 +22,7 @@ from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
 from shared.log.headers import HASH_HEADER, PLACE_HEADER, REDRIVE_HEADER, SKEW_MS, header, position_header
 from shared.log.open_letters import AT_ONCE, LetterFilter, OpenLetter, OpenLetters
-from shared.log.read import records, spans_of
+from shared.log.read import in_batches, records, spans_of
 from shared.runtime.resources import Resources
 from shared.state.ledger import WELL, Entry, older
 from shared.state.version_deletion import forget
@@ -172,16 +172,15 @@ class DeadLetterService:
         """Settle the letters of documents that ended well by a later submission; return how many."""
         chunks, settled = [chunks_topic(each) for each in self._generations()], 0
         for tenant in await self.open.tenants():
-            above: int | None = -1
-            while above is not None:
-                page = await self.open.oldest(LetterFilter(tenant=tenant), limit=AT_ONCE, above=above)
-                named = [(each, name) for each in page.letters if (name := document_of(each.letter)) is not None]
-                entries = await self.base.ledger.entries([name for _, name in named])
-                for each, name in named:
-                    if name in entries and overtaken(each.letter, entries[name], *chunks):
-                        await settle(self.publish, each, "superseded")
-                        settled += 1
-                above = page.after
+            letters = in_batches(self.open.every(LetterFilter(tenant=tenant)), AT_ONCE)
+            async with aclosing(letters) as batches:
+                async for batch in batches:
+                    named = [(each, name) for each in batch if (name := document_of(each.letter)) is not None]
+                    entries = await self.base.ledger.entries([name for _, name in named])
+                    for each, name in named:
+                        if name in entries and overtaken(each.letter, entries[name], *chunks):
+                            await settle(self.publish, each, "superseded")
+                            settled += 1
         return settled
 
     def _generations(self) -> tuple[str, ...]:
