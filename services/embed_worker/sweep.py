@@ -65,9 +65,7 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish, rest: Rest
     Usually, the worker that switched versions or wrote the failure has removed them already.
     """
     removed = 0
-    after: str | None = None
-    while True:
-        entries, after = await ledger.scan(EVERYTHING, after=after, limit=PAGE)
+    async for entries in ledger.pages(EVERYTHING, limit=PAGE):
         several = {entry.document_id: entry for entry in entries if len(entry.published) > 1}
         for name, head in (await index.heads(list(several))).items():
             old = [version for version in several[name].published if version < head.version]
@@ -77,9 +75,8 @@ async def sweep_truth(index: Index, ledger: Ledger, publish: Publish, rest: Rest
         for entry in entries:
             if entry.surplus:
                 removed += await forget_surplus(index, ledger, publish, entry.document_id)
-        if after is None:
-            return removed
         await rest()
+    return removed
 
 
 async def shorten_deleted(ledger: Ledger, since: int = 0, now: int | None = None) -> int:
