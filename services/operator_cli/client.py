@@ -93,7 +93,7 @@ class Client:
         manners = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         reply = self._once("POST", "/mcp", content=message, headers={**manners, **headers}, timeout=_LONG)
         # The protocol's own errors come with an HTTP error status, too.
-        if reply.is_success or "jsonrpc" in _problem(reply):
+        if reply.is_success or "jsonrpc" in _object_in(reply):
             return reply.content
         raise RequestRefused(_sentence(reply))
 
@@ -232,8 +232,8 @@ class Client:
         return self._read(self._send(method, path, **options))
 
     def _read(self, reply: httpx.Response) -> dict[str, Any]:
-        body = _object_of(reply)
-        if body is None:
+        body = _object_in(reply)
+        if not body:
             raise ServerAway(
                 f"the server at {self.url} is not Sluice: it replied {reply.status_code} without a JSON object"
             )
@@ -254,7 +254,7 @@ class Client:
             return reply
         if reply.status_code == httpx.codes.FORBIDDEN:
             raise Forbidden(_sentence(reply))
-        details = _problem(reply).get("details")
+        details = _object_in(reply).get("details")
         raise RequestRefused(
             _sentence(reply), _code(reply), details.get("documentId") if isinstance(details, dict) else None
         )
@@ -285,24 +285,21 @@ def _route(*parts: str) -> str:
     return "".join(f"/{quote(each, safe='')}" for each in parts) or "/"
 
 
-def _object_of(reply: httpx.Response) -> dict[str, Any] | None:
+def _object_in(reply: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object of the reply, empty if it has none."""
     try:
         body = reply.json()
     except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
-
-
-def _problem(reply: httpx.Response) -> dict[str, Any]:
-    return _object_of(reply) or {}
+        return {}
+    return body if isinstance(body, dict) else {}
 
 
 def _code(reply: httpx.Response) -> str:
-    return str(_problem(reply).get("code", ""))
+    return str(_object_in(reply).get("code", ""))
 
 
 def _sentence(reply: httpx.Response) -> str:
-    problem = _problem(reply)
+    problem = _object_in(reply)
     sentence = problem.get("detail") or problem.get("message")
     if not isinstance(sentence, str):
         return f"{reply.request.method} {reply.request.url.path} was answered {reply.status_code} {reply.reason_phrase}"
