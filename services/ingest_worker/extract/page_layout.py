@@ -27,6 +27,7 @@ _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
 _BULLETS: Final = ("•", "●", "▪", "◦", "–", "-")
 _APART: Final = 3.0  # lines between the paragraphs of a column
+_WRAPPED: Final = 0.45  # lines between those of one cell, at most
 _SAME: Final = 12.0  # points between the columns of a table on two pages
 _MARGIN: Final = 40.0  # points between the margins of two pages
 _LEADER: Final = ". . ."
@@ -663,9 +664,10 @@ def _with_open_tables(page: Page, lines: Sequence[_Line]) -> Iterator[str | _Tab
 def _is_group(lines: Sequence[_Line]) -> bool:
     """Return whether the first line may be a header of several columns: above their names, not above the labels."""
     first, *below = lines
-    height = first[0].bottom - first[0].top
-    left = min((line[0].left for line in below), default=math.inf)
-    return bool(below) and len(below[0]) > 1 and first[0].left > left + 3 * height
+    if not below or len(below[0]) < 2:
+        return False
+    height, usual = (line[0].bottom - line[0].top for line in (first, below[0]))
+    return height < _LARGE * usual and first[0].left > min(line[0].left for line in below) + 3 * height
 
 
 def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
@@ -707,6 +709,12 @@ def _block_end(lines: Sequence[_Line], start: int) -> int:
             break
         if not alone:
             end = at + 1
+    begins = [piece.left for line in lines[start:end] for piece in line[1:]]
+    for above, line in pairwise(lines[end - 1 :]):
+        wrapped = line[0].top - above[0].bottom < _WRAPPED * (line[0].bottom - line[0].top)
+        if not wrapped or not all(any(abs(piece.left - left) < _NEAR for left in begins) for piece in line):
+            break
+        end += 1  # the rest of the last row's cells
     return end
 
 
@@ -739,17 +747,19 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
     styles: list[object] = []
     begins: list[float] = []  # bottom of the row so far
     rule = _rule(page, lines, columns)
+    apart = _are_apart(lines, columns)
     for line in lines:
         cells = _filled(line, columns)
         height = line[0].bottom - line[0].top
-        if rows and _continues(rows[-1], cells, line[0].top - begins[-1] < 0.45 * height):
+        close = line[0].top - begins[-1] < _WRAPPED * height if rows else False
+        if close and (apart or _continues(rows[-1], cells)):
             rows[-1] = [_unwrapped(filter(None, (a, b))) for a, b in zip(rows[-1], cells, strict=True)]
             begins[-1] = line[0].bottom
             continue
         rows.append(cells)
         begins.append(line[0].bottom)
         styles.append((page.style(line[-1].words[0].at), line[0].top < rule))
-    if not _is_table(rows):
+    if not _is_table(rows, wrapped=apart):
         return None
     return _Table(lines[0][0].top, tuple(left for left, _ in columns), rows, styles)
 
@@ -818,8 +828,8 @@ def _filled(line: _Line, columns: Sequence[Sequence[float]]) -> list[str]:
     return cells
 
 
-def _is_table(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the rows have figures, or short cells in at least three columns and four rows."""
+def _is_table(rows: Sequence[Sequence[str]], *, wrapped: bool) -> bool:
+    """Return whether the rows have figures, or in at least three columns and four rows cells, short or `wrapped`."""
     data = [own(row) for row in rows if len(own(row)) > 1]
     values = [cell for row in data for cell in row[1:]]
     if len(data) < 2 or 2 * len(data) < len(rows):
@@ -834,15 +844,30 @@ def _is_table(rows: Sequence[Sequence[str]]) -> bool:
     short = sum(len(cell) <= REPEATED / 2 for cell in values)
     filled = sum(map(len, data)) >= 0.6 * len(data) * len(rows[0])
     listed = any(cell.startswith(_BULLETS) for cell in values)
-    return len(rows[0]) > 2 and len(data) > _LEAST_ROWS and short >= 0.8 * len(values) and filled and not listed
+    many = len(rows[0]) > 2 and len(data) > _LEAST_ROWS
+    return many and filled and not listed and (wrapped or short >= 0.8 * len(values))
 
 
-def _continues(row: Sequence[str], cells: Sequence[str], close: bool) -> bool:
-    """Return whether a line belongs to the row above it: the rest of a cell that is wrapped."""
+def _are_apart(lines: Sequence[_Line], columns: Sequence[Sequence[float]]) -> bool:
+    """Return whether rows have space between them, and the lines of their cells have none: one of each has a label."""
+    groups: list[list[list[str]]] = []
+    bottom = -math.inf
+    for line in lines:
+        if line[0].top - bottom >= _WRAPPED * (line[0].bottom - line[0].top):
+            groups.append([])
+        groups[-1].append(_filled(line, columns))
+        bottom = line[0].bottom
+    once = all(sum(bool(cells[0]) for cells in group) == 1 for group in groups)
+    figures = all(sum(is_figure(cells[at]) for cells in group) < 2 for group in groups for at in range(len(columns)))
+    return once and figures and len(groups) > _LEAST_ROWS and max(map(len, groups)) > 1
+
+
+def _continues(row: Sequence[str], cells: Sequence[str]) -> bool:
+    """Return whether a line near the row above belongs to it: the rest of a cell that is wrapped."""
     filled = [at for at, cell in enumerate(cells) if cell]
-    if not close or any(is_figure(cells[at]) for at in filled):
+    if any(is_figure(cells[at]) for at in filled):
         # A label of two lines has its values on the second.
-        return close and len(own(row)) == 1 and bool(row[0]) and cells[0][:1].islower()
+        return len(own(row)) == 1 and bool(row[0]) and cells[0][:1].islower()
     if any(not row[at] for at in filled):
         return False
     return cells[0] == "" or cells[0][:1].islower()

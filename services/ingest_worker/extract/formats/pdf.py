@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, groupby, islice, pairwise
+from itertools import chain, islice, pairwise
 from statistics import median_low
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -91,6 +91,13 @@ _FEW = 600  # characters; of a page with fewer, and an image over a third of it,
 
 
 _WORDS = re.compile("[^\\s\ufffe]++\ufffe?")
+_CODE_END = re.compile(r"[{};:(\[\\]\r?$", re.MULTILINE)
+_CODE_LINES = 2  # of a page that end so; few pages of prose have them
+_CODE_LEADING = 2.0  # times the height of the letters, from line to line
+_INDENT = "\b"  # before the blanks of an indent; takes those away that the text has there
+_BEFORE_INDENT = re.compile(rf"(?<! ) *+{_INDENT}")
+_CODE_LETTERS = 40  # of a line that are looked at
+_NARROW_OR_WIDE = frozenset("fijlmrtwIMW")  # one of them beside others tells whether all letters are as wide
 _LOOKED_AT = 60  # pieces of text of a page that a look takes in, in runs: more cost as much as their positions
 _RUN = 10
 _OBJECTS = 20  # of a page that a look takes in
@@ -100,6 +107,7 @@ _TITLES = 1 / 3  # share of a document's letters; one with more such letters is 
 _LONGEST_TITLE = 150  # characters
 _TITLE_WORD = re.compile(r"[^\W\d_]{3}|[\u2e80-\u9fff\uac00-\ud7af]{2}")
 _NO_TITLE = re.compile(r"\A[•◦▪●○■‣]|[.,;!?][\"'”’)]*+\Z")
+_LEADING = 1.25  # times the height of the letters, from one line of a title to the next
 _PAGES = 3  # that have a line in common: it is no title
 _SMALLER = 0.8
 _PATHS = 4_000  # of a page; more are a drawing
@@ -338,7 +346,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         garbled = {number: page.garbled for number, page in enumerate(read) if page.garbled}
         hiding = [number for number, page in enumerate(read) if page.hides]
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
-        attached, by_size = _attached(document), _by_size([page.sizes for page in read])
+        attached, by_size = _attached(document), _by_size([page.lines for page in read])
         left = [number for number, _ in doubts]
         return _Read(pages, says, outline, images, unseen, attached, late, first_line, garbled, hiding, left, by_size)
     finally:
@@ -388,6 +396,18 @@ def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) ->
     return 0
 
 
+class _Line(NamedTuple):
+    """A line, how high its letters are, and where it ends below, in points."""
+
+    height: float
+    bottom: float
+    text: str
+
+    def goes_on(self, above: "_Line") -> bool:
+        """Return whether the line is the next one of a title, not another title."""
+        return self.height == above.height and 0 < above.bottom - self.bottom < _LEADING * self.height
+
+
 class _Page(NamedTuple):
     """What was read from a page."""
 
@@ -397,24 +417,31 @@ class _Page(NamedTuple):
     headline: str | None = None
     garbled: str = ""  # its text if most letters have no meaning
     hides: bool | None = None  # whether text that can't be seen was left out; None: only some of it was looked at
-    sizes: Sequence[tuple[float, str]] = ()  # of each line, if measured: how high its letters are, in points
+    lines: Sequence[_Line] = ()  # if measured
 
 
-def _by_size(pages: Sequence[Sequence[tuple[float, str]]]) -> list[_Heading]:
+def _by_size(pages: Sequence[Sequence[_Line]]) -> list[_Heading]:
     """Return the titles among the pages' lines: up to three in letters larger than most, and no sentence."""
     heights = Counter[float]()
-    for height, line in chain.from_iterable(pages):
-        heights[height] += len(line)
+    for line in chain.from_iterable(pages):
+        heights[line.height] += len(line.text)
     usual = max(heights, key=lambda height: heights[height], default=0.0) * _TITLE_LARGER
     if sum(count for height, count in heights.items() if height > usual) > _TITLES * heights.total():
         return []
     found: list[tuple[int, float, str]] = []
     for number, lines in enumerate(pages):
-        for height, some in groupby(lines, key=lambda each: each[0]):
-            titles = [line for _, line in some] if height > usual else []
-            title = " ".join(titles)
-            if 0 < len(titles) <= _HEADING_LINES and len(title) <= _LONGEST_TITLE and _is_titling(title):
-                found.append((number, height, title))
+        titles: list[list[_Line]] = []
+        for line in lines:
+            if line.height <= usual:
+                titles.append([])
+            elif titles and titles[-1] and line.goes_on(titles[-1][-1]):
+                titles[-1].append(line)
+            else:
+                titles.append([line])
+        for some in filter(None, titles):
+            title = " ".join(line.text for line in some)
+            if len(some) <= _HEADING_LINES and len(title) <= _LONGEST_TITLE and _is_titling(title):
+                found.append((number, some[0].height, title))
     often = Counter(letters(title) for _, _, title in found)
     shown = [each for each in found if often[letters(each[2])] < _PAGES]
     levels = sorted({height for _, height, _ in shown}, reverse=True)
@@ -426,15 +453,16 @@ def _is_titling(title: str) -> bool:
     return most and _TITLE_WORD.search(title) is not None and _NO_TITLE.search(title) is None
 
 
-def _sizes(page: OpenPage, text: str) -> list[tuple[float, str]]:
-    """Return how high the letters of each line are, the lower of its first and its last one, and the line."""
+def _sizes(page: OpenPage, text: str) -> list[_Line]:
+    """Return the lines of the page; a line's letters are as high as the lower of its first and its last one."""
     if len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return []
-    found: list[tuple[float, str]] = []
+    found: list[_Line] = []
     from_left = is_from_left(text)
     for each in LINE.finditer(text):
-        height = min(_height(page, each.start()), _height(page, each.end() - 1))
-        found.append((round(2 * height) / 2, line_as_read(page, each, from_left=from_left)))
+        (height, bottom), (other, _) = (_upright(page, at) for at in (each.start(), each.end() - 1))
+        read = line_as_read(page, each, from_left=from_left)
+        found.append(_Line(round(2 * min(height, other)) / 2, bottom, read))
     return found
 
 
@@ -457,7 +485,7 @@ def _page(
     doubted: bool = False,
     measured: bool = False,
 ) -> _Page:
-    """Return what is on the page; its headline only if the document isn't `titled`, sizes if it is `measured`.
+    """Return what is on the page; its headline only if the document isn't `titled`, lines if it is `measured`.
 
     What annotations show becomes text, too, and with `filled`, the values of form fields. Text that can't be seen is
     left out: where the page is `doubted`, or may have a table, each piece is looked at, else some.
@@ -479,7 +507,7 @@ def _page(
             # What was flattened is drawn last, wherever it stands.
             garbled = text if _is_garbled(page, text) else ""
             text = "" if garbled else text
-            sizes = _sizes(page, text) if measured else ()
+            lines = _sizes(page, text) if measured else ()
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=titled)
             arranges = look.arranged or _is_alone(page, text)
             if arranges and hides is None and (hides := drop_hidden_text(page)):
@@ -487,19 +515,21 @@ def _page(
                 text = "" if garbled else shown
             inserted = _marks(page, text) if arranges or look.small else {}
             inserted |= _links(page, text, linked) if linked and text else {}
+            inserted |= _indents(page, text)
             positions = _positions(page, text, added, inserted) if arranges or (look.large and not titled) else None
             if positions and arranges:
                 arranged, columns = text_of(positions, before)
                 text = as_read(page, text, inserted) if arranged is None else arranged
             else:
                 text = "\n".join([as_read(page, text, inserted), *(each[0] for each in added)])
+            text = _BEFORE_INDENT.sub("", text)
             shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
             first_line = headline(positions) if positions and not titled else None
         finally:
             page.close()
     except pypdfium2.PdfiumError:
         return _Page()
-    return _Page(text, shows, columns, first_line, garbled, hides, sizes)
+    return _Page(text, shows, columns, first_line, garbled, hides, lines)
 
 
 def _is_alone(page: OpenPage, text: str) -> bool:
@@ -530,9 +560,14 @@ def _tightened(page: OpenPage, text: str) -> str:
 
 
 def _height(page: OpenPage, at: int) -> float:
+    return _upright(page, at)[0]
+
+
+def _upright(page: OpenPage, at: int) -> tuple[float, float]:
+    """Return how high a letter is, and where it ends below."""
     box = pdfium.FS_RECTF()
     quick("FPDFText_GetLooseCharBox")(page.textpage, at, ctypes.byref(box))
-    return float(box.top - box.bottom)
+    return float(box.top - box.bottom), float(box.bottom)
 
 
 def _is_raised(page: OpenPage, at: int) -> bool:
@@ -616,6 +651,59 @@ def _marks(page: OpenPage, text: str) -> dict[int, str]:
     return found
 
 
+class _CodeLine(NamedTuple):
+    """A line that may be code: the offset and the box of its first letter, and how wide all of its letters are."""
+
+    at: int
+    left: float
+    top: float
+    bottom: float
+    width: float | None  # 0 if the line has few letters, None if they differ
+
+    def goes_on(self, block: Sequence["_CodeLine"]) -> bool:
+        """Return whether the line is the next one of the block."""
+        if self.width is None or not block:
+            return False
+        apart, known = block[-1].bottom - self.bottom, max(each.width or 0.0 for each in block)
+        near = 0 < apart < _CODE_LEADING * (self.top - self.bottom)
+        return near and (not known or not self.width or abs(known - self.width) < known / 20)
+
+
+def _indents(page: OpenPage, text: str) -> dict[int, str]:
+    """Return blanks for the offsets at which lines of code begin: they stand further right than others around them."""
+    if len(_CODE_END.findall(text)) < _CODE_LINES or len(text) != pdfium.FPDFText_CountChars(page.textpage):
+        return {}
+    blocks: list[list[_CodeLine]] = [[]]
+    for each in LINE.finditer(text):
+        line = _code_line(page, each[0], each.start())
+        if line.goes_on(blocks[-1]):
+            blocks[-1].append(line)
+        elif line.width is not None:
+            blocks.append([line])
+    found: dict[int, str] = {}
+    for block in blocks:
+        width = max((line.width or 0.0 for line in block), default=0.0)
+        least = min((line.left for line in block), default=0.0)
+        for line in block if width else ():
+            found[line.at] = _INDENT + " " * round((line.left - least) / width)
+    return {at: blanks for at, blanks in found.items() if blanks != _INDENT}
+
+
+def _code_line(page: OpenPage, line: str, start: int) -> _CodeLine:
+    box, give = pdfium.FS_RECTF(), quick("FPDFText_GetLooseCharBox")
+    widths: dict[str, float] = {}
+    for at, letter in enumerate(line[:_CODE_LETTERS], start):
+        if letter.isalpha():
+            give(page.textpage, at, ctypes.byref(box))
+            widths[letter] = float(box.right - box.left)
+    width: float | None = 0.0
+    if not _NARROW_OR_WIDE.isdisjoint(widths) and not _NARROW_OR_WIDE.issuperset(widths):
+        least, most = min(widths.values()), max(widths.values())
+        width = most if most - least < most / 50 else None
+    give(page.textpage, start, ctypes.byref(box))
+    return _CodeLine(start, float(box.left), float(box.top), float(box.bottom), width)
+
+
 def _string(of: Any, key: bytes | None = None) -> str:
     """Return what an annotation has under the key; without one, the language of a document."""
     give = partial(pdfium.FPDFAnnot_GetStringValue, of, key) if key else partial(pdfium.FPDFCatalog_GetLanguage, of)
@@ -697,7 +785,7 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
             left, right, top, bottom = min(left, right), max(left, right), min(top, bottom), max(top, bottom)
         else:
             top, bottom = -top, -bottom
-        shown = with_inserted(text, start, end, inserted) if inserted else word[0]
+        shown = inserted.get(start, "") + with_inserted(text, start, end, inserted) if inserted else word[0]
         words.append(Word(shown, left, top, right, bottom, start))
     across: list[Edge] = []
     upright: list[Edge] = []

@@ -359,6 +359,25 @@ def test_a_table_goes_on_on_the_next_page_below_its_header(header: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("label", [0, 1, 2], ids=["above", "in the middle", "below"])
+def test_rows_with_space_between_them_have_their_wrapped_cells(label: int) -> None:
+    cells = [("BIO-1", "Lakes and", "rivers in", "the north"), ("BIO-2", "Fungi of", "woods, with", "Dr. Dahl")]
+    cells += [("CHE-1", "Water and its", "chemistry in", "all seasons"), ("CHE-2", "Salts", "and", "acids")]
+    lines = ["Code     Course            Room"]
+    for code, *words in cells:
+        lines += [
+            "",
+            *(f"{code if at == label else '':9}{word:18}{'A' if at == label else ''}" for at, word in enumerate(words)),
+        ]
+    page = _page("\n".join(lines))
+    words = [word._replace(bottom=word.bottom + 1.5) for word in page.words]
+
+    assert _rows(text_of(page._replace(words=words))[0]) == [
+        "Code | Course | Room",
+        *(f"Code: {code}; Course: {' '.join(words)}; Room: A" for code, *words in cells),
+    ]
+
+
 def test_figures_of_a_statement_stand_under_their_columns() -> None:
     text, _ = text_of(
         _page(

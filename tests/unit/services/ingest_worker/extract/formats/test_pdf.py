@@ -132,9 +132,9 @@ def test_what_pdfium_refuses_pypdf_may_read() -> None:
 _PROSE = [(72.0, y, "The tide turns twice a day, and with it the ferry.") for y in (600.0, 585.0, 570.0, 555.0)]
 
 
-def _sized(*lines: tuple[int, str]) -> str:
-    """Return what draws the lines at the top of a page, each in its size."""
-    shown = (f"BT /F1 {size} Tf 72 {740 - 25 * at} Td ({text}) Tj ET" for at, (size, text) in enumerate(lines))
+def _sized(*lines: tuple[int, str], apart: int = 17) -> str:
+    """Return what draws the lines at the top of a page, each in its size, so many points apart."""
+    shown = (f"BT /F1 {size} Tf 72 {740 - apart * at} Td ({text}) Tj ET" for at, (size, text) in enumerate(lines))
     return " ".join(shown)
 
 
@@ -148,6 +148,12 @@ def test_without_an_outline_lines_in_larger_letters_are_headings_by_their_sizes(
         "## How the tide turns",
         f"It turns slowly.\n{_PROSE[0][2]}\n{_PROSE[0][2]}\n{_PROSE[0][2]}\n{_PROSE[0][2]}",
     ]
+
+
+def test_a_title_that_stands_apart_from_the_one_above_is_another() -> None:
+    text = _read(a_drawn_pdf(_PROSE, lines=_sized((18, "Traffic report"), (18, "Overview"), apart=28))).text
+
+    assert text.startswith("# Traffic report\n\n# Overview\n\n")
 
 
 @pytest.mark.parametrize(
@@ -602,6 +608,23 @@ def test_a_page_whose_only_text_was_hidden_is_an_image_also_when_that_shows_late
 
     assert read.text == "Quay.\n\nMole\n\nPier."
     assert [(note.code, note.place) for note in read.notes] == [("hidden", "page 1"), ("picture", "page 1")]
+
+
+_CODE = ["server {", "    listen 80;", "    location / {", "        root /srv;", "    }", "}", "done", "as before"]
+
+
+@pytest.mark.parametrize("font", ["Courier", "Helvetica"])
+@pytest.mark.parametrize("beside", ["", "7"], ids=["alone", "beside figures"])
+def test_lines_in_letters_of_one_width_keep_their_indents(font: str, beside: str) -> None:
+    lines = [
+        (72.0 + 6 * (len(line) - len(line.lstrip())), 600.0 - 14 * at, line.strip()) for at, line in enumerate(_CODE)
+    ]
+    figures = [(left, 700.0 - 14 * at, beside) for at in range(4) for left in (72.0, 172.0, 272.0) if beside]
+    drawn = a_drawn_pdf([*figures, *lines]).replace(b"/BaseFont /Helvetica", f"/BaseFont /{font}".encode())
+
+    shown = _read(drawn).text.split("\n")[-len(_CODE) :]
+
+    assert shown == (_CODE if font == "Courier" else [line.strip() for line in _CODE])
 
 
 _MEANS = {**{letter: f"{0x5D0 + at:04X}" for at, letter in enumerate("ABCDEF")}, "X": "06440623", "Y": "0639"}
