@@ -20,6 +20,7 @@ from services.ingest_worker.extract.table_header import Covered, begins_with_dat
 TABLE: Final = "\1"  # a control character, which cleaning removes
 INITIAL: Final = 1.8  # times the height of the letters beside it: two lines
 _NEAR: Final = 3.0  # points between lines that are meant to be one
+_NAMED_VALUE: Final = re.compile(r"\w: \S")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
 _IDEOGRAPH: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af]")  # says as much as three letters
 _MOST_EDGES: Final = 600  # of a page; more are a drawing
@@ -651,7 +652,8 @@ def _covers(edges: Iterable[Edge], start: float, end: float) -> bool:
 def _with_open_tables(page: Page, lines: Sequence[_Line]) -> Iterator[str | _Table]:
     at = 0
     while at < len(lines):
-        end = _block_end(lines, at) if len(lines[at]) > 1 or _is_group(lines[at : at + 4]) else at
+        begins = not _has_values(lines[at]) if len(lines[at]) > 1 else _is_group(lines[at : at + 4])
+        end = _block_end(lines, at) if begins else at
         table = _open(page, lines[at:end]) if end - at > 2 else None
         if table is None:
             yield " ".join(piece.text for piece in lines[at])  # a hyphen at the end of a piece stays
@@ -659,6 +661,11 @@ def _with_open_tables(page: Page, lines: Sequence[_Line]) -> Iterator[str | _Tab
         else:
             yield table
             at = end
+
+
+def _has_values(line: _Line) -> bool:
+    """Return whether each piece is a name with its value, as "Patient: J. Doe": no header, nor a row below one."""
+    return all(_NAMED_VALUE.search(piece.text) for piece in line)
 
 
 def _is_group(lines: Sequence[_Line]) -> bool:

@@ -378,6 +378,22 @@ def test_rows_with_space_between_them_have_their_wrapped_cells(label: int) -> No
     ]
 
 
+def test_names_with_their_values_above_a_table_are_no_header() -> None:
+    text = """
+Patient: J. Doe    Sampled: 2026-04-02
+Test               Result      Unit
+Sodium             141         mmol
+Potassium          5.4         mmol
+"""
+
+    assert _rows(text_of(_page(text))[0]) == [
+        "Patient: J. Doe Sampled: 2026-04-02",
+        "Test | Result | Unit",
+        "Test: Sodium; Result: 141; Unit: mmol",
+        "Test: Potassium; Result: 5.4; Unit: mmol",
+    ]
+
+
 def test_figures_of_a_statement_stand_under_their_columns() -> None:
     text, _ = text_of(
         _page(
