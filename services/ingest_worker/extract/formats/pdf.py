@@ -107,7 +107,7 @@ _TITLES = 1 / 3  # share of a document's letters; one with more such letters is 
 _LONGEST_TITLE = 150  # characters
 _TITLE_WORD = re.compile(r"[^\W\d_]{3}|[\u2e80-\u9fff\uac00-\ud7af]{2}")
 _NO_TITLE = re.compile(r"\A[•◦▪●○■‣]|[.,;!?][\"'”’)]*+\Z")
-_LEADING = 1.25  # times the height of the letters, from one line of a title to the next
+_LEADING = 1.7  # times the height of the letters, from one line of a title to the next
 _PAGES = 3  # that have a line in common: it is no title
 _SMALLER = 0.8
 _PATHS = 4_000  # of a page; more are a drawing
@@ -258,7 +258,7 @@ def _with_headings(pages: list[str], outline: Sequence[_Heading]) -> list[str]:
         wanted = letters(heading.title)
         lines = lines_of.setdefault(heading.page, pages[heading.page].split("\n"))
         for at in range(len(lines) if wanted else 0):
-            if lines[at].startswith("#"):
+            if lines[at].lstrip("\n").startswith("#"):
                 continue
             for count in range(1, _HEADING_LINES + 1):  # a long title covers several lines
                 if letters("".join(lines[at : at + count])) == wanted:
@@ -397,15 +397,19 @@ def _recognise(document: Any, images: Sequence[int], pages: list[str | None]) ->
 
 
 class _Line(NamedTuple):
-    """A line, how high its letters are, and where it ends below, in points."""
+    """A line, how high its letters are, and where it is, in points."""
 
     height: float
+    left: float
     bottom: float
+    right: float
     text: str
 
     def goes_on(self, above: "_Line") -> bool:
-        """Return whether the line is the next one of a title, not another title."""
-        return self.height == above.height and 0 < above.bottom - self.bottom < _LEADING * self.height
+        """Return whether the line is the next one of a title, not another title: it begins or is centred as it is."""
+        left, right = abs(self.left - above.left), abs(self.right - above.right)
+        aligned = min(left, right, abs(self.left + self.right - above.left - above.right)) < self.height / 2
+        return self.height == above.height and aligned and 0 < above.bottom - self.bottom < _LEADING * self.height
 
 
 class _Page(NamedTuple):
@@ -460,9 +464,10 @@ def _sizes(page: OpenPage, text: str) -> list[_Line]:
     found: list[_Line] = []
     from_left = is_from_left(text)
     for each in LINE.finditer(text):
-        (height, bottom), (other, _) = (_upright(page, at) for at in (each.start(), each.end() - 1))
+        first, last = _box(page, each.start()), _box(page, each.end() - 1)
+        height = round(2 * min(first.top - first.bottom, last.top - last.bottom)) / 2
         read = line_as_read(page, each, from_left=from_left)
-        found.append(_Line(round(2 * min(height, other)) / 2, bottom, read))
+        found.append(_Line(height, first.left, first.bottom, last.right, read))
     return found
 
 
@@ -560,14 +565,15 @@ def _tightened(page: OpenPage, text: str) -> str:
 
 
 def _height(page: OpenPage, at: int) -> float:
-    return _upright(page, at)[0]
+    box = _box(page, at)
+    return float(box.top - box.bottom)
 
 
-def _upright(page: OpenPage, at: int) -> tuple[float, float]:
-    """Return how high a letter is, and where it ends below."""
+def _box(page: OpenPage, at: int) -> Any:
+    """Return the box of a letter with the space above and below it."""
     box = pdfium.FS_RECTF()
     quick("FPDFText_GetLooseCharBox")(page.textpage, at, ctypes.byref(box))
-    return float(box.top - box.bottom), float(box.bottom)
+    return box
 
 
 def _is_raised(page: OpenPage, at: int) -> bool:
@@ -690,17 +696,16 @@ def _indents(page: OpenPage, text: str) -> dict[int, str]:
 
 
 def _code_line(page: OpenPage, line: str, start: int) -> _CodeLine:
-    box, give = pdfium.FS_RECTF(), quick("FPDFText_GetLooseCharBox")
     widths: dict[str, float] = {}
     for at, letter in enumerate(line[:_CODE_LETTERS], start):
         if letter.isalpha():
-            give(page.textpage, at, ctypes.byref(box))
+            box = _box(page, at)
             widths[letter] = float(box.right - box.left)
     width: float | None = 0.0
     if not _NARROW_OR_WIDE.isdisjoint(widths) and not _NARROW_OR_WIDE.issuperset(widths):
         least, most = min(widths.values()), max(widths.values())
         width = most if most - least < most / 50 else None
-    give(page.textpage, start, ctypes.byref(box))
+    box = _box(page, start)
     return _CodeLine(start, float(box.left), float(box.top), float(box.bottom), width)
 
 

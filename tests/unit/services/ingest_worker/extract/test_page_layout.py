@@ -364,17 +364,17 @@ def test_rows_with_space_between_them_have_their_wrapped_cells(label: int) -> No
     cells = [("BIO-1", "Lakes and", "rivers in", "the north"), ("BIO-2", "Fungi of", "woods, with", "Dr. Dahl")]
     cells += [("CHE-1", "Water and its", "chemistry in", "all seasons"), ("CHE-2", "Salts", "and", "acids")]
     lines = ["Code     Course            Room"]
-    for code, *words in cells:
+    for code, *parts in cells:
         lines += [
             "",
-            *(f"{code if at == label else '':9}{word:18}{'A' if at == label else ''}" for at, word in enumerate(words)),
+            *(f"{code if at == label else '':9}{word:18}{'A' if at == label else ''}" for at, word in enumerate(parts)),
         ]
     page = _page("\n".join(lines))
-    words = [word._replace(bottom=word.bottom + 1.5) for word in page.words]
+    page = page._replace(words=[word._replace(bottom=word.bottom + 1.5) for word in page.words])
 
-    assert _rows(text_of(page._replace(words=words))[0]) == [
+    assert _rows(text_of(page)[0]) == [
         "Code | Course | Room",
-        *(f"Code: {code}; Course: {' '.join(words)}; Room: A" for code, *words in cells),
+        *(f"Code: {code}; Course: {' '.join(parts)}; Room: A" for code, *parts in cells),
     ]
 
 

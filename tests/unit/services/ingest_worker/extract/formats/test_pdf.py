@@ -132,9 +132,9 @@ def test_what_pdfium_refuses_pypdf_may_read() -> None:
 _PROSE = [(72.0, y, "The tide turns twice a day, and with it the ferry.") for y in (600.0, 585.0, 570.0, 555.0)]
 
 
-def _sized(*lines: tuple[int, str], apart: int = 17) -> str:
-    """Return what draws the lines at the top of a page, each in its size, so many points apart."""
-    shown = (f"BT /F1 {size} Tf 72 {740 - apart * at} Td ({text}) Tj ET" for at, (size, text) in enumerate(lines))
+def _sized(*lines: tuple[int, str]) -> str:
+    """Return what draws the lines at the top of a page, each in its size."""
+    shown = (f"BT /F1 {size} Tf 72 {740 - 17 * at} Td ({text}) Tj ET" for at, (size, text) in enumerate(lines))
     return " ".join(shown)
 
 
@@ -150,10 +150,18 @@ def test_without_an_outline_lines_in_larger_letters_are_headings_by_their_sizes(
     ]
 
 
-def test_a_title_that_stands_apart_from_the_one_above_is_another() -> None:
-    text = _read(a_drawn_pdf(_PROSE, lines=_sized((18, "Traffic report"), (18, "Overview"), apart=28))).text
+def test_a_title_in_the_middle_is_not_the_first_line_of_the_one_below() -> None:
+    drawn = "BT /F1 18 Tf 240 740 Td (Traffic report) Tj ET BT /F1 18 Tf 72 712 Td (Overview) Tj ET"
+
+    text = _read(a_drawn_pdf(_PROSE, lines=drawn)).text
 
     assert text.startswith("# Traffic report\n\n# Overview\n\n")
+
+
+def test_a_title_that_stands_twice_on_a_page_is_a_heading_twice() -> None:
+    assert _read(a_drawn_pdf(_PROSE, lines=_sized((14, "Prices"), (20, "Tickets"), (18, "Prices")))).text.startswith(
+        "### Prices\n\n# Tickets\n\n## Prices\n\n"
+    )
 
 
 @pytest.mark.parametrize(
