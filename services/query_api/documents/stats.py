@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,31 +59,24 @@ class ModelWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float | None = None  # in the currency of SLUICE_EMBEDDING_PRICE; None: no price is set
 
 
-class SizeSum:
-    """Adds up what documents hold, by tenant and source."""
-
-    def __init__(self) -> None:
-        self._sums = defaultdict[tuple[str, str], list[int]](lambda: [0, 0, 0])  # documents, chunks and bytes
-
-    def add(self, holdings: Iterable[Holding]) -> None:
-        """Add some documents."""
-        for each in holdings:
-            own = self._sums[each.tenant, each.source]
+async def tenant_sizes(pages: AsyncIterable[Iterable[Holding]]) -> list[TenantSize]:
+    """Return what the documents hold by tenant and source, the largest first."""
+    sums = defaultdict[tuple[str, str], list[int]](lambda: [0, 0, 0])  # documents, chunks and bytes
+    async for page in pages:
+        for each in page:
+            own = sums[each.tenant, each.source]
             own[:] = own[0] + 1, own[1] + each.chunks, own[2] + each.bytes
-
-    def tenants(self) -> list[TenantSize]:
-        """Return the sums, the largest first."""
-        by_tenant = defaultdict[str, list[SourceSize]](list)
-        for (tenant, source), own in self._sums.items():
-            by_tenant[tenant].append(SourceSize(source, *own))
-        sizes = []
-        for tenant, sources in by_tenant.items():
-            documents, chunks, size = (
-                sum(getattr(each, name) for each in sources) for name in ("documents", "chunks", "bytes")
-            )
-            largest_first = sorted(sources, key=lambda each: (-each.bytes, each.source))
-            sizes.append(TenantSize(tenant, documents, chunks, size, largest_first))
-        return sorted(sizes, key=lambda each: (-each.bytes, each.tenant))
+    by_tenant = defaultdict[str, list[SourceSize]](list)
+    for (tenant, source), own in sums.items():
+        by_tenant[tenant].append(SourceSize(source, *own))
+    sizes = []
+    for tenant, sources in by_tenant.items():
+        documents, chunks, size = (
+            sum(getattr(each, name) for each in sources) for name in ("documents", "chunks", "bytes")
+        )
+        largest_first = sorted(sources, key=lambda each: (-each.bytes, each.source))
+        sizes.append(TenantSize(tenant, documents, chunks, size, largest_first))
+    return sorted(sizes, key=lambda each: (-each.bytes, each.tenant))
 
 
 def usage_of(registry: CollectorRegistry, price: float) -> ModelWork | None:
@@ -199,6 +192,8 @@ class Census:
         )
         documents = {str(status): counts.get(status, 0) for status in STATUSES}
         ordered = sorted(sources.items(), key=lambda each: (-each[1], each[0]))
+        whose = None if pipeline else tenant
+        held = each_page(lambda after: self.base.index.holdings_page(whose, after=after))
         usage = usage_of(self.base.registry, self.base.settings.embedding_price)
         return Stats(
             documents={"total": sum(documents.values()) - documents["deleted"], **documents},
@@ -207,15 +202,9 @@ class Census:
             bucket_seconds=BUCKET_S,
             recent=recent,
             generation=generation_view(self.base.index.generation),
-            tenants=await self._sizes(None if pipeline else tenant) if sizes else None,
+            tenants=await tenant_sizes(held) if sizes else None,
             pipeline=Pipeline(await self._stages.get(), await self._disk.get(), usage) if pipeline else None,
         )
-
-    async def _sizes(self, tenant: str | None) -> list[TenantSize]:
-        total = SizeSum()
-        async for page in each_page(lambda after: self.base.index.holdings_page(tenant, after=after)):
-            total.add(page)
-        return total.tenants()
 
     async def _recent(self, tenant: str) -> list[Bucket]:
         """Return the buckets. The newest one is counted now, the others at most `PAST_S` seconds ago."""

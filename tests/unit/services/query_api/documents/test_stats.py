@@ -1,7 +1,7 @@
 """Statistics ask the store little, because every open console repeats them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from services.embed_worker.vectors import VectorMetrics
 from services.query_api.documents import stats
-from services.query_api.documents.stats import BUCKET_S, LAG_S, Census, ModelWork, SizeSum, SourceSize, usage_of
+from services.query_api.documents.stats import BUCKET_S, LAG_S, Census, ModelWork, SourceSize, tenant_sizes, usage_of
 from shared.errors import Unavailable
 from shared.state.index import Holding
 from shared.store import EVERYTHING, Filter
@@ -66,12 +66,12 @@ async def test_documents_count_in_the_bucket_of_their_submission() -> None:
     assert counted.documents["total"] == 4
 
 
-def test_sizes_are_added_up_by_tenant_and_source_largest_first() -> None:
-    total = SizeSum()
-    total.add([Holding("a", "s", 2, 100), Holding("b", "s", 1, 5000), Holding("a", "t", 3, 900)])
-    total.add([Holding("a", "s", 1, 50)])
+async def test_sizes_are_added_up_by_tenant_and_source_largest_first() -> None:
+    async def pages() -> AsyncIterator[list[Holding]]:
+        yield [Holding("a", "s", 2, 100), Holding("b", "s", 1, 5000), Holding("a", "t", 3, 900)]
+        yield [Holding("a", "s", 1, 50)]
 
-    big, small = total.tenants()
+    big, small = await tenant_sizes(pages())
 
     assert (big.tenant, big.documents, big.chunks, big.bytes) == ("b", 1, 1, 5000)
     assert (small.tenant, small.documents, small.chunks, small.bytes) == ("a", 3, 6, 1050)
