@@ -50,7 +50,6 @@ from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.query_expansion import QueryExpander
 from services.query_api.search.retrieval import Retriever
-from services.query_api.search.search import Searching
 from shared import tracing
 from shared.answers.model_pool import ChatModels
 from shared.log import Publish
@@ -151,7 +150,8 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
     provided = (
         shared.pages,
         retriever,
-        Searching(retriever, parts.past, QueryExpander(parts.models, shared.rate), settings.min_score),
+        parts.past,
+        QueryExpander(parts.models, shared.rate),
         submissions,
         settings,
         library,

@@ -27,6 +27,7 @@ from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, T
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
 from shared.inputs.metadata import text_in
+from shared.settings import Settings
 from shared.store import Filter
 
 MOST = 1000  # offset and topK together are at most this
@@ -125,18 +126,6 @@ class SearchBatchReply(msgspec.Struct, frozen=True, kw_only=True):
 _TAGS: Final = frozenset({"tags", "tagsAll"})
 
 
-class Searching(NamedTuple):
-    """What the routes of this module work with. One dependency, because the framework runs a task for each of several.
-
-    `past` are the indexes of past moments.
-    """
-
-    retriever: Retriever
-    past: PastIndexes
-    expander: QueryExpander
-    threshold: float  # the score from which answers use a passage
-
-
 def question_of(value: str, field: str) -> str:
     """Return the text to search for. Raises a 400 if it is blank."""
     if not value.strip():
@@ -160,16 +149,14 @@ def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Fi
 class CheckedSearch(NamedTuple):
     """A valid search."""
 
+    request: ApiRequest
     retriever: Retriever  # of the index to search
-    expander: QueryExpander
-    tenant: str
     query: str  # completed with terms of earlier messages
     where: Filter
     facets: dict[str, str]  # paths in the metadata by the names of their fields
     end: int  # the page ends after so many results or groups
     reach: int  # so many hits are searched: more than are shown if only some of them are
     options: SearchBody
-    threshold: float
 
 
 @post("/rag/search", role="query", line="find passages: query, topK, filters", takes=FILTERS, refuses=(409, 422))
@@ -200,11 +187,12 @@ async def _check(options: SearchBody, request: ApiRequest, at: str = "") -> Chec
     Raises:
         Problem: 400 or 422, an option is invalid or can't be combined with another; 409, the past index isn't built.
     """
-    of, (retriever, past, expander, threshold) = options, request.part(Searching)
+    of, retriever = options, request.part(Retriever)
     question = question_of(of.query, f"{at}query")
     where = filters_of(of.filters, f"{at}filters")
     if of.as_of is not None:
-        retriever = await past.retriever(of.as_of, f"{at}asOf", with_cost=request.user.may("operator"))
+        past, sees_cost = request.part(PastIndexes), request.user.may("operator")
+        retriever = await past.retriever(of.as_of, f"{at}asOf", with_cost=sees_cost)
     end = of.offset + of.top_k
     if end > MOST:
         raise invalid(f"{at}offset", f"{of.offset} and topK {of.top_k} reach beyond the first {MOST} results")
@@ -217,23 +205,23 @@ async def _check(options: SearchBody, request: ApiRequest, at: str = "") -> Chec
     if of.expansion is not None:
         if of.rerank == "model":
             raise invalid(f"{at}expansion", 'is not possible with rerank "model"')
-        expander.admit(request.user.key, f"{at}expansion")
+        request.part(QueryExpander).admit(request.user.key, f"{at}expansion")
     facets = fields_of(of.facets, f"{at}facets") if of.facets else {}
     picks = of.group_by is not None or of.per_document is not None or of.diversity > 0 or of.rerank == "weights"
     reach = min(MOST, max(2 * DEPTH, WIDER * end)) if picks else end
     turns = [Turn(role=each.role, content=each.content) for each in of.conversation_history]
     query = spelled_out([*turns, Turn(role="user", content=question)])
-    return CheckedSearch(retriever, expander, request.user.tenant, query, where, facets, end, reach, of, threshold)
+    return CheckedSearch(request, retriever, query, where, facets, end, reach, of)
 
 
 async def _reply(search: CheckedSearch) -> SearchReply:
     """Run the steps of a search, and return its reply."""
-    of, retriever = search.options, search.retriever
+    of, retriever, request = search.options, search.retriever, search.request
     doubts: list[str] = []
     facets: FacetValues | None = None
     if search.facets:
         found, (facets, doubts) = await asyncio.gather(
-            _find(search), retriever.facets(search.tenant, search.facets, search.where)
+            _find(search), retriever.facets(request.user.tenant, search.facets, search.where)
         )
     else:  # two tasks less
         found = await _find(search)
@@ -256,7 +244,7 @@ async def _reply(search: CheckedSearch) -> SearchReply:
         warnings=[*found.warnings, *doubts],
         query=search.query if of.explain else None,
         related=found.related if of.explain and of.expansion is not None else None,
-        threshold=search.threshold if of.explain else None,
+        threshold=request.part(Settings).min_score if of.explain else None,
         timings=_timings(found) if of.explain else None,
     )
 
@@ -267,10 +255,9 @@ async def _find(search: CheckedSearch) -> Results:
     rerank = of.rerank in (None, "model") and of.expansion is None
     warnings: list[str] = []
     if of.expansion is not None:
-        related, warnings = await search.expander.related(search.query)
-    find = partial(
-        search.retriever.search, search.tenant, top_k=search.reach, where=search.where, mode=of.mode, rerank=rerank
-    )
+        related, warnings = await search.request.part(QueryExpander).related(search.query)
+    tenant, where = search.request.user.tenant, search.where
+    find = partial(search.retriever.search, tenant, top_k=search.reach, where=where, mode=of.mode, rerank=rerank)
     if not related:
         found = await find(search.query)
         return msgspec.structs.replace(found, warnings=[*found.warnings, *warnings]) if warnings else found
