@@ -198,17 +198,20 @@ class Answering:
             return msgspec.structs.replace(await self._prepared(request, models), refusal=greeting)
         conversations = readings(request.turns, quotes=models[0].answers.needs_passages)
         requests = tuple(msgspec.structs.replace(request, turns=turns) for turns in conversations)
-        return await self._from_documents(request, requests, models, answerable)
+        return await self._from_documents(requests, models, answerable)
 
     async def _from_documents(
         self,
-        request: AnswerRequest,
         requests: tuple[AnswerRequest, ...],
         models: tuple[ChatModel, ...],
         answerable: tuple[ChatModel, ...],
     ) -> Prepared:
-        """Return the first of the requests, which are readings of one, that has passages; if none has, `request`."""
-        retrieval, quotes = request.retrieval or Retrieval(), models[0].answers.needs_passages
+        """Return the first of the requests, which are readings of one, that has passages; if none has, the longest.
+
+        A model that doesn't only quote gets the whole conversation with the passages of the reading that has some.
+        """
+        request, quotes = max(requests, key=lambda each: len(each.turns)), models[0].answers.needs_passages
+        retrieval = request.retrieval or Retrieval()
         try:
             for reading in requests:
                 passages, warnings = await self._found(reading, retrieval, models[0])
@@ -221,12 +224,9 @@ class Answering:
             warnings = ("the search is unavailable; this answer was made without the documents",)
             return await self._prepared(request, answerable, warnings=warnings)
         if passages:
-            prepared = await self._prepared(
-                reading if quotes else request, models, passages=passages, warnings=warnings
-            )
-            return msgspec.structs.replace(
-                prepared, otherwise=requests[requests.index(reading) + 1 :] if quotes else ()
-            )
+            asked, otherwise = (reading, requests[requests.index(reading) + 1 :]) if quotes else (request, ())
+            prepared = await self._prepared(asked, models, passages=passages, warnings=warnings)
+            return msgspec.structs.replace(prepared, otherwise=otherwise)
         if self.settings.general_knowledge == "on" and answerable:
             return await self._prepared(request, answerable, general=True, warnings=warnings)
         if request.tools and answerable:
@@ -250,8 +250,7 @@ class Answering:
                     yield step
                 else:
                     return
-            requests = prepared.otherwise
-            prepared = await self._from_documents(requests[0], requests, prepared.models, ())
+            prepared = await self._from_documents(prepared.otherwise, prepared.models, ())
 
     async def _attempts(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
         """Yield the refusal, or the steps of the first attempt that begins. Raises as `stream` does."""
