@@ -13,6 +13,7 @@ import msgspec
 
 from services.query_api.http.problems import invalid
 from services.query_api.search.filters import filter_of
+from services.query_api.search.results import PRIVATE
 from shared.state.index import Index
 from shared.store import Filter, Match, Scalar
 
@@ -40,7 +41,6 @@ _DOCUMENT_FIELDS: Final = frozenset(
     )
 )
 _ALIASES: Final = {"type": "documentType"}  # by alias: the field
-_HIDDEN: Final = frozenset({"tenant", "origin", "textBlob", "vectorHash", "chunkHash", "embeddedHash", "textSize"})
 
 
 class FacetValue(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ def fields_of(names: Sequence[str], at: str = "facets") -> dict[str, str]:
     if len(fields) > MOST_FACETS:
         raise invalid(at, f"has {len(fields)} fields, but at most {MOST_FACETS} are allowed")
     for name, path in fields.items():
-        if path in _HIDDEN:
+        if path in PRIVATE:
             raise invalid(at, f"{name!r} can't be counted")
         filter_of({path: ""}, at)  # checks the name
     return fields
