@@ -1,7 +1,6 @@
 """The console's routes: one page for all views, its files, and the browser's session."""
 
 import hashlib
-import mimetypes
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.resources import files
@@ -47,13 +46,8 @@ def load_assets() -> dict[str, Asset]:
     found = {file.name: file for file in _PACKAGE.joinpath("static").iterdir() if file.is_file()}
     docs = [*_DOCS.glob("*.md"), *_DOCS.glob("clients/*.md")]
     pages = {"~".join(page.relative_to(_DOCS).parts): page for page in docs}
-    return {name: Asset(file.read_bytes(), media_type(name)) for name, file in sorted({**pages, **found}.items())}
-
-
-def media_type(name: str) -> str:
-    """Return the media type of a file of that name."""
-    suffix = name[name.rfind(".") :]
-    return _TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    sent = sorted({**pages, **found}.items())
+    return {name: Asset(file.read_bytes(), _TYPES[name[name.rfind(".") :]]) for name, file in sent}
 
 
 def fingerprint(assets: dict[str, Asset]) -> str:
