@@ -17,7 +17,7 @@ from litestar.datastructures import Headers
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Receive, Scope, Send
 
-from services.query_api.http.linger import has_body
+from services.query_api.http.browsers import has_body
 from services.query_api.http.problems import Problem, of_pipeline, too_large
 from services.query_api.http.route_decorator import SMALL, Lane, RouteOptions
 from services.query_api.http.stopping import Stopping
@@ -186,8 +186,9 @@ class _Visit:
         takes = opt.get("takes", SMALL).bytes
         named = {"SLUICE_MAX_BODY": limits.settings.max_body, "SLUICE_MAX_BATCH": limits.settings.max_batch}
         self._most = named[takes] if isinstance(takes, str) else min(takes, limits.settings.max_body)
-        self._announced = Headers.from_scope(scope).get("content-length", "")
-        self._whole = not has_body(scope)
+        headers = Headers.from_scope(scope)
+        self._announced = headers.get("content-length", "")
+        self._whole = not has_body(headers)
         self._taken: list[RequestLane] = []
         self._is_slow = False
         self._held = self._received = 0

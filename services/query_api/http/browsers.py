@@ -120,6 +120,9 @@ def _visit(scope: HTTPScope, headers: Headers) -> bool:
 def _json_or_empty(headers: Headers) -> bool:
     """Return whether the body is JSON or empty. Browsers send others, such as forms, without a preflight request."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind:
-        return kind == "application/json"
-    return headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+    return kind == "application/json" if kind else not has_body(headers)
+
+
+def has_body(headers: Headers) -> bool:
+    """Return whether the request has a body."""
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers

@@ -10,6 +10,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from services.query_api.http.audit import ADMINS
+from services.query_api.http.browsers import has_body
 from services.query_api.http.problems import Problem, send_problem
 from services.query_api.http.route_decorator import only_reads, role_of
 from shared.runtime.connections import ON_CLOSE
@@ -61,18 +62,12 @@ class Linger(ASGIMiddleware):
             PATIENCE.reset(outer)
 
 
-def has_body(scope: HTTPScope) -> bool:
-    """Return whether the request has a body."""
-    headers = Headers.from_scope(scope)
-    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-
-
 class _Exchange:
     """One request and its reply."""
 
     def __init__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
-        self._arriving = has_body(scope)
+        self._arriving = has_body(Headers.from_scope(scope))
 
     async def receive(self) -> HTTPReceiveMessage:
         """Return the next piece of the body."""
