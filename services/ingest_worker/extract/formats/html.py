@@ -50,6 +50,7 @@ _NEAR = 50  # elements beside a link that tell whether it is within a text
 _DEEP = 4  # elements around a link up to its cell, and texts of a cell that tell whether it is blank
 _NAMING = ("li", "code", *HEADINGS)
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
+_MORE = 1.3  # times the length of the main text
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
 # Kinds of JSON-LD that say nothing of what the page is about
 _OF_THE_SITE = ("WebSite", "WebPage", "BreadcrumbList", "Organization", "SearchAction")
@@ -140,6 +141,10 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
     more = len(second.text) / max(1, len(main.text))
     alike = 1 / _ALIKE <= more <= _ALIKE and "\n" in second.text  # else it is all words of the page in one line
     main = second if more > _MUCH_MORE or alike else main
+    # In the part that the page itself names as its main one, trafilatura may take one of several articles for all.
+    named = cleaned(page_text(source, base=base, main=True)) if len(main.text) < _SHORT_PAGE else ""
+    if _MORE * len(main.text) < len(named) < _SHORT_PAGE:
+        return named
     if len(main.text) >= _SHORT:
         return main.with_links()
     page = cleaned(page_text(source, base=base))
@@ -256,5 +261,5 @@ FORMAT = Format(
     read=read,
     warm=("trafilatura",),
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=11,
+    revision=12,
 )
