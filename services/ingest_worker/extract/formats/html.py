@@ -143,7 +143,7 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
     main = second if more > _MUCH_MORE or alike else main
     # In the part that the page itself names as its main one, trafilatura may take one of several articles for all.
     named = cleaned(page_text(source, base=base, main=True)) if len(main.text) < _SHORT_PAGE else ""
-    if _MORE * len(main.text) < len(named) < _SHORT_PAGE:
+    if len(named) < _SHORT_PAGE and _said_once(named) > _MORE * _said_once(main.text):
         return named
     if len(main.text) >= _SHORT:
         return main.with_links()
@@ -151,6 +151,11 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
     whole = len(page) < _SHORT_PAGE or len(page) > 3 * len(main.text) or not main.text
     return page if whole else main.with_links()
+
+
+def _said_once(text: str) -> int:
+    """Return the characters of the lines; of equal ones trafilatura keeps one."""
+    return sum(map(len, set(text.splitlines())))
 
 
 class _MainText(NamedTuple):
