@@ -666,11 +666,9 @@ class _CodeLine(NamedTuple):
     bottom: float
     width: float | None  # 0 if the line has few letters, None if they differ
 
-    def goes_on(self, block: Sequence["_CodeLine"]) -> bool:
-        """Return whether the line is the next one of the block."""
-        if self.width is None or not block:
-            return False
-        apart, known = block[-1].bottom - self.bottom, max(each.width or 0.0 for each in block)
+    def goes_on(self, above: "_CodeLine", known: float) -> bool:
+        """Return whether the line is the next one of a block whose letters are as wide as is `known`; 0: not yet."""
+        apart = above.bottom - self.bottom
         near = 0 < apart < _CODE_LEADING * (self.top - self.bottom)
         return near and (not known or not self.width or abs(known - self.width) < known / 20)
 
@@ -679,17 +677,20 @@ def _indents(page: OpenPage, text: str) -> dict[int, str]:
     """Return blanks for the offsets at which lines of code begin: they stand further right than others around them."""
     if len(_CODE_END.findall(text)) < _CODE_LINES or len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return {}
-    blocks: list[list[_CodeLine]] = [[]]
+    blocks: list[tuple[list[_CodeLine], float]] = []  # with the width of their letters
     for each in LINE.finditer(text):
         line = _code_line(page, each[0], each.start())
-        if line.goes_on(blocks[-1]):
-            blocks[-1].append(line)
-        elif line.width is not None:
-            blocks.append([line])
+        if line.width is None:
+            continue
+        block, width = blocks.pop() if blocks else ([], 0.0)
+        if block and not line.goes_on(block[-1], width):
+            blocks.append((block, width))
+            block, width = [], 0.0
+        block.append(line)
+        blocks.append((block, width or line.width))
     found: dict[int, str] = {}
-    for block in blocks:
-        width = max((line.width or 0.0 for line in block), default=0.0)
-        least = min((line.left for line in block), default=0.0)
+    for block, width in blocks:
+        least = min(line.left for line in block)
         for line in block if width else ():
             found[line.at] = _INDENT + " " * round((line.left - least) / width)
     return {at: blanks for at, blanks in found.items() if blanks != _INDENT}

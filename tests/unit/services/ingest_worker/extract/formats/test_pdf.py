@@ -3,7 +3,7 @@ import io
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
@@ -23,6 +23,7 @@ from pypdf.generic import (
 from services.ingest_worker.extract import Extraction, Hints, extract, limits
 from services.ingest_worker.extract.formats.pdf import _joined, _with_scan, _words
 from shared.errors import Rejected
+from tests.loop_holds import least_cpu_s
 from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf, locked
 
 
@@ -635,7 +636,12 @@ def test_lines_in_letters_of_one_width_keep_their_indents(font: str, beside: str
     assert shown == (_CODE if font == "Courier" else [line.strip() for line in _CODE])
 
 
-_MEANS = {**{letter: f"{0x5D0 + at:04X}" for at, letter in enumerate("ABCDEF")}, "X": "06440623", "Y": "0639"}
+_MEANS = {
+    **{letter: f"{0x5D0 + at:04X}" for at, letter in enumerate("ABCDEF")},
+    "X": "06440623",
+    "Y": "0639",
+    "N": "05B8",
+}
 
 
 def _meaning(drawn: bytes) -> bytes:
@@ -684,3 +690,26 @@ def test_when_time_is_up_pages_are_not_searched_again_and_a_note_says_so() -> No
         "text that can't be seen was left out of 2 of 4 pages",
         "1 of 4 pages were not searched for such text within 5.9 s of CPU time",
     ]
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        pytest.param(
+            lambda count: [(10 + 6 * at % 54, 9_000 - 9 * at, "if ready {") for at in range(count)], id="code"
+        ),
+        pytest.param(
+            lambda count: [(10, 9_000 - 9 * at, "AB \\(C\\) word 12%") for at in range(count)], id="two directions"
+        ),
+        pytest.param(lambda count: [(10, 700, "AN" * count)], id="letters with marks"),
+    ],
+)
+def test_the_time_of_a_page_grows_with_its_letters_alone(
+    drawn: Callable[[int], list[tuple[float, float, str]]],
+) -> None:
+    def spent(count: int, limit_s: float) -> float:
+        page = _meaning(a_drawn_pdf(drawn(count)).replace(b"Helvetica", b"Courier"))
+        return least_cpu_s(lambda: _read(page), limit_s)
+
+    limit = 16 * max(spent(1_000, 0), 0.02)
+    assert spent(8_000, limit) <= limit
