@@ -7,9 +7,8 @@ There are three kinds of run: a developer's (`make test`), CI's (`CI=true make t
 - `server`, unless SLUICE_TEST_KAFKA, SLUICE_TEST_OLLAMA or SLUICE_TEST_QDRANT_URL names one,
 - `CI_ONLY`: whatever else takes more than a second of CPU time with its processes, or shows nearly what a cheaper
   one shows,
-- three quarters of the files of `tests/integration/`, whose half took a third of the time: the next commit takes
-  others.
-  A file or folder that is named is run whole.
+- three quarters of the files of `QUARTERED`, folders whose tests open stores, logs, servers or an API: whole, they take
+  half of the time. The next commit takes others. A file or folder that is named is run whole.
 
 A `STORY` runs everywhere, though it is costly or in one of the folders: it is the one of its area.
 
@@ -49,7 +48,15 @@ QUARTERS = 4  # of three, a run took 19 min 28 s; all at once take 45 minutes on
 QUARTER = "SLUICE_TEST_QUARTER"
 os.environ.setdefault(QUARTER, str(COMMIT % QUARTERS))
 FOLDERS = ("tests/e2e/", "tests/faults/", "tests/golden/")
-QUARTERED = "tests/integration/"
+QUARTERED = (
+    "tests/integration/",
+    "tests/contract/",
+    "tests/unit/shared/log/",
+    "tests/unit/shared/runtime/",
+    "tests/unit/shared/store/",
+    "tests/unit/services/ingest_worker/fetch/",
+    "tests/unit/services/operator_cli/",
+)
 STORY = pytest.mark.story
 CI_ONLY = pytest.mark.ci_only
 LONG_RUN_ONLY = pytest.mark.long_run_only  # takes ten minutes: not even CI runs it

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import remove_left
-from tests.selection import CI_ONLY, COLLECTED, FOLDERS, LONG_RUN_ONLY, QUARTERS, SERVERS, STORY, Run
+from tests.selection import CI_ONLY, COLLECTED, FOLDERS, LONG_RUN_ONLY, QUARTERED, QUARTERS, SERVERS, STORY, Run
 from tests.servers import qdrant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,7 @@ def test_each_mark_leaves_a_test_to_the_runs_it_names() -> None:
     assert taken(COSTLY, LONG_RUN_ONLY) == (False, 0, True)
 
 
-@pytest.mark.parametrize("file", ["tests/integration/test_api.py", "tests/integration/clients/test_openai.py"])
+@pytest.mark.parametrize("file", ["tests/integration/clients/test_openai.py", "tests/contract/test_store.py"])
 def test_a_developers_whole_runs_take_turns_with_the_files_that_take_longest(file: str) -> None:
     whole = [Run(ci=False, quarter=number).takes(file, []) for number in range(QUARTERS)]
 
@@ -91,7 +91,7 @@ def test_what_a_killed_run_left_in_memory_is_removed_and_what_another_one_uses_s
 
 
 def test_the_folders_that_are_left_to_ci_are_there() -> None:
-    assert [folder for folder in FOLDERS if not (ROOT / folder).is_dir()] == []
+    assert [folder for folder in (*FOLDERS, *QUARTERED) if not (ROOT / folder).is_dir()] == []
 
 
 def test_ci_runs_each_test_in_one_of_its_quarters(request: pytest.FixtureRequest) -> None:
