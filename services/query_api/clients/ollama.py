@@ -118,7 +118,7 @@ class OllamaListedModel(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     model: str
-    modified_at: str = _STARTED
+    modified_at: str = msgspec.field(default_factory=lambda: _STARTED)  # a default would stand in /openapi.json
     size: int = 0
     digest: str
     details: OllamaDetails = OllamaDetails()
@@ -140,7 +140,7 @@ class OllamaModelShown(msgspec.Struct, frozen=True, kw_only=True):
     modelfile: str
     parameters: str = ""
     template: str = "{{ .Prompt }}"
-    modified_at: str = _STARTED
+    modified_at: str = msgspec.field(default_factory=lambda: _STARTED)  # a default would stand in /openapi.json
     details: OllamaDetails = OllamaDetails()
     model_info: dict[str, Any]
     capabilities: list[str]
