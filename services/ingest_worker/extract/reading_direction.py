@@ -28,7 +28,7 @@ RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 def as_read(page: OpenPage, text: str, inserted: Mapping[int, str]) -> str:
     """Return the text with what is to be inserted, and lines with right-to-left letters in the order of reading."""
-    if not RIGHT_TO_LEFT.search(text):
+    if text.isascii() or not RIGHT_TO_LEFT.search(text):
         return with_inserted(text, 0, len(text), inserted)
     parts: list[str] = []
     done, from_left = 0, is_from_left(text)
@@ -41,7 +41,11 @@ def as_read(page: OpenPage, text: str, inserted: Mapping[int, str]) -> str:
 
 def is_from_left(text: str) -> bool:
     """Return whether most letters of the text are read from left to right."""
-    return 2 * len(RIGHT_TO_LEFT.findall(text)) < sum(map(str.isalpha, text))
+    return (
+        text.isascii()
+        or not RIGHT_TO_LEFT.search(text)
+        or 2 * len(RIGHT_TO_LEFT.findall(text)) < sum(map(str.isalpha, text))
+    )
 
 
 def line_as_read(
