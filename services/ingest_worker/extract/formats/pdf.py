@@ -95,6 +95,7 @@ _CODE_ENDS = "{};:([\\"  # of lines
 _CODE_LINES = 2  # of a page that end so; few pages of prose have them
 _CODE_LEADING = 2.0  # times the height of the letters, from line to line
 _INDENT = "\b"  # before the blanks of an indent; takes those away that the text has there
+_MOST_INDENT = 100  # blanks
 _BEFORE_INDENT = re.compile(rf"(?<! ) *+{_INDENT}")
 _CODE_LETTERS = 40  # of a line that are looked at
 _NARROW_OR_WIDE = frozenset("fijlmrtwIMW")  # one of them beside others tells whether all letters are as wide
@@ -553,7 +554,7 @@ def _page(
                 text = as_read(page, text, inserted) if arranged is None else arranged
             else:
                 text = "\n".join([as_read(page, text, inserted), *(each[0] for each in added)])
-            text = _BEFORE_INDENT.sub("", text)
+            text = _BEFORE_INDENT.sub("", text) if _INDENT in text else text
             shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
             first_line = headline(positions) if positions and not titled else None
         finally:
@@ -719,8 +720,9 @@ def _indents(page: OpenPage, text: str) -> dict[int, str]:
     for block, width in blocks:
         least = min(line.left for line in block)
         for line in block if width else ():
-            found[line.at] = _INDENT + " " * round((line.left - least) / width)
-    return {at: blanks for at, blanks in found.items() if blanks != _INDENT}
+            if 0.5 < (line.left - least) / width < _MOST_INDENT:  # a file may give any place
+                found[line.at] = _INDENT + " " * round((line.left - least) / width)
+    return found
 
 
 def _code_line(page: OpenPage, line: str, start: int) -> _CodeLine:

@@ -636,6 +636,12 @@ def test_lines_in_letters_of_one_width_keep_their_indents(font: str, beside: str
     assert shown == (_CODE if font == "Courier" else [line.strip() for line in _CODE])
 
 
+def test_a_line_of_code_that_is_said_to_be_far_away_gets_no_blanks() -> None:
+    drawn = a_drawn_pdf([(72.0, 700.0, "server {"), (72.0, 686.0, "listen {"), (90_000.0, 672.0, "root {")])
+
+    assert len(_read(drawn.replace(b"Helvetica", b"Courier")).text) < 100
+
+
 _MEANS = {
     **{letter: f"{0x5D0 + at:04X}" for at, letter in enumerate("ABCDEF")},
     "X": "06440623",
