@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from statistics import median_low
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from services.ingest_worker.extract.clean import one_line, unwrapped
@@ -62,12 +63,16 @@ class Edge(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What is on a page. `style` tells the look of the character at an offset: equal looks are equal."""
+    """What is on a page. `style` tells the look of the character at an offset: equal looks are equal.
+
+    `indents` are put before lines of text, by the offsets of their first words.
+    """
 
     words: Sequence[Word]
     across: Sequence[Edge] = ()
     upright: Sequence[Edge] = ()
     style: Callable[[int], object] = lambda _: None
+    indents: Mapping[int, str] = MappingProxyType({})
 
 
 class Columns(NamedTuple):
@@ -656,7 +661,8 @@ def _with_open_tables(page: Page, lines: Sequence[_Line]) -> Iterator[str | _Tab
         end = _block_end(lines, at) if begins else at
         table = _open(page, lines[at:end]) if end - at > 2 else None
         if table is None:
-            yield " ".join(piece.text for piece in lines[at])  # a hyphen at the end of a piece stays
+            indent = page.indents.get(lines[at][0].words[0].at, "")
+            yield indent + " ".join(piece.text for piece in lines[at])  # a hyphen at the end of a piece stays
             at += 1
         else:
             yield table

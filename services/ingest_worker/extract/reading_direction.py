@@ -85,7 +85,7 @@ def _seen(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int
         if unicodedata.combining(text[at]):
             marks.append(glyph)
         elif glyphs and glyphs[-1][:2] == glyph[:2]:
-            glyphs[-1] = glyph._replace(shown=glyphs[-1].shown + glyph.shown)
+            glyphs[-1] = glyph._replace(shown=glyphs[-1].shown + glyph.shown, more=glyphs[-1].more + glyph.more)
         else:
             glyphs.append(glyph)
         heights += [box.bottom, box.top]
@@ -97,9 +97,10 @@ def _seen(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int
         at = bisect(middles, _middle(mark))
         near = [each for each in (at - 1, at) if 0 <= each < len(glyphs)]
         nearest = min(near, key=lambda each: abs(middles[each] - _middle(mark)))
-        glyphs[nearest] = glyphs[nearest]._replace(shown=glyphs[nearest].shown + mark.shown)
+        below = glyphs[nearest]
+        glyphs[nearest] = below._replace(shown=below.shown + mark.shown, more=below.more + mark.more)
     gaps = sorted((after.left - before.right, at) for at, (before, after) in enumerate(pairwise(glyphs), 1))
-    widest = gaps[len(gaps) - sum(map(str.isspace, text[start:end])) :]
+    widest = gaps[max(0, len(gaps) - sum(map(str.isspace, text[start:end]))) :]
     usual = min(widest[len(widest) // 2][0], (heights[1] - heights[0]) / 4) if widest else 0.0
     spaced = {at for gap, at in widest if gap > max(0.0, 0.4 * usual)}  # pdfium also puts blanks around marks
     shown = [_unfolded(each.shown) + each.more for each in glyphs]

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, product
 from statistics import median_low
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -109,7 +109,7 @@ _LONGEST_TITLE = 150  # characters
 _TITLE_WORD = re.compile(r"[^\W\d_]{3}|[\u2e80-\u9fff\uac00-\ud7af]{2}")
 _NO_TITLE = re.compile(r"\A[•◦▪●○■‣]|[.,;!?][\"'”’)]*+\Z")
 _LEADING = 1.7  # times the height of the letters, from one line of a title to the next
-_OPENING = re.compile(r"\n\s*+[^\sa-z]")  # of a line that may be a title
+_OPENING = re.compile(r"\n[^\S\n]*+[^\sa-z]")  # of a line that may be a title
 _SAMPLED = 12  # letters of a page that are measured to know what is usual
 _SHORT_PAGE = 800  # letters; on one with fewer, all lines may be titles
 _PAGES = 3  # that have a line in common: it is no title
@@ -255,29 +255,29 @@ def _title(found: _Read, furniture: Furniture, hints: Hints) -> str | None:
 
 def _with_headings(pages: list[str], outline: Sequence[_Heading]) -> list[str]:
     """Return the pages with the titles as Markdown headings; titles that no line matches are ignored."""
-    lines_of: dict[int, list[str]] = {}
-    lettered: dict[str, str] = {}
+    lines_of: dict[int, list[str | None]] = {}  # None: part of the title above
+    places_of: dict[int, dict[str, list[int]]] = {}  # by the letters of a line
     for heading in outline:
         if not 0 <= heading.page < len(pages):
             continue
         wanted = letters(heading.title)
-        lines = lines_of.setdefault(heading.page, pages[heading.page].split("\n"))
-        for at in range(len(lines) if wanted else 0):
-            begins = lettered.get(lines[at])
-            if begins is None:
-                begins = lettered[lines[at]] = letters(lines[at])
-            if not wanted.startswith(begins) or lines[at].lstrip("\n").startswith("#"):
-                continue
-            for count in range(1, _HEADING_LINES + 1):  # a long title covers several lines
-                if letters("".join(lines[at : at + count])) == wanted:
-                    title = " ".join(" ".join(lines[at : at + count]).split())
-                    lines[at : at + count] = [f"\n{'#' * min(heading.level + 1, 6)} {title}\n"]
-                    break
-            else:
-                continue
-            break
-    for number, lines in lines_of.items():
-        pages[number] = "\n".join(lines).strip("\n").replace("\n\n\n", "\n\n")
+        if heading.page not in lines_of:
+            lines_of[heading.page] = [*pages[heading.page].split("\n")]
+            places = places_of[heading.page] = {}
+            for at, line in enumerate(lines_of[heading.page]):
+                places.setdefault(letters(line or ""), []).append(at)
+        lines, places = lines_of[heading.page], places_of[heading.page]
+        begun = sorted(chain.from_iterable(places.get(wanted[:end], ()) for end in range(1, len(wanted) + 1)))
+        for at, count in product(begun, range(1, _HEADING_LINES + 1)):  # a long title covers several lines
+            parts = [part for part in lines[at : at + count] if part is not None]
+            free = len(parts) == count and not parts[0].lstrip("\n").startswith("#")
+            if free and letters("".join(parts)) == wanted:
+                title = " ".join(" ".join(parts).split())
+                lines[at : at + count] = [f"\n{'#' * min(heading.level + 1, 6)} {title}\n", *[None] * (count - 1)]
+                break
+    for number, some in lines_of.items():
+        shown = "\n".join(line for line in some if line is not None)
+        pages[number] = shown.strip("\n").replace("\n\n\n", "\n\n")
     return pages
 
 
@@ -455,8 +455,9 @@ def _by_size(pages: Sequence[Sequence[_Line]]) -> list[_Heading]:
             title = " ".join(line.text for line in some)
             if len(some) <= _HEADING_LINES and len(title) <= _LONGEST_TITLE and _is_titling(title):
                 found.append((number, some[0].height, title))
-    often = Counter(letters(title) for _, _, title in found)
-    shown = [each for each in found if often[letters(each[2])] < _PAGES]
+    often = Counter(title for _, title in {(number, letters(title)) for number, _, title in found})
+    most = max(2, min(_PAGES, len(pages)))
+    shown = [each for each in found if often[letters(each[2])] < most][:_HEADINGS]
     levels = sorted({height for _, height, _ in shown}, reverse=True)
     return [_Heading(number, levels.index(height), title) for number, height, title in shown]
 
@@ -547,13 +548,13 @@ def _page(
                 text = "" if garbled else shown
             inserted = _marks(page, text) if arranges or look.small else {}
             inserted |= _links(page, text, linked) if linked and text else {}
-            inserted |= _indents(page, text)
+            indents = _indents(page, text)
             positions = _positions(page, text, added, inserted) if arranges or (look.large and not titled) else None
             if positions and arranges:
-                arranged, columns = text_of(positions, before)
-                text = as_read(page, text, inserted) if arranged is None else arranged
+                arranged, columns = text_of(positions._replace(indents=indents), before)
+                text = as_read(page, text, inserted | indents) if arranged is None else arranged
             else:
-                text = "\n".join([as_read(page, text, inserted), *(each[0] for each in added)])
+                text = "\n".join([as_read(page, text, inserted | indents), *(each[0] for each in added)])
             text = _BEFORE_INDENT.sub("", text) if _INDENT in text else text
             shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
             first_line = headline(positions) if positions and not titled else None
@@ -820,7 +821,7 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
             left, right, top, bottom = min(left, right), max(left, right), min(top, bottom), max(top, bottom)
         else:
             top, bottom = -top, -bottom
-        shown = inserted.get(start, "") + with_inserted(text, start, end, inserted) if inserted else word[0]
+        shown = with_inserted(text, start, end, inserted) if inserted else word[0]
         words.append(Word(shown, left, top, right, bottom, start))
     across: list[Edge] = []
     upright: list[Edge] = []

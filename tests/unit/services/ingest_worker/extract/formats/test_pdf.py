@@ -182,6 +182,12 @@ def test_what_is_large_and_no_title_is_no_heading(drawn: str, prose: int) -> Non
     assert "#" not in _read(a_drawn_pdf(lines, lines=drawn)).text
 
 
+def test_a_large_line_on_both_of_two_pages_is_no_heading() -> None:
+    pages = [[(72.0, 700.0 - 15 * at, f"Line {at} of page {page} goes on.") for at in range(4)] for page in range(2)]
+
+    assert "#" not in _read(a_drawn_pdf(*pages, lines="BT /F1 16 Tf 72 760 Td (Tide tables) Tj ET")).text
+
+
 def test_a_running_title_in_large_letters_is_no_heading() -> None:
     pages = [[(72.0, 740.0 - 15 * at, f"Line {at} of page {page} goes on.") for at in range(1, 5)] for page in range(5)]
 
@@ -636,6 +642,20 @@ def test_lines_in_letters_of_one_width_keep_their_indents(font: str, beside: str
     assert shown == (_CODE if font == "Courier" else [line.strip() for line in _CODE])
 
 
+def test_a_table_in_letters_of_one_width_beside_code_keeps_its_header() -> None:
+    rows = [("Line:", "Jul", "Aug"), ("Red", "41", "43"), ("Blue", "39", "40"), ("Total:", "80", "83")]
+    cells = [
+        (72.0 + 12 * (row > 0) + 90 * at, 600.0 - 14 * row, cell)
+        for row, each in enumerate(rows)
+        for at, cell in enumerate(each)
+    ]
+    drawn = a_drawn_pdf([*cells, (72.0, 500.0, "Seen by:"), (72.0, 486.0, "The harbour master")])
+
+    text = _read(drawn.replace(b"Helvetica", b"Courier")).text
+
+    assert "Line:: Red; Jul: 41; Aug: 43" in text
+
+
 def test_a_line_of_code_that_is_said_to_be_far_away_gets_no_blanks() -> None:
     drawn = a_drawn_pdf([(72.0, 700.0, "server {"), (72.0, 686.0, "listen {"), (90_000.0, 672.0, "root {")])
 
@@ -708,6 +728,7 @@ def test_when_time_is_up_pages_are_not_searched_again_and_a_note_says_so() -> No
             lambda count: [(10, 9_000 - 9 * at, "AB \\(C\\) word 12%") for at in range(count)], id="two directions"
         ),
         pytest.param(lambda count: [(10, 700, "AN" * count)], id="letters with marks"),
+        pytest.param(lambda count: [(10, 9e5 - 20 * at, f"Title {at} of all") for at in range(count)], id="titles"),
     ],
 )
 def test_the_time_of_a_page_grows_with_its_letters_alone(
