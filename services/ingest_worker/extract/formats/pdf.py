@@ -486,6 +486,8 @@ def _sizes(page: OpenPage, text: str) -> list[_Line]:
     done = -1
     for opening in _OPENING.finditer(f"\n{text}"):
         start = opening.end() - 2
+        if found and found[-1].text:
+            found.append(_Line(0.0, 0))  # other lines are between
         while start > done and _size(first := _box(page, start)) > usual and (line := LINE.match(text, start)):
             done = line.end()
             last, read = _box(page, done - 1), line_as_read(page, line, from_left=from_left)

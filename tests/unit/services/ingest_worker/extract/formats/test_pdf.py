@@ -159,6 +159,13 @@ def test_a_title_in_the_middle_is_not_the_first_line_of_the_one_below() -> None:
     assert text.startswith("# Traffic report\n\n# Overview\n\n")
 
 
+def test_titles_with_a_line_between_them_are_two() -> None:
+    lines = [(16, 740, "Ebb"), (5, 731, "It falls."), (16, 712, "Flood")]
+    drawn = " ".join(f"BT /F1 {size} Tf 72 {y} Td ({text}) Tj ET" for size, y, text in lines)
+
+    assert _read(a_drawn_pdf(_PROSE, lines=drawn)).text.startswith("# Ebb\n\nIt falls.\n\n# Flood\n\n")
+
+
 def test_a_title_that_stands_twice_on_a_page_is_a_heading_twice() -> None:
     assert _read(a_drawn_pdf(_PROSE, lines=_sized((14, "Prices"), (20, "Tickets"), (18, "Prices")))).text.startswith(
         "### Prices\n\n# Tickets\n\n## Prices\n\n"
