@@ -75,20 +75,23 @@ def tree_of(source: bytes, *, links: bool = False, base: str | None = None) -> "
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
 
-def page_text(source: str | bytes, *, whole: bool = False, base: str | None = None, main: bool = False) -> str:
-    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else, then
-    what is for browsers without scripts, if it is more than a remark.
-
-    With `whole`, return '' for a page of which only a part can be parsed; with `main`, for one that names no main part,
-    whose text is returned alone.
-    """
+def page_text(source: str | bytes, *, whole: bool = False, base: str | None = None) -> str:
+    """Return `shown_text` of the page; with `whole`, '' for a page of which only a part can be parsed."""
     data = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
     tree, cut = tree_of(data, links=True, base=base)
-    if tree is None or (cut and whole):
-        return ""
-    if main:
-        named = tree.xpath("//main | //*[@role = 'main']")
-        return _blocks(named[0], _UNSEEN | _AROUND) if len(named) == 1 else ""
+    return "" if tree is None or (cut and whole) else shown_text(tree)
+
+
+def main_text(tree: "HtmlElement") -> str:
+    """Return the text of the part that the page names as its main one as Markdown; '' if it names none or several."""
+    named = tree.xpath("//main | //*[@role = 'main']")
+    return _blocks(named[0], _UNSEEN | _AROUND) if len(named) == 1 else ""
+
+
+def shown_text(tree: "HtmlElement") -> str:
+    """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else, then
+    what is for browsers without scripts, if it is more than a remark.
+    """
     if text := _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN):
         return text
     text = _blocks(tree, _UNSEEN - {"noscript"})

@@ -12,7 +12,14 @@ from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import record
-from services.ingest_worker.extract.html_markdown import declared_charset, flat_text, numbered, page_text, tree_of
+from services.ingest_worker.extract.html_markdown import (
+    declared_charset,
+    flat_text,
+    main_text,
+    numbered,
+    shown_text,
+    tree_of,
+)
 from services.ingest_worker.extract.html_tree import HEADINGS, NAMED, RELATIVE, joined
 from services.ingest_worker.extract.safe_xml import words
 from shared.contracts import Note
@@ -142,15 +149,18 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
     alike = 1 / _ALIKE <= more <= _ALIKE and "\n" in second.text  # else it is all words of the page in one line
     main = second if more > _MUCH_MORE or alike else main
     # In the part that the page itself names as its main one, trafilatura may take one of several articles for all.
-    named = cleaned(page_text(source, base=base, main=True)) if len(main.text) < _SHORT_PAGE else ""
+    page = tree_of(source, links=True, base=base)[0] if len(main.text) < _SHORT_PAGE else None
+    if page is None:
+        return main.with_links()
+    named = cleaned(main_text(page))
     if len(named) < _SHORT_PAGE and _said_once(named) > _MORE * _said_once(main.text):
         return named
     if len(main.text) >= _SHORT:
         return main.with_links()
-    page = cleaned(page_text(source, base=base))
+    text = cleaned(shown_text(page))
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
-    whole = len(page) < _SHORT_PAGE or len(page) > 3 * len(main.text) or not main.text
-    return page if whole else main.with_links()
+    whole = len(text) < _SHORT_PAGE or len(text) > 3 * len(main.text) or not main.text
+    return text if whole else main.with_links()
 
 
 def _said_once(text: str) -> int:

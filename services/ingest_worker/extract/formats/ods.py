@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -85,6 +86,7 @@ def _view(table: "_Element") -> SheetView:
     beside: dict[int, dict[int, str]] = {}
     merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
     formulas = at = column = 0
+    by_column = cache(_by_column)  # the rows of a sheet are mostly alike
     for each in table.iter(f"{TABLE}table-column", f"{TABLE}table-row"):
         parent = each.getparent()
         folded = parent is not None and tag(parent) in _GROUPS
@@ -98,7 +100,7 @@ def _view(table: "_Element") -> SheetView:
         count = _count(each, "rows")
         if hidden:
             hidden_rows.update(range(at, min(at + min(count, _MOST), _ROWS)))
-        shapes: dict[int, NumberFormat] = {}
+        shapes: list[tuple[range, NumberFormat]] = []
         for places, cell in _cells(each):
             if cell.get(f"{TABLE}formula") is not None and cell.get(_TYPE) is None:
                 formulas += count * len(places)
@@ -106,10 +108,15 @@ def _view(table: "_Element") -> SheetView:
             if text := _address(cell) or _error(cell):
                 beside.setdefault(at, {})[places.start] = text
             if (shape := _format(cell)) is not None:
-                shapes |= dict.fromkeys(places, shape)
-        formats |= dict.fromkeys(range(at, at + min(count, _MOST_ROWS)), shapes) if shapes else {}
+                shapes.append((places, shape))
+        if shapes:
+            formats |= dict.fromkeys(range(at, at + min(count, _MOST_ROWS)), by_column(tuple(shapes)))
         at += count
     return SheetView(formats, frozenset(hidden_rows), frozenset(hidden_columns), formulas, beside, merged)
+
+
+def _by_column(shapes: tuple[tuple[range, NumberFormat], ...]) -> dict[int, NumberFormat]:
+    return {column: shape for places, shape in shapes for column in places}
 
 
 def _merged(cell: "_Element", row: int, column: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
