@@ -41,6 +41,10 @@ _WITHIN: Final = frozenset({
     "sub", "sup", "time", "u", "var",
 })
 # fmt: on
+_FONTS: Final = ("font", "b", "i", "u", "big", "small", "strong", "em", "span")
+_INLINE: Final = _WITHIN - {"p"} | {*_FONTS}
+_HOLDERS: Final = ("body", "div", "section", "article", "main", "center")
+_APART: Final = ("hr", "p", "table", "ul", "ol", "pre", *HEADINGS)
 _STARTS: Final = frozenset({"p", "div", "section", "article", *HEADINGS})  # with which an item may start
 _LINES: Final = ("div", "li", "p", "tr")  # of code
 _ROLES: Final = {"row": "tr", "cell": "td", "gridcell": "td", "columnheader": "th", "rowheader": "th"}
@@ -61,6 +65,10 @@ def reshape(tree: "HtmlElement") -> None:
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()
+    for player in list(islice(tree.iter("audio", "canvas", "video"), _MOST)):  # what is in them is for old browsers
+        player.drop_tree()
+    _close_inline(tree)
+    _wrap_bare(tree)
     _name_panels(tree)
     _write_tables(tree)
     _keep_framed(tree)
@@ -100,6 +108,28 @@ def _write_tables(tree: "HtmlElement") -> None:
             around = list(row.iterancestors())
             for each in around[: around.index(table)]:
                 each.drop_tag()
+
+
+def _close_inline(tree: "HtmlElement") -> None:
+    """Take away what is left open around blocks, such as the fonts of old pages; a paragraph holds none of them."""
+    for block in list(islice(tree.iter("p", "table", "ul", "ol", "pre", *HEADINGS), _MOST)):
+        while (around := block.getparent()) is not None and around.tag in _FONTS:
+            around.drop_tag()
+        if around is not None and around.tag == "p":
+            for each in (*reversed([*block.itersiblings()]), block):
+                around.addnext(each)
+
+
+def _wrap_bare(tree: "HtmlElement") -> None:
+    """Make a paragraph of a text that stands between blocks with nothing around it: trafilatura drops it."""
+    for block in list(islice(tree.iter(*_APART), _MOST)):
+        around = block.getparent()
+        if not (block.tail or "").strip() or around is None or around.tag not in _HOLDERS:
+            continue
+        text = around.makeelement("p")
+        text.text, block.tail = block.tail, None
+        text.extend([*takewhile(lambda each: each.tag in _INLINE, block.itersiblings())])
+        block.addnext(text)
 
 
 def _drop_groups(tree: "HtmlElement") -> None:
@@ -307,7 +337,7 @@ def _unwrap_forms(tree: "HtmlElement") -> None:
 def _unwrap_layout(tree: "HtmlElement") -> None:
     """Make tables plain blocks that only arrange a page.
 
-    One of their cells has a heading and text below it, and no row without such a cell has two cells.
+    One of their cells has a heading or a table, and text beside it, and no row without such a cell has two cells.
     """
     for table in list(islice(tree.iter("table"), _MOST)):
         groups = [table, *table.iterchildren("thead", "tbody", "tfoot")]
@@ -320,8 +350,8 @@ def _unwrap_layout(tree: "HtmlElement") -> None:
 
 
 def _is_section(cell: "HtmlElement") -> bool:
-    within = {each.tag for each in cell.iterdescendants(*HEADINGS, "p", "ul", "ol") if words(each)}
-    return not within.isdisjoint(HEADINGS) and not within.isdisjoint(("p", "ul", "ol"))
+    within = {each.tag for each in cell.iterdescendants(*HEADINGS, "table", "p", "ul", "ol") if words(each)}
+    return not within.isdisjoint((*HEADINGS, "table")) and not within.isdisjoint(("p", "ul", "ol"))
 
 
 def _join_posts(tree: "HtmlElement") -> None:
@@ -470,10 +500,12 @@ def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
         address = joined(base, address) if base and not address.startswith("#") else address
         if not said.strip() or address in said:
             continue
+        blocks = (each for each in link.iterdescendants(*_STARTS) if next(each.iterdescendants(*_STARTS), None) is None)
+        named = next(filter(words, blocks), link)  # a link around a heading and a text
         if ADDRESS.fullmatch(address):
-            enclose(link, "", f" ({address})")
+            enclose(named, "", f" ({address})")
         elif base is not None and RELATIVE.fullmatch(address) and not {"[", "]"} & set(said):
-            enclose(link, "[", f"]({address})")
+            enclose(named, "[", f"]({address})")
 
 
 def joined(base: str, link: str) -> str:
@@ -601,7 +633,7 @@ def _links_of_notes(tree: "HtmlElement") -> set[Any]:
         if not target.startswith("#") or not _MARK_OF_NOTE.fullmatch(words(link)):
             continue
         near = [link, *islice(link.iterancestors(), _AROUND_MARK)]
-        inline = list(takewhile(lambda each: each.tag in _WITHIN - {"p"}, near))
+        inline = list(takewhile(lambda each: each.tag in _INLINE, near))
         own, around = ({each.get(name) or "" for each in some for name in ("id", "name")} for some in (inline, near))
         found.append((link, target[1:], own, around))
     leads: dict[str, list[int]] = {}

@@ -82,5 +82,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.html",),
     libraries=("chardet", "lxml"),
-    revision=7,
+    revision=8,
 )

@@ -276,5 +276,5 @@ FORMAT = Format(
     read=read,
     warm=("trafilatura",),
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=12,
+    revision=13,
 )

@@ -942,3 +942,56 @@ def test_code_in_a_cell_is_on_its_line() -> None:
 def test_a_base_that_is_longer_than_any_address_is_not_written_before_each_link() -> None:
     assert joined("https://a.test/b/", "c") == "https://a.test/b/c"
     assert joined(f"https://a.test/{'b' * 2000}/", "c") == "c"
+
+
+@pytest.mark.parametrize("around", ["font face=Arial", "b", "i", "span class=x", "big"])
+def test_what_is_left_open_around_blocks_joins_no_paragraphs_and_no_cells(around: str) -> None:
+    table = "<table><tr><td>Year</td><td>Lamps</td></tr><tr><td>1871</td><td>41</td></tr></table>"
+    page = (
+        f"<body><center><b>Lamps</b></center><p><{around}>{_PROSE}<p>It went out.<hr>{table}<h2>Now</h2>{_PROSE}</body>"
+    )
+    text = extract(page.encode(), Hints(filename="a.html")).text
+    assert "\n\nIt went out.\n\n" in text
+    assert "| Year | Lamps | \n|---|---|\n| 1871 | 41 | \n" in text
+    assert "\n## Now\n" in text
+
+
+def test_a_table_that_puts_the_menu_beside_a_text_without_a_heading_is_no_table() -> None:
+    table = "<table><tr><th>Year</th><th>Lamps</th></tr><tr><td>1871</td><td>41</td></tr></table>"
+    page = f"<table><tr><td><a href=a>Index</a></td><td>{_PROSE}<p>It went out.</p>{table}</td></tr></table>"
+    text = extract(page.encode(), Hints(filename="a.html")).text
+    assert text.endswith("\n\nIt went out.\n\n| Year | Lamps | \n|---|---|\n| 1871 | 41 |")
+
+
+@pytest.mark.parametrize("player", ["audio", "video", "canvas"])
+def test_what_old_browsers_show_instead_of_a_player_is_no_text(player: str) -> None:
+    page = f"<main><p>{_PROSE}</p><{player}><p>Your browser is old.</p></{player}> behind<p>Then.</p></main>"
+    for text in (extract(page.encode(), Hints(filename="a.html")).text, page_text(page)):
+        assert "old" not in text
+        assert "behind" in text
+        assert text.endswith("Then.")
+
+
+@pytest.mark.parametrize(
+    ("link", "text"),
+    [
+        ("<h3>Tern</h3>", "### [Tern](/b/1)"),
+        ("<div><h3>Tern</h3><p>Built 1962.</p></div>", "### [Tern](/b/1)\n\nBuilt 1962."),
+        ("<div></div><p>Tern</p>", "[Tern](/b/1)"),
+    ],
+)
+def test_the_address_of_a_link_around_blocks_stands_in_the_first(link: str, text: str) -> None:
+    assert page_text(f"<a href='/b/1'>{link}</a>", base="").strip() == text
+    there = page_text(f"<a href='https://a.test/1'>{link}</a>").strip()
+    assert there == text.replace("[Tern](/b/1)", "Tern (https://a.test/1)")
+
+
+@pytest.mark.parametrize("block", ["<h2>Now</h2>", "<hr>", _TABLE, "<ul><li>One</li></ul>", "<p>Then.</p>"])
+@pytest.mark.parametrize("around", ["body", "div"])
+def test_text_behind_a_block_with_nothing_around_it_stays(block: str, around: str) -> None:
+    bare = "In 1871 <b>41</b> lamps<br>were lit. <font>All</font> of them."
+    page = f"<body><{around}><p>{_PROSE}</p>{block}{bare}</{around}>"
+    lines = extract(page.encode(), Hints(filename="a.html")).text.split("\n")
+    assert lines[-1].endswith("were lit. All of them.")
+    assert "In 1871 **41** lamps" in lines[-2 if lines[-2] else -3]
+    assert "Now" not in block or "## Now" in lines
