@@ -24,6 +24,9 @@ _BE: Final = frozenset({"is", "are", "was", "were"})
 _CHOOSING: Final = frozenset({"which", "the", "this", "that", "each", "other"})
 # "And who is the miller?": a whole question by its words, though short.
 _ASKING: Final = frozenset({"who", "what", "where", "when", "why", "how", "which"})
+# "Tell me about the miller" opens a subject; what it asks for stands behind these words.
+_REQUESTS: Final = "tell explain describe define erzähl erzähle erkläre beschreibe parle explique háblame explica"
+_REQUESTING: Final = frozenset(_REQUESTS.split())
 _VERBS: Final = "is are was were do does did has have had can could will must"
 _STATING: Final = frozenset(_VERBS.split())
 _LONG: Final = 4  # characters of a word that is no stop word of another language
@@ -67,7 +70,8 @@ def readings(turns: tuple[Turn, ...], *, quotes: bool) -> list[tuple[Turn, ...]]
     alone = (Turn(role="user", content=question),)
     says = _states(question) or sum(len(word) >= _LONG for word in content_words(question)) > _SHORT
     if named := not set[str]().union(*map(_named, questions[:-1])).isdisjoint(words(completed.removesuffix(question))):
-        says = says and _INSTEAD.match(question) is None and len(content_words(question)) >= _SHORT
+        enough = len(content_words(question)) >= _SHORT or _opens(question)
+        says = says and _INSTEAD.match(question) is None and enough
     if not says:
         return [turns]
     return [alone, turns] if quotes and not named else [turns, alone]
@@ -77,7 +81,13 @@ def _states(question: str) -> bool:
     """Return whether it is a whole question by its words, as "Who winds the clock?" or "Is there a lift?"."""
     said, own = [word.casefold() for word in _WORD.findall(question)], content_words(question)
     asks, states = not _ASKING.isdisjoint(said), not _STATING.isdisjoint(said)
-    return bool(own) and (said[0] in _STATING or (asks and (states or len(own) >= _SHORT)))
+    return bool(own) and (said[0] in _STATING or (asks and (states or len(own) >= _SHORT)) or _opens(question))
+
+
+def _opens(question: str) -> bool:
+    """Return whether it is a request that names its subject, as "Tell me about the miller"."""
+    first, *others = [word.casefold() for word in _SIMPLE_WORD.findall(question)] or [""]
+    return first in _REQUESTING and any(map(content_words, others))
 
 
 def _refers(question: str) -> bool:
