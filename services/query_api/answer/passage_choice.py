@@ -37,8 +37,23 @@ _OF_THE_WHOLE: Final = re.compile(
     r"(?: is| are|['’]s) about\W*+$|compare (?:(?:all|of|the|these|those|both|two|three) ){0,4}"
     r"(?:these|those|both|all|them|two|three|(?:document|file|text|page|report|paper|article|version|contract)s)"
     r"(?: (?:with|to) each other)?(?:,? please)?\W*+$|"
-    r"what do(?:es)? (?:this|these|it|they|the)(?: (?:\w++ )?(?:document|text|file|page|report)s?)? "
-    r"(?:say|cover|contain|discuss|describe|talk about|deal with)\W*+$|"
+    r"what do(?:es)? (?:this|these|it|they|the)(?: (?:\w++ )?(?:document|text|file|page|report|paper|article|book)s?)? "
+    r"(?:say|cover|contain|discuss|describe|explain|conclude|mean|tell (?:me|us)|talk about|deal with)\W*+$|"
+    r"(?:what|which) (?:topics|subjects|themes|sections|chapters|information|things) (?:(?:are|is|do|does|has|have) )?+"
+    r"(?:(?:this|these|it|they|the|there)(?: (?:document|text|file|page|report|paper|article|book)s?)? )?+"
+    r"(?:cover|contain|discuss|mention|includ|treat|address|describ|have)\w{0,3}"
+    r"(?: (?:here|in (?:here|it|(?:this|the|these) (?:document|text|file|page|report|paper|article|book)s?)))?\W*+$|"
+    r"(?:what(?: is|['’]s)(?: written| said)? in|describe|explain|tell me(?: more)? about|"
+    r"what (?:can|should) (?:i|we) (?:learn from|know about)) "
+    r"(?:this|these|it|the (?:document|text|file|page|report|paper|article|book)s?)"
+    r"(?: (?:document|text|file|page|report|paper|article|book)s?)?(?:,? please)?\W*+$|"
+    r"(?:main|key|most important|central) (?:finding|fact|message|conclusion|argument|point|insight)s?"
+    r"(?: (?:of|in|from) (?:it|(?:this|these|the) \w++))?\W*+$|in a nutshell|table of contents|^highlights\b|"
+    r"was (?:steht|sagt) (?:(?:in|da|hier) )?+(?:die(?:se[rms]?)?|de[rm]|das) (?:dokument|text|datei|bericht)|"
+    r"(?:wichtigste|zentrale)n? (?:punkt|aussage|them|inhalt|erkenntnis)\w*+\W*+$|"
+    r"points (?:clés|essentiels)|puntos clave|punti (?:chiave|principali)|"
+    r"(?:que|qué|cosa|qu['’]est-ce que) (?:dit|contient|dice|contiene) (?:ce|cette|este|el|questo|il) "
+    r"(?:document|texte|fichier|rapport|archivo|informe|testo|file)|"
     r"list (?:all |the |of |main |key )*(?:topics|sections|headings|chapters)|"
     r"vergleiche? (?:die |diese |beiden? |alle |zwei )*"
     r"(?:dokument|datei|text|bericht|vertr|version|fassung|(?:sie|beiden?|diese|alle)\W*+$)|"
@@ -73,8 +88,8 @@ _GREETINGS: Final = {
     greeting: re.compile(f" (?:{folded(said).replace(', ', '|')})(?= )")
     for greeting, said in {
         "Hello! What would you like to know about the documents?": "hello, hi, hey, greetings, thanks, thank you, thx, "
-        "good (?:day, morning, evening, afternoon)",
-        "Guten Tag! Was möchten Sie aus den Dokumenten wissen?": "hallo, servus, moin, danke, vielen dank, "
+        "cheers, good (?:day, morning, evening, afternoon, night), bye, goodbye",
+        "Guten Tag! Was möchten Sie aus den Dokumenten wissen?": "hallo, servus, moin, danke, vielen dank, tschüss, "
         "guten (?:tag, morgen, abend), schönen (?:tag, abend)",
         "Bonjour ! Que voulez-vous savoir des documents ?": "bonjour, bonsoir, salut, merci",
         "¡Hola! ¿Qué quiere saber de los documentos?": "hola, gracias, buenos días, buenas (?:tardes, noches), buenas",
@@ -101,6 +116,7 @@ _GREETINGS: Final = {
 _BESIDE: Final = frozenset(
     folded("""
 there you very much so a lot again all everyone ok okay dir
+that this it was helped helps help helpful for your the great perfect nice many got now
 ihnen sehr beaucoup muchas muito mille tante wel большое çok σου σας
 πολύ bạn जी
 """).split()

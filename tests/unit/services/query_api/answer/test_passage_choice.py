@@ -86,6 +86,14 @@ def test_a_filter_chooses_documents_by_id_or_path_but_not_within_one() -> None:
         "Porównaj oba dokumenty",
         "Porovnej tyto dokumenty",
         "So sánh hai tài liệu",
+        "What does this report conclude?",
+        "Which topics are covered here?",
+        "What's in this file?",
+        "Tell me about this document",
+        "What are the key findings of the study?",
+        "Was steht in diesem Dokument?",
+        "Quels sont les points clés ?",
+        "¿Qué dice este documento?",
     ],
 )
 def test_questions_about_a_whole_document_are_known(question: str) -> None:
@@ -97,6 +105,11 @@ def test_questions_about_a_whole_document_are_known(question: str) -> None:
     [
         "When is the lantern lit?",
         "What does it cost?",
+        "What does section 3 say?",
+        "What are the key facts about otters?",
+        "What should I know about the harbour?",
+        "Which sections have a fence?",
+        "What is in the box?",
         "What is it made of?",
         "How do queued jobs get retried?",
         "How do I resume a paused upload?",
@@ -140,6 +153,10 @@ def test_questions_about_a_part_are_searched(question: str) -> None:
         ("Danke", "Guten Tag!"),
         ("hi there, good evening all", "Hello!"),
         ("Ok, thanks", "Hello!"),
+        ("Thank you very much, that helped", "Hello!"),
+        ("ok thanks bye", "Hello!"),
+        ("Cheers, great", "Hello!"),
+        ("Tschüss", "Guten Tag!"),
         ("Vielen Dank!", "Guten Tag!"),
         ("Buenas noches", "¡Hola!"),
         ("Muchas gracias", "¡Hola!"),
@@ -186,6 +203,9 @@ HALVES = (
     "вечер",
     "all evening",
     "good",
+    "great",
+    "help",
+    "that was it",
     "السلام",
 )
 
