@@ -1,6 +1,7 @@
 """Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from services.ingest_worker.extract.table_header import (
@@ -11,7 +12,7 @@ from services.ingest_worker.extract.table_header import (
     find_header,
     is_figure,
     is_name,
-    of_two_rows,
+    of_rows,
     own,
 )
 
@@ -139,7 +140,7 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
     """Return the rows' texts by column; a merged cell's text stands in each cell that it covers.
 
     So each row can be read on its own. Only its first cell has it if it is long, or alone in its row, as a title is.
-    A header of two rows becomes one.
+    A header of two or three rows becomes one.
     """
     found: list[list[str]] = []
     room = _COVERED
@@ -177,8 +178,16 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
         found.append(texts)
     width = max((at for texts in found for at, text in enumerate(texts, 1) if not isinstance(text, Covered)), default=0)
     found = [texts[:width] for texts in found]  # columns in which no cell begins hold nothing
-    names = of_two_rows(*found[:2]) if len(found) > 2 and _is_grouped(*found[:2]) else None
-    return [names, *found[2:]] if names else found
+    return _with_one_header(found)
+
+
+def _with_one_header(rows: list[list[str]]) -> list[list[str]]:
+    for deep in (2, 3):
+        if len(rows) > deep and all(_is_grouped(*pair) for pair in pairwise(rows[:deep])):
+            names = of_rows(rows[:deep])
+            if names is not None:
+                return [names, *rows[deep:]]
+    return rows
 
 
 def _is_grouped(above: Sequence[str], below: Sequence[str]) -> bool:

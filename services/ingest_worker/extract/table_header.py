@@ -32,7 +32,7 @@ class Header(NamedTuple):
     """The header of a table: the names of its columns, and where it stands among the rows."""
 
     at: int  # number of rows above it
-    rows: int  # one or two
+    rows: int  # one to three
     names: list[str]  # '' for a column without a name
 
 
@@ -77,9 +77,10 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
         if form:
             continue
         if width >= 2 and width > widest:
-            names = of_two_rows(cells, rows[at + 1])
-            if names is not None and len(rows) > at + 2 and _likely(names, rows[at + 2 :]):
-                return Header(at, 2, names)
+            for deep in (2, 3):  # the fewest that tell the columns apart
+                names = of_rows(rows[at : at + deep])
+                if names is not None and len(rows) > at + deep and _likely(names, rows[at + deep :]):
+                    return Header(at, deep, names)
             if _likely(cells, rows[at + 1 :]):
                 return Header(at, 1, list(cells))
         if width > 2 and not (len(rows[at + 1]) > width and _is_complete(rows[at + 1])):  # the table has begun
@@ -179,7 +180,8 @@ def begins_with_form(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row has names with a colon and values for them, and the second begins with one, too."""
     labels = [_is_label(cell) for cell in own(rows[0])]
     below = own(rows[1]) if len(rows) > 1 else []
-    return sum(labels) > 1 and labels[0] and not all(labels) and bool(below) and _is_label(below[0])
+    some = sum(labels) > 1 or len(labels) == len(below) == 2
+    return some and labels[0] and not all(labels) and bool(below) and _is_label(below[0])
 
 
 def _is_label(cell: str) -> bool:
@@ -246,8 +248,18 @@ def _mostly_count(rows: Sequence[Sequence[str]], shape: str) -> bool:
     return 2 * counting > len(rows)
 
 
-def of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | None:
-    """Return the joined names of a two-row header, whose upper row groups the names of the lower; None if it isn't."""
+def of_rows(rows: Sequence[Sequence[str]]) -> list[str] | None:
+    """Return the joined names of a header of rows, each of which groups the names below it; None if it isn't one."""
+    *above, names = rows
+    for cells in reversed(above):
+        joined = _of_two_rows(cells, names)
+        if joined is None:
+            return None
+        names = joined
+    return list(names)
+
+
+def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | None:
     below = own(following)
     if len(below) < 2 or any(map(is_value, below)):
         return None
@@ -261,7 +273,7 @@ def of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | N
         for at in range(1, width):
             if not groups[at] and under[at] and under[at - 1]:
                 groups[at] = groups[at - 1]
-        if groups == above:
+        if groups == above and sum(count > 1 for count in Counter(own(above)).values()) < 2:  # not in each column
             return None
     if len(set(filter(None, groups))) < 2:  # the upper row is the table's title
         return None

@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
-from services.ingest_worker.extract.rows import named_rows, table
+from services.ingest_worker.extract.rows import Cell, named_rows, spread, table
 from services.ingest_worker.extract.table_header import Covered
 from tests.unit.services.ingest_worker.files import a_docx, a_drawn_pdf, a_pptx, an_opendocument
 
@@ -141,3 +141,14 @@ def test_words_below_a_gap_in_columns_of_figures_are_no_values_of_the_table() ->
 )
 def test_a_group_or_a_sum_below_a_gap_is_of_the_table(below: str, text: str) -> None:
     assert _csv(f"Item,Q1,Note\nOil,1200,x\nPaint,300,y\n,,\n{below}\n") == text
+
+
+def test_a_header_of_three_rows_with_merged_cells_becomes_one() -> None:
+    rows = [
+        [Cell("Port", down=3), Cell("2024", across=4)],
+        [Cell("H1", across=2), Cell("H2", across=2)],
+        [Cell("High"), Cell("Low"), Cell("High"), Cell("Low")],
+        [Cell("Bath"), *map(Cell, "4567")],
+    ]
+
+    assert spread(rows)[0] == ["Port", "2024 H1 High", "2024 H1 Low", "2024 H2 High", "2024 H2 Low"]

@@ -95,6 +95,18 @@ def test_an_upper_row_that_groups_names_belongs_to_the_header() -> None:
     assert (header.rows, header.names) == (2, ["Port", "High Plan", "High Seen"])
 
 
+def test_a_header_has_as_many_rows_as_tell_its_columns_apart() -> None:
+    names = ["Port", "2024 H1 High", "2024 H1 Low", "2024 H2 High", "2024 H2 Low"]
+    year, half = Covered("2024"), [Covered("Port"), "H1", Covered("H1"), "H2", Covered("H2")]
+    rows = [["Port", "2024", year, year, year], half, [Covered("Port"), *["High", "Low"] * 2], ["Bath", *"4567"]]
+
+    assert find_header(rows) == (0, 3, names)
+    assert find_header(_rows(",Hull,Hull,Bath,Bath\nDay,High,Low,High,Low\nMon,4,5,6,7")) == (
+        *(0, 2),
+        ["Day", "Hull High", "Hull Low", "Bath High", "Bath Low"],
+    )
+
+
 def test_after_a_gap_a_table_has_its_own_header_or_none_unless_the_names_fit() -> None:
     table = "Region,Units\nNorth,5\nSouth,6\n,\n"
 
@@ -113,6 +125,7 @@ def test_after_a_gap_a_table_has_its_own_header_or_none_unless_the_names_fit() -
         "Patient:||Arzt:|Dr. Kim;Datum:|1.1.24|Raum:|5;Grund:|Husten|Kasse:|AOK",
         "Application for leave;Name:|Anna|Dept:|IT;From:|1 May|To:|5 May;Days:|5|Reason:|holiday",
         "Make:|Cessna|Series:|210;Year:|1978|Built:|No;Certificate:||Number:|;Gear:||Seats:|;Engines:|1|Weight:|9",
+        "Statement;Account:|DE00 1234;Period:|1.1.2024 - 31.1.2024",
         "姓名：|王|部门：|财务;地址：|北京|电话：|123;邮箱：|a@b.cn|备注：|无",
     ],
 )
