@@ -34,14 +34,16 @@ class MarkdownBlock(NamedTuple):
 def joined(blocks: Iterable[MarkdownBlock]) -> str:
     """Return the blocks' text as Markdown."""
     parts: list[str] = []
-    before = ""
+    before, margin = "", 0  # a list that begins deeper would be code
     for text, kind in blocks:
         if kind == "code":
             if before == "code":
                 parts[-1] = parts[-1].removesuffix("\n```")
             parts.append(("\n" if before == "code" else "\n\n```\n") + text + "\n```")
         else:
-            parts.append(("\n" if kind == before == "list" else "\n\n") + text)
+            indent = len(text) - len(text.lstrip(" ")) if kind == "list" else 0
+            margin = indent if before != "list" else min(margin, indent)
+            parts.append(("\n" if kind == before == "list" else "\n\n") + text[margin:])
         before = kind
     return "".join(parts)
 

@@ -87,7 +87,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     with opened(data, hints) as archive:
         says = properties(archive, hints)
         path = main_part(archive, _DOCUMENT, hints)
-        root = parsed(part(archive, path, hints))
+        root = _filled(part(archive, path, hints))
         body = None if root is None else root.find("{*}body")
         if body is None:
             raise Rejected(f"{hints.name} is damaged: its text can't be parsed", "damaged")
@@ -114,6 +114,15 @@ def read(data: bytes, hints: Hints) -> Extraction:
     )
 
 
+def _filled(source: bytes) -> "_Element | None":
+    """Return the root of a part without the prompts of controls that nothing was entered into."""
+    root = parsed(source)
+    for prompt in () if root is None else root.iter("{*}showingPlcHdr"):
+        for text in next(prompt.iterancestors("{*}sdt"), prompt).iter("{*}t"):
+            text.text = None
+    return root
+
+
 class _Document:
     """A Word file's styles, lists and notes, and the current counters of its lists."""
 
@@ -123,7 +132,7 @@ class _Document:
         paths = {kind: target for kind, target in targets.values() if target in listed}
 
         def root(kind: str) -> "_Element | None":
-            return parsed(part(archive, paths[kind], hints)) if kind in paths else None
+            return _filled(part(archive, paths[kind], hints)) if kind in paths else None
 
         self._hints = hints
         self._part = drawn(archive, targets, hints)
@@ -137,6 +146,7 @@ class _Document:
         self._address = ""  # of the link that is a field, until its end
         self._asks = ""  # what the current field is
         self._in_number = False  # inside a field that shows a page number
+        self._begun: tuple[list[str], list[_Element]] = [], []  # of a paragraph whose end is deleted
         self._notes = {
             kind: {} if notes is None else {attribute(note, "id"): note for note in notes}
             for kind, notes in ((kind, root(name)) for kind, name in _NOTES.items())
@@ -153,7 +163,7 @@ class _Document:
         for reference in body.iter(f"{{*}}{kind}"):
             of = attribute(reference, "type") or "default"
             source = self._part(attribute(reference, "id")) if of in self._shown and (of != "first" or first) else None
-            root = None if source is None else parsed(source)
+            root = None if source is None else _filled(source)
             if root is not None:
                 yield "\n".join(block.text for block in self.blocks(root))
         self._in_frame = False
@@ -174,10 +184,13 @@ class _Document:
                     yield from self.blocks(element)
 
     def _paragraph(self, paragraph: "_Element") -> Iterator[MarkdownBlock]:
-        words: list[str] = []
-        beside: list[_Element] = []  # boxes, notes and charts
+        words, beside = self._begun  # beside it are boxes, notes and charts
         self._hidden = self._styles.hides and self._style(paragraph).hidden
         self._gather(paragraph, words, beside)
+        following = paragraph.getnext()
+        if following is not None and tag(following) == "p" and paragraph.find("{*}pPr/{*}rPr/{*}del") is not None:
+            return
+        self._begun = [], []
         lines = "".join(words).strip("\n")
         line = " ".join(lines.split())
         style = _Style() if self._in_frame else self._style(paragraph)

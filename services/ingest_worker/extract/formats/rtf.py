@@ -392,7 +392,7 @@ class _Rtf:
 
     def _end(self, word: str) -> None:
         group = self._at
-        if group.skipped:
+        if group.skipped or (group.hidden and word == "par"):
             return
         if word == "cell":
             group.flow.end_cell()

@@ -20,3 +20,9 @@ def test_a_header_comes_once_and_before_the_text() -> None:
 
 def test_what_the_text_contains_or_only_numbers_pages_is_left_out() -> None:
     assert framed(["Text."], "Text.", [f"Page {NUMBER} of {NUMBER}", "12", "Seite"]) == "Text."
+
+
+def test_a_list_that_begins_deeper_is_no_code() -> None:
+    blocks = [MarkdownBlock(f"{' ' * deep}- {deep}", "list") for deep in (4, 6, 2, 4)]
+
+    assert joined(blocks).strip() == "- 4\n  - 6\n- 2\n  - 4"

@@ -363,3 +363,36 @@ def test_what_a_style_hides_is_left_out_but_for_what_shows_itself() -> None:
     read = _read(a_docx(_p("gone", "Gone") + _p("gone", "On") + _p("back", "Back") + seen + lost + mark, styles=styles))
 
     assert read.text.split("\n\n") == ["back", "seen", "kept", "marked"]
+
+
+def test_a_deleted_end_of_a_paragraph_joins_it_to_the_next_unless_there_is_none() -> None:
+    def paragraph(text: str) -> str:
+        return f"<w:p><w:pPr><w:rPr><w:del/></w:rPr></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+    notes = '<w:footnote w:id="2"><w:p><w:r><w:t>At Hull.</w:t></w:r></w:p></w:footnote>'
+    body = paragraph('The buyer </w:t><w:footnoteReference w:id="2"/><w:t>') + _p("pays.") + paragraph("The end.")
+
+    assert _read(a_docx(body, footnotes=notes)).text == "The buyer pays.\n\nAt Hull.\n\nThe end."
+
+
+def test_the_prompt_of_a_control_that_is_not_filled_in_is_left_out() -> None:
+    def control(says: str, content: str) -> str:
+        return f"<w:sdt><w:sdtPr>{says}</w:sdtPr><w:sdtContent>{content}</w:sdtContent></w:sdt>"
+
+    prompt = "<w:showingPlcHdr/>"
+    cell = (
+        f"<w:tc>{_p('Phone')}</w:tc>" + control(prompt, f"<w:tc>{_p('Enter text')}</w:tc>") + f"<w:tc>{_p('x')}</w:tc>"
+    )
+    body = control(prompt, _p("Choose a date")) + control("", _p("1 May")) + f"<w:tbl><w:tr>{cell}</w:tr></w:tbl>"
+
+    assert _read(a_docx(body)).text == "1 May\n\n| Phone |  | x |\n| --- | --- | --- |"
+
+
+def test_a_raised_number_stays_apart_from_what_is_before_it() -> None:
+    def run(text: str, place: str = "superscript") -> str:
+        return f'<w:r><w:rPr><w:vertAlign w:val="{place}"/></w:rPr><w:t>{text}</w:t></w:r>'
+
+    body = f"<w:p><w:r><w:t>On the 1</w:t></w:r>{run('st')}<w:r><w:t> of May 10</w:t></w:r>{run('5')}"
+    body += f"<w:r><w:t> kg of CO</w:t></w:r>{run('2', 'subscript')}</w:p>"
+
+    assert _read(a_docx(body)).text == "On the 1st of May 10^5 kg of CO2"

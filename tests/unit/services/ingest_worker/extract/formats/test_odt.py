@@ -5,7 +5,7 @@ import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import an_opendocument
+from tests.unit.services.ingest_worker.files import a_zip, an_opendocument, parts_of
 
 
 def _read(body: str, kind: str = "text", *, locked: bool = False) -> Extraction:
@@ -234,3 +234,35 @@ def test_headings_have_the_numbers_of_the_outline(first: str, of: str, text: str
     body = "".join(f'<text:h text:outline-level="{at}" {more}>{name}</text:h>' for at, name, more in heads)
 
     assert _with_styles(body, outline) == text
+
+
+def test_prompts_are_left_out_and_a_raised_number_stays_apart() -> None:
+    styles = (
+        '<office:automatic-styles xmlns:style="s"><style:style style:name="up"><style:text-properties '
+        'style:text-position="super 58%"/></style:style></office:automatic-styles>'
+    )
+    up = '<text:span text:style-name="up">{}</text:span>'.format
+    body = (
+        f"<text:p>Of the 1{up('st')} 10{up('5')} kg <text:placeholder>&lt;of what&gt;</text:placeholder>left</text:p>"
+    )
+
+    assert extract(an_opendocument("text", body, styles=styles), Hints()).text == "Of the 1st 10^5 kg left"
+
+
+def test_equations_and_charts_stand_where_they_are_embedded_and_others_are_noted() -> None:
+    def frame(path: str) -> str:
+        return f'<draw:frame><draw:object xmlns:x="http://www.w3.org/1999/xlink" x:href="./{path}"/></draw:frame>'
+
+    def cells(*texts: str) -> str:
+        inner = "".join(f"<table:table-cell><text:p>{text}</text:p></table:table-cell>" for text in texts)
+        return f"<table:table-row>{inner}</table:table-row>"
+
+    equation = "<math><msup><mi>c</mi><mn>2</mn></msup></math>"
+    chart = an_opendocument("chart", f"<table:table>{cells('', 'Hull')}{cells('May', '4')}</table:table>")
+    body = f"<text:p>E=m{frame('One')} holds.{frame('Two')}{frame('Three')}</text:p>"
+    parts = parts_of(an_opendocument("text", body)) | {"One/content.xml": equation}
+
+    read = extract(a_zip(parts | {"Two/content.xml": parts_of(chart)["content.xml"]}), Hints(filename="a.odt"))
+
+    assert read.text == "E=mc^2 holds.\n\n|  | Hull |\n| --- | --- |\n| May | 4 |"
+    assert [(note.code, note.place) for note in read.notes] == [("object", "Three")]

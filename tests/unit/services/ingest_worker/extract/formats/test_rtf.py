@@ -106,3 +106,20 @@ def test_an_equation_with_odd_signs_is_read() -> None:
     source = r"{\rtf1 It is {\*\moMath{\m{\mr a\u1?\u-10179?\u1b?}}}.\par}"
 
     assert "It is a" in extract(source.encode(), Hints(filename="a.rtf")).text
+
+
+def test_a_deleted_end_of_a_paragraph_joins_it_to_the_next() -> None:
+    assert _text(rb"The buyer {\deleted gladly \par}pays.\par The end.\par") == "The buyer pays.\n\nThe end."
+
+
+def test_a_raised_number_stays_apart_from_what_is_before_it() -> None:
+    assert (
+        _text(rb"1{\super st} 10{\super 5} m\super 2\nosupersub 1 CO{\sub 2} x\super\plain 3") == "1st 10^5 m^21 CO2 x3"
+    )
+
+
+def test_a_link_shows_its_address_and_an_equation_its_form() -> None:
+    link = rb'{\field{\*\fldinst{HYPERLINK "https://a.test/f"}}{\fldrslt{\ul the form}}}'
+    raised = rb"{\*\moMath{\mr E=m}{\msSup{\me{\mr c}}{\msup{\mr 2}}}{\mf{\mnum{\mr a}}{\mden{\mr b}}}}"
+
+    assert _text(b"See " + link + b", " + raised + rb".\par") == "See the form (https://a.test/f), E=mc^2a/b."
