@@ -80,6 +80,8 @@ class _Policy(EmailPolicy):
     def header_fetch_parse(self, name: str, value: str) -> Any:
         """Return the parsed header, or its text."""
         try:
+            if not value.isascii():  # bytes that the parser let through
+                value = decoded(value.encode("utf-8", "surrogateescape"), Hints())
             return super().header_fetch_parse(name, _WORDS.sub(_whole, value))
         except Exception:  # noqa: BLE001 - as above
             return " ".join(value.split())

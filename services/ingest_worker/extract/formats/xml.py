@@ -286,14 +286,16 @@ def _is_prose(root: "_Element") -> bool:
 
 
 def _is_entry(element: "_Element") -> bool:
-    """Return whether a title in it is a field: beside another of its name, with three kinds of plain fields or more.
+    """Return whether a title in it is a field: beside another of its name, with three kinds of fields or more.
 
-    Where half of these are sentences, the title is a heading above them.
+    Where half of these are sentences, or any within them is one, the title is a heading above them.
     """
-    said = sum((child.text or "").rstrip().endswith((".", "!", "?")) for child in element)
+    said = [(each.text or "").rstrip().endswith((".", "!", "?")) for each in element]
+    within = any((each.text or "").rstrip().endswith((".", "!", "?")) for each in element.iterfind("*//*"))
     beside = {each.tag for each in (element.getprevious(), element.getnext()) if each is not None}
     kinds = {tag(child) for child in element}
-    return element.tag in beside and len(kinds) > 2 and 2 * said < len(element) and _is_record(element, 0)
+    plain = 2 * sum(said) < len(said) and not within
+    return element.tag in beside and len(kinds) > 2 and plain and _is_record(element, 1)
 
 
 def _is_record(element: "_Element", depth: int) -> bool:

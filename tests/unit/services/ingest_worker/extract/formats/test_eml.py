@@ -364,3 +364,10 @@ def test_a_subject_is_what_its_words_say(written: str, subject: str) -> None:
         extract(f"Subject: {written}\nFrom: a@example.org\n\nIt rose.\n".encode(), Hints(filename="m.eml")).title
         == subject
     )
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "latin-1"])
+def test_a_header_without_an_encoding_is_what_its_bytes_look_like(charset: str) -> None:
+    mail = 'Subject: Größe\nFrom: "Löwe, Eva" <eva@example.org>\n\nIt rose.\n'.encode(charset)
+
+    assert extract(mail, Hints(filename="m.eml")).text.startswith('Subject: Größe\nFrom: "Löwe, Eva" <eva@example.org>')

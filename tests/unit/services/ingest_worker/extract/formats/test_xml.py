@@ -281,6 +281,17 @@ def test_a_title_among_fields_is_a_field() -> None:
     )
 
 
+def test_a_title_is_a_field_also_beside_fields_that_have_fields() -> None:
+    books = [
+        f"<book><title>{name}</title><by><name>Lund</name></by><price unit='EUR'>{at}.5</price></book>"
+        for at, name in enumerate(("Tides", "Ropes"), 1)
+    ]
+
+    assert _read(f"<catalog>{''.join(books)}</catalog>").text == (
+        "title: Tides; by name: Lund; price: 1.5 (unit: EUR)\n\ntitle: Ropes; by name: Lund; price: 2.5 (unit: EUR)"
+    )
+
+
 @pytest.mark.parametrize(
     ("raised", "text"),
     [
