@@ -146,7 +146,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         metrics=parts.metrics,
         signer=signer,
     )
-    library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs)
+    library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs, signer)
     provided = (
         shared.pages,
         retriever,

@@ -25,6 +25,7 @@ from services.operator_cli.verify.command import opened
 from services.query_api.app import make_api
 from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.original import kept
+from services.query_api.http.opaque_tokens import Signer
 from shared.contracts import DocumentSubmitted, encode, erasure
 from shared.ids import document_id
 from shared.log.headers import PARTITIONS_PER_LOG
@@ -129,7 +130,7 @@ async def told(settings: Settings, number: int) -> None:
     async with running(settings.data, log=settings.log, partitions=settings.partitions) as pipeline:
         log, library = (
             pipeline.parts.log,
-            DocumentViews(pipeline.parts.ledger, pipeline.parts.index, pipeline.parts.blobs),
+            DocumentViews(pipeline.parts.ledger, pipeline.parts.index, pipeline.parts.blobs, Signer(b"")),
         )
         await verified(pipeline)
         before = {id_: await pipeline.texts(id_) for id_ in (EDITED, DELETED, ERASED, FAILED)}

@@ -503,7 +503,7 @@ class World:
                     watch=SimpleNamespace(before=lambda: self.before),
                 )
                 process.service = DeadLetterService(base, send)
-                process.library = DocumentViews(ledger, index, blobs)
+                process.library = DocumentViews(ledger, index, blobs, Signer(b"secret"))
                 process.submissions = Submissions(
                     base=base,
                     publish=send,

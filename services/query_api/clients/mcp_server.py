@@ -19,7 +19,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from services.query_api.answer.answering import Answering, AnswerRequest, Retrieval
 from services.query_api.clients.links import links_of
-from services.query_api.documents.document_routes import DocumentViews, ListCursor, parsed_cursor
+from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, body_of
@@ -252,9 +252,8 @@ async def _call_tool(context: Context, params: types.CallToolRequestParams) -> t
 async def _list_resources(context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     request = _request(context)
     with _refusing():
-        cursor = parsed_cursor(params.cursor if params else None, ListCursor)
         listing = Listing(where=of_tenant(request.user.tenant))
-        page = await request.part(DocumentViews).page(listing, limit=100, cursor=cursor)
+        page = await request.part(DocumentViews).page(listing, limit=100, cursor=params.cursor if params else None)
     resources = [
         types.Resource(
             uri=URI + each.document_id, name=each.path, title=each.title or each.path, mime_type="text/plain"

@@ -1,10 +1,9 @@
 """Routes that list documents, show their state, passages and text, and change or delete one."""
 
 import asyncio
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 from litestar import Response
@@ -12,10 +11,10 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from msgspec import UNSET
 
-from services.query_api.documents.listing import DELETED, LONGEST_SEARCH, SORTS, STATES, Listing, SortCursor, State
-from services.query_api.documents.listing import after as sorted_after
+from services.query_api.documents.listing import DELETED, LONGEST_SEARCH, SORTS, STATES, ListCursor, Listing, State
 from services.query_api.documents.listing import first as first_of
 from services.query_api.documents.markdown_stripper import plain
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem, invalid, not_found
 from services.query_api.http.request import ApiRequest, described, metadata_of, tags_of
 from services.query_api.http.route_decorator import METADATA, delete, get, patch
@@ -98,31 +97,22 @@ class ChunkPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: str | None
 
 
-class ListCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list continues: at this update time, without the documents of that time that were already shown."""
-
-    updated_at: int
-    seen: tuple[str, ...]
-
-
 class ChunkCursor(msgspec.Struct, frozen=True, array_like=True):
     """The position in the chunks of one version in one generation."""
 
     generation: str
     version: int
-    start: Annotated[int, msgspec.Meta(ge=0)]
-
-
-K = TypeVar("K", ListCursor, SortCursor, ChunkCursor)
+    start: int
 
 
 class DocumentViews:
     """Reads documents of one tenant. Documents of other tenants are reported as unknown."""
 
-    def __init__(self, ledger: Ledger, index: Index, blobs: Blobs) -> None:
+    def __init__(self, ledger: Ledger, index: Index, blobs: Blobs, signer: Signer) -> None:
         self._ledger = ledger
         self._index = index
         self._blobs = blobs
+        self._signer = signer  # of cursors
         self._plain = asyncio.Semaphore(_PLAIN_AT_ONCE)
 
     async def entry(self, tenant: str, document_id: str) -> Entry:
@@ -136,19 +126,16 @@ class DocumentViews:
         """Return the document as replies show it. Raises a 404 if there is none."""
         return view_of(await self.entry(tenant, document_id), await self._index.head(document_id))
 
-    async def page(
-        self, listing: Listing, *, limit: int, cursor: ListCursor | SortCursor | None = None
-    ) -> DocumentPage:
-        """Return a page of the list."""
-        entries, after = (
-            await self._sorted(listing, limit, cursor)
-            if isinstance(cursor, SortCursor) or not listing.by_update
-            else await self._by_update(listing, limit, cursor)
-        )
+    async def page(self, listing: Listing, *, limit: int, cursor: str | None = None) -> DocumentPage:
+        """Return a page of the list. Raises a 400 if the cursor is none of a list in this order."""
+        behind = self._signer.opened(cursor, ListCursor) if cursor else None
+        if behind is not None and behind.sort != listing.sort:
+            raise invalid("cursor", f"was given for sort={behind.sort}")
+        entries, after = await (self._by_update if listing.by_update else self._sorted)(listing, limit, behind)
         heads = await self._index.heads([entry.document_id for entry in entries]) if entries else {}
         return DocumentPage(
             items=[view_of(entry, heads.get(entry.document_id)) for entry in entries],
-            next_cursor=_cursor(after),
+            next_cursor=None if after is None else self._signer.sign(after),
         )
 
     async def _by_update(
@@ -158,7 +145,7 @@ class DocumentViews:
         asked = max(limit, LOOKED_AT) if listing.looks else limit
         found: list[Entry] = []
         while True:
-            start, seen = (cursor.updated_at, cursor.seen) if cursor else (None, ())
+            start, seen = (int(cursor.key), cursor.seen) if cursor else (None, ())
             descending = listing.sort.startswith("-")
             entries = await self._ledger.page(listing.where, limit=asked, start=start, seen=seen, descending=descending)
             fitting = {entry.document_id for entry in await self._fitting(listing, entries)}
@@ -167,21 +154,20 @@ class DocumentViews:
                     found.append(entry)
                 if len(found) == limit:
                     more = number < len(entries) or len(entries) == asked
-                    return found, _after(entries[:number], cursor) if more else None
+                    return found, _after(listing, entries[:number], cursor) if more else None
             if len(entries) < asked:
                 return found, None
-            cursor = _after(entries, cursor)
+            cursor = _after(listing, entries, cursor)
 
     async def _sorted(
-        self, listing: Listing, limit: int, cursor: ListCursor | SortCursor | None
-    ) -> tuple[list[Entry], SortCursor | None]:
+        self, listing: Listing, limit: int, cursor: ListCursor | None
+    ) -> tuple[list[Entry], ListCursor | None]:
         """Return the page and the next cursor after checking every entry; only the page is kept in memory."""
-        behind = cursor if isinstance(cursor, SortCursor) else None
         best: list[Entry] = []
         async for entries in self._ledger.pages(listing.where, limit=LOOKED_AT):
-            best = first_of([*best, *await self._fitting(listing, entries)], listing, limit + 1, behind)
+            best = first_of([*best, *await self._fitting(listing, entries)], listing, limit + 1, cursor)
         page = best[:limit]
-        return page, sorted_after(listing, page[-1]) if len(best) > limit else None
+        return page, _after(listing, page[-1:], None) if len(best) > limit else None
 
     async def _fitting(self, listing: Listing, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries that the list shows."""
@@ -191,21 +177,25 @@ class DocumentViews:
         heads = await self._index.heads([entry.document_id for entry in fitting])
         return [entry for entry in fitting if state_of(entry, heads.get(entry.document_id))[0] == listing.state]
 
-    async def chunks(self, tenant: str, document_id: str, *, limit: int, cursor: ChunkCursor | None) -> ChunkPage:
+    async def chunks(self, tenant: str, document_id: str, *, limit: int, cursor: str | None = None) -> ChunkPage:
         """Return a page of the answering version's chunks.
 
         Raises:
-            Problem: 404; 409 when the version or generation the cursor names no longer answers.
+            Problem: 400, it is no cursor of chunks; 404; 409 when the version or generation that it names no longer
+                answers.
         """
-        start, generation = cursor.start if cursor else 0, self._index.generation.id
+        at = self._signer.opened(cursor, ChunkCursor) if cursor else None
+        start, generation = at.start if at else 0, self._index.generation.id
         head, payloads = await self._answering(tenant, document_id, start=start, limit=limit)
-        if cursor and (head is None or (cursor.generation, cursor.version) != (generation, head.version)):
+        if at and (head is None or (at.generation, at.version) != (generation, head.version)):
             raise Problem(409, "the document has changed since this cursor was issued; start again without a cursor")
         if head is None:
             return ChunkPage(items=[], next_cursor=None)
         end = start + len(payloads)
-        after = ChunkCursor(generation, head.version, end) if end < head.chunk_count and payloads else None
-        return ChunkPage(items=[_chunk_view(payload) for payload in payloads], next_cursor=_cursor(after))
+        following = None
+        if end < head.chunk_count and payloads:
+            following = self._signer.sign(ChunkCursor(generation, head.version, end))
+        return ChunkPage(items=[_chunk_view(payload) for payload in payloads], next_cursor=following)
 
     async def text(self, tenant: str, document_id: str) -> tuple[str, TextFormat]:
         """Return the extracted text of the answering version, and its format.
@@ -284,7 +274,7 @@ async def rag_documents(request: ApiRequest, wanted: NamedDependency[ListQuery])
     """List documents, last changed first. Deleted documents appear only when `state` or `status` names them."""
     library = request.part(DocumentViews)
     wanted.check()
-    tenant, source, path, sort = request.user.tenant, wanted.source, wanted.path, wanted.sort
+    tenant, source, path = request.user.tenant, wanted.source, wanted.path
     must: list[Condition] = [Match("tenant", (tenant,))]
     if path is not None:
         everywhere = Filter(must=tuple(must))
@@ -302,14 +292,9 @@ async def rag_documents(request: ApiRequest, wanted: NamedDependency[ListQuery])
         path_prefix=composed(wanted.path_prefix or ""),
         words=tuple(composed(wanted.q or "").casefold().split()),
         state=wanted.in_state,
-        sort=sort,
+        sort=wanted.sort,
     )
-    behind: ListCursor | SortCursor | None = (
-        parsed_cursor(wanted.cursor, ListCursor) if listing.by_update else parsed_cursor(wanted.cursor, SortCursor)
-    )
-    if isinstance(behind, SortCursor) and behind.sort != sort:
-        raise invalid("cursor", f"was given for sort={behind.sort}")
-    return await library.page(listing, limit=wanted.limit, cursor=behind)
+    return await library.page(listing, limit=wanted.limit, cursor=wanted.cursor)
 
 
 class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -385,8 +370,7 @@ async def rag_document_chunks(
     document_id: FromPath[str], request: ApiRequest, limit: Limit = 100, cursor: Cursor = None
 ) -> ChunkPage:
     """List the passages of the version that answers searches, in reading order."""
-    parsed = parsed_cursor(cursor, ChunkCursor)
-    return await request.part(DocumentViews).chunks(request.user.tenant, document_id, limit=limit, cursor=parsed)
+    return await request.part(DocumentViews).chunks(request.user.tenant, document_id, limit=limit, cursor=cursor)
 
 
 @get(
@@ -461,21 +445,8 @@ def state_of(entry: Entry, head: Head | None) -> tuple[State, int]:
     return ("failed" if entry.last.status == "failed" else "accepted"), entry.last.version
 
 
-def _after(entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:
-    last = entries[-1].updated_at
-    shown = tuple(entry.document_id for entry in entries if entry.updated_at == last)
-    earlier = cursor.seen if cursor and cursor.updated_at == last else ()
-    return ListCursor(last, earlier + shown)
-
-
-def _cursor(cursor: ListCursor | SortCursor | ChunkCursor | None) -> str | None:
-    return None if cursor is None else base64.urlsafe_b64encode(msgspec.msgpack.encode(cursor)).decode().rstrip("=")
-
-
-def parsed_cursor(cursor: str | None, kind: type[K]) -> K | None:
-    if not cursor:
-        return None
-    try:
-        return msgspec.msgpack.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=kind)
-    except (ValueError, msgspec.DecodeError):
-        raise invalid("cursor", "is not one that this API issued") from None
+def _after(listing: Listing, entries: Sequence[Entry], cursor: ListCursor | None) -> ListCursor:
+    last = listing.key(entries[-1])
+    shown = tuple(entry.document_id for entry in entries if listing.key(entry) == last)
+    earlier = cursor.seen if cursor and cursor.key == last else ()
+    return ListCursor(listing.sort, last, earlier + shown)

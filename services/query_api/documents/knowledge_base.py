@@ -4,14 +4,7 @@ import msgspec
 from litestar.params import FromPath
 
 from services.query_api.documents.detail import DocumentDetail, detail_of
-from services.query_api.documents.document_routes import (
-    Cursor,
-    DocumentView,
-    DocumentViews,
-    Limit,
-    ListCursor,
-    parsed_cursor,
-)
+from services.query_api.documents.document_routes import Cursor, DocumentView, DocumentViews, Limit
 from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
@@ -32,7 +25,7 @@ class KnowledgePage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def knowledge_base_list(request: ApiRequest, limit: Limit = 100, cursor: Cursor = None) -> KnowledgePage:
     """List the documents of the knowledge base, which are those of `/rag/documents`."""
     listing = Listing(where=of_tenant(request.user.tenant))
-    page = await request.part(DocumentViews).page(listing, limit=limit, cursor=parsed_cursor(cursor, ListCursor))
+    page = await request.part(DocumentViews).page(listing, limit=limit, cursor=cursor)
     return KnowledgePage(success=True, items=[_knowledge(each) for each in page.items], next_cursor=page.next_cursor)
 
 

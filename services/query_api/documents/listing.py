@@ -18,6 +18,7 @@ LONGEST_SEARCH: Final = 200  # characters of `q`
 DELETED: Final = (Match("last.status", ("deleted",)),)
 
 _KEYS: Final[dict[str, Callable[[Entry], int | str]]] = {
+    "updatedAt": lambda entry: entry.updated_at,
     "createdAt": lambda entry: entry.created_at,
     "path": lambda entry: entry.path,
     "title": lambda entry: (entry.title or entry.path).casefold(),
@@ -43,6 +44,10 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether entries have to be checked one by one."""
         return bool(self.path_prefix or self.words or self.state)
 
+    def key(self, entry: Entry) -> int | str:
+        """Return what the entry is ordered by."""
+        return _KEYS[self.sort.removeprefix("-")](entry)
+
     def fits(self, entry: Entry) -> bool:
         """Return whether the entry matches the words; its `state` is checked with the index."""
         if not entry.path.startswith(self.path_prefix):
@@ -54,12 +59,12 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
         return all(word in text for word in self.words)
 
 
-class SortCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list that isn't ordered by update continues: after this key, and after this document of equal key."""
+class ListCursor(msgspec.Struct, frozen=True, array_like=True):
+    """Where a list continues: at this key of its order."""
 
     sort: str
     key: int | str
-    document_id: str
+    seen: tuple[str, ...]  # documents of equal key that were shown; of a list that isn't ordered by update, the last
 
 
 def of_tenant(tenant: str) -> Filter:
@@ -67,15 +72,9 @@ def of_tenant(tenant: str) -> Filter:
     return Filter(must=(Match("tenant", (tenant,)),), must_not=DELETED)
 
 
-def first(entries: Iterable[Entry], listing: Listing, limit: int, cursor: SortCursor | None) -> list[Entry]:
+def first(entries: Iterable[Entry], listing: Listing, limit: int, cursor: ListCursor | None) -> list[Entry]:
     """Return the first `limit` entries after the cursor, in the list's order; ties are ordered by id."""
-    key, falling = _KEYS[listing.sort.removeprefix("-")], listing.sort.startswith("-")
-    take, behind = (heapq.nlargest, operator.lt) if falling else (heapq.nsmallest, operator.gt)
-    keyed = ((key(entry), entry.document_id, entry) for entry in entries)
-    left = (each for each in keyed if cursor is None or behind(each[:2], (cursor.key, cursor.document_id)))
+    take, behind = (heapq.nlargest, operator.lt) if listing.sort.startswith("-") else (heapq.nsmallest, operator.gt)
+    keyed = ((listing.key(entry), entry.document_id, entry) for entry in entries)
+    left = (each for each in keyed if cursor is None or behind(each[:2], (cursor.key, cursor.seen[-1])))
     return [each[2] for each in take(limit, left, key=lambda each: each[:2])]
-
-
-def after(listing: Listing, entry: Entry) -> SortCursor:
-    """Return the cursor after the entry."""
-    return SortCursor(listing.sort, _KEYS[listing.sort.removeprefix("-")](entry), entry.document_id)

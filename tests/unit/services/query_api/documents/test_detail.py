@@ -8,6 +8,7 @@ import msgspec
 
 from services.query_api.documents.detail import ProgressTracker
 from services.query_api.documents.document_routes import DocumentViews
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.ingest.submissions import StatusWaiters
 from shared.contracts import DEFAULT_TENANT, LogPosition, Status
 from shared.ids import point_id
@@ -33,7 +34,7 @@ class World:
         self.ledger = Ledger(store)
         self.index = Index(store, GENERATION)
         self.notices = StatusWaiters(look_again_s)
-        library = DocumentViews(self.ledger, self.index, MemoryBlobs())
+        library = DocumentViews(self.ledger, self.index, MemoryBlobs(), Signer(b"secret"))
         self.tracker = ProgressTracker(library, self.index, self.notices, keep_alive_s)
 
     async def begun(self) -> Self:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from services.query_api.documents.document_routes import ChunkCursor, DocumentViews
+from services.query_api.documents.document_routes import ChunkPage, DocumentViews
+from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import Problem
 from shared.contracts import DEFAULT_TENANT
 from shared.errors import Unavailable
@@ -44,7 +45,7 @@ class Shelf:
     def __init__(self) -> None:
         self.store = Edited()
         self.index = Index(self.store, GENERATION)
-        self.library = DocumentViews(Ledger(self.store), self.index, MemoryBlobs())
+        self.library = DocumentViews(Ledger(self.store), self.index, MemoryBlobs(), Signer(b"secret"))
 
     async def apply(self, version: int, texts: tuple[str, ...]) -> None:
         """Put, switch, delete: as the embed worker does; without texts the version deletes the document."""
@@ -64,9 +65,11 @@ class Shelf:
         await self.index.switch(head)
         await self.index.delete_below(NAME, version)
 
-    async def texts(self, limit: int = 10, cursor: ChunkCursor | None = None) -> tuple[str, ...]:
-        page = await self.library.chunks(DEFAULT_TENANT, NAME, limit=limit, cursor=cursor)
-        return tuple(item.text for item in page.items)
+    async def page(self, limit: int, cursor: str | None = None) -> ChunkPage:
+        return await self.library.chunks(DEFAULT_TENANT, NAME, limit=limit, cursor=cursor)
+
+    async def texts(self) -> tuple[str, ...]:
+        return tuple(item.text for item in (await self.page(10)).items)
 
 
 @pytest.fixture
@@ -119,7 +122,7 @@ async def test_a_document_of_another_tenant_takes_the_same_steps_as_an_unknown_o
     ledger = Ledger(store, gate)
     await ledger.create()
     await ledger.update(NAME, lambda _: an_entry(NAME, accepted=1, status="created"))
-    library = DocumentViews(ledger, Index(store, GENERATION), MemoryBlobs())
+    library = DocumentViews(ledger, Index(store, GENERATION), MemoryBlobs(), Signer(b"secret"))
     gate.whole = whole
 
     async def refused(tenant: str, document_id: str) -> tuple[list[str], str]:
@@ -150,10 +153,11 @@ async def test_given_a_deletion_between_head_and_points_when_read_then_nothing_i
 
 
 async def test_given_an_edit_between_head_and_points_when_read_on_then_the_cursor_is_refused(selector: Shelf) -> None:
+    cursor = (await selector.page(1)).next_cursor
     selector.store.meanwhile.append(lambda: selector.apply(2, NEW))
 
     with pytest.raises(Problem, match="the document has changed since this cursor was issued"):
-        await selector.texts(1, ChunkCursor(selector.index.generation.id, 1, 1))
+        await selector.page(1, cursor)
 
 
 async def test_given_a_lost_point_when_read_then_what_is_left_is_shown(selector: Shelf) -> None:

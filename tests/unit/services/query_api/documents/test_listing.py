@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.query_api.documents.listing import SORTS, Listing, after, first
+from services.query_api.documents.listing import SORTS, ListCursor, Listing, first
 from shared.state.ledger import Entry
 from shared.store import Filter
 from tests.builders import an_entry
@@ -47,8 +47,10 @@ def test_pages_put_together_are_the_whole_list_once_in_order(entries: list[Entry
     key = keys_of[sort.removeprefix("-")]
 
     pages: list[Entry] = []
-    while page := first(entries, listing, limit, after(listing, pages[-1]) if pages else None):
+    cursor: ListCursor | None = None
+    while page := first(entries, listing, limit, cursor):
         pages += page
+        cursor = ListCursor(sort, listing.key(page[-1]), (page[-1].document_id,))
 
     keys = [key(entry) for entry in pages]
     assert sorted(pages, key=lambda entry: entry.document_id) == sorted(entries, key=lambda entry: entry.document_id)

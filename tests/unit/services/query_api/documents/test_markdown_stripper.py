@@ -28,7 +28,7 @@ def test_the_words_stay_and_the_marks_go(markdown: str, text: str) -> None:
 
 @CI_ONLY
 async def test_a_long_text_leaves_the_loop_free() -> None:
-    views: Any = DocumentViews(cast("Any", None), cast("Any", None), cast("Any", None))
+    views: Any = DocumentViews(*[cast("Any", None)] * 4)
     markdown = "# Lantern\n\nA *lantern* on the [pier](b) is `lit` at **six**.\n\n" * 8_000
 
     text, seconds, what = await least_hold(lambda: views.plain(markdown), 0.25)
