@@ -20,7 +20,6 @@ from shared.state.batching import Batcher, grouped
 from shared.state.rebuild_gate import Gate
 from shared.store import (
     Filter,
-    Heads,
     Ids,
     IndexKind,
     Leg,
@@ -598,14 +597,14 @@ class Index:
     async def search(self, tenant: str, legs: Sequence[Leg], where: Filter, *, limit: int) -> list[list[StoreHit]]:
         """Return each leg's best current hits of this tenant; a search without a tenant is impossible."""
         scoped = _of_tenant(tenant, where)
-        hits = await self._store.search(self._chunks, legs, scoped, limit=limit, heads=Heads(self._heads))
+        hits = await self._store.search(self._chunks, legs, scoped, limit=limit, heads=self._heads)
         await self.whole()
         return hits
 
     async def warm(self) -> None:
         """Run an empty search, so that the store loads what it needs before the first caller waits for it."""
         nothing = [Leg(sparse=Sparse([], []))]
-        await self._store.search(self._chunks, nothing, Filter(), limit=1, heads=Heads(self._heads))
+        await self._store.search(self._chunks, nothing, Filter(), limit=1, heads=self._heads)
 
     async def flush(self) -> None:
         """Return once all writes survive a crash."""

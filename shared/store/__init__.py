@@ -159,16 +159,10 @@ class Leg(msgspec.Struct, frozen=True):
     sparse: Sparse | None = None
 
 
-class Heads(msgspec.Struct, frozen=True):
-    """How `search` tells a current point from a stale one.
-
-    A point counts when the payload's `document` field (dotted path) names a point of `collection` whose
-    payload `version` equals the point's own `version` field and whose payload `deleted` is not true.
-    """
-
-    collection: str
-    document: str = "metadata.documentId"
-    version: str = "metadata.version"
+def owner_in(payload: Payload) -> tuple[Any, Any]:
+    """Return what a chunk point's payload names as its document and version; None where it names none."""
+    metadata = payload.get("metadata")
+    return (metadata.get("documentId"), metadata.get("version")) if isinstance(metadata, dict) else (None, None)
 
 
 class Store(Protocol):
@@ -248,10 +242,12 @@ class Store(Protocol):
         """Delete all matching points. The empty filter is refused with ValueError: drop the collection."""
 
     async def search(
-        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
+        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: str
     ) -> list[list[StoreHit]]:
-        """Return each leg's hits, best first, ties by id, at most `limit`, all of them current by `heads`.
+        """Return each leg's hits, best first, ties by id, at most `limit`, all of them current.
 
+        A point is current if the collection `heads` has a point of its document's id and version (`owner_in`) whose
+        payload `deleted` isn't true.
         Fewer than `limit` are returned only if no more exist: where stale points took places, the adapter asks for
         more. With a dense leg, the hits of every leg have their cosine.
 

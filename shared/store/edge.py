@@ -23,7 +23,6 @@ from shared.store import (
     EVERYTHING,
     CollectionSize,
     Filter,
-    Heads,
     IndexKind,
     Leg,
     Order,
@@ -202,7 +201,7 @@ class EdgeStore:
         await self._ask(_nothing, "delete", check_name(name), check_narrow(where))
 
     async def search(
-        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
+        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: str
     ) -> list[list[StoreHit]]:
         check_legs(legs)
         arguments = check_name(name), legs, where, check_limit(limit), heads

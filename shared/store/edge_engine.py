@@ -26,7 +26,6 @@ from shared.store import (
     CollectionSize,
     Condition,
     Filter,
-    Heads,
     Ids,
     IndexKind,
     Leg,
@@ -40,6 +39,7 @@ from shared.store import (
     Present,
     Range,
     Scalar,
+    owner_in,
     stored_point,
     wire,
 )
@@ -128,7 +128,6 @@ class Collection:
         self.heads: dict[str, int | None] = {}  # versions that searches needed, by document; None: none answers
         self.payloads = PayloadCache(_PAYLOADS_KEPT)
         self.indexes: dict[str, IndexKind] = {}  # as asked for by `Create`; copies get these
-        self.payload_fields: tuple[str, str] = ("", "")  # where the kept payloads name document and version
         self.live = self.shard.info().points_count  # as of the last flush
         self.ranged = _ranged(self.shard)
 
@@ -592,11 +591,11 @@ class Engine:
         facet = qdrant.FacetRequest(json_path(field), limit, exact=True, filter=collection.filter(where))
         return {str(hit.value): hit.count for hit in collection.shard.facet(facet)}
 
-    def search(self, name: str, legs: list[Leg], where: Filter, limit: int, heads: Heads) -> wire.SearchFound:
+    def search(self, name: str, legs: list[Leg], where: Filter, limit: int, heads: str) -> wire.SearchFound:
         collection = self.at(name)
         matching = collection.filter(where)
         queries = [_query(leg, name, collection.description) for leg in legs]
-        current = _CurrentPoints(collection, heads, self.at(heads.collection))
+        current = _CurrentPoints(collection, self.at(heads))
         rankings: list[list[tuple[str, float]]] = [[] for _ in queries]
         short = [number for number, query in enumerate(queries) if query is not None]
         params = nearby(collection.live, filtered=len(where.must) > 1 or bool(where.must_not))
@@ -639,12 +638,8 @@ def arguments_of(method: str) -> "msgspec.msgpack.Decoder[Any]":
 class _CurrentPoints:
     """The points of one search that are current by their heads. Their payloads are read once, however many legs."""
 
-    def __init__(self, chunks: Collection, fields: Heads, heads: Collection) -> None:
+    def __init__(self, chunks: Collection, heads: Collection) -> None:
         self._shard, self._cache = chunks.shard, chunks.payloads
-        self._document, self._version = fields.document.split("."), fields.version.split(".")
-        if chunks.payload_fields != (fields.document, fields.version):
-            chunks.payload_fields = fields.document, fields.version
-            chunks.payloads.clear()
         self._heads = heads
         self._engine_ids: dict[str, Any] = {}  # by id: the engine takes its own objects faster than texts
         self._payloads: dict[str, bytes | None] = {}  # by id; None: not current
@@ -707,7 +702,7 @@ class _CurrentPoints:
         engine_ids = [self._engine_ids[id_] for id_ in ids]
         for id_, record in _with_ids(ids, self._shard.retrieve(engine_ids, True, False)):
             payload: Payload = record.payload or {}
-            document, version = value_at(payload, self._document), value_at(payload, self._version)
+            document, version = owner_in(payload)
             kept = CachedPayload(
                 document if isinstance(document, str) else None,
                 version if isinstance(version, int) else None,

@@ -44,8 +44,3 @@ class PayloadCache:
             dropped = self._kept.pop(point, None)
             if dropped is not None:
                 self._bytes -= len(dropped.encoded)
-
-    def clear(self) -> None:
-        """Remove all payloads."""
-        self._kept.clear()
-        self._bytes = 0

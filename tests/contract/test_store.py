@@ -25,7 +25,6 @@ from shared.store import (
     EVERYTHING,
     Condition,
     Filter,
-    Heads,
     Ids,
     Leg,
     Match,
@@ -642,7 +641,7 @@ async def found(
     where: Filter = EVERYTHING,
     limit: int = 5,
 ) -> list[list[int]]:
-    rankings = await store.search(chunks, legs, where, limit=limit, heads=Heads(heads))
+    rankings = await store.search(chunks, legs, where, limit=limit, heads=heads)
     return [[UUID(hit.id).int for hit in ranking] for ranking in rankings]
 
 
@@ -651,7 +650,7 @@ async def test_a_search_ranks_each_leg_by_its_own_score(store: Store, chunks: st
     await store.upsert(heads, [a_head(0, 1)])
     await store.upsert(chunks, [a_chunk(n, cosine=1 - n / 10) for n in range(8)])
 
-    dense, sparse = await store.search(chunks, [QUESTION, WORD], EVERYTHING, limit=3, heads=Heads(heads))
+    dense, sparse = await store.search(chunks, [QUESTION, WORD], EVERYTHING, limit=3, heads=heads)
 
     assert [UUID(hit.id).int for hit in dense] == [0, 1, 2]
     assert [hit.score for hit in dense] == pytest.approx([1.0, 0.9, 0.8], abs=1e-6)
@@ -677,8 +676,8 @@ async def test_every_hit_has_its_cosine_with_the_dense_leg(store: Store, chunks:
         chunks, [msgspec.structs.replace(each, sparse=Sparse([7], [10.0 - n])) for n, each in enumerate(found)]
     )
 
-    sparse, dense = await store.search(chunks, [WORD, QUESTION], EVERYTHING, limit=2, heads=Heads(heads))
-    [alone] = await store.search(chunks, [WORD], EVERYTHING, limit=2, heads=Heads(heads))
+    sparse, dense = await store.search(chunks, [WORD, QUESTION], EVERYTHING, limit=2, heads=heads)
+    [alone] = await store.search(chunks, [WORD], EVERYTHING, limit=2, heads=heads)
 
     assert {UUID(hit.id).int: hit.cosine for hit in dense} == {
         7: pytest.approx(0.7, abs=1e-6),
@@ -779,17 +778,6 @@ async def test_a_search_sees_every_way_a_head_can_move(store: Store, chunks: str
     await look()
 
     assert seen == [[], [1], [2], [2], [2], [3], [], [4], []]
-
-
-async def test_other_fields_can_name_document_and_version(store: Store, chunks: str, heads: str) -> None:
-    await store.upsert(heads, [a_head(1, 1)])
-    await store.upsert(chunks, [Point(id=an_id(5), payload={"doc": an_id(1), "v": 1}, dense=a_vector(1))])
-
-    rankings = await store.search(
-        chunks, [QUESTION], EVERYTHING, limit=1, heads=Heads(heads, document="doc", version="v")
-    )
-
-    assert [hit.id for hit in rankings[0]] == [an_id(5)]
 
 
 @pytest.mark.parametrize(

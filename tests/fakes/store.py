@@ -18,7 +18,6 @@ from shared.store import (
     EVERYTHING,
     Condition,
     Filter,
-    Heads,
     Ids,
     IndexKind,
     Leg,
@@ -33,6 +32,7 @@ from shared.store import (
     Range,
     Scalar,
     StoreHit,
+    owner_in,
 )
 from shared.store.input_validation import (
     check_after,
@@ -185,17 +185,17 @@ class MemoryStore:
         return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:limit])
 
     async def search(
-        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
+        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: str
     ) -> list[list[StoreHit]]:
         check_legs(legs)
-        size, standing = self._collection(name).size, self._collection(heads.collection).points
-        document, version = _path(heads.document), _path(heads.version)
+        size, standing = self._collection(name).size, self._collection(heads).points
         current = []
         for point in self._matching(name, where):
-            head = standing.get(str(value_at(point.payload, document)))
+            document, version = owner_in(point.payload)
+            head = standing.get(str(document))
             if head is None or head.payload.get("deleted") is True:
                 continue
-            if head.payload.get("version") == value_at(point.payload, version):
+            if head.payload.get("version") == version:
                 current.append(point)
         rankings = []
         cosines: dict[str, float] = {}

@@ -21,7 +21,6 @@ from shared.settings import ConfigurationError
 from shared.store import (
     EVERYTHING,
     Filter,
-    Heads,
     Ids,
     IndexKind,
     Leg,
@@ -30,6 +29,7 @@ from shared.store import (
     Point,
     PointPage,
     StoreHit,
+    owner_in,
     stored_point,
 )
 from shared.store.input_validation import (
@@ -42,7 +42,6 @@ from shared.store.input_validation import (
     check_points,
     is_id,
     json_path,
-    value_at,
 )
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.connect import check_version, make_client, open_grpc
@@ -305,7 +304,7 @@ class QdrantStore:
         await self._ask(self._patiently(lambda: self._client.delete(full, selector, wait=True, ordering=ordering)))
 
     async def search(
-        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: Heads
+        self, name: str, legs: Sequence[Leg], where: Filter, *, limit: int, heads: str
     ) -> list[list[StoreHit]]:
         check_legs(legs)
         full, asked = self._full(name), check_limit(limit) + _SPARE
@@ -322,9 +321,9 @@ class QdrantStore:
             requests = [query_request(legs[number], where, asked) for number in numbers]
             answers = await self._ask(self._client.query_batch_points(full, requests), limited=Rejected)
             found = [sorted(answer.points, key=lambda point: (-point.score, str(point.id))) for answer in answers]
-            current = await self._current(heads, {_document(point, heads) for some in found for point in some})
+            current = await self._current(heads, {_owner(point)[0] for some in found for point in some})
             for number, points in zip(numbers, found, strict=True):
-                kept = [p for p in points if current.get(_document(p, heads), -1) == _version(p, heads)]
+                kept = [p for p in points if _owner(p) in current.items()]
                 hits[number] = [
                     StoreHit(str(p.id), p.score, msgspec.Raw(msgspec.msgpack.encode(p.payload or {})))
                     for p in kept[:limit]
@@ -333,7 +332,7 @@ class QdrantStore:
                 len(hits[number]) < limit and len(points) == asked
                 for number, points in zip(numbers, found, strict=True)
             )
-            moved = repeats < _REPEATS and any(_outrun(points, heads, before, current) for points in found)
+            moved = repeats < _REPEATS and any(_outrun(points, before, current) for points in found)
             if not narrow and not moved:
                 break
             asked *= _WIDER if narrow else 1
@@ -360,9 +359,9 @@ class QdrantStore:
     async def flush(self) -> None:
         """Do nothing: every write has waited for the server."""
 
-    async def _current(self, heads: Heads, documents: set[str]) -> dict[str, int]:
+    async def _current(self, heads: str, documents: set[str]) -> dict[str, int]:
         """Return each document's current version, read anew: heads move during a search."""
-        points = await self.retrieve(heads.collection, sorted(documents), fields=("version", "deleted"))
+        points = await self.retrieve(heads, sorted(documents), fields=("version", "deleted"))
         return {
             point.id: point.payload["version"]
             for point in points
@@ -411,15 +410,13 @@ class QdrantStore:
                 return
 
 
-def _outrun(
-    points: Sequence[models.ScoredPoint], heads: Heads, before: Mapping[str, int], current: Mapping[str, int]
-) -> bool:
+def _outrun(points: Sequence[models.ScoredPoint], before: Mapping[str, int], current: Mapping[str, int]) -> bool:
     """Return whether a document may have switched versions during the search, so that it must be repeated.
 
     That is so if only older versions of a document were found and its head is newer than `before` the search. If the
     head is as before, the old points are leftovers, and the document just isn't among the hits.
     """
-    found = {(_document(point, heads), _version(point, heads)) for point in points}
+    found = {_owner(point) for point in points}
     return any(
         name in current
         and version < current[name]
@@ -429,9 +426,6 @@ def _outrun(
     )
 
 
-def _document(point: models.ScoredPoint, heads: Heads) -> str:
-    return str(value_at(point.payload or {}, heads.document.split(".")))
-
-
-def _version(point: models.ScoredPoint, heads: Heads) -> Any:
-    return value_at(point.payload or {}, heads.version.split("."))
+def _owner(point: models.ScoredPoint) -> tuple[str, Any]:
+    document, version = owner_in(point.payload or {})
+    return str(document), version

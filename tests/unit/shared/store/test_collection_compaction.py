@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shared.store import EVERYTHING, CollectionSize, Filter, Heads, Ids, Leg, Match, Point, Sparse, wire
+from shared.store import EVERYTHING, CollectionSize, Filter, Ids, Leg, Match, Point, Sparse, wire
 from shared.store.collection_compaction import PATIENCE_S, Rewriter, is_due, is_index_due
 from shared.store.edge_engine import Engine, Unserved
 from shared.store.index_builder import IndexBuilder, VectorFormat
@@ -328,7 +328,7 @@ def put_vectors(engine: Engine, numbers: range) -> None:
 def best(engine: Engine, number: int) -> tuple[int, float | None]:
     """Return the number of the point that is nearest to that of a number, and its cosine."""
     legs = [Leg(dense=a_vector(number)), Leg(sparse=Sparse([number], [1.0]))]
-    ((nearest, *_), _) = engine.answer(wire.Request("search", ("v", legs, EVERYTHING, 5, Heads("heads")))).hits()
+    ((nearest, *_), _) = engine.answer(wire.Request("search", ("v", legs, EVERYTHING, 5, "heads"))).hits()
     return nearest.payload["n"], nearest.cosine
 
 

@@ -23,7 +23,7 @@ import pytest_asyncio
 
 import shared
 from shared.errors import Unavailable
-from shared.store import EVERYTHING, Filter, Heads, Ids, Leg, Point, Range, wire
+from shared.store import EVERYTHING, Filter, Ids, Leg, Point, Range, wire
 from shared.store.edge import EdgeStore
 from shared.store.input_validation import MAX_DEPTH
 from shared.times import PATIENCE
@@ -160,7 +160,7 @@ async def test_the_confined_process_has_an_index_built(folder: Path, monkeypatch
 
         await until(has_index)
         for n in (0, 50, 99):
-            (hits,) = await store.search("chunks", [Leg(dense=vectors[n])], EVERYTHING, limit=1, heads=Heads("a"))
+            (hits,) = await store.search("chunks", [Leg(dense=vectors[n])], EVERYTHING, limit=1, heads="a")
             assert [hit.id for hit in hits] == [an_id(n)]
 
 
@@ -240,7 +240,7 @@ async def test_a_read_of_one_collection_does_not_wait_for_all_searches_of_anothe
         legs, answered = [Leg(dense=np.ones(4, dtype=np.float32))], list[str]()
 
         async def search() -> None:
-            await store.search("many", legs, EVERYTHING, limit=5, heads=Heads("few"))
+            await store.search("many", legs, EVERYTHING, limit=5, heads="few")
             answered.append("search")
 
         async def read() -> None:
@@ -270,7 +270,7 @@ async def test_few_searches_are_sent_at_once_and_all_are_answered(folder: Path) 
         store = EdgeStore(folder, attach=True)
         await store.start()
         legs = [Leg(dense=np.ones(4, dtype=np.float32))]
-        searches = (store.search("many", legs, EVERYTHING, limit=5, heads=Heads("few")) for _ in range(20))
+        searches = (store.search("many", legs, EVERYTHING, limit=5, heads="few") for _ in range(20))
         async with asyncio.timeout(HANG_S):
             found = await asyncio.gather(*searches)
         await store.close()
@@ -402,7 +402,7 @@ async def test_a_flush_survives_and_the_heads_are_known_again_after_a_kill(doome
     metadata = {"documentId": an_id(1), "version": 5}
     await doomed.upsert("chunks", [Point(id=an_id(2), payload={"metadata": metadata}, dense=vector)])
     await doomed.upsert("a", [a_point(1, version=4)])
-    await doomed.search("chunks", [Leg(dense=vector)], EVERYTHING, limit=1, heads=Heads("a"))
+    await doomed.search("chunks", [Leg(dense=vector)], EVERYTHING, limit=1, heads="a")
     await doomed.upsert("a", [a_point(1, version=5)], only_if=Filter(must=(Range("version", lt=5),)))
     await doomed.flush()
 
@@ -411,7 +411,7 @@ async def test_a_flush_survives_and_the_heads_are_known_again_after_a_kill(doome
         await doomed.flush()
     await back(doomed)
 
-    (hits,) = await doomed.search("chunks", [Leg(dense=vector)], EVERYTHING, limit=1, heads=Heads("a"))
+    (hits,) = await doomed.search("chunks", [Leg(dense=vector)], EVERYTHING, limit=1, heads="a")
     assert [hit.id for hit in hits] == [an_id(2)]
 
 

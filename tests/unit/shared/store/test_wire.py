@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.store import Filter, Heads, Ids, Leg, Match, Order, Point, Range, Sparse, wire
+from shared.store import Filter, Ids, Leg, Match, Order, Point, Range, Sparse, wire
 from shared.store.edge_engine import arguments_of
 
 VECTOR = np.array([0.25, -1.5, 3e-38], np.float32)
@@ -60,7 +60,7 @@ def test_a_request_arrives_as_it_was_sent(request_: wire.Request) -> None:
 def test_vectors_arrive_to_the_bit() -> None:
     point = Point(id="i", payload={}, dense=VECTOR, sparse=Sparse([2**31], [0.1]))
     upsert = wire.Request("upsert", ("n", [point], None))
-    search = wire.Request("search", ("n", [Leg(dense=VECTOR), Leg(sparse=point.sparse)], WHERE, 5, Heads("h")))
+    search = wire.Request("search", ("n", [Leg(dense=VECTOR), Leg(sparse=point.sparse)], WHERE, 5, "h"))
 
     (_, [written], _), (_, [dense_leg, sparse_leg], *_) = (
         arguments_of(call.method).decode(call.arguments)

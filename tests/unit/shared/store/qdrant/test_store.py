@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
-from shared.store import EVERYTHING, Filter, Heads, Leg, Order, Point, Range, Sparse
+from shared.store import EVERYTHING, Filter, Leg, Order, Point, Range, Sparse
 from shared.store.qdrant import connect
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import LEAST, QdrantStore, shortfalls
@@ -389,7 +389,7 @@ async def test_a_version_that_comes_between_the_search_and_the_heads_is_searched
         store = QdrantStore(QdrantAddress(url=server.url))
 
         legs = [Leg(dense=np.ones(4, np.float32)), Leg(sparse=Sparse([1], [1.0]))]
-        rankings = await store.search("c", legs, EVERYTHING, limit=5, heads=Heads("h"))
+        rankings = await store.search("c", legs, EVERYTHING, limit=5, heads="h")
 
         await store.close()
     versions = [[hit.payload["metadata"]["version"] for hit in hits] for hits in rankings]
@@ -402,7 +402,7 @@ async def test_a_version_that_is_left_over_is_searched_again_once() -> None:
         server.left_over = 1
         store = QdrantStore(QdrantAddress(url=server.url))
 
-        [hits] = await store.search("c", [Leg(dense=np.ones(4, np.float32))], EVERYTHING, limit=5, heads=Heads("h"))
+        [hits] = await store.search("c", [Leg(dense=np.ones(4, np.float32))], EVERYTHING, limit=5, heads="h")
 
         await store.close()
     assert (hits, server.searches) == ([], 2)
