@@ -11,7 +11,7 @@ from aiokafka import TopicPartition
 
 from shared.log import Log, Record
 from shared.log.kafka import KafkaAddress, KafkaLog
-from shared.log.sqlite import SqliteLog
+from shared.log.sqlite import SqliteLog, compaction
 from shared.log.sqlite.file import connect
 from tests.contract.kafka_harness import KafkaHarness, empty
 from tests.selection import CI_ONLY
@@ -49,7 +49,7 @@ class SqliteHarness:
         return log
 
     async def compact(self, topic: str) -> int:
-        await self._joined[0].compact(topic)
+        await compaction.compact(self._joined[0]._storage, topic)
         return 0
 
     async def forget(self, topic: str) -> None:

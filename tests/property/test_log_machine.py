@@ -13,7 +13,7 @@ from aiokafka.structs import RecordMetadata
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from shared.log.sqlite import SqliteLog
+from shared.log.sqlite import SqliteLog, compaction, upkeep
 from shared.log.sqlite.compaction import FULL_PASS_MS, TOMBSTONE_MS
 from shared.log.sqlite.consumer import Consumer
 from shared.log.sqlite.producer import Producer
@@ -239,11 +239,11 @@ class LogMachine(AsyncMachine):
         for partition in self.partitions.values():
             partition.ends.append((age, partition.next))
         if how == "compact":
-            gone = self.wait(self.log.compact(TRUTH.name))
+            gone = self.wait(compaction.compact(self.log._storage, TRUTH.name))
             assert gone == sum(p.compact(age) for tp, p in self.partitions.items() if tp.topic == TRUTH.name)
         else:
             assert EVENTS.retention_ms is not None
-            gone = self.wait(self.log.retain(EVENTS.name))
+            gone = self.wait(upkeep.retain(self.log._storage, EVENTS.name))
             old = age - EVENTS.retention_ms
             assert gone == sum(p.retain(old) for tp, p in self.partitions.items() if tp.topic == EVENTS.name)
 

@@ -20,7 +20,7 @@ from faststream.kafka import KafkaBroker
 from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replacement
 from shared.log.faststream_driver import Driver, DriverBroker
-from shared.log.sqlite import compaction, copying, group_membership, upkeep
+from shared.log.sqlite import copying, group_membership, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
 from shared.log.sqlite.file import Connect, boot_clock, connect
 from shared.log.sqlite.producer import Producer
@@ -159,21 +159,10 @@ class SqliteLog:
 
         return _by_partition(topic, await self._storage.read(query))
 
-    async def compact(self, topic: str) -> int:
-        """Delete records with a later one of the same key, and nulls older than a day; return how many.
-
-        A record that is younger than the topic's compaction lag doesn't replace or delete others yet.
-        """
-        return await compaction.compact(self._storage, topic)
-
     async def replaced_below(self, topic: str) -> dict[TopicPartition, int]:
         known = await self._known(topic)
         replaced = await self._storage.read(lambda connection: dict(connection.execute(_REPLACED)))
         return {TopicPartition(topic, number): replaced.get(id_, 0) for number, id_ in enumerate(known.ids)}
-
-    async def retain(self, topic: str) -> int:
-        """Delete records that all groups have read and that are older than the retention; return how many."""
-        return await upkeep.retain(self._storage, topic)
 
     async def age_ms(self) -> int:
         """Return how many ms have passed since the first upkeep by the machine's clocks; it never decreases."""

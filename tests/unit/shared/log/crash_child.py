@@ -17,7 +17,7 @@ import msgspec
 
 from shared.errors import Unavailable
 from shared.log.publish import publish
-from shared.log.sqlite import SqliteLog
+from shared.log.sqlite import SqliteLog, compaction, upkeep
 from shared.topics import Topic
 
 TOPICS = (
@@ -121,9 +121,9 @@ class Child:
         for number in range(3):
             await self.round(f"r{number}")
             await self.read()
-        await self.log.compact("truth")
-        await self.log.retain("old")  # notes where it ends
-        await self.log.retain("old")
+        await compaction.compact(self.log._storage, "truth")
+        await upkeep.retain(self.log._storage, "old")  # notes where it ends
+        await upkeep.retain(self.log._storage, "old")
         await self.log.keep_up()
         await self.round("last")
         await self.consumer.stop()

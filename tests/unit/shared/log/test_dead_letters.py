@@ -16,7 +16,7 @@ from shared.log.failure import Backoff, Failure, traceback_digest
 from shared.log.headers import PLACE_HEADER, REDRIVE_HEADER, position_header, position_of, redriven, redrives_of
 from shared.log.open_letters import LetterFilter, OpenLetters
 from shared.log.publish import publish
-from shared.log.sqlite import SqliteLog
+from shared.log.sqlite import SqliteLog, compaction
 from shared.topics import DEAD_LETTERS, Topic
 from tests.builders import a_record
 from tests.fakes.blobs import MemoryBlobs
@@ -172,7 +172,7 @@ async def test_letters_of_an_earlier_version_stay_open_when_their_topic_becomes_
         await publish(broker, DEAD_LETTERS, value, key=b"x/t/0/1")
 
     await log.ensure_topics([Topic(name=DEAD_LETTERS, partitions=1, cleanup="compact", retention_ms=None)])
-    gone = await log.compact(DEAD_LETTERS)
+    gone = await compaction.compact(log._storage, DEAD_LETTERS)
 
     [letter] = (await OpenLetters(log).newest(LetterFilter(tenant="default"), limit=10)).letters
     assert gone == 1

@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 
 from shared.errors import Unavailable
 from shared.log.publish import publish
-from shared.log.sqlite import LogUnavailable, SqliteLog, file, upkeep
+from shared.log.sqlite import LogUnavailable, SqliteLog, compaction, file, upkeep
 from shared.log.sqlite.compaction import TOMBSTONE_MS
 from shared.log.sqlite.file import FORMAT, WriteTurn
 from shared.log.sqlite.storage import Storage
@@ -238,11 +238,11 @@ async def test_old_tombstones_go_after_what_they_cover_and_the_last_record_stays
     await publish(broker, "truth", b"kept", key=b"kept")
     await publish(broker, "truth", None, key=b"last")
 
-    await log.compact("truth")
+    await compaction.compact(log._storage, "truth")
     assert await values(log) == [None, b"kept", None]
 
     clock.passes(TOMBSTONE_MS)
-    await log.compact("truth")
+    await compaction.compact(log._storage, "truth")
     assert await values(log) == [b"kept", None]
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from shared.log.publish import publish
-from shared.log.sqlite import SqliteLog, file
+from shared.log.sqlite import SqliteLog, compaction, file
 from shared.log.sqlite.compaction import FULL_PASS_MS, TOMBSTONE_MS
 from shared.topics import DAY, Topic
 
@@ -67,11 +67,11 @@ async def test_given_ten_times_the_records_when_little_is_new_then_a_compaction_
     spent = []
     for numbers in (range(60), range(60, 660)):
         await machine.send(*((f"k{number}", "x") for number in numbers))
-        await machine.log.compact("truth")
+        await compaction.compact(machine.log._storage, "truth")
         await machine.send(("k1", "newer"))
         before = machine.steps
 
-        assert await machine.log.compact("truth") == 1
+        assert await compaction.compact(machine.log._storage, "truth") == 1
 
         spent.append(machine.steps - before)
     print(f"tens of SQLite's steps: {spent}")
@@ -83,29 +83,29 @@ async def test_given_a_list_that_lost_a_record_when_a_week_has_passed_then_a_ful
 ) -> None:
     await machine.send(("a", "1"), ("a", "2"), ("b", "1"))
     await machine.log.age_ms()
-    assert await machine.log.compact("truth") == 1
+    assert await compaction.compact(machine.log._storage, "truth") == 1
     await machine.send(("b", "2"), ("c", "1"))
     machine.by_hand("UPDATE listing SET listed = 5", "UPDATE newest SET offset = 3 WHERE key = CAST('b' AS BLOB)")
 
-    assert await machine.log.compact("truth") == 0
+    assert await compaction.compact(machine.log._storage, "truth") == 0
 
     machine.boot_s += FULL_PASS_MS / 1000
-    assert await machine.log.compact("truth") == 1
+    assert await compaction.compact(machine.log._storage, "truth") == 1
     assert machine.found() == [(b"a", b"2"), (b"b", b"2"), (b"c", b"1")]
 
 
 async def test_a_tombstone_that_is_written_again_is_timed_anew_and_leaves_nothing_on_the_list(machine: Machine) -> None:
     await machine.send(("a", "1"), ("a", None))
-    assert await machine.log.compact("truth") == 1
+    assert await compaction.compact(machine.log._storage, "truth") == 1
     machine.boot_s += TOMBSTONE_MS / 2000
     await machine.send(("a", None), ("b", "1"))
-    assert await machine.log.compact("truth") == 1, "the first tombstone has a later one"
+    assert await compaction.compact(machine.log._storage, "truth") == 1, "the first tombstone has a later one"
     machine.boot_s += TOMBSTONE_MS / 2000
-    assert await machine.log.compact("truth") == 0, "the second is half a day old"
+    assert await compaction.compact(machine.log._storage, "truth") == 0, "the second is half a day old"
 
     machine.boot_s += TOMBSTONE_MS / 2000
 
-    assert await machine.log.compact("truth") == 1
+    assert await compaction.compact(machine.log._storage, "truth") == 1
     assert machine.found() == [(b"b", b"1")]
     assert machine.found("SELECT key FROM newest") == [(b"b",)]
     assert machine.found("SELECT * FROM dirty") == []
@@ -132,7 +132,7 @@ async def test_a_compacted_topic_with_a_retention_keeps_the_newest_of_a_key_unti
 
 async def test_a_topic_that_is_dropped_leaves_no_list(machine: Machine) -> None:
     await machine.send(("a", "1"), ("a", None), ("b", "1"))
-    await machine.log.compact("truth")
+    await compaction.compact(machine.log._storage, "truth")
 
     await machine.log.drop_topic("truth")
 
@@ -158,18 +158,18 @@ async def test_given_a_compaction_lag_when_a_record_is_younger_then_it_replaces_
     await machine.send(("a", "2"), ("b", None))
     await _pass_days(machine, 6.9)
 
-    assert await machine.log.compact("truth") == 0
+    assert await compaction.compact(machine.log._storage, "truth") == 0
     assert await machine.log.replaced_below("truth") == {TopicPartition("truth", 0): 2}
 
     await _pass_days(machine, 0.2)
-    assert await machine.log.compact("truth") == 2
+    assert await compaction.compact(machine.log._storage, "truth") == 2
     assert machine.found("SELECT key, value FROM record ORDER BY offset") == [(b"a", b"2"), (b"b", None)]
     assert await machine.log.replaced_below("truth") == {TopicPartition("truth", 0): 4}
 
 
 async def test_given_a_full_pass_when_it_begins_anew_then_what_was_replaced_stays_known(machine: Machine) -> None:
     await machine.send(("a", "1"), ("a", "2"))
-    await machine.log.compact("truth")
+    await compaction.compact(machine.log._storage, "truth")
     machine.by_hand("UPDATE listing SET listed = 0")
 
     assert await machine.log.replaced_below("truth") == {TopicPartition("truth", 0): 2}
