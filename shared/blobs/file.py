@@ -12,7 +12,6 @@ import asyncio
 import fcntl
 import hashlib
 import os
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,14 +41,12 @@ class FileBlobs:
     def __init__(self, folder: Path) -> None:
         """Take the folder, which is created at the first put."""
         self._folder = folder
-        self._putting: ThreadPoolExecutor | None = None
+        self._putting = ThreadPoolExecutor(_PUTS, thread_name_prefix="blob-put")
         self._swept = False
         self._lasting: set[Path] = set()  # tenants' folders whose directory entries have been synced
 
     async def put(self, tenant: str, document_id: str, data: bytes) -> BlobRef:
         document = self._document(tenant, document_id)
-        if self._putting is None:
-            self._putting = _full_pool()
         return await asyncio.get_running_loop().run_in_executor(self._putting, self._put, document, data)
 
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
@@ -189,19 +186,6 @@ class FileBlobs:
             yield
         except OSError as error:
             raise Unavailable(f"the blob folder {self._folder}: {error.strerror or error}") from error
-
-
-def _full_pool() -> ThreadPoolExecutor:
-    """Return the threads for puts, all of them started: threads that come hours later would look like a leak."""
-    pool = ThreadPoolExecutor(_PUTS, thread_name_prefix="blob-put")
-    everybody = threading.Barrier(_PUTS)
-    try:
-        for _ in range(_PUTS):
-            pool.submit(everybody.wait)
-    except RuntimeError:  # the system allows no more threads
-        everybody.abort()  # otherwise those that wait would keep the process from ending
-        raise
-    return pool
 
 
 def _put_of(status: os.stat_result) -> str:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from uuid import UUID
@@ -95,18 +94,6 @@ asyncio.run(main())
 
     # The new file; its lock, folder and name; the two folders that are synced. A file object would seek and ask more.
     assert done.stdout.split() == ["open", "open", "fcntl.flock", "os.mkdir", "os.rename", "open", "open"]
-
-
-async def test_the_threads_for_puts_are_all_there_from_the_first_put_on(blobs: FileBlobs) -> None:
-    def threads() -> set[threading.Thread]:
-        return {thread for thread in threading.enumerate() if thread.name.startswith("blob-put")}
-
-    before = threads()
-    await blobs.put("acme", DOCUMENT, b"first")
-    after_one = threads() - before
-    await asyncio.gather(*(blobs.put("acme", str(UUID(int=number)), b"%d" % number) for number in range(40)))
-
-    assert (len(after_one), threads() - before) == (16, after_one)
 
 
 async def test_a_deleted_document_leaves_no_folder(blobs: FileBlobs, tmp_path: Path) -> None:
