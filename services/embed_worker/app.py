@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 import structlog
 from faststream.kafka import KafkaBroker
 
 from services.embed_worker.apply import Apply
-from services.embed_worker.blob_collector import BlobCollector, collect_for_ever
+from services.embed_worker.blob_collector import BlobCollector
 from services.embed_worker.cosine_scale import measure_for_ever
 from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import Throttle, shorten_deleted, sweep, sweep_points
@@ -20,7 +21,7 @@ from shared.log import Publish
 from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.runtime.body_budget import MemoryBudget
-from shared.runtime.process import RunningService
+from shared.runtime.process import RunningService, repeat
 from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import GenerationParts
 from shared.settings import ConfigurationError, Settings
@@ -37,6 +38,7 @@ log = structlog.get_logger(__name__)
 # point, is needed only after a worker that was overtaken and crashed before it noticed.
 SWEEP_EVERY_S = 7 * 24 * 3600.0
 SWEEP_SHARE = 0.05  # of the time: searches wait for the page that is read, and nobody waits for a sweep
+COLLECT_EVERY_S = 3600.0  # whether a scan for blobs without an owner is due
 SHORTEN_EVERY_S = 3600.0  # reads only what was deleted since the last time
 SWEEP_AGAIN_S = 5.0  # pause before the next try while the store is away
 
@@ -82,10 +84,10 @@ class EmbedStages:
         self._vectors[parts.registered.id] = vectors
         for acting in (
             sweep_for_ever(parts.index, self._base.ledger, parts.publish, parts.statuses.serves),
-            settle_for_ever(parts),
             measure_for_ever(parts, self._base.store, self._base.watch),
         ):
             stack.callback(asyncio.create_task(acting).cancel)
+        repeat(stack, partial(settle, parts), LOOK_S, "settling_waits")
         return [
             join(
                 parts.broker,
@@ -105,15 +107,10 @@ class EmbedStages:
         }
 
 
-async def settle_for_ever(parts: GenerationParts) -> None:
-    """Settle each time the generation begins to serve; retry while the log or the store is away."""
-    while True:
-        try:
-            if ended := await parts.statuses.settle_anew(parts.index):
-                log.info("versions_settled", generation=parts.registered.id, versions=ended)
-        except (Unavailable, ConfigurationError) as error:  # the latter: another release wrote the registry
-            log.warning("settling_waits", reason=str(error))
-        await asyncio.sleep(LOOK_S)
+async def settle(parts: GenerationParts) -> None:
+    """Settle if the generation has begun to serve. Raises Unavailable, or ConfigurationError: another release's."""
+    if ended := await parts.statuses.settle_anew(parts.index):
+        log.info("versions_settled", generation=parts.registered.id, versions=ended)
 
 
 async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves: Callable[[], Awaitable[bool]]) -> None:
@@ -141,7 +138,7 @@ def keep_collected(base: Resources, stack: AsyncExitStack) -> None:
     collector = BlobCollector(
         log=base.log, store=base.store, ledger=base.ledger, blobs=base.blobs, registry=base.registry
     )
-    stack.callback(asyncio.create_task(collect_for_ever(collector)).cancel)
+    repeat(stack, collector.collect_daily, COLLECT_EVERY_S, "blob_collection_waits", at_once=False)
 
 
 async def start(settings: Settings, stack: AsyncExitStack) -> RunningService:

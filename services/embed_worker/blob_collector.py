@@ -5,7 +5,6 @@ inside one refers to it, and while a submission of its document hasn't ended. A 
 removed if it still has none a day later and wasn't stored again meanwhile.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
@@ -18,7 +17,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from services.embed_worker.sweep import Throttle
 from shared.blobs import Blobs, StoredBlob
 from shared.contracts import TERMINAL, DeadLetter, Message, decode
-from shared.errors import Rejected, Unavailable
+from shared.errors import Rejected
 from shared.log import Log, Record
 from shared.log.dead_letters import body_owner
 from shared.log.read import reading
@@ -256,13 +255,3 @@ def names_in(record: Record) -> set[Name]:
 
 def _name(blob: StoredBlob) -> Name:
     return blob.document_id, blob.sha256
-
-
-async def collect_for_ever(collector: BlobCollector, every_s: float = 3600.0) -> None:
-    """Scan whenever one is due, checked every `every_s` seconds; errors are logged and retried next time."""
-    while True:
-        await asyncio.sleep(every_s)
-        try:
-            await collector.collect_daily()
-        except Unavailable as error:
-            log.warning("blob_collection_waits", reason=error.sentence)

@@ -29,7 +29,7 @@ from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.log.follow import follow
 from shared.log.publish import partition_for, publish
-from shared.runtime.process import RunningService
+from shared.runtime.process import RunningService, repeat
 from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import GenerationParts
 from shared.settings import Settings
@@ -38,6 +38,8 @@ from shared.state.index import IngestCode
 from shared.state.signing_secret import signing_secret
 from shared.state.statuses import Statuses, dead_letter
 from shared.topics import EXTRACTED, STATUS, SUBMITTED, forwarding_group, readers
+
+FORGET_EVERY_S = 3600.0  # callbacks that were delivered or given up long ago
 
 
 async def opened(base: Resources, broker: KafkaBroker, settings: Settings, stack: AsyncExitStack) -> Ingest:
@@ -154,8 +156,8 @@ async def callbacks_of(
     follow(broker, STATUS, lambda record: sender.heard(decode(record.value, StatusNotice)))
 
     def begin() -> None:
-        for acting in (sender.run(), sender.clean()):
-            stack.callback(asyncio.create_task(acting).cancel)
+        stack.callback(asyncio.create_task(sender.run()).cancel)
+        repeat(stack, callbacks.forget_old, FORGET_EVERY_S, "callbacks_wait", at_once=False)
 
     return begin
 

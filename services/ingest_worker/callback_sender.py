@@ -43,7 +43,6 @@ POSTPONED_S: Final = 0.5
 POLL_S: Final = 2.0
 MOST_EXPECTED: Final = 10_000  # callbacks that a notice wakes; the others are only checked from time to time
 LOOK_AGAIN_MS: Final = (5_000, 300_000)  # first and longest pause between two checks of a submission under way
-CLEAN_EVERY_S: Final = 3600.0
 AGAIN_S: Final = 1.0  # after the store was away
 _GONE: Final = 410  # the receiver wants no more tries (Standard Webhooks)
 
@@ -290,9 +289,3 @@ class CallbackSender:
     def _expect(self, callback: Callback) -> None:
         if len(self._expected) < MOST_EXPECTED:
             self._expected[callback.document_id, callback.place] = callback.id
-
-    async def clean(self) -> None:
-        """Every hour, delete callbacks that were delivered or given up long ago."""
-        while True:
-            await asyncio.sleep(CLEAN_EVERY_S)
-            await self._again(self.callbacks.forget_old)

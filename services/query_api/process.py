@@ -14,9 +14,9 @@ from services.query_api.console.oidc import open_oidc
 from services.query_api.http.monitoring import Metrics
 from services.query_api.ingest.submissions import StatusWaiters, listen
 from services.query_api.ingest.upload import ReadFile
-from services.query_api.ops.file_rewrite import FileRewrites, forgotten, rewrite_periodically
+from services.query_api.ops.file_rewrite import FileRewrites, forgotten
 from services.query_api.ops.generation_service import GenerationService
-from services.query_api.ops.redrive import DeadLetterService, settle_for_ever
+from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.word_frequencies import weight
 from services.query_api.serving_api import ServingApi
@@ -24,12 +24,12 @@ from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
 from shared.answers.templates import load_templates
 from shared.errors import Unavailable
-from shared.log.audit_trail import AuditTrail
+from shared.log.audit_trail import EVERY_S, AuditTrail
 from shared.log.consume import Consumption
 from shared.log.groups import keep_offsets
 from shared.log.publish import publish
 from shared.reranker.served import open_reranker
-from shared.runtime.process import RunningService
+from shared.runtime.process import RunningService, repeat
 from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import Join
 from shared.settings import SHORT_KEY, Settings
@@ -40,6 +40,8 @@ from shared.state.signing_secret import signing_secret
 
 log = structlog.get_logger(__name__)
 
+SETTLE_EVERY_S = 3600.0
+REWRITE_EVERY_S = 3600.0
 _KEEP_GROUPS_S = 60.0  # so long a new generation, which no worker reads yet, is no backlog
 
 
@@ -89,12 +91,12 @@ async def opened(
     base.watch.listen(generations.drive, last=True)  # so that a switch sees the state of this API
     send = partial(publish, broker)
     letters = DeadLetterService(base, send)
-    stack.callback(asyncio.create_task(settle_for_ever(letters)).cancel)
+    repeat(stack, letters.settle_overtaken, SETTLE_EVERY_S, "dead_letters_wait")
     trail = AuditTrail(send)
     stack.push_async_callback(trail.end)
-    stack.callback(asyncio.create_task(trail.keep()).cancel)
+    repeat(stack, trail.sum_up, EVERY_S, at_once=False)
     rewrites = FileRewrites(partial(forgotten, base.log, base.index))
-    stack.callback(asyncio.create_task(rewrite_periodically(rewrites)).cancel)
+    repeat(stack, rewrites.keep_up, REWRITE_EVERY_S, "rewrite_waits", at_once=False)
     own_index = ServingIndex(base.store, base.index.generation, base.gate)  # each generation has its own parts
     return ApiParts(
         **{each.name: getattr(base, each.name) for each in fields(base)} | {"index": own_index},
@@ -123,7 +125,7 @@ async def start(
     """Return the started API; `reader` makes the function that reads files. Raises as `open_resources` does."""
     base = await open_resources(settings, stack, chunker=None, attach=True, name="query-api")
     parts = await opened(base, base.log.broker("query-api"), [], stack, reader(base, stack), embeds=False)
-    stack.callback(asyncio.create_task(_keep_groups(base)).cancel)
+    repeat(stack, partial(_keep_groups, base), _KEEP_GROUPS_S, at_once=False)
     return RunningService(
         troubles=parts.readiness,
         registry=parts.registry,
@@ -135,10 +137,7 @@ async def start(
 
 async def _keep_groups(base: Resources) -> None:
     """Keep the offsets of workers that are scaled to zero."""
-    while True:
-        await asyncio.sleep(_KEEP_GROUPS_S)
-        with suppress(Unavailable):  # again next time
-            registry = await base.watch.look()  # not as last seen: a group that was dropped stays away
-            for group, topic in registry.groups(base.settings.topics_of_tenants).items():
-                with suppress(Unavailable):  # a new generation's topic may not be there yet
-                    await keep_offsets(base.log, group, topic)
+    registry = await base.watch.look()  # not as last seen: a group that was dropped stays away
+    for group, topic in registry.groups(base.settings.topics_of_tenants).items():
+        with suppress(Unavailable):  # a new generation's topic may not be there yet
+            await keep_offsets(base.log, group, topic)

@@ -112,23 +112,18 @@ class AuditTrail:
                 self._attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.shield(self._attempt)
 
-    async def keep(self) -> None:
-        """Write the counts every `EVERY_S`, and what couldn't be written before; never return."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            await self._sum_up()
-
     async def end(self) -> None:
         """Write what is left, unless the log is away; then no attempt goes on."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
-                await self._sum_up()
+                await self.sum_up()
         left = [each for each in (self._attempt, self._writing) if each is not None]
         for each in left:
             each.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _sum_up(self) -> None:
+    async def sum_up(self) -> None:
+        """Write the counts, and what couldn't be written before. Call it every `EVERY_S`."""
         counted, self._counted = self._counted, Counter()
         for kind, count in counted.items():
             if count > 1:

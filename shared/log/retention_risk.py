@@ -4,7 +4,6 @@ A Kafka cluster deletes records by age, read or not; the SQLite log keeps unread
 is older than half of the retention, new submissions are refused and readiness fails (correctness.md, section 7).
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
@@ -50,12 +49,6 @@ class Backlog:
     async def _late(self, readers: Mapping[str, str]) -> str | None:
         troubles = [await endangered(self._log, group, topic, self._now()) for topic, group in readers.items()]
         return next(filter(None, troubles), None)
-
-    async def watch(self, every_s: float = 10.0) -> None:
-        """Measure every `every_s` seconds."""
-        while True:
-            await self.measure()
-            await asyncio.sleep(every_s)
 
 
 async def endangered(log_: Log, group: str, topic: str, now: int) -> str | None:

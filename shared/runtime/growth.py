@@ -1,19 +1,14 @@
 """Gauges of the embedded store and log: points, deleted points, and bytes by topic."""
 
-import asyncio
 import time
 from typing import Final
 
-import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
-from shared.errors import Unavailable
 from shared.log import Log
 from shared.log.sqlite import SqliteLog
 from shared.store import Store
 from shared.store.edge import EdgeStore
-
-log_ = structlog.get_logger(__name__)
 
 EVERY_S: Final = 60.0
 LOG_EVERY_S: Final = 3600.0  # measuring a log reads an entry of each record
@@ -44,12 +39,3 @@ class Growth:
             for topic, weight in (await self._log.topic_bytes()).items():
                 self._log_bytes.labels(topic).set(weight)
             self._weighed = time.monotonic()
-
-    async def watch(self) -> None:
-        """Measure for ever."""
-        while True:
-            try:
-                await self.look()
-            except Unavailable as error:
-                log_.warning("growth_not_measured", reason=error.sentence)
-            await asyncio.sleep(EVERY_S)

@@ -15,13 +15,13 @@ import structlog
 from litestar.types import ASGIApp
 from prometheus_client import CollectorRegistry
 
-from shared.errors import Unavailable
+from shared.errors import PipelineError, Unavailable
 from shared.log.failure import Backoff
 from shared.runtime import loop_lag
 from shared.runtime.connections import Connections
 from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.probes import Probed, Troubles, side_app
-from shared.settings import Settings
+from shared.settings import ConfigurationError, Settings
 
 T = TypeVar("T")
 
@@ -134,6 +134,33 @@ def stop_signal() -> StopSignal:
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.interrupt)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     return stop
+
+
+def repeat(
+    stack: AsyncExitStack,
+    act: Callable[[], Awaitable[object]],
+    every_s: float,
+    waits: str = "",
+    *,
+    at_once: bool = True,
+) -> None:
+    """Call `act` every `every_s` seconds until `stack` closes; the first time `at_once`, else after one interval.
+
+    What it refuses, or that a part is away, is logged as the event `waits` if one is given; the next call tries again.
+    """
+
+    async def for_ever() -> None:
+        if not at_once:
+            await asyncio.sleep(every_s)
+        while True:
+            try:
+                await act()
+            except (PipelineError, ConfigurationError) as error:
+                if waits:
+                    log.warning(waits, reason=str(error))
+            await asyncio.sleep(every_s)
+
+    stack.callback(asyncio.create_task(for_ever()).cancel)
 
 
 async def drained(stop: StopSignal, seconds: float, *work: "asyncio.Task[object]") -> None:

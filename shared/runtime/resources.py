@@ -25,10 +25,11 @@ from shared.log.open import open_log
 from shared.log.publish import publish, sending
 from shared.log.retention_risk import Backlog
 from shared.log.sqlite import SqliteLog
-from shared.runtime.growth import Growth
+from shared.runtime.growth import EVERY_S, Growth
 from shared.runtime.in_force import model_in_force, not_in_force
 from shared.runtime.loop_lag import LoopLag
 from shared.runtime.probes import Detail, Troubles
+from shared.runtime.process import repeat
 from shared.runtime.stage_runner import GenerationStages, Join, trouble_of
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing, verification_result
@@ -62,6 +63,7 @@ log_ = structlog.get_logger(__name__)  # `log` is the documents' log here
 
 PROBE_S = 2.0
 CHECKPOINT_S = 10.0
+BACKLOG_S = 10.0
 LOOK_S = 1.0  # between checks whether the index is complete; a third of LEASE_S
 
 
@@ -122,8 +124,9 @@ class Resources:
         ConsumptionMetrics(lambda: [*consumptions, *stages.serving()], self.registry)
         self.watch.listen(self._follow)
         stack.push_async_callback(self.watch.leave)
-        for watching in (self.backlog.watch(), watch_gate(self.gate), self.watch.watch()):
-            stack.callback(asyncio.create_task(watching).cancel)
+        repeat(stack, self.backlog.measure, BACKLOG_S)
+        repeat(stack, self.gate.look, LOOK_S)  # so that requests needn't wait for it
+        stack.callback(asyncio.create_task(self.watch.watch()).cancel)
 
         async def troubles() -> dict[str, str | None]:
             asked = [store_troubles(self.store, self.gate)]
@@ -279,7 +282,7 @@ async def open_resources(
     await index.warm()
     registry = CollectorRegistry()
     LoopLag(registry)
-    stack.callback(asyncio.create_task(Growth(registry, log, store).watch()).cancel)
+    repeat(stack, Growth(registry, log, store).look, EVERY_S, "growth_not_measured")
     return Resources(
         settings=settings,
         registry=registry,
@@ -446,14 +449,6 @@ async def _pair(log: Log, store: Store, seen: BothSides, wanted: pairing.Pairing
 def _log_copy(known: pairing.Pairing, address: str) -> pairing.Pairing:
     """Return the pairing as the log's copy has it."""
     return msgspec.structs.replace(known, ends={}, address=address)
-
-
-async def watch_gate(gate: RebuildGate) -> None:
-    """Keep the gate's view of the store fresh, so that requests needn't wait for it."""
-    while True:
-        with suppress(Unavailable):  # readiness says that the store is away
-            await gate.look()
-        await asyncio.sleep(LOOK_S)
 
 
 async def _preloaded(embedders: EmbedderPool, address: str) -> None:

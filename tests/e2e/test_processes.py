@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ import pytest
 
 from services.operator_cli import demo
 from services.operator_cli.demo import DemoServer
-from shared.runtime.process import StopSignal, drained
+from shared.errors import Unavailable
+from shared.runtime.process import StopSignal, drained, repeat
 from tests.docs import readme
 from tests.e2e.cluster import Cluster, cluster, servers, status
 from tests.servers.kafka import KafkaServer
@@ -130,6 +131,27 @@ def receiver() -> Iterator[tuple[str, queue.Queue[dict[str, Any]], threading.Eve
     finally:
         server.shutdown()
         server.server_close()
+
+
+async def test_what_is_repeated_goes_on_after_an_outage_and_ends_with_its_stack() -> None:
+    calls: list[int] = []
+    fourth = asyncio.Event()
+
+    async def act() -> None:
+        calls.append(len(calls))
+        if len(calls) == 2:
+            raise Unavailable("the store is away")
+        if len(calls) == 4:
+            fourth.set()
+
+    async with AsyncExitStack() as stack:
+        repeat(stack, act, 0.001, "act_waits")
+        repeat(stack, act, 3600.0, at_once=False)
+        async with asyncio.timeout(20):
+            await fourth.wait()
+    await asyncio.sleep(0)
+
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 LARGE_BLOCKS = """

@@ -6,13 +6,12 @@ collection of blobs, rewrites of the store, checkpoints, settling of letters.
 
 import asyncio
 import os
-from collections.abc import Callable
 from typing import Any, Final
 
 from services.embed_worker import app as embed_worker
 from services.embed_worker import blob_collector
 from services.operator_cli.main import main
-from services.query_api.ops import redrive
+from services.query_api import process as query_api
 from shared.log.sqlite import SqliteLog, compaction
 from shared.runtime import resources
 from shared.store import edge
@@ -35,8 +34,8 @@ def hasten() -> None:
     vars(compaction)["TOMBSTONE_MS"] = GRACE_MS
     vars(compaction)["FULL_PASS_MS"] = 2 * GRACE_MS
     resources.CHECKPOINT_S = EVERY_S
-    _every(blob_collector.collect_for_ever)
-    _every(redrive.settle_for_ever)
+    embed_worker.COLLECT_EVERY_S = EVERY_S
+    query_api.SETTLE_EVERY_S = EVERY_S
     set_default(SqliteLog.__init__, "upkeep_every_s", EVERY_S)
     set_default(edge.EdgeStore.__init__, "upkeep_every_s", EVERY_S)
     start = asyncio.create_subprocess_exec
@@ -45,12 +44,6 @@ def hasten() -> None:
         return start(*("tests.faults.hasty_store" if each == _CHILD else each for each in command), **options)
 
     vars(asyncio)["create_subprocess_exec"] = started
-
-
-def _every(repeat: Callable[..., Any]) -> None:
-    """Set the only default of a function that repeats something."""
-    assert len(repeat.__defaults__ or ()) == 1, repeat
-    repeat.__defaults__ = (EVERY_S,)
 
 
 if __name__ == "__main__":

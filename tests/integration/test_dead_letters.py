@@ -1,6 +1,5 @@
 """Dead letters of every stage, seen and settled over HTTP, on the standalone adapters and the real workers."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import SecretStr
 
 from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import ApiParts, make_api
-from services.query_api.ops.redrive import SETTLED_HEADER, DeadLetterService, settle_for_ever
+from services.query_api.ops.redrive import SETTLED_HEADER, DeadLetterService
 from services.standalone.serve import start
 from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, LogPosition, decode, encode
 from shared.errors import Rejected
@@ -280,13 +279,9 @@ async def test_a_letter_settles_by_itself_when_its_document_ended_well_by_a_late
     assert await system.letters() == [letter], "nothing answers in its stead"
 
     await system.ended("Something newer.")
-    settling = asyncio.create_task(
-        settle_for_ever(service)
-    )  # as at each start: nothing waits an hour for the first time
-    try:
-        await system.until_open()
-    finally:
-        settling.cancel()
+    await service.settle_overtaken()
+
+    await system.until_open()
 
 
 @pytest.mark.parametrize("broken", [broken_ingest, broken_chunk])

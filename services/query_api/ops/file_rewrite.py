@@ -210,16 +210,6 @@ class FileRewrites:
             return parts
 
     async def keep_up(self) -> None:
-        """Rewrite the files if an admin waits for it."""
+        """Rewrite the files if an admin waits for it. Raises Unavailable as `now`."""
         if self._wanted:
-            try:
-                await self.now()
-            except Unavailable as error:
-                log.warning("rewrite_waits", reason=error.sentence)
-
-
-async def rewrite_periodically(rewrites: FileRewrites, every_s: float = EVERY_S) -> None:
-    """Call `keep_up` every `every_s` seconds, first after one interval; never return."""
-    while True:
-        await asyncio.sleep(every_s)
-        await rewrites.keep_up()
+            await self.now()

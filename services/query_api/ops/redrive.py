@@ -5,7 +5,6 @@ documents.extracted, the truth; the fences then decide about it. Nothing is sent
 `plan_redrive` decides without I/O.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import msgspec
 import structlog
 
 from shared.contracts import DeadLetter, truth_key
-from shared.errors import Rejected, Unavailable
+from shared.errors import Rejected
 from shared.ids import is_uuid
 from shared.log import Log, Publish, Record
 from shared.log.dead_letters import body_owner
@@ -30,7 +29,6 @@ from shared.topics import DEAD_LETTERS, EXTRACTED, SUBMITTED, chunks_topic
 
 log = structlog.get_logger(__name__)
 
-SETTLE_EVERY_S = 3600.0
 FORWARD_STAGE = "forward"  # its records have no place on documents.submitted, so an old one could win
 SETTLED_HEADER = "sluice-settled"  # how a letter was settled
 
@@ -245,16 +243,6 @@ async def settle(publish: Publish, each: OpenLetter, outcome: Done | Literal["er
     for key in each.keys:
         await publish(DEAD_LETTERS, None, key=key, headers={SETTLED_HEADER: outcome})
     log.info("dead_letter_settled", id=each.id, outcome=outcome, stage=each.letter.stage, code=each.letter.code)
-
-
-async def settle_for_ever(service: DeadLetterService, every_s: float = SETTLE_EVERY_S) -> None:
-    """Settle overtaken letters now and every `every_s` seconds; after an error, try again next time."""
-    while True:
-        try:
-            await service.settle_overtaken()
-        except (Unavailable, Rejected) as error:
-            log.warning("dead_letters_wait", reason=error.sentence)
-        await asyncio.sleep(every_s)
 
 
 def _headers(letter: DeadLetter) -> dict[str, str]:
