@@ -6,7 +6,7 @@ all steps can be repeated, and what one leaves unfinished another one finishes.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +20,11 @@ from services.ingest_worker.history import FoldedLetter, FoldedVersions, History
 from shared.contracts import DocumentExtracted, DocumentVersion, decode
 from shared.errors import Rejected, Unavailable
 from shared.log import Log
+from shared.log.groups import Barrier
 from shared.log.headers import check_intact
 from shared.log.publish import partition_of
-from shared.log.read import Span, records
+from shared.log.read import Span, in_batches, records
 from shared.settings import ConfigurationError
-from shared.state.filling import Barrier
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import Registered, change, marked_built, registry_of
 from shared.state.index import Index
@@ -173,21 +173,21 @@ class LedgerFold:
             bare = history.bare(here, failed)
             for at in range(0, len(bare), BATCH):
                 await self._write(bare[at : at + BATCH])
-        batch: list[DocumentVersion] = []
+        async with aclosing(in_batches(self._versions(tp, offsets), BATCH)) as batches:
+            async for batch in batches:
+                await self._write(await self._entries(batch, history, failed))
+
+    async def _versions(self, tp: TopicPartition, offsets: Mapping[int, str]) -> AsyncGenerator[DocumentVersion]:
+        """Yield the versions at these offsets, each of a document, that can be read."""
         wanted = (min(offsets), max(offsets) + 1) if offsets else (0, 0)
         async with aclosing(records(self._log, {tp: wanted})) as found:
             async for record in found:
-                if record.offset not in offsets or record.value is None:
-                    continue
-                try:
-                    check_intact(record)
-                    batch.append(decode(record.value, DocumentExtracted).document)
-                except Rejected as error:
-                    log.warning("version_unreadable", document_id=offsets[record.offset], reason=error.sentence)
-                if len(batch) == BATCH:
-                    await self._write(await self._entries(batch, history, failed))
-                    batch = []
-        await self._write(await self._entries(batch, history, failed))
+                if record.offset in offsets and record.value is not None:
+                    try:
+                        check_intact(record)
+                        yield decode(record.value, DocumentExtracted).document
+                    except Rejected as error:
+                        log.warning("version_unreadable", document_id=offsets[record.offset], reason=error.sentence)
 
     async def _entries(
         self, batch: Sequence[DocumentVersion], history: History, failed: Mapping[str, FoldedLetter]

@@ -10,9 +10,9 @@ from aiokafka import TopicPartition
 
 from shared.errors import Rejected
 from shared.log import Log
-from shared.log.read import records
+from shared.log.read import Span, records
 from shared.times import iso
-from shared.topics import topic_of
+from shared.topics import EXTRACTED, chunks_topic, readers, topic_of
 
 
 class PartitionLag(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -126,6 +126,44 @@ async def lag_of(log: Log, group: str, topic: str) -> GroupLag:
         members=len(members),
         oldest_unread=None if oldest is None else iso(oldest),
     )
+
+
+async def unread_spans(
+    log: Log, group: str, topic: str, ends: Mapping[TopicPartition, int] | None = None
+) -> dict[TopicPartition, Span]:
+    """Return what the group has yet to read below these ends, or the topic's own; of a new group, all that exists.
+
+    Raises Unavailable when the log is away, or has no such topic.
+    """
+    committed = await log.committed(group, topic)
+    ends = await log.end_offsets(topic) if ends is None else ends
+    starts = await log.offsets_since(topic, 0) if None in committed.values() else {}
+    firsts = {tp: starts.get(tp, 0) if (at := committed.get(tp)) is None else at for tp in ends}
+    return {tp: (firsts[tp], end) for tp, end in ends.items() if firsts[tp] < end}
+
+
+async def unread(log: Log, group: str, topic: str, ends: Mapping[TopicPartition, int] | None = None) -> int:
+    """Return how many records `unread_spans` has. Raises Unavailable."""
+    return sum(end - start for start, end in (await unread_spans(log, group, topic, ends)).values())
+
+
+class Barrier(msgspec.Struct):
+    """What a generation must have read before it may answer: the truth below `ends`, then the chunks made from it."""
+
+    generation: str
+    ends: dict[str, int]  # of documents.extracted, by partition
+    chunked: dict[TopicPartition, int] | None = None  # ends of its chunk topic; None until all its chunks are published
+
+    async def left(self, log: Log) -> int:
+        """Return how many records below the barrier the stages have yet to read. Raises Unavailable."""
+        topic = chunks_topic(self.generation)
+        _, chunk_group, embed_group = readers(self.generation).values()
+        if self.chunked is None:
+            marks = {TopicPartition(EXTRACTED, int(number)): end for number, end in self.ends.items()}
+            if waiting := await unread(log, chunk_group, EXTRACTED, marks):
+                return waiting
+            self.chunked = await log.end_offsets(topic)
+        return await unread(log, embed_group, topic, self.chunked)
 
 
 async def lags(log: Log, only: Collection[str] | None = None) -> list[GroupLag]:

@@ -7,15 +7,14 @@ is older than half of the retention, new submissions are refused and readiness f
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
-from aiokafka import TopicPartition
 
 from shared.errors import Unavailable
 from shared.log import Log
+from shared.log.groups import unread_spans
 from shared.times import now_ms
+from shared.topics import DAY
 
 log = structlog.get_logger(__name__)
-
-_HOUR_MS = 3600 * 1000
 
 
 class Backlog:
@@ -62,35 +61,14 @@ async def endangered(log_: Log, group: str, topic: str, now: int) -> str | None:
     retention_ms = await log_.retention_ms(topic)
     if retention_ms is None:
         return None
-    committed = await log_.committed(group, topic)
+    unread = await unread_spans(log_, group, topic)
     young = await log_.offsets_since(topic, now - retention_ms // 2)
-    if None in committed.values():
-        starts = await log_.offsets_since(topic, 0)
-        committed = {tp: starts[tp] if offset is None else offset for tp, offset in committed.items()}
-    late = overdue(committed, young)
+    late = {tp: young[tp] - start for tp, (start, _) in unread.items() if start < young[tp]}
     if not late:
         return None
     worst = max(late, key=lambda tp: late[tp])
     return (
         f"{group} has not read {sum(late.values())} of {topic}'s records for longer than half of the "
-        f"{shown(retention_ms)} that they are kept, most of them in partition {worst.partition}; then they may be lost"
+        f"{retention_ms / DAY:g} days that they are kept, most of them in partition {worst.partition}; "
+        "then they may be lost"
     )
-
-
-def overdue(
-    committed: Mapping[TopicPartition, int | None], young: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Return how many unread records are before the first young one, for each partition that has any."""
-    return {
-        tp: young[tp] - offset
-        for tp, offset in committed.items()
-        if offset is not None and tp in young and offset < young[tp]
-    }
-
-
-def shown(ms: int) -> str:
-    """Return a duration in the largest unit that divides it, such as "7 days"."""
-    for unit, length in (("days", 24 * _HOUR_MS), ("hours", _HOUR_MS), ("minutes", 60_000), ("s", 1000)):
-        if ms >= length and ms % length == 0:
-            return f"{ms // length} {unit}"
-    return f"{ms} ms"

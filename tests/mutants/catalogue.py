@@ -621,7 +621,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "the gate opens while chunks are left to embed",
-        "shared/state/filling.py",
+        "shared/log/groups.py",
         "        return await unread(log, embed_group, topic, self.chunked)\n",
         "        return 0\n",
     ),

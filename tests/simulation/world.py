@@ -58,6 +58,7 @@ from shared.log import Log, Publish, Record, Replacement
 from shared.log import publish as publish_module
 from shared.log.consume import ConsumeOptions, Consumption, Handle, OnDead
 from shared.log.failure import Backoff
+from shared.log.groups import Barrier
 from shared.log.open_letters import LetterFilter
 from shared.log.publish import partition_for, publish
 from shared.log.retention_risk import Backlog
@@ -66,7 +67,6 @@ from shared.settings import Settings
 from shared.state import ledger as ledger_module
 from shared.state.batching import Batcher, WaitingCaller
 from shared.state.callbacks import Callbacks
-from shared.state.filling import Barrier
 from shared.state.generations import Registered
 from shared.state.index import Generation, Index
 from shared.state.ledger import COLLECTION as LEDGER

@@ -21,7 +21,7 @@ from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
 from shared.errors import Unavailable
 from shared.runtime.resources import Resources
-from shared.state.filling import unread
+from shared.log.groups import unread
 from shared.state.index import Generation, Holding
 from shared.store import Condition, Filter, Match, Range, each_page
 from shared.times import iso

@@ -19,12 +19,11 @@ from services.query_api.documents.stats import GenerationView, generation_view
 from services.query_api.ops import generation_plan
 from services.query_api.ops.generation_plan import BuildRequest, Plan
 from shared.errors import Rejected, Unavailable
-from shared.log.groups import our_groups
+from shared.log.groups import Barrier, our_groups, unread
 from shared.log.open_letters import OpenLetters
 from shared.runtime.resources import Resources, wanted_topics
 from shared.state import generations
 from shared.state.as_of import moment_of, overtaken, reachable
-from shared.state.filling import Barrier, unread
 from shared.state.generation_watch import Heartbeat
 from shared.state.generations import CODE, Registered, Registry, Switching, change
 from shared.state.index import Generation, Head, Index

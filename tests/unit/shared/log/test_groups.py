@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 from aiokafka import TopicPartition
 
-from shared.state.filling import Barrier
+from shared.log.groups import Barrier
 from shared.topics import EXTRACTED, chunks_topic, readers
 
 if TYPE_CHECKING:
