@@ -51,7 +51,7 @@ from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, store_address
 from shared.state.rebuild_gate import CODE, GRACE_S, LOST, Rebuild, RebuildGate, last_rebuild, write_rebuild
-from shared.state.registry_backup import RegistryCopy, registered, tell_log
+from shared.state.registry_backup import keep_copy, registered, tell_log
 from shared.state.sessions import Sessions
 from shared.store import Store
 from shared.store.bm25 import Bm25, current_bm25
@@ -161,13 +161,15 @@ class Resources:
 
     def _keep_checkpoints(self, broker: KafkaBroker) -> Callable[[], Coroutine[Any, Any, None]]:
         """Start writing checkpoints to log and store; return a function that writes the last one and ends."""
-        address, copy = store_address(self.settings), RegistryCopy()
+        address = store_address(self.settings)
+        written: Registry | None = None
 
         async def keep() -> None:
+            nonlocal written
             with suppress(Unavailable):  # the next checkpoint covers this one
                 await pairing.keep_checkpoint(self.log, self.store, partial(publish, broker), address)
                 with suppress(ConfigurationError):  # another release writes the registry now, and its copy
-                    await copy.keep(self.store, partial(publish, broker))
+                    written = await keep_copy(self.store, partial(publish, broker), written)
 
         async def keep_for_ever() -> None:
             while True:

@@ -18,21 +18,16 @@ from shared.topics import PAIRING
 KEY: Final = b"generations"
 
 
-class RegistryCopy:
-    """Keeps the log's copy like the store's registry."""
+async def keep_copy(store: Store, publish: Publish, written: Registry | None = None) -> Registry | None:
+    """Write the store's registry to the log unless it is what this process has `written`; return what it has now.
 
-    def __init__(self) -> None:
-        self._written: Registry | None = None
-
-    async def keep(self, store: Store, publish: Publish) -> None:
-        """Write the store's registry to the log unless this process has done so already.
-
-        Raises Unavailable when either is away.
-        """
-        known = await registry_of(store)
-        if known is not None and known.format == FORMAT and known != self._written:
-            await tell_log(publish, known)
-            self._written = known
+    Raises Unavailable when either is away.
+    """
+    known = await registry_of(store)
+    if known is None or known.format != FORMAT or known == written:
+        return written
+    await tell_log(publish, known)
+    return known
 
 
 async def tell_log(publish: Publish, registry: Registry) -> None:

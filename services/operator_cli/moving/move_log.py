@@ -39,7 +39,7 @@ from shared.log.read import in_batches, records, records_now
 from shared.state import pairing
 from shared.state.generations import Registry, change, on_another_log
 from shared.state.ledger import Entry, Ledger, older
-from shared.state.registry_backup import RegistryCopy
+from shared.state.registry_backup import keep_copy
 from shared.store import Store
 from shared.submission import document_id_of
 from shared.topics import (
@@ -247,7 +247,7 @@ class LogMove:
         )
         await pairing.tell_log(self.publish, wanted)
         await change(self.store, on_another_log)
-        await RegistryCopy().keep(self.store, self.publish)
+        await keep_copy(self.store, self.publish)
         self.watch.begin("switch", 0)
         standing = await pairing.tell_store(self.store, wanted, known=in_store)
         if standing.log_id != mark.log_id:

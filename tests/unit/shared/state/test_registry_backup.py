@@ -21,7 +21,7 @@ from shared.state.generations import (
     switch_begun,
     switched,
 )
-from shared.state.registry_backup import RegistryCopy, on_log, registered
+from shared.state.registry_backup import keep_copy, on_log, registered
 from shared.topics import PAIRING, pipeline_topics
 from tests.fakes.state import GENERATION
 from tests.fakes.store import MemoryStore
@@ -44,15 +44,15 @@ async def test_a_log_without_topics_remembers_nothing(log: SqliteLog) -> None:
 
 async def test_after_a_switch_a_lost_store_gets_what_served_last_and_no_number_twice(log: SqliteLog) -> None:
     await log.ensure_topics(pipeline_topics("g"))
-    store, copy, broker = MemoryStore(), RegistryCopy(), log.broker("worker")
+    store, broker = MemoryStore(), log.broker("worker")
     await broker.start()
     await serving(store, first_registry(GENERATION, "minilm:"))
-    await copy.keep(store, partial(publish, broker))
+    written = await keep_copy(store, partial(publish, broker))
     later = await change(store, lambda known: begun(known, OTHER, embedder="ollama://h/m", ends={}, now=1))
     [shadow] = later.others
     await change(store, lambda known: switched(switch_begun(marked_built(known, shadow.id, now=2), shadow.id)))
-    await copy.keep(store, partial(publish, broker))
-    await copy.keep(store, partial(publish, broker))
+    written = await keep_copy(store, partial(publish, broker), written)
+    written = await keep_copy(store, partial(publish, broker), written)
     await broker.stop()
 
     remembered = await registered(MemoryStore(), log)
