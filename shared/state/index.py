@@ -139,15 +139,6 @@ class Head(Message, frozen=True):
         return next((each.attempt for each in self.withdrawals if each.version == version), None)
 
 
-class Holding(msgspec.Struct, frozen=True):
-    """What a document that answers has in the index."""
-
-    tenant: str
-    source: str
-    chunks: int
-    bytes: int  # of its text
-
-
 class KnownVector(msgspec.Struct, frozen=True):
     """A vector of a stored point of the same tenant and model."""
 
@@ -350,32 +341,14 @@ class Index:
         """Return whether the version is withdrawn, and no redrive can bring it back; False if it answers."""
         return (await self.withdraw(deletion_head(document_id, version, tenant), FOR_GOOD)).version != version
 
-    async def heads_page(self, *, after: str | None = None, limit: int = 256) -> tuple[list[Head], str | None]:
-        """Return a page of all heads in id order, and the cursor of the next page."""
-        page = await self._store.scroll(self._heads, limit=limit, after=after)
+    async def heads_page(
+        self, tenant: str | None = None, *, after: str | None = None, limit: int = 256
+    ) -> tuple[list[Head], str | None]:
+        """Return a page of the heads of a tenant, or of all, in id order, and the cursor of the next page."""
+        where = Filter() if tenant is None else Filter(must=(Match("tenant", (tenant,)),))
+        page = await self._store.scroll(self._heads, where, limit=limit, after=after)
         heads = list(map(_head, page.points))
         return [head for head in heads if head.version], page.after
-
-    async def holdings_page(
-        self, tenant: str | None, *, after: str | None = None, limit: int = 512
-    ) -> tuple[list[Holding], str | None]:
-        """Return what a page of the documents holds, of one tenant or of all, and the cursor of the next page."""
-        where = Filter(
-            must=(Range("version", gte=1), *(() if tenant is None else (Match("tenant", (tenant,)),))),
-            must_not=(Match("deleted", (True,)),),
-        )
-        fields = ("tenant", "source", "chunkCount", "textSize")
-        page = await self._store.scroll(self._heads, where, limit=limit, after=after, fields=fields)
-        found = [
-            Holding(
-                tenant=point.payload["tenant"],
-                source=point.payload["source"],
-                chunks=point.payload.get("chunkCount", 0),
-                bytes=point.payload.get("textSize", 0),
-            )
-            for point in page.points
-        ]
-        return found, page.after
 
     # -- points --------------------------------------------------------------------------------------
 

@@ -20,9 +20,9 @@ from services.query_api.documents.listing import of_tenant
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
 from shared.errors import Unavailable
-from shared.runtime.resources import Resources
 from shared.log.groups import unread
-from shared.state.index import Generation, Holding
+from shared.runtime.resources import Resources
+from shared.state.index import Generation, Head
 from shared.store import Condition, Filter, Match, Range, each_page
 from shared.times import iso
 from shared.topics import readers
@@ -59,13 +59,14 @@ class ModelWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float | None = None  # in the currency of SLUICE_EMBEDDING_PRICE; None: no price is set
 
 
-async def tenant_sizes(pages: AsyncIterable[Iterable[Holding]]) -> list[TenantSize]:
+async def tenant_sizes(pages: AsyncIterable[Iterable[Head]]) -> list[TenantSize]:
     """Return what the documents hold by tenant and source, the largest first."""
     sums = defaultdict[tuple[str, str], list[int]](lambda: [0, 0, 0])  # documents, chunks and bytes
     async for page in pages:
         for each in page:
-            own = sums[each.tenant, each.source]
-            own[:] = own[0] + 1, own[1] + each.chunks, own[2] + each.bytes
+            if not each.deleted:
+                own = sums[each.tenant, each.source]
+                own[:] = own[0] + 1, own[1] + each.chunk_count, own[2] + each.text_size
     by_tenant = defaultdict[str, list[SourceSize]](list)
     for (tenant, source), own in sums.items():
         by_tenant[tenant].append(SourceSize(source, *own))
@@ -182,7 +183,7 @@ class Census:
     async def of(self, tenant: str, *, pipeline: bool, sizes: bool = False) -> Stats:
         """Return the tenant's statistics; with `pipeline`, those of the installation, too.
 
-        With `sizes`, every head is read, 512 at a time.
+        With `sizes`, every head is read, 256 at a time.
         """
         counts, chunks, sources, recent = await asyncio.gather(
             self.base.ledger.statuses(_of(tenant)),
@@ -193,7 +194,7 @@ class Census:
         documents = {str(status): counts.get(status, 0) for status in STATUSES}
         ordered = sorted(sources.items(), key=lambda each: (-each[1], each[0]))
         whose = None if pipeline else tenant
-        held = each_page(lambda after: self.base.index.holdings_page(whose, after=after))
+        held = each_page(lambda after: self.base.index.heads_page(whose, after=after))
         usage = usage_of(self.base.registry, self.base.settings.embedding_price)
         return Stats(
             documents={"total": sum(documents.values()) - documents["deleted"], **documents},

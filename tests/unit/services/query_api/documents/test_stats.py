@@ -13,7 +13,7 @@ from services.embed_worker.vectors import VectorMetrics
 from services.query_api.documents import stats
 from services.query_api.documents.stats import BUCKET_S, LAG_S, Census, ModelWork, SourceSize, tenant_sizes, usage_of
 from shared.errors import Unavailable
-from shared.state.index import Holding
+from shared.state.index import Head
 from shared.store import EVERYTHING, Filter
 from tests.builders import an_entry
 from tests.fakes.state import ledger_and_index
@@ -67,9 +67,12 @@ async def test_documents_count_in_the_bucket_of_their_submission() -> None:
 
 
 async def test_sizes_are_added_up_by_tenant_and_source_largest_first() -> None:
-    async def pages() -> AsyncIterator[list[Holding]]:
-        yield [Holding("a", "s", 2, 100), Holding("b", "s", 1, 5000), Holding("a", "t", 3, 900)]
-        yield [Holding("a", "s", 1, 50)]
+    def held(tenant: str, source: str, chunks: int, size: int, *, deleted: bool = False) -> Head:
+        return Head("d", 1, tenant, source, deleted=deleted, chunk_count=chunks, text_size=size)
+
+    async def pages() -> AsyncIterator[list[Head]]:
+        yield [held("a", "s", 2, 100), held("b", "s", 1, 5000), held("a", "t", 3, 900)]
+        yield [held("a", "s", 1, 50), held("b", "s", 7, 70, deleted=True)]
 
     big, small = await tenant_sizes(pages())
 
