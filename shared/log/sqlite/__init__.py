@@ -22,7 +22,7 @@ from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replac
 from shared.log.faststream_driver import Driver, DriverBroker
 from shared.log.sqlite import copying, group_membership, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
-from shared.log.sqlite.file import Connect, boot_clock, connect
+from shared.log.sqlite.file import Connect, boot_clock, connect, scanning
 from shared.log.sqlite.producer import Producer
 from shared.log.sqlite.storage import STEPS, KnownTopic, Step, Storage, Transaction
 from shared.settings import ConfigurationError
@@ -170,7 +170,12 @@ class SqliteLog:
 
     async def topic_bytes(self) -> dict[str, int]:
         """Return the bytes of each topic's records: keys, values and headers."""
-        return await asyncio.to_thread(upkeep.topic_bytes, self._storage)
+
+        def measured() -> dict[str, int]:
+            with scanning(self._storage.path, self._storage.connect) as connection:  # an index entry of each record
+                return dict(connection.execute(_TOPIC_BYTES))
+
+        return await asyncio.to_thread(measured)
 
     async def ahead_ms(self) -> int:
         """Return how many ms the newest record's time is ahead of the clock, at least 0."""
@@ -189,8 +194,9 @@ class SqliteLog:
             await upkeep.keep_up(self._storage)
 
     def disk_bytes(self) -> int:
-        """Return the bytes of the file and its write-ahead log."""
-        return upkeep.disk_bytes(self._storage.path)
+        """Return the bytes of the file and its write-ahead log, by their directory entries: nothing is opened."""
+        path = self._storage.path
+        return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*") if each.is_file())
 
     def deleting(self) -> AbstractContextManager[None]:
         """Keep copies from starting while the block deletes; during a copy, raise Unavailable, code `held_for_copy`."""
@@ -245,6 +251,12 @@ def deleting(log: Log) -> AbstractContextManager[None]:
 _PARTITIONS = """
 SELECT topic.name, number FROM committed JOIN partition ON partition.id = committed.partition
 JOIN topic ON topic.id = partition.topic WHERE consumer_group = ?
+"""
+_TOPIC_BYTES = """
+SELECT topic.name, coalesce(sum(length(value)), 0) + coalesce(sum(length(record.key)), 0)
+    + coalesce(sum(length(headers)), 0)
+FROM topic JOIN partition ON partition.topic = topic.id LEFT JOIN record ON record.partition = partition.id
+GROUP BY topic.id
 """
 _REPLACED = "SELECT partition, max(listed, replaced) FROM listing"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -47,9 +47,8 @@ class _Held:
         self.failed = False  # out of range: not read until a seek
 
 
-class _Want(msgspec.Struct, frozen=True):
-    tp: TopicPartition
-    id: int
+class _Want(NamedTuple):
+    held: _Held
     position: int
 
 
@@ -244,7 +243,7 @@ class Consumer:
 
     def _wanted(self, partitions: Sequence[TopicPartition]) -> list[_Want]:
         wanted = [
-            _Want(held.tp, held.id, held.position)
+            _Want(held, held.position)
             for held in self._held.values()
             if not (held.paused or held.failed)
             and held.position is not None
@@ -253,34 +252,31 @@ class Consumer:
         ]
         if wanted:
             # The partition served first goes to the end of the queue, so that a busy one starves no other.
-            self._held[wanted[0].tp] = self._held.pop(wanted[0].tp)
+            self._held[wanted[0].held.tp] = self._held.pop(wanted[0].held.tp)
         return wanted
 
     async def _fetch(self, wanted: list[_Want], max_records: int) -> dict[TopicPartition, list[ConsumerRecord]]:
-        before = {want.tp: self._held[want.tp] for want in wanted}
         got = await self._storage.read(
             lambda connection: _read(connection, wanted, max_records, self._max_partition_bytes)
         )
         self._open()
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        stray: dict[TopicPartition, str] = {}
-        for want, part in zip(wanted, got, strict=False):
-            held = self._held.get(want.tp)
-            self._storage.saw_ends({want.id: part.end})
-            if held is not before[want.tp] or held.position != want.position or held.paused:
+        stray: list[str] = []
+        for (held, position), part in zip(wanted, got, strict=False):
+            self._storage.saw_ends({held.id: part.end})
+            if self._held.get(held.tp) is not held or held.position != position or held.paused:
                 continue  # assigned again, sought or paused meanwhile
             if part.out_of_range is not None:
                 held.failed = True
-                stray[want.tp] = part.out_of_range
+                log.error("offset_out_of_range: %s", part.out_of_range)
+                stray.append(part.out_of_range)
                 continue
             held.position = part.position
             if part.records:
                 moves = self._storage.moves
-                found[want.tp] = [with_position(each, moves) for each in part.records] if moves else part.records
-        for sentence in stray.values():
-            log.error("offset_out_of_range: %s", sentence)
+                found[held.tp] = [with_position(each, moves) for each in part.records] if moves else part.records
         if stray and not found:
-            raise OffsetOutOfRangeError("; ".join(stray.values()))
+            raise OffsetOutOfRangeError("; ".join(stray))
         return found
 
     async def _locate(self) -> None:
@@ -441,27 +437,27 @@ def _read(connection: sqlite3.Connection, wanted: Sequence[_Want], max_records: 
     """Return the next records of each partition, up to the limits; one record always fits."""
     got: list[_Got] = []
     room = _FETCH_BYTES
-    for want in wanted:
+    for held, position in wanted:
         if max_records <= 0 or room <= 0:
             break
-        start, end = bounds_of(connection, want.id)
-        if not start <= want.position <= end:
+        start, end = bounds_of(connection, held.id)
+        if not start <= position <= end:
             sentence = (
-                f"offset {want.position} of {want.tp.topic}/{want.tp.partition} is out of range: "
+                f"offset {position} of {held.tp.topic}/{held.tp.partition} is out of range: "
                 f"the log holds {start} to {end}; seek to an offset"
             )
-            got.append(_Got([], want.position, end, sentence))
+            got.append(_Got([], position, end, sentence))
             continue
         records: list[ConsumerRecord] = []
         size = 0
         rows = connection.execute(
             "SELECT offset, time, key, headers, value FROM record WHERE partition = ? AND offset >= ? "
             "ORDER BY offset LIMIT ?",
-            (want.id, want.position, max_records),
+            (held.id, position, max_records),
         )
         cut = False
         for offset, time, key, headers, value in rows:
-            records.append(record_of(want.tp, offset, time, key, headers, value))
+            records.append(record_of(held.tp, offset, time, key, headers, value))
             size += len(value or b"") + len(key or b"") + len(headers)
             if size >= min(max_bytes, room):
                 cut = True

@@ -5,7 +5,6 @@ import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -30,13 +29,6 @@ _CHECKPOINTS = 240  # tries of one: two minutes, because another erasure or a ba
 _PAUSE_S = 0.4  # between two tries, for writers
 _READERS_MS = 100  # wait for readers, for which writers wait, too
 _FREE_PAGES = 2000  # freed per step: 8 MB
-
-_TOPIC_BYTES = """
-SELECT topic.name, coalesce(sum(length(value)), 0) + coalesce(sum(length(record.key)), 0)
-    + coalesce(sum(length(headers)), 0)
-FROM topic JOIN partition ON partition.topic = topic.id LEFT JOIN record ON record.partition = partition.id
-GROUP BY topic.id
-"""
 
 
 async def retain(storage: Storage, topic: str) -> int:
@@ -122,21 +114,6 @@ async def give_room_back(storage: Storage) -> None:
     for _ in range(0, await storage.maintain(checkpoint), _FREE_PAGES):
         await storage.maintain(vacuum)
     await storage.maintain(checkpoint)
-
-
-def topic_bytes(storage: Storage) -> dict[str, int]:
-    """Return the bytes of each topic's records: keys, values and headers.
-
-    Raises:
-        LogUnavailable: the file can't be read now.
-    """
-    with scanning(storage.path, storage.connect) as connection:  # it reads an index entry of each record
-        return dict(connection.execute(_TOPIC_BYTES))
-
-
-def disk_bytes(path: Path) -> int:
-    """Return the bytes of the file and its write-ahead log, by their directory entries: nothing is opened."""
-    return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*") if each.is_file())
 
 
 class _Change(NamedTuple):
