@@ -48,11 +48,6 @@ class IndexBuilder:
         self._asked = False  # whether a reply is still to be read
         self._reply = ""
 
-    @property
-    def pid(self) -> int:
-        """Return the id of the process."""
-        return self._process.pid
-
     def begin(self, shard: Path, vectors: VectorFormat) -> None:
         """Request the index of a closed shard, whose vectors have this format. Raises IndexBuildError."""
         assert not self._asked
@@ -75,15 +70,6 @@ class IndexBuilder:
             with suppress(IndexBuildError):
                 self._send(_STOP)
             self._read()
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None

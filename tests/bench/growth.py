@@ -100,7 +100,7 @@ async def _build_index(folder: Path) -> None:
         await Rewriter(engine, folder, tell, builder, pause=_no_rest).look()
         engine.close()
     finally:
-        builder.close()
+        builder._process.communicate()
 
 
 async def _no_rest(_seconds: float) -> None:

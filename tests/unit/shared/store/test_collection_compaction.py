@@ -289,7 +289,7 @@ async def test_given_a_rewrite_that_nobody_goes_on_with_when_another_begins_then
 def builder(tmp_path: Path) -> Iterator[IndexBuilder]:
     made = IndexBuilder(tmp_path)
     yield made
-    made.close()
+    made._process.communicate()
 
 
 @pytest.fixture(params=[False, True], ids=["full", "half"])

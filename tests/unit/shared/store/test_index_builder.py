@@ -21,7 +21,7 @@ FORMAT = VectorFormat(SIZE, half=False, sparse=True)
 def builder(tmp_path: Path) -> Iterator[IndexBuilder]:
     made = IndexBuilder(tmp_path)
     yield made
-    made.close()
+    made._process.communicate()
 
 
 def a_shard(folder: Path, count: int = 500, *, half: bool = False, sparse: bool = True) -> Path:
@@ -141,7 +141,7 @@ def test_a_link_that_leads_outside_of_the_store_is_refused(tmp_path: Path) -> No
         with pytest.raises(IndexBuildError, match="is not in"):
             builder.wait()
     finally:
-        builder.close()
+        builder._process.communicate()
     assert growing(elsewhere) == 500
 
 
@@ -158,7 +158,7 @@ def test_a_build_that_is_stopped_has_ended_and_the_next_is_served(builder: Index
 
 
 def test_without_its_process_each_request_fails(builder: IndexBuilder, tmp_path: Path) -> None:
-    os.kill(builder.pid, signal.SIGKILL)
+    os.kill(builder._process.pid, signal.SIGKILL)
 
     def ask() -> None:
         builder.begin(tmp_path / "a", FORMAT)
