@@ -367,7 +367,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     async def _attempt(self, lane: _Running, record: Record) -> bool | Failure:
         """Return True if `handle` succeeded, a Failure if it failed permanently, False if the lane was closed."""
         _aside.set(partial(self._stepped_aside, lane, record))
-        first_seen = now_ms()
+        failure = partial(Failure, stage=self.stage, first_seen=now_ms())
         attempts = outages = bugs = doubts = 0
         handle = (record.offset < lane.suspects and self.handle_alone) or self.handle
         try:
@@ -379,7 +379,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 except RetryLater as error:
                     doubts += 1
                     if error.tries is not None and doubts >= error.tries:
-                        return self._failure(error.code, error.sentence, attempts, first_seen)
+                        return failure(code=error.code, sentence=error.sentence, attempts=attempts, last_seen=now_ms())
                     log.info("record_retried: %s at %s: %s", self.name, _where(record), error.sentence)
                     lane.waiting.pop(record.offset, None)
                     lane.resting[record.offset] = error.sentence
@@ -391,12 +391,15 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                     pause = self.options.backoff.delay(outages)
                     outages += 1
                 except Rejected as error:
-                    return self._failure(error.code, error.sentence, attempts, first_seen)
+                    return failure(code=error.code, sentence=error.sentence, attempts=attempts, last_seen=now_ms())
                 except Exception as error:
                     bugs += 1
                     log.exception("bug: %s at %s, attempt %d", self.name, _where(record), bugs)
                     if bugs >= BUG_ATTEMPTS:
-                        return self._failure("bug", _BUG, attempts, first_seen, traceback_digest(error))
+                        digest = traceback_digest(error)
+                        return failure(
+                            code="bug", sentence=_BUG, attempts=attempts, last_seen=now_ms(), traceback_digest=digest
+                        )
                     lane.waiting.pop(record.offset, None)
                     pause = self.options.bug_backoff.delay(bugs - 1)
                 else:
@@ -421,17 +424,6 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             yield lambda: self._fill(lane) > _READS_ON or lane.is_followed(record) or now_ms() - began >= _ASIDE_MS
         finally:
             lane.resting.pop(record.offset, None)
-
-    def _failure(self, code: str, sentence: str, attempts: int, first_seen: int, digest: str | None = None) -> Failure:
-        return Failure(
-            stage=self.stage,
-            code=code,
-            sentence=sentence,
-            attempts=attempts,
-            first_seen=first_seen,
-            last_seen=now_ms(),
-            traceback_digest=digest,
-        )
 
     async def _set_aside(self, lane: _Running, record: Record, failure: Failure) -> bool:
         """Return whether `on_dead` stored the record. Whatever it raises, it is called again: nothing may be lost."""
