@@ -168,11 +168,8 @@ def socket_paths(folder: Path) -> list[Path]:
 
 def check_private(path: Path) -> None:
     """Raise PermissionError if others may enter the socket's folder; in the store's own, its mode keeps them out."""
-    if path.name != IN_FOLDER and not is_private(path.parent):
+    if path.name == IN_FOLDER:
+        return
+    status = path.parent.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(errno.EACCES, f"{path.parent} must be a folder of this user alone (mode 0700)")
-
-
-def is_private(folder: Path) -> bool:
-    """Return whether only this user owns and may enter the folder. Raises FileNotFoundError."""
-    status = folder.lstat()
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
