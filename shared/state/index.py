@@ -219,7 +219,6 @@ class Index:
         self._chunks = generation.chunks
         self._heads = generation.heads
         self.code_noted: IngestCode | None = None  # by this process
-        self._head_lookup: Batcher[str, Head] = Batcher(self.heads)
         self._fence_lookup: Batcher[str, Head] = Batcher(self.fences)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
         self._head_writing: Batcher[_HeadWrite, Head] = Batcher(self._write_heads)
@@ -258,7 +257,8 @@ class Index:
 
     async def head(self, document_id: str) -> Head | None:
         """Return the document's head, or None; concurrent calls share one read."""
-        return await self._head_lookup.get(document_id)
+        head = await self.fence(document_id)
+        return head if head is not None and head.version else None
 
     async def heads(self, document_ids: Sequence[str]) -> Mapping[str, Head]:
         """Return the heads of the documents that have one."""
@@ -499,16 +499,6 @@ class Index:
         """Return so many points, if there are, with their vectors; ids are hashes, so they are of all documents."""
         return list((await self._store.scroll(self._chunks, limit=count, vectors=True)).points)
 
-    async def documents_page(
-        self, tenant: str, where: Filter, *, after: str | None, limit: int
-    ) -> tuple[list[str], str | None]:
-        """Return ids of the tenant's documents whose current first chunk matches, and the cursor of the next page.
-
-        So `where` should only use fields that are equal in all chunks of a document.
-        """
-        found, following = await self.metadata_page(tenant, where, fields=(), firsts=True, after=after, limit=limit)
-        return [document_id for document_id, _ in found], following
-
     async def head_values(self, tenant: str, field: str, where: Filter) -> dict[str, int]:
         """Return the number of the tenant's documents for each value of `source` or `tags`; `where` is on heads."""
         own = (Match("tenant", (tenant,)), Range("version", gte=1))
@@ -521,11 +511,12 @@ class Index:
         return counts
 
     async def metadata_page(
-        self, tenant: str, where: Filter, *, fields: Sequence[str], firsts: bool, after: str | None, limit: int
+        self, tenant: str, where: Filter, *, fields: Sequence[str] = (), firsts: bool, after: str | None, limit: int
     ) -> tuple[list[tuple[str, Payload]], str | None]:
         """Return document id and these fields of the tenant's current chunks that match, and the next page's cursor.
 
-        With `firsts`, only the first chunk of each document is read.
+        With `firsts`, only the first chunk of each document is read: `where` should only use fields that are equal in
+        all chunks of a document.
         """
         first = (Match("metadata.chunkOrder", (0,)),) if firsts else ()
         scoped = _of_tenant(tenant, Filter(must=(*first, *where.must), must_not=where.must_not))

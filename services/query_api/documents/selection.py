@@ -101,4 +101,5 @@ async def next_page(
 
 
 async def _names(base: Resources, chosen: Selection, after: str | None) -> tuple[list[str], str | None]:
-    return await base.index.documents_page(chosen.tenant, chosen.where, after=after, limit=PAGE)
+    found, following = await base.index.metadata_page(chosen.tenant, chosen.where, firsts=True, after=after, limit=PAGE)
+    return [document_id for document_id, _ in found], following

@@ -214,9 +214,10 @@ class Retriever:
         return await asyncio.gather(*(self._expanded(hit, neighbours) for hit in hits))
 
     async def documents(self, tenant: str, where: Filter, most: int) -> list[Head]:
-        """Return the heads of at most `most` of the tenant's documents; `where` is as for `Index.documents_page`."""
+        """Return the heads of at most `most` of the tenant's documents; `where` is as for `Index.metadata_page`."""
         async with self._patience("the store", self._store_breaker):
-            ids, _ = await self.index.documents_page(tenant, where, after=None, limit=most)
+            found, _ = await self.index.metadata_page(tenant, where, firsts=True, after=None, limit=most)
+            ids = [id_ for id_, _ in found]
             heads = await self.index.heads(ids)
         return [heads[id_] for id_ in ids if id_ in heads]
 
