@@ -24,6 +24,7 @@ _NEAR: Final = 3.0  # points between lines that are meant to be one
 _NAMED_VALUE: Final = re.compile(r"\w: \S")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
 _IDEOGRAPH: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af]")  # says as much as three letters
+_MOST_DIVIDING: Final = 8  # upright lines of a page that may divide it
 _MOST_EDGES: Final = 600  # of a page; more are a drawing
 _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
@@ -282,6 +283,10 @@ def _without_margins(pieces: list[_Piece]) -> tuple[list[str], list[_Piece], lis
 def _flow(page: Page, pieces: list[_Piece], tables: list[_Table], depth: int = 0) -> Iterator[str | _Table]:
     """Yield the lines of text, and tables; columns of prose one after the other, with the tables in each."""
     gutter = _gutter(pieces) if depth < 4 else None
+    if gutter is None and depth < 4 and (line := _dividing_line(page, pieces, tables)) is not None:
+        for beside in _around(line, [*pieces, *tables]):
+            yield from _flow(page, *_kinds(beside), depth + 1)
+        return
     across = [each for each in tables if gutter is None or each.left < gutter < each.right]
     if across:
         table = min(across, key=_top)
@@ -316,6 +321,42 @@ def _flow(page: Page, pieces: list[_Piece], tables: list[_Table], depth: int = 0
         bottom = band[0].bottom if band else 0.0
         if isinstance(piece, _Piece) and crosses:
             yield from _with_open_tables(page, _lines([piece]))
+
+
+def _dividing_line(page: Page, pieces: Sequence[_Piece], tables: Sequence[_Table]) -> Edge | None:
+    """Return the upright line between two columns whose lines stand at other heights, as beside a sidebar, or None."""
+    if len(page.across) + len(page.upright) > _MOST_EDGES:
+        return None
+    for edge in sorted(page.upright, key=lambda each: each.start - each.end)[:_MOST_DIVIDING]:
+        above, left, right, below = _around(edge, [*pieces, *tables])
+        some, others = _kinds(left)[0], _kinds(right)[0]
+        if min(len(some), len(others)) < _LEAST_ROWS or len(left) + len(right) < 4 * len([*above, *below]):
+            continue
+        crossing = (each for each in page.across if each.start < edge.place - _NEAR and each.end > edge.place + _NEAR)
+        if any(edge.start < each.place < edge.end for each in crossing) or any(
+            each.right > edge.place for each in left
+        ):
+            continue
+        at = {
+            (side, round(2 * y) + near) for each in others for side, y in enumerate(_sides(each)) for near in (-1, 0, 1)
+        }
+        level = sum(any((side, round(2 * y)) in at for side, y in enumerate(_sides(each))) for each in some)
+        if 3 * level <= min(len(some), len(others)):
+            return edge
+    return None
+
+
+def _sides(piece: _Piece) -> tuple[float, float]:
+    return piece.top, piece.bottom
+
+
+def _around(edge: Edge, both: Iterable[_Piece | _Table]) -> list[list[_Piece | _Table]]:
+    """Return what is above an upright line, left of it, right of it, and below."""
+    parts: list[list[_Piece | _Table]] = [[], [], [], []]
+    for each in both:
+        middle = (each.top + each.bottom) / 2
+        parts[0 if middle < edge.start else 3 if middle > edge.end else 1 if each.left < edge.place else 2].append(each)
+    return parts
 
 
 def _goes_on(below: Sequence[_Piece | _Table], bottom: float, gutter: float) -> bool:

@@ -98,6 +98,8 @@ def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
         return False  # a line above the table
     figures = [cell for cell in names if is_figure(cell)]
     counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below, _shape(figures[0]))
+    if not counted and is_value(names[0]):
+        return False  # a date or a number in the corner, as on a receipt
     columns = [
         (name, [row[at] for row in below if at < len(row) and row[at]])
         for at, name in enumerate(names)

@@ -927,5 +927,5 @@ FORMAT = Format(
     nests=True,
     warm=("pypdfium2",),  # the other library is needed for one file in a hundred, and takes 15 MB
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=9,
+    revision=10,
 )

@@ -56,6 +56,8 @@ def test_a_first_row_that_differs_from_the_others_is_the_header(text: str) -> No
         "North,1.2 %,1.4 %,1.5 %\nSouth,9.1 %,1.1 %,8.0 %\nEast,3.3 %,5.0 %,2.1 %",
         "Ada,2019,2020\nBo,2021,2022\nCy,1990,1991",
         "Dog,3.5.,4.5.\nCat,1.6.,2.6.\nCow,1.7.,2.8.",
+        "12/03/2026,Table 7\n2 x Soup,19.00\n1 x Bread,2.50\nTotal,21.50",  # a receipt
+        "4711,Paid,Room 3\nBreakfast,12.50,2\nDinner,30.00,1\nTotal,42.50,3",
     ],
 )
 def test_no_value_becomes_a_name_where_no_row_is_a_header(text: str) -> None:
