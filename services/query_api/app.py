@@ -1,7 +1,6 @@
 """Wiring: builds the HTTP API from parts that a process has started. Nothing here starts or stops them."""
 
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +29,7 @@ from services.query_api.http import monitoring
 from services.query_api.http.admission import Admission, AdmissionLimits, AnswerRate
 from services.query_api.http.audit import Audit, note_begin
 from services.query_api.http.auth import Authenticate, Keyring
-from services.query_api.http.browsers import BrowserGuard
+from services.query_api.http.browsers import BrowserGuard, add_safe_headers
 from services.query_api.http.linger import Linger
 from services.query_api.http.monitoring import Metrics
 from services.query_api.http.opaque_tokens import Signer
@@ -205,15 +204,19 @@ def make_api(parts: ApiParts) -> Litestar:
         middleware=[
             _Bound(),
             Audit(parts.trail),
-            BrowserGuard(hosts=settings.own_names, origins=settings.origins, keyless=lambda: not keyring.needed),
             Linger(),
+            BrowserGuard(hosts=settings.own_names, origins=settings.origins, keyless=lambda: not keyring.needed),
             Authenticate(keyring),
             Admission(limits),
             ReplyWarnings(),
         ],
         before_request=note_begin,
-        exception_handlers={**HANDLERS, NotFoundException: _missing(pages)},
-        before_send=[allow_methods, partial(_observe, parts.metrics)],
+        exception_handlers={**HANDLERS, NotFoundException: _missing},
+        before_send=[
+            allow_methods,
+            partial(add_safe_headers, bool(settings.origins)),
+            partial(_observe, parts.metrics),
+        ],
         request_class=ApiRequest,
         request_max_body_size=None,  # `Admission` knows each route's limit
         cors_config=CORSConfig(allow_origins=list(settings.origins), expose_headers=[*_EXPOSED])
@@ -299,11 +302,7 @@ class _Bound(ASGIMiddleware):
             await next_app(scope, receive, send)
 
 
-def _missing(pages: console.Console) -> Callable[[AnyRequest, NotFoundException], Response[Any]]:
-    """Return the handler of unknown addresses: a person gets a page, a program the problem."""
-
-    def handled(request: AnyRequest, error: NotFoundException) -> Response[Any]:
-        reads = request.method == "GET" and console.shows_pages(request)
-        return pages.missing() if reads else on_http_exception(request, error)
-
-    return handled
+def _missing(request: AnyRequest, error: NotFoundException) -> Response[Any]:
+    """Answer at an unknown address: a person gets a page, a program the problem."""
+    reads = request.method == "GET" and console.shows_pages(request)
+    return cast("ApiRequest", request).part(console.Console).missing() if reads else on_http_exception(request, error)

@@ -501,12 +501,8 @@ class Index:
 
     async def head_values(self, tenant: str, field: str, where: Filter) -> dict[str, int]:
         """Return the number of the tenant's documents for each value of `source` or `tags`; `where` is on heads."""
-        own = (Match("tenant", (tenant,)), Range("version", gte=1))
-        scoped = Filter(
-            must=(*own, *where.must),
-            must_not=(Match("deleted", (True,)), *where.must_not),
-        )
-        counts = await self._store.facet(self._heads, field, scoped, limit=MOST_VALUES)
+        own = Filter((Match("tenant", (tenant,)), Range("version", gte=1)), (Match("deleted", (True,)),))
+        counts = await self._store.facet(self._heads, field, own & where, limit=MOST_VALUES)
         await self.whole()
         return counts
 
@@ -518,10 +514,12 @@ class Index:
         With `firsts`, only the first chunk of each document is read: `where` should only use fields that are equal in
         all chunks of a document.
         """
-        first = (Match("metadata.chunkOrder", (0,)),) if firsts else ()
-        scoped = _of_tenant(tenant, Filter(must=(*first, *where.must), must_not=where.must_not))
+        if firsts:
+            where &= Filter((Match("metadata.chunkOrder", (0,)),))
         wanted = tuple(f"metadata.{name}" for name in dict.fromkeys(("documentId", "version", *fields)))
-        page = await self._store.scroll(self._chunks, scoped, limit=limit, after=after, fields=wanted)
+        page = await self._store.scroll(
+            self._chunks, _of_tenant(tenant, where), limit=limit, after=after, fields=wanted
+        )
         await self.whole()
         found: list[Payload] = [point.payload["metadata"] for point in page.points]
         versions = await self._versions(list({each["documentId"] for each in found}))

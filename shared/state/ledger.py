@@ -489,7 +489,7 @@ class Ledger:
         `start` is the time (ms since 1970) of the first one. If not `descending`, the oldest come first.
         """
         if seen:
-            where = Filter(must=where.must, must_not=(*where.must_not, Ids(tuple(seen))))
+            where &= Filter(must_not=(Ids(tuple(seen)),))
         page = await self._store.scroll(COLLECTION, where, limit=limit, order=Order("updatedAt", descending, start))
         await self._gate.ledger()
         return [_entry(point.payload) for point in page.points]

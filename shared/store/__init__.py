@@ -80,6 +80,10 @@ class Filter(msgspec.Struct, frozen=True):
     must: tuple[Condition, ...] = ()
     must_not: tuple[Condition, ...] = ()
 
+    def __and__(self, other: "Filter") -> "Filter":
+        """Return the filter of the points that match both."""
+        return Filter((*self.must, *other.must), (*self.must_not, *other.must_not))
+
 
 EVERYTHING = Filter()
 

@@ -76,9 +76,9 @@ async def test_a_model_is_asked_once_more_and_then_it_is_an_error(failures: int,
     request = AnswerRequest(caller=ANYBODY, turns=(Turn(role="user", content=message),))
 
     if failures < 2:
-        assert (await answering.answer(request)).text == "Good evening."
+        assert (await answering.finish(await answering.prepare(request))).text == "Good evening."
     else:
         with pytest.raises(Unavailable):
-            await answering.answer(request)
+            await answering.finish(await answering.prepare(request))
 
     assert model.asked == min(failures, 1) + 1

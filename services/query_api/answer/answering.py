@@ -23,7 +23,7 @@ from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
 from services.query_api.search.arranging import GateMode, RelevanceGate, usable
-from services.query_api.search.retrieval import Retriever, Score, TopK
+from services.query_api.search.retrieval import Retriever, Score, TopK, of_documents
 from services.query_api.search.search import filters_of
 from shared import tracing
 from shared.answers import Called, Conversation, Event, Finished, FinishReason, Passage, Prompted, ToolCall, Usage
@@ -36,7 +36,7 @@ from shared.errors import PipelineError, Rejected, Unavailable
 from shared.inputs.metadata import text_in
 from shared.settings import Settings
 from shared.state.index import Head
-from shared.store import Filter, Match
+from shared.store import EVERYTHING, Filter
 
 NOTHING_FOUND: Final = "I found nothing in the documents that answers this question."
 GENERAL: Final = "This answer comes from general knowledge, not from the documents: "
@@ -46,7 +46,6 @@ MOST_CHOSEN: Final = 50  # chosen documents that a model reads without a search
 MOST_READ: Final = 1_000  # chunks of them, to find out whether they fit and where sections begin
 PASSAGE_TOKENS: Final = 480  # twice those of a usual passage, because passages get half of the context
 DEEPER: Final = 12  # passages that extractive answers read
-NO_FILTER: Final = Filter()
 _LEFT_OUT: Final = "with the passages, the conversation is longer than SLUICE_CHAT_CONTEXT or SLUICE_HISTORY allows"
 TRIES: Final = 2  # of each model, if it fails before its first word
 
@@ -60,7 +59,7 @@ class RagOptions(msgspec.Struct, frozen=True, kw_only=True):
     gate: GateMode | None = None  # None: as the settings say
     language: str | None = None  # of the texts to read, if ready-made chunks have several
 
-    def retrieval(self, where: Filter = NO_FILTER, top_k: int | None = None) -> "Retrieval":
+    def retrieval(self, where: Filter = EVERYTHING, top_k: int | None = None) -> "Retrieval":
         """Return the search for the passages."""
         return Retrieval(top_k=top_k, where=where, min_score=self.min_score, gate=self.gate, language=self.language)
 
@@ -69,7 +68,7 @@ class Retrieval(RagOptions, frozen=True, kw_only=True):
     """How the passages for an answer are searched."""
 
     top_k: int | None = None  # None: as many as the scores and the model's context have room for
-    where: Filter = NO_FILTER
+    where: Filter = EVERYTHING
     compared: tuple[str, ...] = ()  # documents to compare: each is searched separately
 
 
@@ -156,10 +155,6 @@ class Answering:
 
     def __post_init__(self) -> None:
         self._breakers = {model.name: CircuitBreaker(f"the model {model.name}") for model in self.models.all}
-
-    async def answer(self, request: AnswerRequest) -> Answer:
-        """Return the complete answer. Raises as `prepare` and `stream` do."""
-        return await self.finish(await self.prepare(request))
 
     async def finish(self, prepared: Prepared) -> Answer:
         """Return the complete answer to a prepared request. Raises as `stream` does."""
@@ -305,8 +300,7 @@ class Answering:
         top_k = max(top_k, DEEPER) if top_k >= MOST_QUOTED else top_k
         found = await self._searched(request.caller.tenant, question, retrieval, retrieval.where, top_k)
         if ids := focus(question, found[0]):
-            only = Match("metadata.documentId", ids)
-            where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
+            where = retrieval.where & of_documents(*ids)
             return await self._searched(request.caller.tenant, question, retrieval, where, top_k)
         return found
 
@@ -371,8 +365,7 @@ class Answering:
         share = max(LEAST_OF_EACH, (retrieval.top_k or MOST_FOUND) // len(documents))
         found, warnings = list[Passage](), dict[str, None]()
         for document in documents:
-            only = Match("metadata.documentId", (document,))
-            where = msgspec.structs.replace(retrieval.where, must=(*retrieval.where.must, only))
+            where = retrieval.where & of_documents(document)
             passages, doubts = await self._searched(tenant, question, retrieval, where, share)
             found += passages
             warnings |= dict.fromkeys(doubts)

@@ -16,9 +16,8 @@ from services.query_api.answer.citing import excerpt, references
 from services.query_api.answer.conversation_formats import ChatMessage, Content, Options, Wishes, image_addresses
 from services.query_api.http.problems import invalid
 from services.query_api.http.reply_warnings import warn
-from services.query_api.http.request import ApiRequest
+from services.query_api.http.request import ApiRequest, not_blank
 from services.query_api.http.route_decorator import EVENT_STREAM, JSON, WHOLE, StreamEvent, post
-from services.query_api.search.search import question_of
 from shared.answers import Passage, Preferences, Turn, Usage
 from shared.times import iso, now_ms
 
@@ -96,7 +95,7 @@ async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatRe
     if data.use_rag is None and not unasked and data.message is not None:
         warn(request, UNASKED, "useRag")
     if searches or not asked.images:
-        question_of(asked.content, "message")
+        not_blank(asked.content, "message")
     sampling = (data.options or Options()).sampling
     if data.temperature is not None:
         sampling = msgspec.structs.replace(sampling, temperature=data.temperature)

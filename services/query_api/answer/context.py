@@ -7,10 +7,10 @@ from litestar.params import JSONBody
 
 from services.query_api.answer.answering import Answering, RagOptions
 from services.query_api.http.reply_warnings import warn
-from services.query_api.http.request import ApiRequest
+from services.query_api.http.request import ApiRequest, not_blank
 from services.query_api.http.route_decorator import FILTERS, post
 from services.query_api.search.retrieval import TopK
-from services.query_api.search.search import filters_of, question_of
+from services.query_api.search.search import filters_of
 from shared.answers import Conversation, Passage, Turn
 from shared.answers.prompt import CONTEXT_END, CONTEXT_START, messages, shown
 
@@ -44,7 +44,7 @@ class ContextReply(msgspec.Struct, frozen=True, kw_only=True):
 async def rag_context(data: JSONBody[ContextBody], request: ApiRequest) -> ContextReply:
     """Return the passages that a model would get with the question, for callers that use their own model."""
     retrieval = data.retrieval(filters_of(data.filters), data.top_k)
-    question = question_of(data.query, "query")
+    question = not_blank(data.query, "query")
     found, warnings = await request.part(Answering).passages(request.user.tenant, question, retrieval)
     for warning in warnings:
         warn(request, warning, "filters")

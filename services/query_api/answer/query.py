@@ -16,10 +16,9 @@ from services.query_api.answer.conversation_formats import ChatMessage, Wishes, 
 from services.query_api.answer.passage_choice import JOINED, compares
 from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.http.problems import Problem, broken_off, invalid, unavailable
-from services.query_api.http.request import ApiRequest
+from services.query_api.http.request import ApiRequest, not_blank
 from services.query_api.http.route_decorator import EVENT_STREAM, JSON, TEXTS, StreamEvent, post
-from services.query_api.search.retrieval import TopK
-from services.query_api.search.search import question_of
+from services.query_api.search.retrieval import TopK, of_documents
 from shared.answers import Passage, Preferences, Turn
 from shared.errors import Unavailable
 from shared.store import Filter, Match
@@ -76,14 +75,14 @@ class QueryReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 async def rag_query(data: JSONBody[QueryBody], request: ApiRequest) -> Response[QueryReply] | ServerSentEvent:
     """Answer a question from chosen documents, with citations."""
     answering = request.part(Answering)
-    question = question_of(data.question, "question")
+    question = not_blank(data.question, "question")
     ids = _ids(data)
     await _require_ready(request.part(DocumentViews), request.user.tenant, ids)
-    must = [Match("metadata.documentId", tuple(ids))]
+    where = of_documents(*ids)
     if data.subject_id is not None:
-        must.append(Match("metadata.subjectId", _spellings(data.subject_id)))
+        where &= Filter(must=(Match("metadata.subjectId", _spellings(data.subject_id)),))
     compared = ids if len(ids) > 1 and (compares(question) if data.compare is None else data.compare) else ()
-    retrieval = data.retrieval(Filter(must=tuple(must)), data.top_k)
+    retrieval = data.retrieval(where, data.top_k)
     history = turns_of(data.conversation_history, "conversationHistory")
     prepared = await answering.prepare(
         AnswerRequest(

@@ -16,9 +16,9 @@ from services.query_api.answer.chat import rag_sources
 from services.query_api.clients.links import Links, SourceLink, source_list
 from services.query_api.clients.models import Choice
 from services.query_api.http.problems import Problem, broken_off, invalid
+from services.query_api.http.request import not_blank
 from services.query_api.http.route_decorator import EVENT_STREAM
 from services.query_api.search.filters import filter_of
-from services.query_api.search.search import question_of
 from shared.answers import Conversation, Usage
 from shared.answers.prompt import text_tokens, tokens
 
@@ -41,7 +41,7 @@ async def prepare(answering: Answering, asked: AnswerRequest, choice: Choice, fi
     if last is None:
         raise invalid(field, "must have a message with the role user")
     if choice.rag or not last.images:
-        question_of(last.content, field)
+        not_blank(last.content, field)
     if asked.tools and choice.only_quotes and asked.tool_choice not in (None, "auto", "none"):
         raise invalid("tool_choice", f"{choice.model} only quotes documents; calling tools needs a language model")
     # The client asks for itself: documents don't help, and quotations are no answer.
@@ -51,8 +51,7 @@ async def prepare(answering: Answering, asked: AnswerRequest, choice: Choice, fi
         return Prepared(conversation=Conversation(turns=asked.turns), models=models, refusal="")
     retrieval = asked.retrieval if choice.rag and not chore else None
     if retrieval is not None and choice.source is not None:
-        must = (*retrieval.where.must, *filter_of({"source": choice.source}, "model").must)
-        retrieval = replace(retrieval, where=replace(retrieval.where, must=must))
+        retrieval = replace(retrieval, where=retrieval.where & filter_of({"source": choice.source}, "model"))
     return await answering.prepare(replace(asked, model=choice.model, retrieval=retrieval))
 
 

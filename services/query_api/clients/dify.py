@@ -6,11 +6,10 @@ import msgspec
 from litestar.params import JSONBody
 
 from services.query_api.http.problems import Problem
-from services.query_api.http.request import ApiRequest
+from services.query_api.http.request import ApiRequest, not_blank
 from services.query_api.http.route_decorator import FILTERS, post
 from services.query_api.search.filters import FilterConditions, filter_of, unknown_operator
 from services.query_api.search.retrieval import Retriever
-from services.query_api.search.search import question_of
 
 EVERYTHING: Final = "documents"
 _OPERATORS: Final = {
@@ -82,7 +81,7 @@ async def dify_retrieval(data: JSONBody[DifyRetrievalBody], request: ApiRequest)
     setting = data.retrieval_setting
     found = await request.part(Retriever).search(
         request.user.tenant,
-        question_of(data.query, "query"),
+        not_blank(data.query, "query"),
         top_k=setting.top_k,
         where=filter_of(filters_of(data.knowledge_id, data.metadata_condition)),
     )

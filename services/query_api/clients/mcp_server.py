@@ -22,10 +22,9 @@ from services.query_api.clients.links import links_of
 from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.request import ApiRequest, body_of
+from services.query_api.http.request import ApiRequest, body_of, not_blank
 from services.query_api.search.filters import filter_of
 from services.query_api.search.retrieval import Retriever
-from services.query_api.search.search import question_of
 from shared.answers import Turn
 from shared.errors import PipelineError
 from shared.store import Filter
@@ -125,7 +124,7 @@ async def search(request: ApiRequest, asked: SearchArguments) -> AgentResults:
     links = links_of(request)
     found = await request.part(Retriever).search(
         request.user.tenant,
-        question_of(asked.query, "query"),
+        not_blank(asked.query, "query"),
         top_k=asked.top_k,
         where=_where(asked.source, asked.tags),
     )
@@ -171,11 +170,12 @@ async def fetch(request: ApiRequest, asked: FetchArguments) -> AgentDocument:
 
 async def ask(request: ApiRequest, asked: AskArguments) -> AgentAnswer:
     """Get an answer that is made from the documents alone, with numbered sources."""
-    links, question = links_of(request), question_of(asked.question, "question")
+    links, question = links_of(request), not_blank(asked.question, "question")
     retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
     turns = (Turn(role="user", content=question),)
     wanted = AnswerRequest(caller=request.user, turns=turns, retrieval=retrieval)
-    answer = await request.part(Answering).answer(wanted)
+    answering = request.part(Answering)
+    answer = await answering.finish(await answering.prepare(wanted))
     sources = [
         AgentSource(
             number=passage.number,

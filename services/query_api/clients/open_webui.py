@@ -9,11 +9,10 @@ from litestar.params import JSONBody
 from services.query_api.clients.links import links_of
 from services.query_api.http.openapi import described
 from services.query_api.http.problems import Problem
-from services.query_api.http.request import ApiRequest, beside
+from services.query_api.http.request import ApiRequest, beside, not_blank
 from services.query_api.http.route_decorator import WHOLE, get, post, put
 from services.query_api.ingest.upload import reader_of
 from services.query_api.search.retrieval import Retriever
-from services.query_api.search.search import question_of
 
 TOOLS: Final = frozenset({"rag_search", "rag_query", "chat", "rag_documents", "rag_document_text"})
 _SNIPPET: Final = 1000  # characters
@@ -45,9 +44,7 @@ class ProcessedFile(msgspec.Struct, frozen=True):
 async def web_search(data: JSONBody[WebSearchBody], request: ApiRequest) -> list[WebResult]:
     """Find passages as results of a web search, at most one for each link."""
     links = links_of(request)
-    found = await request.part(Retriever).search(
-        request.user.tenant, question_of(data.query, "query"), top_k=data.count
-    )
+    found = await request.part(Retriever).search(request.user.tenant, not_blank(data.query, "query"), top_k=data.count)
     results: dict[str, WebResult] = {}
     for hit in found.hits:
         link = links.passage(hit.metadata, hit.text)

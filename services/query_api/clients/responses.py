@@ -25,7 +25,6 @@ from services.query_api.http.route_decorator import EVENT_STREAM, JSON, StreamEv
 from services.query_api.search.filters import filter_of
 from shared.answers import Passage, Turn
 from shared.answers.follow_up import spelled_out
-from shared.store import Filter
 
 RESULTS: Final = "file_search_call.results"  # in `include`: the call shows what it found
 _TYPE: Final = "file_search"
@@ -62,7 +61,7 @@ def retrieval_of(tools: Sequence[Mapping[str, Any]], own: Retrieval) -> Retrieva
     return msgspec.structs.replace(
         own,
         top_k=own.top_k or tool.max_num_results,
-        where=Filter(must=(*own.where.must, *where.must), must_not=(*own.where.must_not, *where.must_not)),
+        where=own.where & where,
         # Clients send 0 for "as the server likes".
         min_score=(least or None) if own.min_score is None else own.min_score,
         gate=own.gate or ("each" if least else None),

@@ -8,12 +8,12 @@ from litestar.params import FromPath, JSONBody
 
 from services.query_api.documents.listing import of_tenant
 from services.query_api.http.problems import Problem, invalid
-from services.query_api.http.request import ApiRequest
+from services.query_api.http.request import ApiRequest, not_blank
 from services.query_api.http.route_decorator import FILTERS, get, post
 from services.query_api.search.filters import OPERATORS, FilterConditions, filter_of, unknown_operator
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
-from services.query_api.search.search import MOST_QUERIES, question_of
+from services.query_api.search.search import MOST_QUERIES
 from shared.runtime.resources import Resources
 
 ID: Final = "documents"
@@ -150,7 +150,7 @@ async def openai_vector_store_search(
     retriever, most = request.part(Retriever), data.max_num_results or 10
     best = dict[str, Found]()
     for query in queries:
-        found = await retriever.search(request.user.tenant, question_of(query, "query"), top_k=most, where=where)
+        found = await retriever.search(request.user.tenant, not_blank(query, "query"), top_k=most, where=where)
         for hit in found.hits:
             chunk = hit.metadata["chunkId"]
             if hit.score >= least and (chunk not in best or hit.score > best[chunk].score):

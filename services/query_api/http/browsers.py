@@ -14,7 +14,7 @@ from litestar.datastructures import Headers
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from services.query_api.http.problems import Problem, send_problem
+from services.query_api.http.problems import Problem
 from shared.runtime.connections import ip_of
 
 
@@ -53,8 +53,16 @@ _SAFE_HEADERS: Final = {
 }
 
 
+async def add_safe_headers(origins: bool, message: Message, _: Scope) -> None:
+    """Add the security headers that a reply lacks; a page of a listed origin, if there is one, may read the reply."""
+    if message["type"] == "http.response.start":
+        given = {name for name, _ in message["headers"]}
+        safe = _SAFE_HEADERS | ({b"cross-origin-resource-policy": b"cross-origin"} if origins else {})
+        message["headers"] = [*message["headers"], *(each for each in safe.items() if each[0] not in given)]
+
+
 class BrowserGuard(ASGIMiddleware):
-    """Middleware that refuses requests of other sites' pages with 403, and adds security headers to replies.
+    """Middleware that refuses requests of other sites' pages with 403.
 
     `hosts` are this API's names besides loopback addresses. They are checked only while `keyless` returns True, that
     is, while callers need no key. `origins` are the origins whose pages may call; `*` allows any.
@@ -64,25 +72,11 @@ class BrowserGuard(ASGIMiddleware):
         self._keyless = keyless
         self._hosts = LOCAL_NAMES | {host.lower() for host in hosts if host}
         self._origins = frozenset(origin.lower() for origin in origins)
-        # A page of a listed origin may read the reply.
-        self._safe = _SAFE_HEADERS | ({b"cross-origin-resource-policy": b"cross-origin"} if self._origins else {})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        """Serve the request, or answer with the problem that refuses it."""
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = [*message["headers"]]
-                given = {name for name, _ in headers}
-                message["headers"] = headers + [each for each in self._safe.items() if each[0] not in given]
-            await send(message)
-
-        try:
-            self._check(cast("HTTPScope", scope))  # there are no sockets here
-        except Problem as problem:
-            await send_problem(problem, scope, receive, guarded)
-        else:
-            await next_app(scope, receive, guarded)
+        """Serve the request. Raises the 403 or 415 that refuses it."""
+        self._check(cast("HTTPScope", scope))  # there are no sockets here
+        await next_app(scope, receive, send)
 
     def _check(self, scope: HTTPScope) -> None:
         headers = Headers.from_scope(scope)

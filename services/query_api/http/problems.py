@@ -287,10 +287,11 @@ def is_openai(path: str) -> bool:
     return _OPENAI_PATH.match(path) is not None
 
 
-def prefers(request: AnyRequest, preference: str) -> bool:
-    """Return whether the request's `Prefer` headers have the preference, such as `handling=strict` (RFC 7240)."""
-    given = ",".join(request.headers.getall("prefer", [])).split(",")
-    return any(each.partition(";")[0].replace(" ", "").lower() == preference for each in given)
+def preferences(request: AnyRequest) -> list[tuple[str, str]]:
+    """Return names and values of the request's `Prefer` headers in lower case, '' where there is none (RFC 7240)."""
+    given = ",".join(request.headers.getall("prefer", [])).lower().split(",")
+    pairs = (each.partition(";")[0].partition("=") for each in given)
+    return [(name.strip(), value.strip().strip('"')) for name, _, value in pairs]
 
 
 def media_type(accept: str) -> str:
@@ -318,7 +319,7 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
             problem.headers["X-Should-Retry"] = "false"
     else:
         told = body(problem, path_of(request.scope))
-        if prefers(request, "errors=flag"):  # NextStep's error body has a flag where ours has the sentence
+        if ("errors", "flag") in preferences(request):  # NextStep's error body has a flag where ours has the sentence
             told |= {"error": True}
         if path.rstrip("/") == "/retrieval":
             told |= {"error_code": _DIFY_CODES.get(problem.status, problem.status), "error_msg": problem.sentence}

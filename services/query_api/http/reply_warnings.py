@@ -20,14 +20,14 @@ from litestar.middleware import ASGIMiddleware
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
-from services.query_api.http.problems import MOST_NAMED, Problem, invalid, prefers
+from services.query_api.http.problems import MOST_NAMED, Problem, invalid, preferences
 
 # Routes of our own contract; other products' clients send many fields that are ignored.
 OURS: Final = ("/rag/", "/ops/", "/knowledge-base", "/chat")
 # Without them a search would be over everything, so they are looked for in bodies of other products, too.
 FILTERING: Final = frozenset({"documentIds", "documentId", "filters", "pathPrefix", "tagsAll"})
 _FILTERS: Final = ("ragFilters", "filters")  # the fields that hold filters
-STRICT: Final = "handling=strict"  # with it, a caller wants doubtful requests to be refused
+STRICT: Final = ("handling", "strict")  # with it, a caller wants doubtful requests to be refused
 _KEY: Final = "warnings"
 _QUERY: Final = "query_parameters"  # in a route's opt, by its paths
 _LONGEST: Final = 60  # characters of a name that is compared with the known ones
@@ -39,7 +39,7 @@ def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
     Raises:
         Problem: 400, the caller asked for strict handling.
     """
-    if prefers(request, STRICT):
+    if STRICT in preferences(request):
         raise Problem(400, sentence, details={"field": field})
     request.scope["state"].setdefault(_KEY, []).append(sentence)
 

@@ -16,7 +16,7 @@ from litestar.types import Empty
 
 from services.query_api.http.auth import Caller
 from services.query_api.http.json_scanner import CLOSING, JsonScanner, pieces
-from services.query_api.http.problems import Problem, invalid, of_contract, too_large
+from services.query_api.http.problems import Problem, invalid, of_contract, preferences, too_large
 from services.query_api.http.reply_warnings import FILTERING, OURS, fields_of, lenient, texts_of, unknown_fields, warn
 from services.query_api.http.route_decorator import SMALL, BodyLimit
 from shared.contracts import DocumentSubmitted
@@ -220,11 +220,16 @@ def metadata_of(value: Mapping[str, Any] | str | None, field: str = "metadata") 
         raise invalid(error.field, error.what) from None
 
 
+def not_blank(value: str, field: str) -> str:
+    """Return the text. Raises a 400 if it is blank."""
+    if not value.strip():
+        raise invalid(field, "must not be empty")
+    return value
+
+
 def name_of(value: str, field: str, longest: int) -> str:
     """Return the value in NFC, trimmed, if it is a valid name: not blank, at most `longest` characters."""
-    value = composed(value).strip()
-    if not value:
-        raise invalid(field, "must not be empty")
+    value = not_blank(composed(value).strip(), field)
     if len(value) > longest:
         raise invalid(field, f"has {len(value)} characters, but at most {longest} are allowed")
     return value
@@ -245,9 +250,8 @@ def wait_of(request: Request[Any, Any, Any], *, otherwise: float = DEFAULT_WAIT_
     `Prefer: wait=<s>` is capped at 300; `respond-async` means 0. Without a preference, the wait is `otherwise`. Invalid
     values are ignored, as the RFC requires.
     """
-    for preference in ",".join(request.headers.getall("prefer", [])).split(","):
-        name, _, value = preference.partition(";")[0].partition("=")
-        match name.strip().lower(), value.strip().strip('"'):
+    for preference in preferences(request):
+        match preference:
             case "wait", seconds if seconds.isascii() and seconds.isdigit():
                 wait = min(float(seconds[:6]), MOST_WAIT_S)
                 return wait, {"Preference-Applied": f"wait={wait:.0f}"}

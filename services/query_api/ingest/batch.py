@@ -13,7 +13,7 @@ import msgspec
 from litestar import Response
 
 from services.query_api.http.json_scanner import pieces
-from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid, prefers, too_large
+from services.query_api.http.problems import MOST_NAMED, Problem, brief, invalid, preferences, too_large
 from services.query_api.http.reply_warnings import STRICT, fields_of, lenient, unknown_fields, warn
 from services.query_api.http.request import FORM, HEAVY, ApiRequest, beside, body_of, content_type, parse_json, wait_of
 from services.query_api.http.route_decorator import BATCH, JSON, post
@@ -71,9 +71,8 @@ async def rag_ingest_batch(request: ApiRequest) -> Response[BatchReply]:
     error and doesn't stop the others. The reply waits for the end of processing only when `Prefer: wait` asks for it.
     """
     wait_s, headers = wait_of(request, otherwise=0.0)
-    batch = _Batch(
-        request.part(Submissions), request.part(UnchangedChecker), request.user.tenant, strict=prefers(request, STRICT)
-    )
+    strict = STRICT in preferences(request)
+    batch = _Batch(request.part(Submissions), request.part(UnchangedChecker), request.user.tenant, strict=strict)
     try:
         async with aclosing(_items(request, request.part(Settings).max_body)) as items:
             turns = LoopTurns()

@@ -21,6 +21,7 @@ from services.query_api.http.request import (
     described,
     metadata_of,
     name_of,
+    not_blank,
     parse_json,
     tags_of,
     wait_of,
@@ -137,7 +138,7 @@ async def rag_ingest_text(data: JSONBody[TextBody], request: ApiRequest) -> Resp
 
 
 def _text_document(tenant: str, data: TextBody) -> DocumentSubmitted:
-    text = _text_of(data.text)
+    text = not_blank(data.text, "text")
     path = name_of(title_of(data.title) or content_name(text.encode()), "title", LONGEST_PATH)
     return DocumentSubmitted(tenant=tenant, source="text", path=path, text=text, **data.submitted())
 
@@ -275,12 +276,6 @@ def metadata_with(metadata: dict[str, Any] | str | None, subject_id: str | int |
     return metadata_of({**checked, "subjectId": subject_id}, "metadata")
 
 
-def _text_of(text: str) -> str:
-    if not text.strip():
-        raise invalid("text", "must not be empty")
-    return text
-
-
 def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]]:
     """Return the submission's fields for the body, and the prepared chunks that were left out of it."""
     given = [name for name in ("text", "chunks", "url") if getattr(data, name) is not None]
@@ -295,7 +290,7 @@ def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]
         return {"content": content}, skipped
     if data.url is not None:
         return {"url": url_of(data.url)}, ()
-    return {"text": _text_of(data.text or "")}, ()
+    return {"text": not_blank(data.text or "", "text")}, ()
 
 
 def _chunks_of(chunks: list[Any] | str) -> tuple[bytes, tuple[SkippedChunk, ...]]:

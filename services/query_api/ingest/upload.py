@@ -3,12 +3,12 @@
 import asyncio
 import codecs
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Final, NamedTuple, Protocol, TypeVar, get_args
+from typing import IO, Any, Final, NamedTuple, Protocol, get_args
 from urllib.parse import unquote
 
 import msgspec
@@ -24,6 +24,7 @@ from services.query_api.http.reply_warnings import lenient, warn, warn_of_unknow
 from services.query_api.http.request import (
     FORM,
     ApiRequest,
+    beside,
     body_of,
     content_type,
     described,
@@ -50,8 +51,6 @@ from shared.errors import PipelineError
 from shared.ids import composed
 from shared.inputs.limits import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
-
-T = TypeVar("T")
 
 MOST_FILES: Final = 100  # per request
 _TEXTS: Final = ("source", "title", "description", "metadata", "subjectId", "hash", "callbackUrl", "password")
@@ -257,25 +256,20 @@ class _Sent(NamedTuple):
     skipped: tuple[SkippedChunk, ...]  # of a file of prepared chunks
 
 
-async def _beside(size: int, most: int, work: Callable[..., T], *args: Any) -> T:
-    """Return the result of `work`, done in a thread if it is about more than `most` bytes."""
-    return work(*args) if size <= most else await asyncio.to_thread(work, *args)
-
-
 async def _submitted(
     request: ApiRequest, file: File, fields: Mapping[str, list[str]], *, of_many: bool = False
 ) -> _Sent:
     """Submit a file. It is in memory only during this call."""
     submissions, tenant = request.part(Submissions), request.user.tenant
     async with submissions.room.taken(file.size):
-        content = await _beside(file.size, IN_MEMORY, file.body.read)
+        content = await beside(file.size > IN_MEMORY, file.body.read)
         document = _document(tenant, file, content, fields)
-        if (doubt := await _beside(file.size, _SMALL, hash_doubt, document)) is not None:
+        if (doubt := await beside(file.size > _SMALL, hash_doubt, document)) is not None:
             warn(request, doubt, "hash")
         if (password := _password(request, fields)) is not None:
             content = await reader_of(request).unlocked(content, tenant=tenant, name=file.name, password=password)
             document = msgspec.structs.replace(document, content=content)
-        skipped = await _beside(len(content), _SMALL, _skipped, content)
+        skipped = await beside(len(content) > _SMALL, _skipped, content)
         receipt = await submissions.submit(document, of_many=of_many)
     named = tuple(msgspec.structs.replace(each, file=file.name) for each in skipped)
     return _Sent(receipt, msgspec.structs.replace(document, content=None), named)
@@ -361,7 +355,7 @@ async def _sent(request: ApiRequest) -> AsyncIterator[Upload]:
         name = request.headers.get("x-filename", "")
         with SpooledTemporaryFile(IN_MEMORY) as body:
             async for piece in request.stream():
-                await _beside(body.tell() + len(piece), IN_MEMORY, body.write, piece)
+                await beside(body.tell() + len(piece) > IN_MEMORY, body.write, piece)
             size = _rewound(body)
             if not name and _is_for_ingest(body.read(_LOOKED_AT)):
                 raise Problem(400, "the body is one for POST /rag/ingest; a JSON file to be kept needs X-Filename")
@@ -402,7 +396,7 @@ async def _multipart(request: ApiRequest, open_: ExitStack) -> Upload:
                             raise too_large(
                                 f"the fields beside the files have more than {_FIELD_BYTES} bytes", _FIELD_BYTES
                             )
-                        await _beside(body.tell() + len(event), IN_MEMORY, body.write, event)
+                        await beside(body.tell() + len(event) > IN_MEMORY, body.write, event)
                     else:
                         size = _rewound(body)
                         if part.filename:

@@ -271,12 +271,17 @@ class Retriever:
         }
         if not (missing := sorted(named - found)[:MOST_NAMED]):
             return []
-        only = Filter(must=(Match(_DOCUMENT, tuple(missing)),))
-        there = {head.document_id for head in await self.documents(tenant, only, len(missing))}
+        known = await self.documents(tenant, of_documents(*missing), len(missing))
+        there = {head.document_id for head in known}
         excluded = (
             ["filters: documentIds and the other filters have no document in common"] if there and not found else []
         )
         return excluded + [f"filters: there is no document {each[:100]!r}" for each in missing if each not in there]
+
+
+def of_documents(*ids: str) -> Filter:
+    """Return the filter of these documents' chunks."""
+    return Filter(must=(Match(_DOCUMENT, ids),))
 
 
 def order(query: Query, rankings: Mapping[str, Sequence[StoreHit]], *, by_words: bool) -> list[Candidate]:

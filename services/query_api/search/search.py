@@ -14,7 +14,7 @@ from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
 from services.query_api.http.problems import invalid
-from services.query_api.http.request import ApiRequest, body_of, parse_json, tags_of
+from services.query_api.http.request import ApiRequest, body_of, not_blank, parse_json, tags_of
 from services.query_api.http.route_decorator import FILTERS, post
 from services.query_api.search import arranging
 from services.query_api.search.arranging import GateMode, RelevanceGate
@@ -126,13 +126,6 @@ class SearchBatchReply(msgspec.Struct, frozen=True, kw_only=True):
 _TAGS: Final = frozenset({"tags", "tagsAll"})
 
 
-def question_of(value: str, field: str) -> str:
-    """Return the text to search for. Raises a 400 if it is blank."""
-    if not value.strip():
-        raise invalid(field, "must not be empty")
-    return value
-
-
 def filters_of(value: dict[str, Any] | str | None, field: str = "filters") -> Filter:
     """Return the filters, from an object or from an object as a JSON string."""
     if isinstance(value, str):
@@ -188,7 +181,7 @@ async def _check(options: SearchBody, request: ApiRequest, at: str = "") -> Chec
         Problem: 400 or 422, an option is invalid or can't be combined with another; 409, the past index isn't built.
     """
     of, retriever = options, request.part(Retriever)
-    question = question_of(of.query, f"{at}query")
+    question = not_blank(of.query, f"{at}query")
     where = filters_of(of.filters, f"{at}filters")
     if of.as_of is not None:
         past, sees_cost = request.part(PastIndexes), request.user.may("operator")

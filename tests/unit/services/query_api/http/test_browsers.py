@@ -1,12 +1,14 @@
 """Pages of other sites get nothing; everybody else passes."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import httpx
 import pytest
 from litestar import Litestar, get, post
 
-from services.query_api.http.browsers import BrowserGuard
+from services.query_api.http.browsers import BrowserGuard, add_safe_headers
+from services.query_api.http.linger import Linger
 
 CALLED: list[str] = []
 
@@ -36,7 +38,13 @@ async def documents() -> str:
 def client(*, hosts: tuple[str, ...] = (), origins: tuple[str, ...] = (), keyless: bool = True) -> httpx.AsyncClient:
     CALLED.clear()
     guard = BrowserGuard(hosts=hosts, origins=origins, keyless=lambda: keyless)
-    app = Litestar([page, change, erase, documents], middleware=[guard], openapi_config=None, logging_config=None)
+    app = Litestar(
+        [page, change, erase, documents],
+        middleware=[Linger(), guard],
+        before_send=[partial(add_safe_headers, bool(origins))],
+        openapi_config=None,
+        logging_config=None,
+    )
     transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # Litestar's types of the same protocol are narrower
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:3000")
 
