@@ -147,10 +147,7 @@ class Answers(Protocol):
     """Something that answers."""
 
     needs_passages: bool  # whether it can't answer without passages (so plain chat is refused: NO_MODEL)
-
-    @property
-    def name(self) -> str:
-        """Return the model's name as replies show it, e.g. `extractive`."""
+    name: str  # the model's, as replies show it, e.g. `extractive`
 
     async def context(self) -> int:
         """Return how many tokens a conversation and its answer may have together."""

@@ -162,16 +162,12 @@ class Extractive:
     """The answers of `extractive:`: deterministic, and only with words of the documents."""
 
     needs_passages = True
+    name = "extractive"  # which shows that this isn't a language model
 
     def __init__(self, compare: Compare | None = None, weigh: Weigh = equal_weight) -> None:
         """Take the model's similarity and the words' weights. Without the model, or if it fails, words alone decide."""
         self._compare = compare
         self._weigh = weigh
-
-    @property
-    def name(self) -> str:
-        """Return `extractive`, which shows that this isn't a language model."""
-        return "extractive"
 
     async def context(self) -> int:
         """Return what a language model takes by default; this one has no limit of its own."""

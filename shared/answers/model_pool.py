@@ -34,22 +34,13 @@ class ChatModels:
         """Take the models, the default first. Where two share a name, the first one has it."""
         if not models:
             raise ValueError("there must be a model")
-        self._models = tuple(models)
-
-    @property
-    def default(self) -> ChatModel:
-        """Return the model that answers when the caller names none."""
-        return self._models[0]
-
-    @property
-    def all(self) -> tuple[ChatModel, ...]:
-        """Return every model, the default first."""
-        return self._models
+        self.all = tuple(models)
+        self.default = self.all[0]  # answers when the caller names none
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names by which clients choose, each once, the default first."""
-        return tuple(dict.fromkeys(model.name for model in self._models))
+        return tuple(dict.fromkeys(model.name for model in self.all))
 
     def chosen(self, model: str | None = None, target: str | None = None) -> tuple[ChatModel, ...]:
         """Return the models to try, in this order. A caller who names a model gets that one or an error.
@@ -60,13 +51,13 @@ class ChatModels:
         Raises:
             UnknownModel: nothing of that name is configured.
         """
-        candidates = self._models
+        candidates = self.all
         if target:
             candidates = tuple(each for each in candidates if each.server == target) or self._named(target)
             if not candidates and target == "ollama":
-                candidates = self._models
+                candidates = self.all
             if not candidates:
-                targets = dict.fromkeys(("ollama", *(each.server for each in self._models), *self.names))
+                targets = dict.fromkeys(("ollama", *(each.server for each in self.all), *self.names))
                 raise UnknownModel(
                     "target", f"{target!r} is not a configured server or model; allowed are: {', '.join(targets)}"
                 )
@@ -81,7 +72,7 @@ class ChatModels:
 
     def _named(self, name: str) -> tuple[ChatModel, ...]:
         wanted = _untagged(name)
-        return tuple(each for each in self._models if wanted in (_untagged(each.name), _untagged(each.answers.name)))
+        return tuple(each for each in self.all if wanted in (_untagged(each.name), _untagged(each.answers.name)))
 
 
 def _untagged(name: str) -> str:

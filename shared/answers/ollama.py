@@ -41,14 +41,10 @@ class OllamaAnswers:
         self._context = context
         self._own_context: int | None = None  # of the model, as its server says
         self._address = address
+        self.name = address.model
         self._history = history
         self._templates = templates or packaged()
         self._timeout_s = timeout_s
-
-    @property
-    def name(self) -> str:
-        """Return the model's name."""
-        return self._address.model
 
     async def context(self) -> int:
         """Return the setting's number of tokens, or the model's own if that is known and smaller."""

@@ -75,17 +75,13 @@ class OpenAiAnswers:
     ) -> None:
         """Take the model's address and its server's key; `timeout_s` is the longest wait for the next piece."""
         self._address = address
+        self.name = address.model
         self._key = key
         self._history = history
         self._templates = templates or packaged()
         self._timeout_s = timeout_s
         self._context = context
         self._refused: frozenset[str] = frozenset()  # optional fields that this server refuses
-
-    @property
-    def name(self) -> str:
-        """Return the model's name."""
-        return self._address.model
 
     async def context(self) -> int:
         """Return the setting's number of tokens; servers of this protocol don't say their models'."""

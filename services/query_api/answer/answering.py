@@ -514,7 +514,7 @@ async def _with_inert_links(events: AsyncIterator[Event]) -> AsyncGenerator[Even
 
 async def replied(
     answering: Answering,
-    prepared: Prepared,
+    asked: AnswerRequest,
     request: ApiRequest,
     done: Callable[[Answer], Any],
     *,
@@ -525,6 +525,7 @@ async def replied(
 
     `sources` makes the first event, and `problem` the error that the caller gets of one of the pipeline.
     """
+    prepared = await answering.prepare(asked)
     if sources is not None:
         prepared = msgspec.structs.replace(prepared, warnings=(*prepared.warnings, *warned(request)))
         path = path_of(request.scope)

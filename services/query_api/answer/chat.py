@@ -99,18 +99,16 @@ async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatRe
     sampling = (data.options or Options()).sampling
     if data.temperature is not None:
         sampling = msgspec.structs.replace(sampling, temperature=data.temperature)
-    prepared = await answering.prepare(
-        AnswerRequest(
-            caller=request.user,
-            turns=turns,
-            retrieval=data.searched if searches else None,
-            model=data.model,
-            target=data.target,
-            system=data.system,
-            preferences=data.preferences.preferences if data.preferences else Preferences(),
-            sampling=sampling,
-            tools=tuple(conversation_formats.objects(data.tools, "tools")),
-        )
+    wanted = AnswerRequest(
+        caller=request.user,
+        turns=turns,
+        retrieval=data.searched if searches else None,
+        model=data.model,
+        target=data.target,
+        system=data.system,
+        preferences=data.preferences.preferences if data.preferences else Preferences(),
+        sampling=sampling,
+        tools=tuple(conversation_formats.objects(data.tools, "tools")),
     )
     id_ = data.conversation_id or str(uuid4())
 
@@ -118,7 +116,7 @@ async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatRe
         return {"conversationId": id_, "ragSources": rag_sources(found.passages)}
 
     done = partial(_reply, id_=id_)
-    return await replied(answering, prepared, request, done, sources=sources if data.stream else None)
+    return await replied(answering, wanted, request, done, sources=sources if data.stream else None)
 
 
 def _turns(data: ChatBody) -> tuple[Turn, ...]:

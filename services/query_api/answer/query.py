@@ -84,23 +84,19 @@ async def rag_query(data: JSONBody[QueryBody], request: ApiRequest) -> Response[
     compared = ids if len(ids) > 1 and (compares(question) if data.compare is None else data.compare) else ()
     retrieval = data.retrieval(where, data.top_k)
     history = turns_of(data.conversation_history, "conversationHistory")
-    prepared = await answering.prepare(
-        AnswerRequest(
-            caller=request.user,
-            turns=(*history, Turn(role="user", content=question)),
-            retrieval=msgspec.structs.replace(retrieval, compared=tuple(compared)),
-            model=data.model,
-            target=data.target,
-            preferences=data.preferences.preferences if data.preferences else Preferences(),
-        )
+    wanted = AnswerRequest(
+        caller=request.user,
+        turns=(*history, Turn(role="user", content=question)),
+        retrieval=msgspec.structs.replace(retrieval, compared=tuple(compared)),
+        model=data.model,
+        target=data.target,
+        preferences=data.preferences.preferences if data.preferences else Preferences(),
     )
 
     def sources(found: Sources) -> dict[str, Any]:
         return {"sources": _sources(found.passages), "model": found.model}
 
-    return await replied(
-        answering, prepared, request, _reply, sources=sources if data.stream else None, problem=_failed
-    )
+    return await replied(answering, wanted, request, _reply, sources=sources if data.stream else None, problem=_failed)
 
 
 def _spellings(subject: str | int) -> tuple[str | int, ...]:

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared
 from services.query_api.answer.chat import rag_sources
-from services.query_api.clients.links import Links, SourceLink, source_list
-from services.query_api.clients.models import Choice
+from services.query_api.clients.links import SourceLink, links_of, source_list
+from services.query_api.clients.models import Choice, Models
 from services.query_api.http.problems import Problem, broken_off, invalid
-from services.query_api.http.request import not_blank
+from services.query_api.http.request import ApiRequest, not_blank
 from services.query_api.http.route_decorator import EVENT_STREAM
 from services.query_api.search.filters import filter_of
 from shared.answers import Conversation, Usage
@@ -28,13 +28,8 @@ _HOUSEKEEPING: Final = "### Task:"  # how Open WebUI's requests for titles, tags
 T = TypeVar("T")
 
 
-async def prepare(answering: Answering, asked: AnswerRequest, choice: Choice, field: str = "messages") -> Prepared:
-    """Return the request to the chosen model with its passages, ready to be streamed.
-
-    Raises:
-        Problem: 400, nothing is asked, or a model that only quotes has to call a tool; 429, 503 as
-            `Answering.prepare`. Unavailable: the store is away.
-    """
+async def _prepared(answering: Answering, asked: AnswerRequest, choice: Choice, field: str) -> Prepared:
+    """Return the request to the chosen model with its passages, ready to be streamed. Raises as `reply` does."""
     last = next((turn for turn in reversed(asked.turns) if turn.role == "user"), None)
     if last is None and asked.turns and not (choice.rag or choice.only_quotes):
         last = asked.turns[-1]  # a model alone also follows a system message
@@ -60,20 +55,27 @@ class ClientReply(ABC):
 
     keep_alive = b": keep-alive\n\n"  # sent while the model is silent; empty: nothing is
     media_type = EVENT_STREAM
+    field = "messages"  # of the request, which has the question
+    _prepared: Prepared
 
-    def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice) -> None:
-        """Take the model's name as the client sent it, and what answers."""
-        self._model = model
-        self._prepared = prepared
-        self._links = links
-        self._inline = choice.inline
+    def __init__(self, request: ApiRequest, model: str, *, rag: bool | None = None) -> None:
+        """Take the model's name as the client sent it; `rag` overrules what it says. Raises a 404 for unknown names."""
+        self._answering, self._links, self._model = request.part(Answering), links_of(request), model
+        choice = request.part(Models).choice(model)
+        self.choice = choice if rag is None else replace(choice, rag=rag)
 
-    async def reply(self, answering: Answering, *, stream: bool) -> Response[dict[str, Any]] | Stream:
-        """Return the answer, whole or as a stream."""
+    async def reply(self, asked: AnswerRequest, *, stream: bool) -> Response[dict[str, Any]] | Stream:
+        """Return the answer, whole or as a stream.
+
+        Raises:
+            Problem: 400, nothing is asked, or a model that only quotes has to call a tool; 429, 503 as
+                `Answering.prepare`. Unavailable: the store is away.
+        """
+        self._prepared = await _prepared(self._answering, asked, self.choice, self.field)
         if stream:
             headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-            return Stream(self.stream(answering), media_type=self.media_type, headers=headers)
-        answer = await answering.finish(self._prepared)
+            return Stream(self.stream(), media_type=self.media_type, headers=headers)
+        answer = await self._answering.finish(self._prepared)
         return Response(self.whole(answer, self._links.sources(answer)))
 
     @abstractmethod
@@ -96,12 +98,12 @@ class ClientReply(ABC):
     def broken(self, problem: Problem) -> Iterable[bytes]:
         """Return what says why there is no end."""
 
-    async def stream(self, answering: Answering) -> AsyncIterator[bytes]:
+    async def stream(self) -> AsyncIterator[bytes]:
         """Yield the stream. An error is a part of it, because the status is already sent."""
         for part in self.start():
             yield part
         try:
-            async with aclosing(with_pauses(answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
+            async with aclosing(with_pauses(self._answering.stream(self._prepared), KEEP_ALIVE_S)) as progress:
                 async for step in progress:
                     if isinstance(step, str):
                         yield self.delta(step)
@@ -118,7 +120,7 @@ class ClientReply(ABC):
                 yield part
 
     def _tail(self, sources: list[SourceLink]) -> str:
-        return source_list(sources) if self._inline else ""
+        return source_list(sources) if self.choice.inline else ""
 
     def _tokens(self, answer: Answer) -> tuple[int, int]:
         """Return the tokens of the prompt and of the answer."""

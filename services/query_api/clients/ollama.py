@@ -15,13 +15,13 @@ from litestar.params import JSONBody
 from litestar.response import ServerSentEvent, Stream
 from msgspec import UNSET, UnsetType
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, RagOptions
+from services.query_api.answer.answering import Answer, AnswerRequest, RagOptions
 from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_figures, parsed_calls
 from services.query_api.answer.conversation_formats import ChatMessage, Options, image_addresses, objects, turns_of
-from services.query_api.clients.asking import ClientReply, figures, prepare
+from services.query_api.clients.asking import ClientReply, figures
 from services.query_api.clients.embedding import texts_of, token_count, vectors_of
 from services.query_api.clients.json_formats import ollama_format
-from services.query_api.clients.links import SourceLink, links_of
+from services.query_api.clients.links import SourceLink
 from services.query_api.clients.models import Models
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import fields_of, warn_of_unknown
@@ -230,14 +230,13 @@ async def api_chat(
     data: JSONBody[Any], request: ApiRequest
 ) -> Response[dict[str, Any]] | Response[ChatReply] | Stream | ServerSentEvent:
     """Answer a chat, in AgentX's or in Ollama's format, according to the fields of the body."""
-    answering, links = request.part(Answering), links_of(request)
     if not speaks_ollama(data):
         if isinstance(data, Mapping):
             warn_of_unknown(request, data, fields_of(ChatBody))
         agentx: Response[ChatReply] | ServerSentEvent = await chat.fn(body_of(data, ChatBody), request)
         return agentx
     body = body_of(data, OllamaChatBody)
-    choice = request.part(Models).choice(body.model)
+    reply = _ChatReply(request, body.model)
     if not body.messages:
         return _loaded(body.model, data, {"message": {"role": "assistant", "content": ""}})
     asked = AnswerRequest(
@@ -246,17 +245,15 @@ async def api_chat(
         retrieval=body.retrieval(),
         sampling=(body.options or Options()).sampling,
         tools=tuple(objects(body.tools, "tools")),
-        json_format=ollama_format(body.format, choice),
+        json_format=ollama_format(body.format, reply.choice),
     )
-    reply = _ChatReply(body.model, await prepare(answering, asked, choice), links, choice)
-    return await reply.reply(answering, stream=body.stream is not False)
+    return await reply.reply(asked, stream=body.stream is not False)
 
 
 @answers("/generate", ok={JSON: OllamaAnswer, NDJSON: str})
 async def ollama_generate(data: JSONBody[GenerateBody], request: ApiRequest) -> Response[dict[str, Any]] | Stream:
     """Answer a prompt."""
-    answering, links = request.part(Answering), links_of(request)
-    choice = request.part(Models).choice(data.model)
+    reply = _GenerateReply(request, data.model)
     if not data.prompt:
         return _loaded(data.model, msgspec.to_builtins(data), {"response": ""})
     turns = [Turn(role="user", content=data.prompt, images=image_addresses(data.images))]
@@ -267,10 +264,9 @@ async def ollama_generate(data: JSONBody[GenerateBody], request: ApiRequest) -> 
         turns=tuple(turns),
         retrieval=data.retrieval(),
         sampling=(data.options or Options()).sampling,
-        json_format=ollama_format(data.format, choice),
+        json_format=ollama_format(data.format, reply.choice),
     )
-    reply = _GenerateReply(data.model, await prepare(answering, asked, choice, "prompt"), links, choice)
-    return await reply.reply(answering, stream=data.stream is not False)
+    return await reply.reply(asked, stream=data.stream is not False)
 
 
 def _loaded(model: str, body: Mapping[str, Any], empty: Mapping[str, Any]) -> Response[dict[str, Any]]:
@@ -319,6 +315,8 @@ class _ChatReply(ClientReply):
 
 class _GenerateReply(_ChatReply):
     """An answer in the form of /api/generate."""
+
+    field = "prompt"
 
     def piece(self, text: str) -> dict[str, Any]:
         """Return the object of a piece of the text."""

@@ -15,13 +15,13 @@ from litestar import Response
 from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagBody
+from services.query_api.answer.answering import Answer, AnswerRequest, RagBody
 from services.query_api.answer.conversation_formats import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply, prepare
+from services.query_api.clients.asking import ClientReply
 from services.query_api.clients.embedding import texts_of, token_count, vectors_of
 from services.query_api.clients.json_formats import openai_format
-from services.query_api.clients.links import Links, SourceLink, links_of
-from services.query_api.clients.models import Choice, Models
+from services.query_api.clients.links import SourceLink
+from services.query_api.clients.models import Models
 from services.query_api.http.problems import Problem, invalid, openai_error
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import CHUNKS, EVENT_STREAM, JSON, StreamEvent, answers, get, post
@@ -187,12 +187,9 @@ async def openai_completions(data: JSONBody[PromptBody], request: ApiRequest) ->
 async def _completed(
     data: CompletionBody, request: ApiRequest, form: type["_Completion"]
 ) -> Response[dict[str, Any]] | Stream:
-    answering, links = request.part(Answering), links_of(request)
     if data.n is not None and data.n != 1:
         raise invalid("n", f"is {data.n}; this server gives one answer to a question")
-    choice = request.part(Models).choice(data.model)
-    if data.use_rag is not None:
-        choice = msgspec.structs.replace(choice, rag=data.use_rag)
+    completion = form(request, data)
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns_of(data.messages)),
@@ -200,24 +197,25 @@ async def _completed(
         sampling=sampling(data, data.max_completion_tokens or data.max_tokens),
         tools=() if data.tool_choice == "none" else tuple(objects(data.tools, "tools")),
         tool_choice=data.tool_choice,
-        json_format=openai_format(data.response_format, choice, "response_format"),
+        json_format=openai_format(data.response_format, completion.choice, "response_format"),
     )
-    prepared = await prepare(answering, asked, choice)
-    with_usage = bool(data.stream_options and data.stream_options.include_usage)
-    completion = form(data.model, prepared, links, choice, with_usage=with_usage)
-    return await completion.reply(answering, stream=bool(data.stream))
+    return await completion.reply(asked, stream=bool(data.stream))
 
 
 class _Completion(ClientReply):
     """A completion in the forms of a reply: whole, or as the events of a stream."""
 
-    def __init__(self, model: str, prepared: Prepared, links: Links, choice: Choice, *, with_usage: bool) -> None:
-        super().__init__(model, prepared, links, choice)
+    def __init__(self, request: ApiRequest, data: CompletionBody) -> None:
+        super().__init__(request, data.model, rag=data.use_rag)
         self._id = f"chatcmpl-{uuid4().hex}"
         self._created = int(time.time())
-        self._with_usage = with_usage
-        self._unused: dict[str, None] = {"usage": None} if with_usage else {}  # of each event but the last
-        self._text = "refusal" if prepared.refuses_json else "content"  # name of the field that has the text
+        self._with_usage = bool(data.stream_options and data.stream_options.include_usage)
+        self._unused: dict[str, None] = {"usage": None} if self._with_usage else {}  # of each event but the last
+
+    @property
+    def _text(self) -> str:
+        """Return the name of the field that has the text."""
+        return "refusal" if self._prepared.refuses_json else "content"
 
     def whole(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
         message: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal, TypedDict
 from uuid import uuid4
 
@@ -10,12 +11,11 @@ from litestar import Response
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from services.query_api.answer.answering import Answer, Answering, AnswerRequest, Prepared, RagBody, Retrieval
+from services.query_api.answer.answering import Answer, AnswerRequest, RagBody, Retrieval
 from services.query_api.answer.conversation_formats import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply, prepare
+from services.query_api.clients.asking import ClientReply
 from services.query_api.clients.json_formats import openai_format
-from services.query_api.clients.links import Links, SourceLink, links_of
-from services.query_api.clients.models import Choice, Models
+from services.query_api.clients.links import SourceLink
 from services.query_api.clients.openai import annotations
 from services.query_api.clients.vector_stores import ID, MaxResults, RankingOptions, attributes_of, check_store, file_of
 from services.query_api.clients.vector_stores import filters_of as conditions_of
@@ -138,16 +138,13 @@ class ResponseObject(TypedDict):
 @answers("/v1/responses", ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent})
 async def openai_responses(data: JSONBody[ResponsesBody], request: ApiRequest) -> Response[dict[str, Any]] | Stream:
     """Answer a conversation, whole or as a stream of events."""
-    answering, links = request.part(Answering), links_of(request)
     for field in ("previous_response_id", "conversation"):
         if getattr(data, field) is not None:
             raise invalid(field, "nothing is kept between requests; send the whole conversation as input")
     tools = [] if data.tool_choice == "none" else objects(data.tools, "tools")
     own = data.searched
     searched = retrieval_of(tools, own)
-    choice = request.part(Models).choice(data.model)
-    rag = choice.rag or searched is not None if data.use_rag is None else data.use_rag
-    choice = msgspec.structs.replace(choice, rag=rag)
+    made = _Made(request, data, searches=searched is not None)
     turns = turns_of(messages_of(data.input), "input")
     if data.instructions:
         turns.insert(0, Turn(role="system", content=data.instructions))
@@ -158,11 +155,9 @@ async def openai_responses(data: JSONBody[ResponsesBody], request: ApiRequest) -
         sampling=sampling(data, data.max_output_tokens),
         tools=tuple(tools_of(tools)),
         tool_choice=tool_choice_of(data.tool_choice),
-        json_format=openai_format(data.text.format if data.text else None, choice, "text.format"),
+        json_format=openai_format(data.text.format if data.text else None, made.choice, "text.format"),
     )
-    prepared = await prepare(answering, asked, choice, "input")
-    made = _Made(data, prepared, links, choice, file_search=searched is not None and rag)
-    return await made.reply(answering, stream=bool(data.stream))
+    return await made.reply(asked, stream=bool(data.stream))
 
 
 def messages_of(given: Any) -> list[ChatMessage]:
@@ -207,20 +202,26 @@ def tool_choice_of(given: str | dict[str, Any] | None) -> str | dict[str, Any] |
 class _Made(ClientReply):
     """A response in the forms of a reply: whole, or as the events of a stream."""
 
-    def __init__(
-        self, data: ResponsesBody, prepared: Prepared, links: Links, choice: Choice, *, file_search: bool
-    ) -> None:
-        super().__init__(data.model, prepared, links, choice)
+    field = "input"
+
+    def __init__(self, request: ApiRequest, data: ResponsesBody, *, searches: bool) -> None:
+        super().__init__(request, data.model, rag=(searches or None) if data.use_rag is None else data.use_rag)
         self._id, self._message = f"resp_{uuid4().hex}", f"msg_{uuid4().hex}"
-        asked = prepared.conversation
-        self._searches = (
-            [call_item(spelled_out(asked.turns), asked.passages, data.include or ())] if file_search else []
-        )
-        self._index = len(self._searches)  # of the message in the output
+        self._index = int(searches and self.choice.rag)  # of the message in the output
         self._created = int(time.time())
         self._data = data
-        self._refuses = prepared.refuses_json
         self._sent = 0
+
+    @property
+    def _refuses(self) -> bool:
+        return self._prepared.refuses_json
+
+    @cached_property
+    def _searches(self) -> list[dict[str, Any]]:
+        """Return the search as an item of the output, if the tool was asked for."""
+        asked = self._prepared.conversation
+        call = call_item(spelled_out(asked.turns), asked.passages, self._data.include or ())
+        return [call] if self._index else []
 
     def whole(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
         asked, answered = self._tokens(answer)
