@@ -80,24 +80,23 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return {each.partition: (each.next, each.until) for each in self.partitions if each.next < each.until}
 
 
-class ReplayBudget:
-    """How much one call may replay: records to read, and seconds. All partitions share the budget."""
+Budget = Callable[[], bool]  # returns whether one more record may be read, in whatever partition
 
-    def __init__(self, records: int, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the limits. The seconds count from the first record on, so that every call reads one."""
-        self._records = records
-        self._seconds = seconds
-        self._clock = clock
-        self._until: float | None = None
 
-    def take(self) -> bool:
-        """Return whether one more record may be read, and count it."""
-        if self._until is None:
-            self._until = self._clock() + self._seconds
-        if self._records <= 0 or self._clock() >= self._until:
-            return False
-        self._records -= 1
-        return True
+def replay_budget(records: int, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> Budget:
+    """Return what one call may replay: so many records, for so long.
+
+    The seconds count from the first record on, so that every call reads one.
+    """
+    asked, until = 0, 0.0
+
+    def take() -> bool:
+        nonlocal asked, until
+        now, asked = clock(), asked + 1
+        until = now + seconds if asked == 1 else until
+        return asked <= records and now < until
+
+    return take
 
 
 class ReplayRecord(msgspec.Struct, frozen=True):
@@ -181,7 +180,7 @@ async def replay(
     *,
     dry_run: bool = False,
     spans: Mapping[int, Span] | None = None,
-    budget: ReplayBudget | None = None,
+    budget: Budget | None = None,
 ) -> Replayed:
     """Replay these offsets of each partition, or all that the order includes; return what was sent.
 
@@ -207,7 +206,7 @@ async def replay(
 
 
 async def _replayed(
-    log: Log, publish: Publish | None, order: ReplayOrder, partition: int, *, span: Span, budget: ReplayBudget | None
+    log: Log, publish: Publish | None, order: ReplayOrder, partition: int, *, span: Span, budget: Budget | None
 ) -> ReplayedPartition:
     """Return what was replayed of the offsets; without `publish`, what would be.
 
@@ -229,7 +228,7 @@ async def _replayed(
 
     async with aclosing(records(log, {TopicPartition(order.topic, partition): span})) as found:
         async for record in found:
-            if budget is not None and not budget.take():
+            if budget is not None and not budget():
                 break
             read, at = read + 1, record.offset + 1
             try:

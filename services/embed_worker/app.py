@@ -9,18 +9,15 @@ from functools import partial
 import structlog
 from faststream.kafka import KafkaBroker
 
-from services.embed_worker.apply import Apply
 from services.embed_worker.blob_collector import BlobCollector
 from services.embed_worker.cosine_scale import measure_for_ever
 from services.embed_worker.embed import Embed
-from services.embed_worker.sweep import Throttle, shorten_deleted, sweep, sweep_points
+from services.embed_worker.sweep import shorten_deleted, sweep, sweep_points, throttle
 from services.embed_worker.vectors import VectorMetrics, Vectors
-from shared.blobs import Blobs
 from shared.errors import Unavailable
 from shared.log import Publish
 from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
-from shared.runtime.body_budget import MemoryBudget
 from shared.runtime.process import RunningService, repeat
 from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import GenerationParts
@@ -28,8 +25,7 @@ from shared.settings import ConfigurationError, Settings
 from shared.state.generation_watch import LOOK_S
 from shared.state.index import Index
 from shared.state.ledger import Ledger
-from shared.state.statuses import Statuses, dead_letter
-from shared.store.bm25 import Bm25
+from shared.state.statuses import dead_letter
 from shared.topics import chunks_topic, readers
 
 log = structlog.get_logger(__name__)
@@ -43,20 +39,9 @@ SHORTEN_EVERY_S = 3600.0  # reads only what was deleted since the last time
 SWEEP_AGAIN_S = 5.0  # pause before the next try while the store is away
 
 
-def join(
-    broker: KafkaBroker,
-    *,
-    index: Index,
-    vectors: Vectors,
-    bm25: Bm25,
-    blobs: Blobs,
-    statuses: Statuses,
-    send: Publish,
-) -> Consumption:
+def join(broker: KafkaBroker, embed: Embed) -> Consumption:
     """Return the stage of the index's generation, subscribed to its topic; the broker must not be started yet."""
-    apply = Apply(index=index, vectors=vectors, bm25=bm25, publish=send, statuses=statuses)
-    embed = Embed(apply=apply, blobs=blobs, statuses=statuses, room=MemoryBudget())
-    generation = index.generation.id
+    generation = embed.index.generation.id
     topic = chunks_topic(generation)
     return consume(
         broker,
@@ -64,8 +49,8 @@ def join(
         readers(generation)[topic],
         embed,
         stage="embed",
-        on_dead=dead_letter(DeadLetters(broker, blobs, embed.owner, generation), embed.failed),
-        options=ConsumeOptions(before_commit=index.flush),
+        on_dead=dead_letter(DeadLetters(broker, embed.blobs, embed.owner, generation), embed.failed),
+        options=ConsumeOptions(before_commit=embed.index.flush),
     )
 
 
@@ -88,17 +73,15 @@ class EmbedStages:
         ):
             stack.callback(asyncio.create_task(acting).cancel)
         repeat(stack, partial(settle, parts), LOOK_S, "settling_waits")
-        return [
-            join(
-                parts.broker,
-                index=parts.index,
-                vectors=vectors,
-                bm25=parts.bm25,
-                blobs=self._base.blobs,
-                statuses=parts.statuses,
-                send=parts.publish,
-            )
-        ]
+        embed = Embed(
+            index=parts.index,
+            vectors=vectors,
+            bm25=parts.bm25,
+            publish=parts.publish,
+            statuses=parts.statuses,
+            blobs=self._base.blobs,
+        )
+        return [join(parts.broker, embed)]
 
     def _measured(self) -> dict[str, dict[str, int]]:
         return {
@@ -121,7 +104,7 @@ async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves:
             # Only the generation that serves decides what the truth still has to hold.
             serving = await serves()
             if time.monotonic() >= due:
-                rest = Throttle(SWEEP_SHARE)
+                rest = throttle(SWEEP_SHARE)
                 await (sweep(index, ledger, publish, rest) if serving else sweep_points(index, publish, rest))
                 due, since = time.monotonic() + SWEEP_EVERY_S, 0
             if serving:

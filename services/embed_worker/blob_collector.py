@@ -14,7 +14,7 @@ import structlog
 from aiokafka import ConsumerRecord, TopicPartition
 from prometheus_client import CollectorRegistry, Gauge
 
-from services.embed_worker.sweep import Throttle
+from services.embed_worker.sweep import throttle
 from shared.blobs import Blobs, StoredBlob
 from shared.contracts import TERMINAL, DeadLetter, Message, decode
 from shared.errors import Rejected
@@ -199,7 +199,7 @@ class BlobCollector:
     async def _records(self, topic: str) -> AsyncIterator[Record]:
         for tp, end in (await self._log.end_offsets(topic)).items():
             async with reading(self._log, TopicPartition(tp.topic, tp.partition)) as reader:
-                count, rest = 0, Throttle(_SHARE)
+                count, rest = 0, throttle(_SHARE)
                 async for record in reader.between(0, end):
                     yield record
                     count += 1

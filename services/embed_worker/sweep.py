@@ -23,25 +23,23 @@ LONGEST_REST_S = 1.0  # a page that waited for a busy store says little of the w
 Rest = Callable[[], Awaitable[None]]  # called after each page
 
 
-class Throttle:
-    """Pauses after each page, so that all pages together take a share of the time."""
+def throttle(
+    share: float,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Rest:
+    """Return a pause after each page, so that all pages together take a share of the time, above 0 and at most 1.
 
-    def __init__(
-        self,
-        share: float,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Start measuring. `share` is above 0 and at most 1; `clock` (seconds) and `pause` are for tests."""
-        self._rest_per_work = 1 / share - 1
-        self._clock = clock
-        self._pause = pause
-        self._since = clock()
+    The first page begins now. `clock` (seconds) and `pause` are for tests.
+    """
+    since = clock()
 
-    async def __call__(self) -> None:
-        """Pause."""
-        await self._pause(min(LONGEST_REST_S, self._rest_per_work * (self._clock() - self._since)))
-        self._since = self._clock()
+    async def rest() -> None:
+        nonlocal since
+        await pause(min(LONGEST_REST_S, (1 / share - 1) * (clock() - since)))
+        since = clock()
+
+    return rest
 
 
 async def _at_once() -> None: ...

@@ -1,6 +1,6 @@
 """How a version becomes the one that answers: write its points, then its head, then delete older points.
 
-The rule is the pure function `advance`; `apply` executes it step by step (correctness.md, section 3). A crash may
+The rule is the pure function `advance`; `Embed.apply` executes it step by step (correctness.md, section 3). A crash may
 follow any step, and any step may be repeated, also by a worker that missed a rebalance: readers always see one
 complete version, and the newest version wins.
 """

@@ -4,6 +4,7 @@ A version that can never answer is removed from the truth instead (ADR 0007), so
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,42 +31,31 @@ from shared.state.statuses import Seen, Statuses
 from shared.state.version_deletion import tombstone
 from shared.topics import chunks_topic
 
-
-class RateLimit:
-    """Lets through at most `limit` records per second of those below `ends`; newer ones are never delayed."""
-
-    def __init__(
-        self,
-        limit: float,
-        ends: Mapping[str, int],
-        *,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] | None = None,
-    ) -> None:
-        """Take offsets by partition; `pause` and `clock` (seconds) are for tests."""
-        self._every_s = 1 / limit
-        self._ends = ends
-        self._pause = pause
-        self._clock = clock or asyncio.get_running_loop().time
-        self._next = 0.0
-
-    async def turn(self, record: Record) -> None:
-        """Wait until it is the record's turn."""
-        if record.offset >= self._ends.get(str(record.partition), 0):
-            return
-        now = self._clock()
-        turn = max(self._next, now)
-        self._next = turn + self._every_s
-        if turn > now:
-            await self._pause(turn - now)
-
-
-def rate_limit_of(registered: Registered) -> RateLimit | None:
-    """Return the rate limit that was set when the generation's build began; None if there is none."""
-    return None if registered.limit is None else RateLimit(registered.limit, registered.ends)
-
-
 log = structlog.get_logger(__name__)
+
+
+def rate_limit_of(
+    registered: Registered,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[[Record], Awaitable[None]] | None:
+    """Return the wait for a record's turn, as set when the generation's build began; None if there is no limit.
+
+    Records that came since then are never delayed. `pause` and `clock` (seconds) are for tests.
+    """
+    if registered.limit is None:
+        return None
+    every_s, ends, following = 1 / registered.limit, registered.ends, 0.0
+
+    async def turn(record: Record) -> None:
+        nonlocal following
+        if record.offset < ends.get(str(record.partition), 0):
+            at = max(following, now := clock())
+            following = at + every_s
+            if at > now:
+                await pause(at - now)
+
+    return turn
 
 
 @dataclass(kw_only=True)
@@ -79,7 +69,7 @@ class Chunking:
     publish: Publish
     statuses: Statuses
     room: MemoryBudget = field(default_factory=MemoryBudget)
-    limit: RateLimit | None = None  # slows a build down
+    limit: Callable[[Record], Awaitable[None]] | None = None  # slows a build down
     past: PastTruth | None = None  # where the generation needs only some records
 
     owner = staticmethod(partial(owner_of, kind=DocumentExtracted))
@@ -102,7 +92,7 @@ class Chunking:
         document = event.document
         tracing.about(document.tenant, document.document_id)
         if self.limit is not None:
-            await self.limit.turn(record)
+            await self.limit(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
         seen = await self._answerable(document)
         if seen is None:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
 from services.embed_worker.vectors import VectorMetrics, Vectors
 from services.ingest_worker.chunk import CHUNKER
@@ -97,8 +96,15 @@ class Bench:
 
     def embed(self) -> Handler:
         vectors = Vectors(self.index, self.embedder, VectorMetrics(CollectorRegistry()))
-        apply = Apply(index=self.index, vectors=vectors, bm25=Bm25(), publish=self.publish, statuses=self.statuses)
-        embed = Embed(apply=apply, blobs=self.blobs, statuses=self.statuses, room=self.room)
+        embed = Embed(
+            index=self.index,
+            vectors=vectors,
+            bm25=Bm25(),
+            publish=self.publish,
+            statuses=self.statuses,
+            blobs=self.blobs,
+            room=self.room,
+        )
 
         async def handle(name: str, path: str) -> None:
             chunks = msgspec.json.encode(chunks_of(f"The lantern of {path}.")).ljust(BODY_BYTES)

@@ -127,7 +127,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "skip the tombstone",
-        "services/embed_worker/apply.py",
+        "services/embed_worker/embed.py",
         "        for version in sorted(older):\n",
         "        for version in ():\n",
     ),
@@ -211,7 +211,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a point that is there is right, whatever its text",
-        "services/embed_worker/apply.py",
+        "services/embed_worker/embed.py",
         "if present == {id_: chunk.hash for id_, chunk in zip(ids, part, strict=True)}:",
         "if len(present) == len(ids):",
         "tests/unit/services/embed_worker/test_embed.py",
@@ -541,7 +541,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a version that failed stays in the truth for ever",
-        "services/embed_worker/apply.py",
+        "services/embed_worker/embed.py",
         "        older |= published_below(seen.entry, document.version)\n",
         "        pass\n",
     ),

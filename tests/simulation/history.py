@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import sweep_points
 from services.embed_worker.vectors import VectorMetrics, Vectors
@@ -385,8 +384,7 @@ def _rebuilt(world: World) -> tuple[MemoryStore, Generation]:
         room=MemoryBudget(),
     )
     vectors = Vectors(index, embedder, VectorMetrics(CollectorRegistry()))
-    apply = Apply(index=index, vectors=vectors, bm25=bm25, publish=publish, statuses=statuses)
-    embed = Embed(apply=apply, blobs=world.blobs, statuses=statuses, room=MemoryBudget())
+    embed = Embed(index=index, vectors=vectors, bm25=bm25, publish=publish, statuses=statuses, blobs=world.blobs)
 
     async def rebuild() -> None:
         await ledger.create()

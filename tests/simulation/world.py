@@ -26,7 +26,7 @@ from faststream.kafka import KafkaBroker
 from prometheus_client import CollectorRegistry
 
 from services.embed_worker import app as embed_app
-from services.embed_worker import apply as apply_module
+from services.embed_worker import embed as embed_module
 from services.embed_worker.sweep import sweep
 from services.embed_worker.vectors import VectorMetrics, Vectors
 from services.ingest_worker import app as ingest_app
@@ -396,7 +396,7 @@ class World:
                 mock.patch.object(ingest_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(version_publisher_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(chunking_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
-                mock.patch.object(apply_module, "SLICE", self.plan.slice),
+                mock.patch.object(embed_module, "SLICE", self.plan.slice),
                 mock.patch.object(ledger_module, "MOST_FAILED", self.most_failed),
                 mock.patch.object(claim_check_module, "CLAIM_CHECK_BYTES", self.plan.claim_check),
                 mock.patch.object(publish_module, "partitions_of", self._partitions_of),
@@ -475,8 +475,7 @@ class World:
                 )
                 ingest_app.join_chunking(broker, ingest, chunking)
             case "embed":
-                embed_app.join(
-                    broker,
+                embed = embed_module.Embed(
                     index=process.index,
                     vectors=Vectors(
                         process.index,
@@ -488,8 +487,9 @@ class World:
                     bm25=_bm25,
                     blobs=blobs,
                     statuses=statuses,
-                    send=process.publish,
+                    publish=process.publish,
                 )
+                embed_app.join(broker, embed)
             case _:
                 log = cast("Log", (_ForgetfulLog if self.plan.forgetful else _Log)(self.log, "log", through))
                 index, send = process.index, process.publish

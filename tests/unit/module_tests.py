@@ -38,7 +38,6 @@ TESTED_BY: Final = {
     "services/query_api/ops/feedback.py": "tests/integration/test_feedback.py",
     "services/query_api/ops/log_state.py": "tests/integration/test_ops.py",
     "services/embed_worker/app.py": "tests/integration/test_pipeline.py",
-    "services/embed_worker/apply.py": "tests/property/test_apply_model.py",
     "services/embed_worker/blob_collector.py": "tests/integration/test_blob_collection.py",
     "services/embed_worker/version_switch.py": "tests/property/test_apply_model.py",
     "services/ingest_worker/text_blocks.py": "tests/unit/services/ingest_worker/test_chunk.py",

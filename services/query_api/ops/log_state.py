@@ -14,7 +14,7 @@ from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log.groups import GroupLag, PartitionLag, descriptions, lags
 from shared.log.read import Span
-from shared.replay import ReplayBound, ReplayBudget, ReplayedPartition, ReplayOrder, replay
+from shared.replay import ReplayBound, ReplayedPartition, ReplayOrder, replay, replay_budget
 from shared.runtime.resources import Resources
 
 MOST_RECORDS: Final = 10_000  # read by one request
@@ -100,7 +100,7 @@ async def ops_replay(data: JSONBody[ReplayBody], request: ApiRequest) -> ReplayP
             order,
             dry_run=data.dry_run,
             spans=spans,
-            budget=ReplayBudget(MOST_RECORDS, _LONGEST_S),
+            budget=replay_budget(MOST_RECORDS, _LONGEST_S),
         )
     except Rejected as error:
         raise Problem(400, error.sentence) from error

@@ -16,12 +16,12 @@ from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
 from shared.replay import (
-    ReplayBudget,
     Replayed,
     ReplayOrder,
     ReplayRecord,
     check_topic,
     replay,
+    replay_budget,
     replayed,
 )
 from shared.topics import EXTRACTED, SUBMITTED
@@ -126,10 +126,10 @@ async def pages(log: MemoryLog, records: int) -> list[Replayed]:
     async def publish(topic: str, value: bytes | None, **how: Any) -> Any:
         return log.append(topic, value, **how)
 
-    found = [await replay(log, publish, order(), budget=ReplayBudget(records, 60.0))]  # type: ignore[arg-type]  # a fake
+    found = [await replay(log, publish, order(), budget=replay_budget(records, 60.0))]  # type: ignore[arg-type]  # a fake
     while rest := found[-1].rest:
         assert len(found) < 1000, "it never ends"
-        found.append(await replay(log, publish, order(), spans=rest, budget=ReplayBudget(records, 60.0)))  # type: ignore[arg-type]
+        found.append(await replay(log, publish, order(), spans=rest, budget=replay_budget(records, 60.0)))  # type: ignore[arg-type]
     return found
 
 
@@ -151,12 +151,12 @@ async def test_pages_of_a_replay_send_each_record_once_in_the_order_of_its_docum
 
 def test_a_budget_counts_records_and_the_seconds_since_the_first_one() -> None:
     clock = Clock()
-    by_count, by_time = ReplayBudget(2, 60.0, clock=clock), ReplayBudget(100, 5.0, clock=clock)
+    by_count, by_time = replay_budget(2, 60.0, clock=clock), replay_budget(100, 5.0, clock=clock)
     clock.now = 100.0
 
-    assert [by_count.take() for _ in range(3)] == [True, True, False]
-    assert by_time.take(), "the log took long to give the first record"
+    assert [by_count() for _ in range(3)] == [True, True, False]
+    assert by_time(), "the log took long to give the first record"
     clock.now = 104.9
-    assert by_time.take()
+    assert by_time()
     clock.now = 105.0
-    assert not by_time.take()
+    assert not by_time()

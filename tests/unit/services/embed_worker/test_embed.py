@@ -10,7 +10,6 @@ import pytest
 from aiokafka import ConsumerRecord
 from prometheus_client import CollectorRegistry
 
-from services.embed_worker.apply import Apply
 from services.embed_worker.embed import Embed
 from services.embed_worker.points import chunk_points
 from services.embed_worker.sweep import sweep
@@ -28,7 +27,6 @@ from shared.contracts import (
 from shared.embedder import Vector
 from shared.errors import Rejected
 from shared.ids import text_hash
-from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import MOST_WITHDRAWN, Head, Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import Seen, Statuses
@@ -44,8 +42,8 @@ NAME = "11ca04b3-12ec-5b35-8f4b-4ab297c91387"
 
 
 async def test_given_a_newer_head_when_a_version_is_replayed_then_its_erased_blob_is_not_missed() -> None:
-    store, blobs, tombstones = MemoryStore(), MemoryBlobs(), list[bytes]()
-    ledger, index = await ledger_and_index(store)
+    tombstones = list[bytes]()
+    ledger, index = await ledger_and_index(MemoryStore())
     await index.switch(Head(document_id=NAME, version=2, tenant=DEFAULT_TENANT, source="", path="", deleted=True))
 
     async def publish(topic: str, value: bytes | None, *, key: bytes, **options: Any) -> Any:
@@ -53,7 +51,7 @@ async def test_given_a_newer_head_when_a_version_is_replayed_then_its_erased_blo
 
     statuses = Statuses(ledger, publish)
     vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(CollectorRegistry()))
-    apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
+    embed = Embed(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses, blobs=MemoryBlobs())
     place = LogPosition(partition=0, offset=0, time=1)
     document = DocumentVersion(
         document_id=NAME, version=1, place=place, tenant=DEFAULT_TENANT, source="s", path="p", outcome="created"
@@ -61,7 +59,7 @@ async def test_given_a_newer_head_when_a_version_is_replayed_then_its_erased_blo
     value = encode(DocumentChunked(document=document, blob=BlobRef(sha256="0" * 64, size=1)))
     record = ConsumerRecord("chunks", 0, 0, 1, 1, NAME.encode(), value, None, -1, len(value), ())
 
-    await Embed(apply=apply, blobs=blobs, statuses=statuses, room=MemoryBudget())(record)
+    await embed(record)
 
     assert tombstones == [truth_key(NAME, 1)]
 
@@ -78,13 +76,14 @@ async def test_points_of_another_text_are_written_anew_and_those_beyond_the_last
             asked.extend(texts)
             return await super().embed_documents(texts, flow=flow)
 
-    apply = Apply(
+    apply = Embed(
         index=index,
         vectors=Vectors(index, Told(), VectorMetrics(CollectorRegistry())),
         bm25=Bm25(),
         publish=publish,
         statuses=Statuses(ledger, publish),
-    )
+        blobs=MemoryBlobs(),
+    ).apply
     place = LogPosition(partition=0, offset=0, time=1)
     document = DocumentVersion(
         document_id=NAME, version=1, place=place, tenant=DEFAULT_TENANT, source="s", path="p", outcome="created"
@@ -138,7 +137,15 @@ class Applying:
         self.statuses = Statuses(ledger, publish)
         self.registry = CollectorRegistry()
         vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(self.registry))
-        self.apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=self.statuses)
+        self.embed = Embed(
+            index=index,
+            vectors=vectors,
+            bm25=Bm25(),
+            publish=publish,
+            statuses=self.statuses,
+            blobs=MemoryBlobs(),
+        )
+        self.apply = self.embed.apply
 
     @property
     def embedded(self) -> float | None:
@@ -151,7 +158,7 @@ class Applying:
         return cls(ledger, index)
 
     async def fails(self, number: int, attempt: int = 0) -> None:
-        assert await self.apply.withdraw(version(number), attempt) is None
+        assert await self.embed.withdraw(version(number), attempt) is None
         await self.statuses.end(version(number), "failed", error="no model takes it", code="model_refuses")
 
     async def stands(self) -> tuple[int | None, int]:
@@ -164,7 +171,7 @@ async def test_a_version_that_was_withdrawn_is_refused_to_whoever_comes_later_an
     world = await Applying.begun()
     apply, stands = world.apply, world.stands
 
-    assert await apply.withdraw(version(2)) is None
+    assert await world.embed.withdraw(version(2)) is None
     assert await stands() == (None, 0), "the mark is no head"
     with pytest.raises(Rejected, match="version 2 was withdrawn"):  # nobody has said so yet
         await apply(version(2), load)
@@ -174,10 +181,10 @@ async def test_a_version_that_was_withdrawn_is_refused_to_whoever_comes_later_an
     assert await stands() == (None, 0)
     await apply(version(1), load)
     assert await stands() == (1, 1), "an older one that comes later is good"
-    assert await apply.withdraw(version(2)) is None
+    assert await world.embed.withdraw(version(2)) is None
     await apply(version(2), load, attempt=1)
     assert await stands() == (2, 1)
-    withdrawn = await apply.withdraw(version(2))
+    withdrawn = await world.embed.withdraw(version(2))
     assert withdrawn is not None
     assert await stands() == (2, 1), "it answers: nobody withdraws it any more"
     await apply(version(3), load)
@@ -204,7 +211,7 @@ async def test_given_a_redrive_under_way_when_a_worker_of_the_first_attempt_wake
     await world.index.put(points, 1)
 
     await world.index.put(points)
-    await world.apply.withdraw(version(2))
+    await world.embed.withdraw(version(2))
     await sweep(world.index, world.ledger, world.publish)
 
     assert await world.stands() == (None, 1)
@@ -229,7 +236,7 @@ async def test_a_document_that_fails_for_ever_keeps_a_bounded_list_of_its_withdr
     world = await Applying.begun()
 
     for number in range(2, 2 * MOST_WITHDRAWN):
-        await world.apply.withdraw(version(number))
+        await world.embed.withdraw(version(number))
 
     head = (await world.index.fences([NAME]))[NAME]
     assert [each.version for each in head.withdrawals] == list(range(MOST_WITHDRAWN, 2 * MOST_WITHDRAWN))
@@ -239,9 +246,9 @@ async def test_a_document_that_fails_for_ever_keeps_a_bounded_list_of_its_withdr
 async def test_a_version_that_is_too_old_for_the_list_of_withdrawn_ones_can_be_withdrawn_again() -> None:
     world = await Applying.begun()
     for number in range(2, 2 * MOST_WITHDRAWN):
-        await world.apply.withdraw(version(number))
+        await world.embed.withdraw(version(number))
 
-    replayed = await world.apply.withdraw(version(2))
+    replayed = await world.embed.withdraw(version(2))
     dropped = await world.index.withdraw_for_good(NAME, 3, DEFAULT_TENANT)
 
     head = (await world.index.fences([NAME]))[NAME]
@@ -256,8 +263,7 @@ async def test_a_version_that_failed_is_tried_again_only_by_a_redrive() -> None:
 
     statuses = Statuses(ledger, publish)
     vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(CollectorRegistry()))
-    apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
-    embed = Embed(apply=apply, blobs=MemoryBlobs(), statuses=statuses, room=MemoryBudget())
+    embed = Embed(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses, blobs=MemoryBlobs())
     place = LogPosition(partition=0, offset=0, time=1)
     document = DocumentVersion(
         document_id=NAME, version=1, place=place, tenant=DEFAULT_TENANT, source="s", path="p", outcome="created"
@@ -285,11 +291,11 @@ async def test_an_entry_that_was_read_before_its_version_was_accepted_is_not_wha
 
     statuses = Statuses(ledger, publish)
     vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(CollectorRegistry()))
-    apply = Apply(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses)
+    embed = Embed(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses, blobs=MemoryBlobs())
     entered = an_entry(NAME)  # by a door, in a ledger that is being rebuilt
     await ledger.update(NAME, lambda _: an_entry(NAME, accepted=3, place=PLACE, published=(1, 3)))
 
-    await apply(version(3), load, 0, Seen(entered, time.monotonic()))
+    await embed.apply(version(3), load, 0, Seen(entered, time.monotonic()))
 
     entry = await ledger.get(NAME)
     assert tombstones == [truth_key(NAME, 1)]

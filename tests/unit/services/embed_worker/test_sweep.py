@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.embed_worker.sweep import LONGEST_REST_S, Throttle, shorten_deleted, sweep
+from services.embed_worker.sweep import LONGEST_REST_S, shorten_deleted, sweep, throttle
 from shared.contracts import LogPosition, Status, truth_key
 from shared.errors import Unavailable
 from shared.ids import point_id
@@ -69,7 +69,7 @@ async def test_a_sweep_rests_so_that_its_pages_take_their_share_of_the_time() ->
         rests.append(round(seconds, 9))
         now += seconds
 
-    rest = Throttle(0.05, lambda: now, pause)
+    rest = throttle(0.05, lambda: now, pause)
     await sweep(index, ledger, publish, rest)
     await rest()
 
@@ -82,7 +82,7 @@ async def test_a_page_that_waited_long_is_no_reason_to_rest_for_minutes() -> Non
     async def pause(seconds: float) -> None:
         rests.append(seconds)
 
-    rest = Throttle(0.05, lambda: now, pause)
+    rest = throttle(0.05, lambda: now, pause)
     now = 10.0
     await rest()
 

@@ -8,13 +8,14 @@ import msgspec
 import pytest
 from aiokafka import ConsumerRecord
 
-from services.ingest_worker.chunking import Chunking, RateLimit
+from services.ingest_worker.chunking import Chunking, rate_limit_of
 from services.ingest_worker.parsers import ParserPool
 from shared.contracts import DEFAULT_TENANT, ERASED, DocumentExtracted, LogPosition, encode, truth_key
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log import Record
 from shared.runtime.body_budget import MemoryBudget
+from shared.state.generations import Registered
 from shared.state.index import Head, deletion_head
 from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
@@ -176,11 +177,13 @@ async def test_older_records_come_at_the_rate_and_newer_ones_at_once() -> None:
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
-    limit = RateLimit(4.0, {"0": 10}, pause=pause, clock=lambda: now[0])
+    registered = Registered(generation=GENERATION, embedder="minilm:", began=1, ends={"0": 10}, limit=4.0)
+    turn = rate_limit_of(registered, pause, lambda: now[0])
+    assert turn is not None
 
     for offset in (0, 1, 10, 2):
-        await limit.turn(a_record(offset))
+        await turn(a_record(offset))
     now[0] += 60
-    await limit.turn(a_record(3))
+    await turn(a_record(3))
 
     assert pauses == [0.25, 0.5]
