@@ -6,7 +6,7 @@ What is removed or erased is counted first; after the confirmation, it goes page
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,7 +15,7 @@ import typer
 
 from services.operator_cli.errors import Forbidden, Misuse, RequestRefused
 from services.operator_cli.options import Json, Manner, Source, Tags, client_of, filters_of, slices, with_options
-from services.operator_cli.terminal import console, note_line, print_found, print_json, print_rows, progress, shown
+from services.operator_cli.terminal import console, note_line, print_found, print_json, progress, shown
 
 if TYPE_CHECKING:
     from services.operator_cli.client import Client
@@ -115,10 +115,9 @@ def _remove(client: "Client", ids: Sequence[str], manner: Manner) -> int:
     """Delete the documents and return the exit code: 1 if one was not deleted."""
     as_json, dry_run = manner.as_json, manner.dry_run
     chosen = [client.found(each) for each in dict.fromkeys(ids)]
-    if as_json and dry_run:
-        print_json({"dryRun": True, "items": chosen})
-    elif not as_json:
-        print_rows(chosen, ("documentId", "source", "path"))
+    if dry_run or not as_json:
+        found = {"dryRun": True, "items": chosen}
+        print_found(found, chosen, ("documentId", "source", "path"), as_json=as_json)
     if dry_run:
         if not as_json:
             console(stderr=True).print(f"would remove {len(chosen)}")
@@ -127,12 +126,8 @@ def _remove(client: "Client", ids: Sequence[str], manner: Manner) -> int:
     manner.confirm(f"Remove {len(chosen)}?", otherwise=otherwise)
     removed = [_removed(client, each) for each in chosen]
     failed = [each for each in removed if each["status"] == "failed"]
-    if as_json:
-        print_json({"items": removed})
-    else:
-        _complain(failed, "status")
-        console().print(f"{len(removed) - len(failed)} of {len(removed)} removed")
-    return 1 if failed else 0
+    line = f"{len(removed) - len(failed)} of {len(removed)} removed"
+    return _end({"items": removed}, failed, [line], as_json=as_json)
 
 
 def _removed(client: "Client", document: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,16 +167,14 @@ def metadata_of(given: Sequence[str]) -> dict[str, Any]:
     """
     metadata: dict[str, Any] = {}
     for each in given:
-        name, equals, value = each.partition("=")
         if each.lstrip().startswith("{"):
             try:
                 metadata |= json.loads(each)
             except ValueError as error:
                 raise Misuse(f"--metadata {each} is not valid JSON: {error}") from None
-        elif name and equals:
-            metadata[name] = _typed(value)
         else:
-            raise Misuse(f"--metadata {each} must be name=value or a JSON object")
+            name, value = _pair(each, f"--metadata {each} must be name=value or a JSON object")
+            metadata[name] = value
     return metadata
 
 
@@ -195,19 +188,21 @@ def metadata_filters(given: Sequence[str]) -> dict[str, Any]:
     """
     filters: dict[str, list[Any]] = {}
     for pair in given:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise Misuse(f"--filter {pair} must have the form name=value")
-        filters.setdefault(name, []).append(_typed(value))
+        name, value = _pair(pair, f"--filter {pair} must have the form name=value")
+        filters.setdefault(name, []).append(value)
     return dict(filters)
 
 
-def _typed(value: str) -> Any:
+def _pair(text: str, otherwise: str) -> tuple[str, Any]:
+    """Return name and typed value of `name=value`. Raises Misuse with the sentence `otherwise`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise Misuse(otherwise)
     if value in ("true", "false"):
-        return value == "true"
+        return name, value == "true"
     if len(value) >= 2 and value[0] == value[-1] == '"':
-        return value[1:-1]
-    return int(value) if value.removeprefix("-").isascii() and value.removeprefix("-").isdigit() else value
+        return name, value[1:-1]
+    return name, int(value) if value.removeprefix("-").isascii() and value.removeprefix("-").isdigit() else value
 
 
 def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> int:
@@ -215,9 +210,9 @@ def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> 
     as_json, matched = manner.as_json, int(client.send("/rag/documents", chosen, "DELETE")["matched"])
     if manner.dry_run or not matched:
         line = f"{_documents(matched)} would be removed" if manner.dry_run else "no document matches"
-        found = {"dryRun": manner.dry_run, "matched": matched, "counts": {}, "failed": []}
-        shown(found, [line], as_json=as_json)
-        return 0
+        return _end(
+            {"dryRun": manner.dry_run, "matched": matched, "counts": {}, "failed": []}, [], [line], as_json=as_json
+        )
     confirm_count("removed", "Remove", matched, manner)
     counts, failed = Counter[str](), list[dict[str, Any]]()
     with progress() as watch:
@@ -228,12 +223,8 @@ def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> 
             watch.step(name=item["documentId"])
             if item["status"] in _NOT_DONE:
                 failed.append(item)
-    if as_json:
-        print_json({"dryRun": False, "matched": matched, "counts": dict(sorted(counts.items())), "failed": failed})
-    else:
-        _complain(failed, "status")
-        console().print(f"{counts['deleted']} of {matched} removed")
-    return 1 if failed else 0
+    found = {"dryRun": False, "matched": matched, "counts": dict(sorted(counts.items())), "failed": failed}
+    return _end(found, failed, [f"{counts['deleted']} of {matched} removed"], as_json=as_json)
 
 
 def erase_tenant(client: "Client", tenant: str, manner: Manner, *, wait: bool) -> int:
@@ -264,12 +255,8 @@ def _erase(client: "Client", requests: Sequence[Mapping[str, Any]], manner: Mann
     unknown = [each for each in looked if each["outcome"] == "unknown"]
     matched = len(looked) - len(unknown)
     if dry_run or not looked:
-        if as_json:
-            print_json({"dryRun": dry_run, "matched": matched, "unknown": unknown})
-        else:
-            _complain(unknown, "outcome")
-            console().print(f"{_documents(matched)} would be erased" if dry_run else "no document matches")
-        return 1 if unknown else 0
+        line = f"{_documents(matched)} would be erased" if dry_run else "no document matches"
+        return _end({"dryRun": dry_run, "matched": matched, "unknown": unknown}, unknown, [line], as_json=as_json)
     if matched:
         confirm_count("erased for good", "Erase for good", matched, manner)
     words = [word for each in looked for word in each.get("canaries", ())]
@@ -289,15 +276,11 @@ def _erase(client: "Client", requests: Sequence[Mapping[str, Any]], manner: Mann
     proof = None if before is None else client.forget(proofs, dry_run=False)
     waited = _rewritten(client, receipt) if wait and before is None and receipt is not None else None
     failed = [each for each in items if each["outcome"] != "erased"]
-    if as_json:
-        after = waited if proof is None else proof
-        print_json({"dryRun": False, "items": items, "words": len(words), "before": before, "after": after})
-    else:
-        _complain(failed, "outcome")
-        console().print(f"{len(items) - len(failed)} of {len(items)} erased")
-        for line in _proof(before, proof, len(words)) if waited is None else _parts(waited):
-            console().print(line, markup=False)
-    return 1 if failed or (proof is not None and proof["found"]) else 0
+    after = waited if proof is None else proof
+    found = {"dryRun": False, "items": items, "words": len(words), "before": before, "after": after}
+    told = _proof(before, proof, len(words)) if waited is None else _parts(waited)
+    lines = [f"{len(items) - len(failed)} of {len(items)} erased", *told]
+    return _end(found, failed, lines, as_json=as_json) or (1 if proof is not None and proof["found"] else 0)
 
 
 def _searched(client: "Client", proofs: Sequence[str]) -> dict[str, Any] | None:
@@ -334,10 +317,13 @@ def _proof(before: dict[str, Any] | None, after: dict[str, Any] | None, words: i
         yield f"still there: {each['part']} ({each['canaries']})"
 
 
-def _complain(items: Sequence[dict[str, Any]], what: str) -> None:
-    for each in items:
-        outcome = each.get("error") or each[what]
-        console(stderr=True).print(f"{each['documentId']}: {outcome}", markup=False)
+def _end(found: Any, failed: Sequence[dict[str, Any]], lines: Iterable[str], *, as_json: bool) -> int:
+    """Print what was done, and why it failed for these documents; return the exit code."""
+    for each in () if as_json else failed:
+        reason = each.get("error") or each.get("status") or each["outcome"]
+        console(stderr=True).print(f"{each['documentId']}: {reason}", markup=False)
+    shown(found, lines, as_json=as_json)
+    return 1 if failed else 0
 
 
 def _parts(rewritten: dict[str, Any]) -> Iterator[str]:

@@ -1,42 +1,51 @@
-"""Makes, lists and revokes API keys in the key file."""
+"""`sluice keys`: makes, lists and revokes API keys in the key file."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from services.operator_cli.errors import Misuse
-from services.operator_cli.installation import record_keys
-from shared.errors import Rejected
-from shared.runtime.key_file import KeyRecord, editing, listed_keys, new_key, revoke_keys
-from shared.settings import ROLES, Settings, load_settings
+from services.operator_cli.options import Json
+from services.operator_cli.terminal import console, print_found, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.runtime.key_file import KeyRecord
+    from shared.settings import Settings
+
+keys = typer.Typer(name="keys", help="Make, list and revoke API keys.", no_args_is_help=True)
 
 
-class NewKey(NamedTuple):
-    """A new key, its record, and notes for the user."""
+@keys.command("new")
+def new(
+    *,
+    tenant: Annotated[str, typer.Option("--tenant", "-t", help="The tenant whose documents the key may use.")],
+    roles: Annotated[list[str], typer.Option("--role", "-r", help="ingest, query, admin or operator; repeatable.")],
+    note: Annotated[str, typer.Option(help="What the key is for, shown by ls.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Make a key and print it. It is not stored, so it can't be shown again. Running servers accept it at once."""
+    from services.operator_cli.installation import record_keys
+    from shared.runtime.key_file import editing, new_key
+    from shared.settings import ROLES, load_settings
 
-    key: str
-    record: KeyRecord
-    remarks: list[str]
-
-
-def make(tenant: str, roles: Sequence[str], note: str) -> NewKey:
-    """Add a new key to the file and return it.
-
-    Raises:
-        Misuse: a role is unknown. ConfigurationError: the tenant's name is invalid, or the file can't be written.
-    """
     if unknown := sorted(set(roles).difference(ROLES)):
         raise Misuse(f"{unknown[0]} is not a role; roles are {', '.join(ROLES)}")
     settings = load_settings(host="127.0.0.1", cors_origins="")  # other values may need the key that is made here
     keyless = not settings.needs_key
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     key, record = new_key(tenant, tuple(role for role in ROLES if role in roles), created, note)
-    with editing(settings.key_file) as keys:
-        before = _tenants(settings, keys)
-        keys.append(record)
-        after = _tenants(settings, keys)
-        operated = any("operator" in key.roles for key in keys) or any("operator" in key.roles for key in settings.keys)
+    with editing(settings.key_file) as kept:
+        before = _tenants(settings, kept)
+        kept.append(record)
+        after = _tenants(settings, kept)
+        operated = any("operator" in roles for roles in [*(k.roles for k in kept), *(k.roles for k in settings.keys)])
     record_keys(settings, "keys new", [(record.tenant, record.id)])
+    if as_json:
+        print_json({"key": key, "id": record.id, "tenant": tenant, "roles": record.roles})
+        return
     remarks = [f"{record.id}: a key of {tenant} for {', '.join(record.roles)}, in {settings.key_file}"]
     if keyless:
         remarks.append("This is the first key: every request needs one from now on.")
@@ -44,26 +53,43 @@ def make(tenant: str, roles: Sequence[str], note: str) -> NewKey:
         remarks.append(
             "There is a second tenant now, so admins are no longer operators: make a key with --role operator."
         )
-    return NewKey(key, record, remarks)
+    for sentence in remarks:
+        console(stderr=True).print(sentence, markup=False)
+    print(key)
 
 
-def revoked(ids: Sequence[str]) -> list[str]:
-    """Remove the keys from the file; return a sentence for each.
+@keys.command("ls")
+def ls(*, as_json: Json = False) -> None:
+    """List the keys of the file and of SLUICE_API_KEYS, without the keys themselves."""
+    import msgspec
 
-    Raises:
-        Misuse: a key isn't in the file, so none was revoked. ConfigurationError: the file can't be read or written.
-    """
+    from shared.runtime.key_file import listed_keys
+    from shared.settings import load_settings
+
+    rows = [msgspec.structs.asdict(each) for each in listed_keys(load_settings())]
+    joined = [{**row, "roles": "+".join(row["roles"])} for row in rows]
+    print_found(rows, joined, ("id", "tenant", "roles", "created", "note"), as_json=as_json)
+
+
+@keys.command("revoke")
+def revoke(ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, as ls shows them.")]) -> None:
+    """Revoke keys. Running servers refuse them, and the sessions of browsers that used them, at once."""
+    from services.operator_cli.installation import record_keys
+    from shared.errors import Rejected
+    from shared.runtime.key_file import listed_keys, revoke_keys
+    from shared.settings import load_settings
+
     settings = load_settings()
     try:
         gone = revoke_keys(settings, ids)
-    except Rejected as error:
+    except Rejected as error:  # one isn't in the file, so none was revoked
         raise Misuse(error.sentence) from None
     record_keys(settings, "keys revoke", [(key.tenant, key.id) for key in gone])
-    sentences = [f"revoked {key.id} of {key.tenant}" for key in gone]
+    for key in gone:
+        console().print(f"revoked {key.id} of {key.tenant}", markup=False)
     if not listed_keys(settings):
-        sentences.append("No key is left, so every request is refused; sluice keys new makes one.")
-    return sentences
+        console().print("No key is left, so every request is refused; sluice keys new makes one.", markup=False)
 
 
-def _tenants(settings: Settings, keys: Sequence[KeyRecord]) -> set[str]:
-    return {key.tenant for key in keys} | {key.tenant for key in settings.keys}
+def _tenants(settings: "Settings", kept: "Sequence[KeyRecord]") -> set[str]:
+    return {key.tenant for key in kept} | {key.tenant for key in settings.keys}

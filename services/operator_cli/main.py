@@ -18,13 +18,14 @@ from services.operator_cli.documents import documents, erase
 from services.operator_cli.errors import CommandError, fail
 from services.operator_cli.ingest import ingest, reread
 from services.operator_cli.ingest import inspect as inspect_file
+from services.operator_cli.keys import keys
 from services.operator_cli.log_commands import groups, lag, replay
 from services.operator_cli.maintenance_commands import backup, migrate, optimize, restore, verify
 from services.operator_cli.options import HEADER, Url
 from services.operator_cli.reindex import reindex
 from services.operator_cli.serve import embed_worker, ingest_worker, query_api, serve, store
 from services.operator_cli.server_reports import audit, stats, tenants
-from services.operator_cli.set_up import config, demo, doctor, init, keys, version
+from services.operator_cli.set_up import config, demo, doctor, init, version
 from services.operator_cli.use import ask, evaluate, mcp, open_page, search
 from shared.version import VERSION
 

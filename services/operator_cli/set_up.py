@@ -1,4 +1,4 @@
-"""`sluice init`, `doctor`, `demo`, `config`, `keys` and `version`."""
+"""`sluice init`, `doctor`, `demo`, `config` and `version`."""
 
 from typing import Annotated
 
@@ -6,53 +6,8 @@ import typer
 
 from services.operator_cli.errors import RequestRefused, ServerAway
 from services.operator_cli.options import Json, client_of
-from services.operator_cli.terminal import console, print_found, print_json, print_rows, shown
+from services.operator_cli.terminal import console, print_json, print_rows, shown
 from shared.version import VERSION, commit
-
-keys = typer.Typer(name="keys", help="Make, list and revoke API keys.", no_args_is_help=True)
-
-
-@keys.command("new")
-def new(
-    *,
-    tenant: Annotated[str, typer.Option("--tenant", "-t", help="The tenant whose documents the key may use.")],
-    roles: Annotated[list[str], typer.Option("--role", "-r", help="ingest, query, admin or operator; repeatable.")],
-    note: Annotated[str, typer.Option(help="What the key is for, shown by ls.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Make a key and print it. It is not stored, so it can't be shown again. Running servers accept it at once."""
-    from services.operator_cli.keys import make
-
-    made = make(tenant, roles, note)
-    if as_json:
-        print_json({"key": made.key, "id": made.record.id, "tenant": tenant, "roles": made.record.roles})
-        return
-    for sentence in made.remarks:
-        console(stderr=True).print(sentence, markup=False)
-    print(made.key)
-
-
-@keys.command("ls")
-def ls(*, as_json: Json = False) -> None:
-    """List the keys of the file and of SLUICE_API_KEYS, without the keys themselves."""
-    import msgspec
-
-    from shared.runtime.key_file import listed_keys
-    from shared.settings import load_settings
-
-    rows = [msgspec.structs.asdict(each) for each in listed_keys(load_settings())]
-    joined = [{**row, "roles": "+".join(row["roles"])} for row in rows]
-    print_found(rows, joined, ("id", "tenant", "roles", "created", "note"), as_json=as_json)
-
-
-@keys.command("revoke")
-def revoke(ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, as ls shows them.")]) -> None:
-    """Revoke keys. Running servers refuse them, and the sessions of browsers that used them, at once."""
-    from services.operator_cli.keys import revoked
-
-    for sentence in revoked(ids):
-        console().print(sentence, markup=False)
-
 
 config = typer.Typer(name="config", help="Show the settings.", no_args_is_help=True)
 
