@@ -15,7 +15,7 @@ import msgspec
 from services.ingest_worker.accept import Submission
 from services.ingest_worker.extract import Extraction, detect
 from services.ingest_worker.extract.format_types import Hints
-from services.ingest_worker.fetch import FetchedPage, Fetcher, sitemap
+from services.ingest_worker.fetch import FetchedPage, Fetcher, robots
 from services.ingest_worker.parsers import ParserPool
 from shared.blobs import Blobs
 from shared.claim_check import json_of, messages_of
@@ -98,7 +98,7 @@ class ContentReader:
         if content.body is None:
             return None
         page = content.page
-        if page is not None and submitted.leads_on and (site := sitemap.read(page.body)) is not None:
+        if page is not None and submitted.leads_on and (site := robots.sitemap(page.body)) is not None:
             text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
             return Extraction(text=text, document_type="xml", text_format="markdown", title=page.url)
         hints = msgspec.structs.replace(_hints(submitted, page), title=submitted.title, links=submitted.leads_on)

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker.fair_turns import FairTurns
-from services.ingest_worker.fetch import robots, sitemap
+from services.ingest_worker.fetch import robots
 from services.ingest_worker.fetch.body import codings_of, decoded
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.fetch.hosts import Busy, Hosts
@@ -197,7 +197,7 @@ class Fetcher:
 
     async def _listed(self, page: FetchedPage, most: int, tenant: str) -> list[str]:
         site = authority(page.url)
-        found = sitemap.read(page.body)
+        found = robots.sitemap(page.body)
         if found is None:
             waiting = (await self._robots.rules(page.url, tenant)).sitemaps or [f"{origin(page.url)}/sitemap.xml"]
             pages: dict[str, None] = {}
@@ -215,7 +215,7 @@ class Fetcher:
                 seen.add(file)
                 async with AsyncExitStack() as held:
                     got = await self._tried(file, held, self._files, tenant)
-                    found = sitemap.read(got.body) if got is not None else None
+                    found = robots.sitemap(got.body) if got is not None else None
             except Rejected as error:
                 log.warning("sitemap_not_read", reason=error.sentence, code=error.code)
                 continue

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from shared.errors import Rejected
@@ -26,15 +27,14 @@ class _Host:
         self.away: dict[str, tuple[float, str]] = {}  # by tenant: until when, and why
 
 
+@dataclass(kw_only=True)
 class Hosts:
     """The state of each host, as this process knows it; processes don't share it."""
 
-    def __init__(self, *, at_once: int, delay_s: float, turn_s: float) -> None:
-        """Take how many requests a host gets at once, the seconds between two, and the longest wait for a turn."""
-        self._at_once = at_once
-        self._delay_s = delay_s
-        self._turn_s = turn_s
-        self._hosts: dict[str, _Host] = {}
+    at_once: int  # requests to a host
+    delay_s: float  # between two requests
+    turn_s: float  # longest wait for a turn
+    _hosts: dict[str, _Host] = field(default_factory=dict)
 
     @asynccontextmanager
     async def turn(self, origin: str, tenant: str, delay_s: float | None = None) -> AsyncIterator[None]:
@@ -46,7 +46,7 @@ class Hosts:
         """
         host = self._known(origin)
         loop = asyncio.get_running_loop()
-        patience = loop.time() + self._turn_s
+        patience = loop.time() + self.turn_s
         host.users += 1
         try:
             _check_here(host, tenant, loop.time())
@@ -62,7 +62,7 @@ class Hosts:
                 if start > patience:
                     await asyncio.sleep(patience - now)  # else the caller would retry in a busy loop
                     raise Busy
-                host.next = start + max(self._delay_s, min(delay_s or 0.0, MOST_DELAY_S))
+                host.next = start + max(self.delay_s, min(delay_s or 0.0, MOST_DELAY_S))
                 await asyncio.sleep(start - now)
                 yield
             finally:
@@ -89,7 +89,7 @@ class Hosts:
                     for name, host in self._hosts.items()
                     if host.users or host.next > now or any(until > now for until, _ in host.away.values())
                 }
-            self._hosts[origin] = _Host(self._at_once)
+            self._hosts[origin] = _Host(self.at_once)
         return self._hosts[origin]
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from services.ingest_worker.fetch.robots import Robots, directives
+from services.ingest_worker.fetch.robots import Robots, Sitemap, directives, sitemap
 from shared.errors import Rejected
 
 
@@ -48,3 +48,18 @@ async def test_without_the_file_all_is_allowed_and_while_it_is_away_nothing_is()
 
     with pytest.raises(Rejected, match="http://a is away"):
         (await robots_of(b"away", []).rules("http://a/", "t")).check("http://a/")
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"<urlset><url><loc> http://a/?x=1&amp;y=2 </loc></url></urlset>", Sitemap(["http://a/?x=1&y=2"], [])),
+        (b"<urlset ><url><loc><![CDATA[http://a/]]></loc></url></urlset>", Sitemap(["http://a/"], [])),
+        (b"<s:sitemapindex><loc>http://a/1.xml</loc></s:sitemapindex>", Sitemap([], ["http://a/1.xml"])),
+        (b"<urlset></urlset>", Sitemap([], [])),
+        (b"<html><loc>http://a/</loc></html>", None),
+        (b" " * 5000 + b"<urlset>", None),
+    ],
+)
+def test_addresses_are_read_from_a_sitemap_alone(data: bytes, found: Sitemap | None) -> None:
+    assert sitemap(data) == found
