@@ -397,8 +397,8 @@ class StatusNotice(Message, frozen=True):
     note_count: Natural = 0
 
 
-class DeadLetter(Message, frozen=True):
-    """dead.letters: a record that no stage can process. Key: `shared.log.dead_letters.key_of`; null settles it."""
+class LetterHead(Message, frozen=True):
+    """What a dead letter says of its record and of the failure, without the record itself."""
 
     stage: str
     code: str
@@ -408,10 +408,6 @@ class DeadLetter(Message, frozen=True):
     offset: int
     time: int
     place: LogPosition  # where the submission entered the log first; if unknown, the record's own
-    key: bytes | None = None
-    value: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
-    blob: BlobRef | None = None  # `value`, above the claim-check size
     document_id: str | None = None
     tenant: str | None = None
     source: str | None = None
@@ -423,6 +419,15 @@ class DeadLetter(Message, frozen=True):
     last_seen: int = 0
     traceback_digest: str | None = None
     generation: str | None = None  # whose stage it was; None in the first stage
+
+
+class DeadLetter(LetterHead, frozen=True):
+    """dead.letters: a record that no stage can process. Key: `shared.log.dead_letters.key_of`; null settles it."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    blob: BlobRef | None = None  # `value`, above the claim-check size
 
 
 # `begun`: an admin's change starts. `accepted`: the log has the documents' submissions; how they ended is their status.

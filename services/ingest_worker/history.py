@@ -16,8 +16,8 @@ from shared.contracts import (
     BlobRef,
     DocumentExtracted,
     DocumentVersion,
+    LetterHead,
     LogPosition,
-    Message,
     decode,
 )
 from shared.errors import Rejected
@@ -30,26 +30,6 @@ from shared.submission import submission_of
 from shared.topics import EXTRACTED, SUBMITTED, chunks_topic
 
 _ERASED: bytes = ERASED.encode()  # in the record of every erasure
-
-
-class FoldedLetter(Message, frozen=True):
-    """The parts of a dead letter that the fold needs."""
-
-    stage: str
-    code: str
-    sentence: str
-    topic: str
-    partition: int
-    offset: int
-    time: int  # ms since 1970, when its record was appended
-    place: LogPosition
-    document_id: str | None = None
-    tenant: str | None = None
-    source: str | None = None
-    path: str | None = None
-    version: int | None = None
-    last_seen: int = 0  # ms since 1970
-    generation: str | None = None
 
 
 class VersionRecord(NamedTuple):
@@ -67,10 +47,10 @@ class FoldedLetters:
         """Take the generation and the lost ones in whose place it is; letters of other ones tell nothing about it."""
         self._generations = {None, generation, *before}
         self._late = {EXTRACTED, chunks_topic(generation), *map(chunks_topic, before)}
-        self._of_versions: dict[tuple[str, int], dict[bytes, FoldedLetter]] = {}  # settled ones, too, as the next
-        self._of_records: dict[tuple[int, int], dict[bytes, FoldedLetter]] = {}  # by partition and offset of the event
+        self._of_versions: dict[tuple[str, int], dict[bytes, LetterHead]] = {}  # settled ones, too, as the next
+        self._of_records: dict[tuple[int, int], dict[bytes, LetterHead]] = {}  # by partition and offset of the event
         self._seen: dict[tuple[str, int, int], bool] = {}  # by stage and submission: whether a letter was settled
-        self.open: dict[bytes, FoldedLetter] = {}  # by key
+        self.open: dict[bytes, LetterHead] = {}  # by key
         self.oddities: list[str] = []  # sentences about records that no worker of ours writes
 
     def see(self, record: Record) -> str | None:
@@ -85,7 +65,7 @@ class FoldedLetters:
             self.open.pop(key, None)
             return None
         try:
-            letter = decode(record.value, FoldedLetter)
+            letter = decode(record.value, LetterHead)
         except Rejected:
             self.oddities.append(f"{record.topic}/{record.partition}@{record.offset} is no dead letter")
             return None
@@ -97,7 +77,7 @@ class FoldedLetters:
                 self._of_versions.setdefault((letter.document_id, letter.version), {})[key] = letter
         return letter.document_id
 
-    def failure(self, name: str, version: int, at: VersionRecord, *, settled: bool) -> FoldedLetter | None:
+    def failure(self, name: str, version: int, at: VersionRecord, *, settled: bool) -> LetterHead | None:
         """Return the letter because of which the version can't answer; None if there is none.
 
         Letters that were settled only count with `settled`. A version that was published again after it was set aside
@@ -107,9 +87,9 @@ class FoldedLetters:
         of_record = self._of_records.get((at.partition, at.offset), {}).items()
         return next((letter for key, letter in (*of_version, *of_record) if settled or key in self.open), None)
 
-    def of_submissions(self) -> dict[str, FoldedLetter]:
+    def of_submissions(self) -> dict[str, LetterHead]:
         """Return each document's newest failed submission whose letter is open."""
-        newest: dict[str, FoldedLetter] = {}
+        newest: dict[str, LetterHead] = {}
         for letter in self.open.values():
             if letter.topic != SUBMITTED or letter.document_id is None:
                 continue
@@ -132,29 +112,6 @@ class EndedSubmission(NamedTuple):
 
     place: LogPosition
     deletes: tuple[str, str, str] | None  # tenant, source and path if it deletes; an erasure has no source and path
-
-
-class FoldedSubmissions:
-    """The newest submission of each document."""
-
-    def __init__(self) -> None:
-        self.newest: dict[str, EndedSubmission] = {}
-        self.unreadable: dict[tuple[int, int], LogPosition] = {}  # by partition and offset
-
-    def see(self, record: Record) -> str | None:
-        """Add the next record of documents.submitted; return its document, None if it can't be read."""
-        place = position_of(record)
-        try:
-            submitted = submission_of(record)
-        except Rejected:
-            self.unreadable[record.partition, record.offset] = place
-            return None
-        name = submitted.document_id
-        seen = self.newest.get(name)
-        if seen is None or older(seen.place, place):
-            deletes = (submitted.tenant, submitted.source, submitted.path) if submitted.deleted else None
-            self.newest[name] = EndedSubmission(place, deletes)
-        return name
 
 
 class FoldedVersions:
@@ -188,7 +145,7 @@ class FoldedVersions:
             del self.documents[name]
         return name
 
-    def failure(self, name: str, version: int, *, settled: bool = False) -> FoldedLetter | None:
+    def failure(self, name: str, version: int, *, settled: bool = False) -> LetterHead | None:
         """Return why the version can't answer; None if no reason is known. Settled letters count with `settled`."""
         return self._letters.failure(name, version, self.documents[name][version], settled=settled)
 
@@ -211,28 +168,43 @@ class History:
         """Take the generation's id, the past moment that it shows, and the lost generations in whose place it is."""
         self._chunks = chunks_topic(generation)
         self.letters = FoldedLetters(generation, before)
-        self.submissions = FoldedSubmissions()
+        self.newest: dict[str, EndedSubmission] = {}  # submission of each document
+        self.unreadable: dict[tuple[int, int], LogPosition] = {}  # submissions, by partition and offset
         self.versions = FoldedVersions(self.letters, as_of)
 
     def see(self, record: Record) -> str | None:
         """Add the next record; return the document that it is about, None if that is unknown."""
         if record.topic == SUBMITTED:
-            return self.submissions.see(record)
+            return self._see_submission(record)
         if record.topic == EXTRACTED:
             return self.versions.see(record)
         if record.topic == self._chunks:  # what it says follows from the truth
             return (record.key or b"").decode(errors="replace")
         return self.letters.see(record)
 
+    def _see_submission(self, record: Record) -> str | None:
+        place = position_of(record)
+        try:
+            submitted = submission_of(record)
+        except Rejected:
+            self.unreadable[record.partition, record.offset] = place
+            return None
+        name = submitted.document_id
+        seen = self.newest.get(name)
+        if seen is None or older(seen.place, place):
+            deletes = (submitted.tenant, submitted.source, submitted.path) if submitted.deleted else None
+            self.newest[name] = EndedSubmission(place, deletes)
+        return name
+
     @property
     def documents(self) -> set[str]:
         """Return the documents that were submitted or have a version."""
-        return self.submissions.newest.keys() | self.versions.documents.keys()
+        return self.newest.keys() | self.versions.documents.keys()
 
-    def entry(self, newest: DocumentVersion, *, failed: FoldedLetter | None, head: Head | None) -> Entry:
+    def entry(self, newest: DocumentVersion, *, failed: LetterHead | None, head: Head | None) -> Entry:
         """Return the ledger entry of a document with this newest version; `failed` and `head` are as in `entry_of`."""
         name = newest.document_id
-        submitted = self.submissions.newest.get(name)
+        submitted = self.newest.get(name)
         older = tuple(each for each in sorted(self.versions.documents[name]) if each < newest.version)
         return entry_of(
             newest,
@@ -245,11 +217,10 @@ class History:
             head=head,
         )
 
-    def bare(self, names: set[str], failed: Mapping[str, FoldedLetter]) -> list[Entry]:
+    def bare(self, names: set[str], failed: Mapping[str, LetterHead]) -> list[Entry]:
         """Return the entries of those documents that have no version."""
-        newest = self.submissions.newest
         found = (
-            entry_without_version(name, newest.get(name), failed.get(name))
+            entry_without_version(name, self.newest.get(name), failed.get(name))
             for name in sorted(names - self.versions.documents.keys())
         )
         return [entry for entry in found if entry is not None]
@@ -271,12 +242,12 @@ def erased(record: Record) -> DocumentVersion | None:
 
 def entry_of(
     newest: DocumentVersion,
-    failure: FoldedLetter | None,
+    failure: LetterHead | None,
     *,
     published: tuple[int, ...] = (),
     failed_versions: tuple[int, ...] = (),
     submitted: EndedSubmission | None = None,
-    failed: FoldedLetter | None = None,
+    failed: LetterHead | None = None,
     settled: bool = False,
     head: Head | None = None,
 ) -> Entry:
@@ -335,12 +306,12 @@ def accepted_of(version: DocumentVersion) -> Accepted:
     )
 
 
-def _last(failed: FoldedLetter, submitted: EndedSubmission | None) -> bool:
+def _last(failed: LetterHead, submitted: EndedSubmission | None) -> bool:
     """Return whether the failed submission is the newest that ended."""
     return submitted is None or not older(failed.place, submitted.place)
 
 
-def _end(newest: DocumentVersion, failure: FoldedLetter | None, head: Head | None) -> Last:
+def _end(newest: DocumentVersion, failure: LetterHead | None, head: Head | None) -> Last:
     if failure is not None:
         return Last(
             version=newest.version,
@@ -361,7 +332,7 @@ def _end(newest: DocumentVersion, failure: FoldedLetter | None, head: Head | Non
     )
 
 
-def _failed(entry: Entry, place: LogPosition, letter: FoldedLetter | None) -> Entry:
+def _failed(entry: Entry, place: LogPosition, letter: LetterHead | None) -> Entry:
     """Return the entry with a later submission that failed; if it has no letter, the letter was settled."""
     version = min(max(entry.accepted.version + 1, place.time), MAX_NATURAL)
     settled_reason = "the submission was set aside, and its dead letter was settled since"
@@ -377,7 +348,7 @@ def _failed(entry: Entry, place: LogPosition, letter: FoldedLetter | None) -> En
     return msgspec.structs.replace(entry, last=last, earlier=earlier, updated_at=place.time)
 
 
-def entry_without_version(name: str, submitted: EndedSubmission | None, failed: FoldedLetter | None) -> Entry | None:
+def entry_without_version(name: str, submitted: EndedSubmission | None, failed: LetterHead | None) -> Entry | None:
     """Return the entry of a document without a version on the log; None if the log has too little for one."""
     if failed is not None and _last(failed, submitted):
         place, failure = failed.place, failed

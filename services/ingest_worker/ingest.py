@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker import accept, crawl_rules
-from services.ingest_worker.accept import Conflict, IndexedVersion, Joined, Published, Superseded, Unchanged
+from services.ingest_worker.accept import Conflict, IndexedVersion, Joined, Published, Unchanged
 from services.ingest_worker.content import Content, ContentReader, alike, body_as_sent
 from services.ingest_worker.crawler import Crawler
 from services.ingest_worker.decisions import Decisions, submission_at, with_kept_fields
@@ -76,6 +76,7 @@ class Ingest:
         self._crawler = Crawler(
             ledger=self.ledger, reader=self._reader, fetch=self.fetch, publish=publish, bounds=self.bounds
         )
+        self._versions = VersionPublisher(blobs=blobs, send=publish)
         self._decisions = Decisions(
             ledger=self.ledger,
             index=self.index,
@@ -84,7 +85,6 @@ class Ingest:
             statuses=self.statuses,
             moves=self.moves,
         )
-        self._versions = VersionPublisher(blobs=blobs, send=publish)
 
     async def __call__(self, record: Record) -> None:
         """Process one record.
@@ -198,8 +198,12 @@ class Ingest:
             if entry is not None and (entry.erased or written.entry.rev != entry.rev):
                 submission = msgspec.structs.replace(submission, text=None)
             await self._versions.publish(written.entry, submitted, submission, extraction, redriven(record))
+        elif isinstance(written, Unchanged):
+            await self.statuses.notify(written.entry)
+        elif isinstance(written, Joined):
+            log.info("submission_joined", document_id=submitted.document_id, version=written.entry.accepted.version)
         else:
-            await self._announce(submitted, written)
+            log.info("submission_superseded", document_id=submitted.document_id)
         return True
 
     async def _extract(
@@ -213,17 +217,6 @@ class Ingest:
         extraction = known or await self._reader.extract(submitted, content)
         self._crawler.check_indexable(submitted, content, extraction)
         return extraction
-
-    async def _announce(self, submitted: DocumentSubmitted, decision: Superseded | Unchanged | Joined) -> None:
-        """Log the decision and notify waiting clients."""
-        name = submitted.document_id
-        match decision:
-            case Superseded():
-                log.info("submission_superseded", document_id=name)
-            case Unchanged(entry):
-                await self.statuses.notify(entry)
-            case Joined(entry):
-                log.info("submission_joined", document_id=name, version=entry.accepted.version)
 
     @staticmethod
     def owner(record: Record) -> RecordOwner | None:

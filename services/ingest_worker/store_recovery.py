@@ -16,8 +16,8 @@ import msgspec
 import structlog
 from aiokafka import TopicPartition
 
-from services.ingest_worker.history import FoldedLetter, FoldedVersions, History
-from shared.contracts import DocumentExtracted, DocumentVersion, decode
+from services.ingest_worker.history import FoldedVersions, History
+from shared.contracts import DocumentExtracted, DocumentVersion, LetterHead, decode
 from shared.errors import Rejected, Unavailable
 from shared.log import Log
 from shared.log.groups import Barrier
@@ -131,35 +131,37 @@ class Rebuilder:
         return standing
 
 
+@dataclass
 class LedgerFold:
     """Makes ledger entries of what the log says. Several may run at once, and after another one's end."""
 
-    def __init__(self, log: Log, store: Store, registered: Registered) -> None:
-        """Take the parts and the generation that serves."""
-        self._log = log
-        self._ledger = Ledger(store)  # not the shared one, which waits for this
-        self._registered = registered
-        self._index = Index(store, registered.generation)
+    log: Log
+    store: Store
+    registered: Registered  # the generation that serves
+
+    def __post_init__(self) -> None:
+        self._ledger = Ledger(self.store)  # not the shared one, which waits for this
+        self._index = Index(self.store, self.registered.generation)
 
     async def run(self) -> None:
         """Write all entries. Raises Unavailable when the log or the store is away."""
-        history = History(self._registered.id, before=self._registered.before)
+        history = History(self.registered.id, before=self.registered.before)
         # In this order: once the first stage has committed a submission, its event is on the log.
-        committed = await self._log.committed(readers(self._registered.id)[SUBMITTED], SUBMITTED)
+        committed = await self.log.committed(readers(self.registered.id)[SUBMITTED], SUBMITTED)
         await self._read(history, {tp: (0, end or 0) for tp, end in committed.items()})
         seen: dict[TopicPartition, int] = {}
         while True:
-            ends = await self._log.end_offsets(EXTRACTED)
+            ends = await self.log.end_offsets(EXTRACTED)
             # A worker that was running when the store was lost may publish one more version.
             if all(seen.get(tp) == end for tp, end in ends.items()):
                 return
-            await self._read(history, {tp: (0, end) for tp, end in (await self._log.end_offsets(DEAD_LETTERS)).items()})
+            await self._read(history, {tp: (0, end) for tp, end in (await self.log.end_offsets(DEAD_LETTERS)).items()})
             for tp, end in sorted(ends.items()):
                 await self._fold(tp, (seen.get(tp, 0), end), history, len(ends))
                 seen[tp] = end
 
     async def _read(self, history: History, spans: Mapping[TopicPartition, Span]) -> None:
-        async for record in records(self._log, spans):
+        async for record in records(self.log, spans):
             history.see(record)
 
     async def _fold(self, tp: TopicPartition, span: Span, history: History, partitions: int) -> None:
@@ -168,7 +170,7 @@ class LedgerFold:
         await self._read(history, {tp: span})
         failed, offsets = history.letters.of_submissions(), history.versions.newest()
         if span[0] == 0:
-            names = {*history.submissions.newest, *failed}
+            names = {*history.newest, *failed}
             here = {each for each in names if partition_of(each.encode(), partitions) == tp.partition}
             bare = history.bare(here, failed)
             for at in range(0, len(bare), BATCH):
@@ -180,7 +182,7 @@ class LedgerFold:
     async def _versions(self, tp: TopicPartition, offsets: Mapping[int, str]) -> AsyncGenerator[DocumentVersion]:
         """Yield the versions at these offsets, each of a document, that can be read."""
         wanted = (min(offsets), max(offsets) + 1) if offsets else (0, 0)
-        async with aclosing(records(self._log, {tp: wanted})) as found:
+        async with aclosing(records(self.log, {tp: wanted})) as found:
             async for record in found:
                 if record.offset in offsets and record.value is not None:
                     try:
@@ -190,7 +192,7 @@ class LedgerFold:
                         log.warning("version_unreadable", document_id=offsets[record.offset], reason=error.sentence)
 
     async def _entries(
-        self, batch: Sequence[DocumentVersion], history: History, failed: Mapping[str, FoldedLetter]
+        self, batch: Sequence[DocumentVersion], history: History, failed: Mapping[str, LetterHead]
     ) -> list[Entry]:
         names = [document.document_id for document in batch]
         heads, counts = await asyncio.gather(self._index.heads(names), self._index.point_counts(names))

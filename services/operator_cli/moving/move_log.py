@@ -37,6 +37,7 @@ from shared.log.headers import (
 from shared.log.publish import partition_of
 from shared.log.read import in_batches, records, records_now
 from shared.state import pairing
+from shared.state.filling import unread
 from shared.state.generations import Registry, change, on_another_log
 from shared.state.ledger import Entry, Ledger, older
 from shared.state.registry_backup import keep_copy
@@ -128,10 +129,9 @@ async def _check_read(log: Log, registry: Registry, foreign: Iterable[str]) -> N
     pairs = {(group, topic) for each in registry.generations for topic, group in readers(each.id).items()}
     pairs |= {(forwarding_group(topic), topic) for topic in foreign}
     for group, topic in sorted(pairs):
-        committed, ends = await log.committed(group, topic), await log.end_offsets(topic)
-        if unread := sum(max(0, end - (committed.get(tp) or 0)) for tp, end in ends.items()):
+        if left := await unread(log, group, topic):
             raise Rejected(
-                f"group {group} has {unread} records of {topic} unread: start Sluice on this log until `sluice lag` "
+                f"group {group} has {left} records of {topic} unread: start Sluice on this log until `sluice lag` "
                 "shows 0, then stop it. If the group's generation is retired, `sluice reindex gc` drops it",
                 CODE,
             )

@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 
 from services.embed_worker.points import head_of, payloads
-from services.ingest_worker.history import FoldedLetter, accepted_of, entry_of
+from services.ingest_worker.history import accepted_of, entry_of
 from services.operator_cli.verify.findings import IndexDifference, Invariant, JudgedDocument, Remedy
-from shared.contracts import ERASED, REFUSED, TERMINAL, Chunk, DocumentVersion, LogPosition
+from shared.contracts import ERASED, REFUSED, TERMINAL, Chunk, DocumentVersion, LetterHead, LogPosition
 from shared.ids import document_id
 from shared.state.index import EMBEDDED, PREFIX, Head, vector_hash
 from shared.state.ledger import Entry, Last, older
@@ -245,7 +245,7 @@ def ledger_judged(
     name: str,
     newest: DocumentVersion | None,
     *,
-    failure: FoldedLetter | None,
+    failure: LetterHead | None,
     submitted: LogPosition | None,
     payload: Payload | None,
     lettered: bool,
@@ -286,7 +286,7 @@ def _judge_entry(
     entry: Entry,
     newest: DocumentVersion,
     *,
-    failure: FoldedLetter | None,
+    failure: LetterHead | None,
     submitted: LogPosition | None,
     lettered: bool,
 ) -> None:
@@ -338,7 +338,7 @@ def _named_alike(entry: Entry, newest: DocumentVersion) -> bool:
 
 
 def _judge_end(
-    findings: _Findings, entry: Entry, newest: DocumentVersion, failure: FoldedLetter | None, *, lettered: bool
+    findings: _Findings, entry: Entry, newest: DocumentVersion, failure: LetterHead | None, *, lettered: bool
 ) -> None:
     last = entry.last
     if last.status in TERMINAL and (still := entry.open_versions):
@@ -393,7 +393,7 @@ def last_of(payload: Payload | None) -> Last | None:
         return None
 
 
-def outage(letter: FoldedLetter) -> str | None:
+def outage(letter: LetterHead) -> str | None:
     """Return the fault of a dead letter that was caused by an outage, else None."""
     if letter.code in TRANSIENT:
         return f"dead-lettered in {letter.stage} because of an outage: {letter.code}: {_short(letter.sentence)}"

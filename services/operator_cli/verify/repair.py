@@ -9,16 +9,16 @@ and delete its record from the truth.
 import asyncio
 import time
 from contextlib import aclosing
+from dataclasses import dataclass
 
 import msgspec
-from aiokafka import TopicPartition
 
 from services.operator_cli.verify.findings import Remedy, VerifyReport
 from services.operator_cli.verify.verifier import SeenDocument, Verifier, VerifierParts
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
-from shared.log.headers import PLACE_HEADER, partition_here, position_header, position_of, text_headers
+from shared.log.headers import PLACE_HEADER, position_header, position_of, text_headers
 from shared.log.publish import sending
-from shared.log.read import Span, records
+from shared.log.read import records_now
 from shared.settings import ConfigurationError
 from shared.state import ledger
 from shared.state.ledger import Entry, Ledger
@@ -42,17 +42,17 @@ class Repaired(Message, frozen=True):
     applied: bool = True  # whether the workers have processed everything published
 
 
+@dataclass
 class Repair:
     """Repairs the differences that a verification has found; in a dry run it only counts what it would do."""
 
-    def __init__(
-        self, parts: VerifierParts, verifier: Verifier, *, patience_s: float = 30.0, dry_run: bool = False
-    ) -> None:
-        self._parts = parts
-        self._verifier = verifier
-        self._patience_s = patience_s
-        self._dry_run = dry_run
-        self._ledger = Ledger(parts.store)
+    parts: VerifierParts
+    verifier: Verifier
+    patience_s: float
+    dry_run: bool
+
+    def __post_init__(self) -> None:
+        self._ledger = Ledger(self.parts.store)
         self._places: dict[LogPosition, str] = {}  # documents by the submission to send again
         self._done = Repaired()
 
@@ -65,15 +65,15 @@ class Repair:
         """
         if not report.differences:
             return Repaired()
-        if not self._verifier.truth.versions.documents:
+        if not self.verifier.truth.versions.documents:
             raise ConfigurationError(
                 "the log has no version of any document, so it can't say what the store should hold: is SLUICE_LOG the "
                 "right one? Nothing was repaired"
             )
-        async with sending(self._parts.log, "verify") as self._publish:
-            await self._verifier.read_on()
-            busy = self._verifier.busy()
-            async with aclosing(self._verifier.look(report.wrong, "repairing")) as looked:
+        async with sending(self.parts.log, "verify") as self._publish:
+            await self.verifier.read_on()
+            busy = self.verifier.busy()
+            async with aclosing(self.verifier.look(report.wrong, "repairing")) as looked:
                 async for some in looked:
                     differing = [each for each in some if each.judged.differences]
                     still = [each for each in differing if each.name not in busy]
@@ -81,22 +81,22 @@ class Repair:
                     await asyncio.gather(*map(self._mend, still))
             await self._delete_points(report.strays)
             await self._resubmit()
-            if not self._dry_run:
-                await self._parts.store.flush()
-        return msgspec.structs.replace(self._done, applied=self._dry_run or await self._caught_up())
+            if not self.dry_run:
+                await self.parts.store.flush()
+        return msgspec.structs.replace(self._done, applied=self.dry_run or await self._caught_up())
 
     async def _caught_up(self) -> bool:
         """Return whether each stage reached the end of its topic; False if a stage makes no progress."""
-        for topic in self._verifier.topics:
-            await self._verifier.read_on()
-            target = {tp: end for tp, end in self._verifier.cut.ends.items() if tp.topic == topic}
-            moved, committed = time.monotonic(), self._verifier.cut.committed
-            while any(self._verifier.cut.committed[tp] < end for tp, end in target.items()):
+        for topic in self.verifier.topics:
+            await self.verifier.read_on()
+            target = {tp: end for tp, end in self.verifier.cut.ends.items() if tp.topic == topic}
+            moved, committed = time.monotonic(), self.verifier.cut.committed
+            while any(self.verifier.cut.committed[tp] < end for tp, end in target.items()):
                 await asyncio.sleep(_LOOK_S)
-                await self._verifier.read_on()
-                if self._verifier.cut.committed != committed:
-                    moved, committed = time.monotonic(), self._verifier.cut.committed
-                elif time.monotonic() - moved > self._patience_s:
+                await self.verifier.read_on()
+                if self.verifier.cut.committed != committed:
+                    moved, committed = time.monotonic(), self.verifier.cut.committed
+                elif time.monotonic() - moved > self.patience_s:
                     return False
         return True
 
@@ -110,10 +110,10 @@ class Repair:
         await self._entry(seen.name, remedy)
         if (record := seen.record) is not None:
             self._count(texts=remedy.text, published=remedy.publish)
-            event = decode(record.value, DocumentExtracted) if remedy.text and not self._dry_run else None
+            event = decode(record.value, DocumentExtracted) if remedy.text and not self.dry_run else None
             if event is not None and event.text is not None:
-                await self._parts.blobs.put(event.document.tenant, event.document.document_id, event.text.encode())
-            if remedy.publish and not self._dry_run:
+                await self.parts.blobs.put(event.document.tenant, event.document.document_id, event.text.encode())
+            if remedy.publish and not self.dry_run:
                 route, headers = seen.name.encode(), text_headers(record)
                 await self._publish(EXTRACTED, record.value, key=record.key, route=route, headers=headers)
         if remedy.resubmit is not None:
@@ -121,17 +121,17 @@ class Repair:
 
     async def _delete_points(self, points: tuple[str, ...]) -> None:
         self._count(points_deleted=len(points))
-        if points and not self._dry_run:
-            await self._parts.store.delete(self._parts.generation.chunks, Filter(must=(Ids(points),)))
+        if points and not self.dry_run:
+            await self.parts.store.delete(self.parts.generation.chunks, Filter(must=(Ids(points),)))
 
     async def _index(self, remedy: Remedy) -> None:
-        store, generation = self._parts.store, self._parts.generation
+        store, generation = self.parts.store, self.parts.generation
         head = remedy.mend_head
         self._count(
             heads=(remedy.drop_head is not None) + (head is not None),
             points_mended=len(remedy.mend_points),
         )
-        if self._dry_run:
+        if self.dry_run:
             return
         if remedy.drop_head is not None:
             await store.delete(generation.heads, remedy.drop_head)
@@ -144,10 +144,10 @@ class Repair:
 
     async def _entry(self, name: str, remedy: Remedy) -> None:
         self._count(entries=remedy.drop_entry is not None or remedy.entry is not None)
-        if self._dry_run:
+        if self.dry_run:
             return
         if remedy.drop_entry is not None:
-            await self._parts.store.delete(ledger.COLLECTION, remedy.drop_entry)
+            await self.parts.store.delete(ledger.COLLECTION, remedy.drop_entry)
         if remedy.entry is not None:
 
             def transition(seen: Entry | None) -> Entry | None:
@@ -157,24 +157,16 @@ class Repair:
 
     async def _resubmit(self) -> None:
         """Publish submissions again, each with the log position where it first entered the log."""
-        log = self._parts.log
-        spans: dict[TopicPartition, Span] = {}
-        for place in self._places:
-            partition = partition_here(place, log.moves)
-            if partition is None:  # of an earlier log: only the copy's header has this position
-                spans = {tp: (0, end) for tp, end in (await log.end_offsets(SUBMITTED)).items()}
-                break
-            tp = TopicPartition(SUBMITTED, partition)
-            low, high = spans.get(tp, (place.offset, place.offset + 1))
-            spans[tp] = min(low, place.offset), max(high, place.offset + 1)
-        async with aclosing(records(log, spans)) as found:
+        if not self._places:
+            return
+        async with aclosing(records_now(self.parts.log, SUBMITTED)) as found:
             async for record in found:
                 place = position_of(record)
                 name = self._places.pop(place, None)
                 if name is None:
                     continue
                 self._count(resubmitted=1)
-                if not self._dry_run:
+                if not self.dry_run:
                     headers = {**text_headers(record), PLACE_HEADER: position_header(place)}
                     await self._publish(SUBMITTED, record.value, key=name.encode(), headers=headers)
         self._count(left=len(self._places))  # retention has deleted them

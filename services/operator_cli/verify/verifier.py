@@ -14,14 +14,14 @@ from aiokafka import TopicPartition
 
 from services.embed_worker.points import sparse_text
 from services.ingest_worker.chunk import CHUNKER, from_prepared, version_chunks
-from services.ingest_worker.history import FoldedLetter, History
+from services.ingest_worker.history import History
 from services.operator_cli.terminal import CommandProgress
 from services.operator_cli.verify import compare
 from services.operator_cli.verify.compare import Expected, expected_of, metadata_of, misnamed
 from services.operator_cli.verify.findings import IndexDifference, JudgedDocument, Remedy, Tally, VerifyReport
 from shared.blobs import Blobs
 from shared.claim_check import blob_of_text, prepared_chunks_of, text_of
-from shared.contracts import Chunk, DocumentExtracted, DocumentVersion, LogPosition, decode
+from shared.contracts import Chunk, DocumentExtracted, DocumentVersion, LetterHead, LogPosition, decode
 from shared.embedder import Embedder
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Record
@@ -86,7 +86,7 @@ class _Decided(NamedTuple):
 
     newest: int | None
     answers: int | None
-    failure: FoldedLetter | None
+    failure: LetterHead | None
     lettered: bool  # whether the last submission's dead letter, if any, would still be on the log
 
 
@@ -227,7 +227,7 @@ class Verifier:
     def _judge_log(self, tally: Tally) -> None:
         for sentence in (*self.truth.letters.oddities, *self.truth.versions.oddities):
             tally.add(IndexDifference("I4", sentence))
-        for (partition, offset), place in self.truth.submissions.unreadable.items():
+        for (partition, offset), place in self.truth.unreadable.items():
             tp = TopicPartition(SUBMITTED, partition)
             if offset < self.cut.committed.get(tp, 0) and not self._lettered(place, place.time):
                 sentence = f"{SUBMITTED}/{partition}@{offset} can't be read, and is not in the dead letters"
@@ -360,7 +360,7 @@ class Verifier:
         decided = self._decide(name, events, head, entry, points)
         in_ledger = JudgedDocument()
         if self._parts.as_of is None:
-            submission = self.truth.submissions.newest.get(name)
+            submission = self.truth.newest.get(name)
             in_ledger = compare.ledger_judged(
                 name,
                 None if decided.newest is None else events[decided.newest].document,
@@ -436,14 +436,14 @@ class Verifier:
 
     def _failure(
         self, name: str, version: int, head: Payload | None, last: Last | None, *, lettered: bool
-    ) -> FoldedLetter | None:
+    ) -> LetterHead | None:
         """Return why a version can't answer: from its dead letter, or from the ledger if that was settled since."""
         failure = self.truth.versions.failure(name, version, settled=True)
         if failure is not None or last is None or not lettered or (head or {}).get("version") == version:
             return failure
         if (last.version, last.status) != (version, "failed"):
             return None
-        return FoldedLetter(
+        return LetterHead(
             stage="",
             code=last.code or "",
             sentence=last.error or "",

@@ -8,7 +8,6 @@ from aiokafka import ConsumerRecord
 
 from services.ingest_worker.history import (
     EndedSubmission,
-    FoldedLetter,
     History,
     entry_of,
     entry_without_version,
@@ -21,6 +20,7 @@ from shared.contracts import (
     DocumentSubmitted,
     DocumentVersion,
     Given,
+    LetterHead,
     LogPosition,
     Message,
     TextReading,
@@ -58,8 +58,8 @@ VERSION = DocumentVersion(
 HEAD = Head(document_id=NAME, version=5000, tenant="t", source="s", path="p", chunk_count=3)
 
 
-def letter(offset: int, *, stage: str = "ingest", version: int | None = None) -> FoldedLetter:
-    return FoldedLetter(
+def letter(offset: int, *, stage: str = "ingest", version: int | None = None) -> LetterHead:
+    return LetterHead(
         stage=stage,
         code="empty",
         sentence="no text",
@@ -80,7 +80,7 @@ def letter(offset: int, *, stage: str = "ingest", version: int | None = None) ->
 def entry(
     *,
     newest: DocumentVersion = VERSION,
-    failure: FoldedLetter | None = None,
+    failure: LetterHead | None = None,
     submitted: int | None = None,
     failed: int | None = None,
     settled: bool = False,
@@ -231,15 +231,15 @@ def test_a_submission_is_known_by_its_first_place_and_the_newest_one_counts() ->
     )
     truth = told(first, again)
 
-    assert truth.submissions.newest[NAME].place == LogPosition(partition=0, offset=4, time=1004)
+    assert truth.newest[NAME].place == LogPosition(partition=0, offset=4, time=1004)
 
 
 def test_a_null_deletes_what_its_headers_name_and_else_nothing() -> None:
     named = a_record(SUBMITTED, 0, b"k", None, headers=(("tenant", b"t"), ("source", b"s"), ("path", b"p")))
     truth = told(named, a_record(SUBMITTED, 1, b"k", None), a_record(SUBMITTED, 2, b"k", b"{not json"))
 
-    assert truth.submissions.newest[NAME].place == LogPosition(partition=0, offset=0, time=1000)
-    assert set(truth.submissions.unreadable) == {(0, 1), (0, 2)}
+    assert truth.newest[NAME].place == LogPosition(partition=0, offset=0, time=1000)
+    assert set(truth.unreadable) == {(0, 1), (0, 2)}
 
 
 def test_a_letter_is_remembered_by_its_key() -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.ingest_worker.history import FoldedLetter
 from services.operator_cli.verify.compare import (
     expected_of,
     index_judged,
@@ -19,7 +18,7 @@ from services.operator_cli.verify.compare import (
     outage,
 )
 from services.operator_cli.verify.findings import JudgedDocument, Remedy
-from shared.contracts import ERASED, DocumentVersion, Given, LogPosition, TextReading
+from shared.contracts import ERASED, DocumentVersion, Given, LetterHead, LogPosition, TextReading
 from shared.store import Filter, Ids, Match, Point, Sparse
 from tests.unit.services.operator_cli.verify.builders import (
     NAME,
@@ -35,7 +34,7 @@ WANTED = an_expectation("first", "second", "first")
 HEAD = payload_of(WANTED.head)
 ENTRY = payload_of(right_entry(WANTED.document))
 LATER = LogPosition(partition=3, offset=9, time=PLACE.time + 5)
-LETTER = FoldedLetter(
+LETTER = LetterHead(
     stage="chunk",
     code="empty",
     sentence="gives no chunk",
