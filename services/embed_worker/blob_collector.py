@@ -6,6 +6,7 @@ removed if it still has none a day later and wasn't stored again meanwhile.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
@@ -60,28 +61,20 @@ class Collected(NamedTuple):
     removed: int  # number of blobs
 
 
+@dataclass(kw_only=True)
 class BlobCollector:
     """Scans for blobs without an owner. Calls are idempotent and may run concurrently."""
 
-    def __init__(
-        self,
-        *,
-        log: Log,
-        store: Store,
-        ledger: Ledger,
-        blobs: Blobs,
-        registry: CollectorRegistry,
-        clock: Callable[[], int] = now_ms,
-    ) -> None:
-        """Take the parts; `clock` (ms since 1970) only decides when the next scan is due."""
-        self._log = log
-        self._store = store
-        self._ledger = ledger
-        self._blobs = blobs
-        self._clock = clock
-        self._bytes = Gauge(
-            "sluice_blob_bytes", "Bytes of blobs, as of the last look for their owners", ["owner"], registry=registry
-        )
+    log: Log
+    store: Store
+    ledger: Ledger
+    blobs: Blobs
+    registry: CollectorRegistry
+    clock: Callable[[], int] = now_ms  # ms since 1970; only decides when the next scan is due
+
+    def __post_init__(self) -> None:
+        told = "Bytes of blobs, as of the last look for their owners"
+        self._bytes = Gauge("sluice_blob_bytes", told, ["owner"], registry=self.registry)
 
     async def collect_daily(self) -> Collected | None:
         """Return the result of a scan; None if the last one was less than a day ago.
@@ -89,9 +82,9 @@ class BlobCollector:
         Raises:
             Unavailable: a part is away; call again.
         """
-        found = await retrieved(self._store, MARKS, [_LAST_LOOK])
+        found = await retrieved(self.store, MARKS, [_LAST_LOOK])
         # The absolute difference: a clock that was once a year ahead must not stop the scans for a year.
-        if found and abs(self._clock() - found[0].payload["lookedAt"]) < DAY:
+        if found and abs(self.clock() - found[0].payload["lookedAt"]) < DAY:
             return None
         return await self.collect()
 
@@ -107,8 +100,8 @@ class BlobCollector:
         for name in await self._held({document for document, _ in candidates}, candidates):
             candidates.pop(name, None)
         if now is None:
-            now = await self._log.age_ms() if isinstance(self._log, SqliteLog) else newest
-        with deleting(self._log):
+            now = await self.log.age_ms() if isinstance(self.log, SqliteLog) else newest
+        with deleting(self.log):
             removed, left = await self._settle(candidates, now)
         freed, unowned = sum(blob.size for blob in removed), sum(blob.size for blob in left)
         found = Collected(total - unowned - freed, unowned, len(removed))
@@ -122,7 +115,7 @@ class BlobCollector:
         """Return the blobs that neither a head nor the ledger refers to, and the bytes of all blobs."""
         candidates: dict[Name, list[StoredBlob]] = {}
         total = 0
-        async for some in self._blobs.stored():
+        async for some in self.blobs.stored():
             held = await self._held({blob.document_id for blob in some}, {_name(blob) for blob in some})
             for blob in some:
                 total += blob.size
@@ -133,13 +126,13 @@ class BlobCollector:
     async def _held(self, documents: set[str], names: Iterable[Name]) -> set[Name]:
         """Return the names that heads or the ledger refer to, and all of documents with unfinished submissions."""
         ids, held, under_way = sorted(documents), set[Name](), set[str]()
-        heads = [name for name in await self._store.collections() if name.startswith(_HEADS)]
+        heads = [name for name in await self.store.collections() if name.startswith(_HEADS)]
         for start in range(0, len(ids), _BATCH):
             some = ids[start : start + _BATCH]
             for collection in heads:
-                points = await self._store.retrieve(collection, some, fields=("textSha256",))
+                points = await self.store.retrieve(collection, some, fields=("textSha256",))
                 held |= {(point.id, point.payload["textSha256"]) for point in points if point.payload}
-            for document, entry in (await self._ledger.entries(some)).items():
+            for document, entry in (await self.ledger.entries(some)).items():
                 held |= {(document, ref.sha256) for ref in entry.accepted.blobs}
                 if any(each.status not in TERMINAL for each in (entry.last, *entry.earlier)):  # one hasn't ended
                     under_way.add(document)
@@ -166,8 +159,8 @@ class BlobCollector:
         return newest
 
     async def _chunk_topics(self) -> list[str]:
-        generations = [name.removeprefix(_HEADS) for name in await self._store.collections() if name.startswith(_HEADS)]
-        found = await self._log.inspect_topics([Topic(name=chunks_topic(each)) for each in generations])
+        generations = [name.removeprefix(_HEADS) for name in await self.store.collections() if name.startswith(_HEADS)]
+        found = await self.log.inspect_topics([Topic(name=chunks_topic(each)) for each in generations])
         return [each.topic for each in found if each.partitions is not None]
 
     async def _open_letters(self) -> AsyncIterator[DeadLetter]:
@@ -188,7 +181,7 @@ class BlobCollector:
         if letter.blob is not None:
             names.add((document, letter.blob.sha256))
             try:
-                value = await self._blobs.get(tenant, document, letter.blob)
+                value = await self.blobs.get(tenant, document, letter.blob)
             except Rejected as error:
                 log.warning("dead_letter_without_body", topic=letter.topic, offset=letter.offset, reason=error.sentence)
         record = ConsumerRecord(
@@ -197,8 +190,8 @@ class BlobCollector:
         return names | names_in(record)
 
     async def _records(self, topic: str) -> AsyncIterator[Record]:
-        for tp, end in (await self._log.end_offsets(topic)).items():
-            async with reading(self._log, TopicPartition(tp.topic, tp.partition)) as reader:
+        for tp, end in (await self.log.end_offsets(topic)).items():
+            async with reading(self.log, TopicPartition(tp.topic, tp.partition)) as reader:
                 count, rest = 0, throttle(_SHARE)
                 async for record in reader.between(0, end):
                     yield record
@@ -215,9 +208,9 @@ class BlobCollector:
             for blobs in candidates.values()
             for blob in blobs
         }
-        await self._store.create_collection(MARKS, size=None, sparse=False, indexes={})
+        await self.store.create_collection(MARKS, size=None, sparse=False, indexes={})
         removed, left, gone = list[StoredBlob](), dict(unowned), list[str]()
-        async for page in pages(self._store, MARKS):
+        async for page in pages(self.store, MARKS):
             for point in page:
                 if point.id == _LAST_LOOK:
                     continue
@@ -226,7 +219,7 @@ class BlobCollector:
                 if blob is None:  # it has an owner again, was stored again, or is removed
                     gone.append(point.id)
                 elif now >= mark.since + GRACE_MS:
-                    if await self._blobs.remove(blob):
+                    if await self.blobs.remove(blob):
                         removed.append(blob)
                     left.pop(point.id)
                     gone.append(point.id)
@@ -238,11 +231,11 @@ class BlobCollector:
             Point(id=id_, payload=msgspec.to_builtins(Mark(**blob._asdict(), since=now))) for id_, blob in new.items()
         ]
         for start in range(0, len(marks), _BATCH):
-            await self._store.put_if(MARKS, marks[start : start + _BATCH], None, fields=())
+            await self.store.put_if(MARKS, marks[start : start + _BATCH], None, fields=())
         for start in range(0, len(gone), _BATCH):
-            await self._store.delete(MARKS, Filter(must=(Ids(tuple(gone[start : start + _BATCH])),)))
-        await self._store.upsert(MARKS, [Point(id=_LAST_LOOK, payload={"lookedAt": self._clock()})])
-        await self._store.flush()
+            await self.store.delete(MARKS, Filter(must=(Ids(tuple(gone[start : start + _BATCH])),)))
+        await self.store.upsert(MARKS, [Point(id=_LAST_LOOK, payload={"lookedAt": self.clock()})])
+        await self.store.flush()
 
 
 def names_in(record: Record) -> set[Name]:

@@ -7,6 +7,7 @@ erasure is written as a head, which keeps older versions from being written. ADR
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from services.ingest_worker.history import erased
 from shared.log import Log, Record
@@ -16,14 +17,15 @@ from shared.state.index import Index, deletion_head
 from shared.topics import EXTRACTED
 
 
+@dataclass
 class PastTruth:
     """Chooses the records. Raises Unavailable when the log or the store is away."""
 
-    def __init__(self, as_of: AsOf | None, index: Index, log: Log) -> None:
-        """Take the past moment that the index shows (None: the present), the index and the log."""
-        self._as_of = as_of
-        self._index = index
-        self._log = log
+    as_of: AsOf | None  # the past moment that the index shows; None: the present
+    index: Index
+    log: Log
+
+    def __post_init__(self) -> None:
         self._reading = asyncio.Lock()
         self._read = False
         self._replaced: set[bytes] = set()  # keys of versions that were replaced at that moment, or when it was read
@@ -31,10 +33,10 @@ class PastTruth:
 
     async def _read_all(self) -> None:
         """Read the whole topic: which versions had been replaced by then, and what was erased since."""
-        async with aclosing(records_now(self._log, EXTRACTED)) as records:
+        async with aclosing(records_now(self.log, EXTRACTED)) as records:
             async for record in records:
                 self._ends[record.partition] = record.offset + 1
-                if self._as_of is not None and not self._as_of.covers(record.partition, record.offset):
+                if self.as_of is not None and not self.as_of.covers(record.partition, record.offset):
                     await self._apply_erasure(record)
                 elif record.value is None:
                     self._replaced.add(record.key or b"")
@@ -47,10 +49,10 @@ class PastTruth:
             if not self._read:
                 await self._read_all()
                 self._read = True
-        if self._as_of is None:
+        if self.as_of is None:
             new = record.offset >= self._ends.get(record.partition, 0)
             return new or record.key not in self._replaced
-        if not self._as_of.covers(record.partition, record.offset):
+        if not self.as_of.covers(record.partition, record.offset):
             await self._apply_erasure(record)
             return False
         return record.key not in self._replaced
@@ -59,8 +61,8 @@ class PastTruth:
         document = erased(record)
         if document is not None:
             name, version = document.document_id, document.version
-            await self._index.switch(deletion_head(name, version, document.tenant))
-            await self._index.delete_below(name, version)
+            await self.index.switch(deletion_head(name, version, document.tenant))
+            await self.index.delete_below(name, version)
 
 
 def past_truth_of(registered: Registered, index: Index, log: Log) -> PastTruth | None:

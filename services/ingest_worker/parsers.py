@@ -292,28 +292,25 @@ class ParserPool:
         if self._closed:  # `close` took all turns for good
             raise Unavailable("the parser pool is closed")
         async with _turn(self._turns, tenant, wait_s):
-            return await self._attempt(job, tenant, may_take_long)
-
-    async def _attempt(self, job: ParserJob, tenant: str, may_take_long: Callable[[], Awaitable[bool]]) -> Extraction:
-        if self._closed:
-            raise Unavailable("the parser pool is closed")
-        child = self._child_of(tenant)
-        self._busy.add(child)
-        sound = False
-        try:
-            reply = await child.ask(job, self.patience_s, may_take_long)
-            sound = isinstance(reply, ParserRead | ParserRefused) and not child.swollen
-        except (_Died, Unavailable):
             if self._closed:
-                raise Unavailable("the parser pool is closed") from None
-            raise
-        finally:
-            # Also after a cancellation: a process in the middle of a document can't serve the next one.
-            self._busy.discard(child)
-            if sound and not self._closed:
-                self._idle.append(child)
-            else:
-                await asyncio.shield(child.end())
+                raise Unavailable("the parser pool is closed")
+            child = self._child_of(tenant)
+            self._busy.add(child)
+            sound = False
+            try:
+                reply = await child.ask(job, self.patience_s, may_take_long)
+                sound = isinstance(reply, ParserRead | ParserRefused) and not child.swollen
+            except (_Died, Unavailable):
+                if self._closed:
+                    raise Unavailable("the parser pool is closed") from None
+                raise
+            finally:
+                # Also after a cancellation: a process in the middle of a document can't serve the next one.
+                self._busy.discard(child)
+                if sound and not self._closed:
+                    self._idle.append(child)
+                else:
+                    await asyncio.shield(child.end())
         match reply:
             case ParserRead(extraction):
                 return extraction
@@ -339,19 +336,21 @@ class ParserPool:
             ending = asyncio.create_task(self._idle.pop(0).end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
-        return _Child(tenant, self.program, self._memory, self.wall_factor, confined=self.confined)
+        return _Child(tenant, self.program, self._memory, self.wall_factor, self.confined)
 
 
+@dataclass(eq=False)
 class _Child:
     """One parser process, started by the first document it is asked to read."""
 
-    def __init__(self, tenant: str, program: str, memory: _Memory, wall_factor: float, *, confined: bool) -> None:
-        self.tenant = tenant
-        self.confined = confined
-        self.program = program
-        self._memory = memory
-        self.wall_factor = wall_factor
-        self._allowed = memory.usual
+    tenant: str
+    program: str
+    memory: _Memory
+    wall_factor: float
+    confined: bool
+
+    def __post_init__(self) -> None:
+        self._allowed = self.memory.usual
         self._process: asyncio.subprocess.Process | None = None
         self._stopped = False
         self._limit_s = 0.0
@@ -364,8 +363,8 @@ class _Child:
     def swollen(self) -> bool:
         """Return whether the last document left so much in use that the next one might exceed a limit."""
         usage = self._usage()
-        full = usage.resident > self._memory.usual // 2 or usage.threads > _MOST_THREADS
-        return full or self._allowed > self._memory.usual
+        full = usage.resident > self.memory.usual // 2 or usage.threads > _MOST_THREADS
+        return full or self._allowed > self.memory.usual
 
     @property
     def memory_mb(self) -> int:
@@ -383,7 +382,7 @@ class _Child:
         process = self._process or await self._start()
         if self._stopped:  # while it started
             raise _Died("was stopped")
-        self._limit_s, self._allowed = job.cpu_s, self._memory.usual
+        self._limit_s, self._allowed = job.cpu_s, self.memory.usual
         began, worked, asked = time.monotonic(), self._usage().cpu_s, False
         exchange = asyncio.create_task(self._exchange(process, job))
         try:
@@ -422,7 +421,7 @@ class _Child:
 
     async def _start(self) -> asyncio.subprocess.Process:
         confined = "on" if self.confined else "off"
-        command = [sys.executable, "-P", "-m", self.program, str(os.getpid()), *map(str, self._memory), confined]
+        command = [sys.executable, "-P", "-m", self.program, str(os.getpid()), *map(str, self.memory), confined]
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
@@ -463,7 +462,7 @@ class _Child:
                 case ParserBegun(pages, scans):
                     self._limit_s = limits.allowed(job.cpu_s, pages, scans)
                     if scans:
-                        self._allowed = self._memory.images
+                        self._allowed = self.memory.images
                 case ParserPart(text, some_links, some_chunks):
                     texts.append(text)
                     links += some_links

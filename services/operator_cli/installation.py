@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from aiokafka import TopicPartition
 
-from services.operator_cli.errors import CommandError, Misuse, remark
+from services.operator_cli.errors import Misuse, remark
 from services.operator_cli.terminal import CommandProgress, progress
 from shared.contracts import AuditEntry, AuditResult
 from shared.errors import PipelineError, Rejected, Unavailable
@@ -155,7 +155,7 @@ def on_log(work: Callable[[Log], Awaitable[T]]) -> T:
     """Return the result of `work` on the log that the settings name.
 
     Raises:
-        CommandError: the log refused the request.
+        Rejected: the log refused the request.
         ConfigurationError: the settings can't work, or there is no log yet. Unavailable: the log is away.
     """
 
@@ -163,10 +163,7 @@ def on_log(work: Callable[[Log], Awaitable[T]]) -> T:
         async with opened_log(settings) as log:
             return await work(log)
 
-    try:
-        return run(working)
-    except Rejected as error:
-        raise CommandError(error.sentence) from error
+    return run(working)
 
 
 async def planned_reset(log: Log, group: str, to: ResetTo, partitions: Sequence[int]) -> list[NewOffset]:

@@ -108,7 +108,7 @@ _join_lines(app)
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code. An error is printed as one line on stderr."""
-    from shared.errors import Unavailable
+    from shared.errors import Rejected, Unavailable, masked
     from shared.settings import ConfigurationError
 
     os.umask(0o077)  # whatever a command writes may hold documents or keys, so only this user may read it
@@ -123,6 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         fail(str(error), 2)
     except Unavailable as error:  # only raised at the start; later, workers wait
         fail(f"{error.sentence}; run the command again when it is available", 2)
+    except Rejected as error:  # by a log or a store: of what a server refuses, the client makes a CommandError
+        fail(masked(error.sentence), 1)
     except BrokenPipeError:
         # The reader, such as `head`, has closed the pipe.
         sys.stderr.close()

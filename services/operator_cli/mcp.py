@@ -26,45 +26,34 @@ _PLAIN: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 def pipe(client: "Client", lines: IO[bytes], out: IO[bytes]) -> None:
     """Answer the message on each line, several concurrently, until the lines end."""
-    session = _Session(client, out)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for line in lines:
-            if line.strip():
-                session.take(line, pool)
+    writing, agreed = Lock(), None  # the version negotiated by `initialize`
 
+    def write(answer: bytes) -> None:
+        with writing:
+            out.write(answer.replace(b"\n", b" ").strip() + b"\n")
+            out.flush()
 
-class _Session:
-    def __init__(self, client: "Client", out: IO[bytes]) -> None:
-        self._client = client
-        self._out = out
-        self._writing = Lock()
-        self._agreed: str | None = None  # the version negotiated by `initialize`
-
-    def take(self, line: bytes, pool: ThreadPoolExecutor) -> None:
+    def answer(line: bytes, message: Mapping[str, Any]) -> bytes:
         try:
-            message = json.loads(line)
-        except ValueError as error:
-            self._write(_error(None, _PARSE_ERROR, f"the line is no JSON: {error}"))
-            return
-        if isinstance(message, dict) and message.get("method") == "initialize":
-            self._answer(line, message)  # later messages need the version
-        else:
-            pool.submit(self._answer, line, message if isinstance(message, dict) else {})
-
-    def _answer(self, line: bytes, message: Mapping[str, Any]) -> None:
-        try:
-            answer = self._client.mcp(line, headers_of(message, self._agreed))
-            if answer and message.get("method") == "initialize":
-                self._agreed = (json.loads(answer).get("result") or {}).get("protocolVersion")
+            found = client.mcp(line, headers_of(message, agreed))
         except CommandError as error:
-            answer = _error(message.get("id"), _INTERNAL_ERROR, str(error))
-        if answer and "id" in message:
-            self._write(answer)
+            found = _error(message.get("id"), _INTERNAL_ERROR, str(error))
+        if found and "id" in message:
+            write(found)
+        return found
 
-    def _write(self, answer: bytes) -> None:
-        with self._writing:
-            self._out.write(answer.replace(b"\n", b" ").strip() + b"\n")
-            self._out.flush()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for line in filter(bytes.strip, lines):
+            try:
+                message = json.loads(line)
+            except ValueError as error:
+                write(_error(None, _PARSE_ERROR, f"the line is no JSON: {error}"))
+                continue
+            if isinstance(message, dict) and message.get("method") == "initialize":
+                found = answer(line, message)  # later messages need the version
+                agreed = (json.loads(found or b"{}").get("result") or {}).get("protocolVersion")
+            else:
+                pool.submit(answer, line, message if isinstance(message, dict) else {})
 
 
 def headers_of(message: Mapping[str, Any], agreed: str | None) -> dict[str, str]:

@@ -193,7 +193,7 @@ async def test_given_a_document_under_way_when_nothing_names_its_blob_yet_then_i
 @CI_ONLY
 async def test_a_look_is_due_once_a_day_whatever_the_clock_did(pipeline: Pipeline, collector: BlobCollector) -> None:
     now = 1_700_000_000_000
-    collector._clock = lambda: now
+    collector.clock = lambda: now
     assert await collector.collect_daily() is not None
     assert await collector.collect_daily() is None
 

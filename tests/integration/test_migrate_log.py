@@ -27,6 +27,7 @@ from services.query_api.documents.document_routes import DocumentViews
 from services.query_api.documents.original import kept
 from services.query_api.http.opaque_tokens import Signer
 from shared.contracts import DocumentSubmitted, encode, erasure
+from shared.errors import Rejected
 from shared.ids import document_id
 from shared.log.headers import PARTITIONS_PER_LOG
 from shared.replay import ReplayOrder
@@ -360,11 +361,11 @@ async def test_what_can_t_be_moved_is_said(data: Path, tmp_path: Path) -> None:
         await moved(here, to, step=crash_at("compare dead.letters"))
     async with running(data, partitions=3) as pipeline:
         await pipeline.send(DocumentSubmitted(source="s", path="9.md", text=text_of(9)))
-    with pytest.raises(CommandError, match="was written to since the move began"):
+    with pytest.raises(Rejected, match="was written to since the move began"):
         await moved(here, to)
     async with running(tmp_path / "others", partitions=1) as pipeline:
         await pipeline.send(DocumentSubmitted(source="s", path="9.md", text=text_of(9)))
-    with pytest.raises(CommandError, match="has records already"):
+    with pytest.raises(Rejected, match="has records already"):
         await moved(here, f"sqlite:{tmp_path}/others/log.sqlite")
 
 
@@ -380,7 +381,7 @@ async def test_a_copy_that_differs_is_refused(data: Path, tmp_path: Path) -> Non
         )
         assert file.execute("SELECT changes()").fetchone()[0] > 0
 
-    with pytest.raises(CommandError, match=r"documents\..* records on the target, and should have .*, or they differ"):
+    with pytest.raises(Rejected, match=r"documents\..* records on the target, and should have .*, or they differ"):
         await moved(here, f"sqlite:{other}")
 
 

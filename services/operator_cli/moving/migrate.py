@@ -10,7 +10,6 @@ from services.operator_cli.installation import audited, check_log_exists, opened
 from services.operator_cli.moving.collections import Moved, move_store
 from services.operator_cli.moving.move_log import LogMove, MovedLog, move_log
 from services.operator_cli.terminal import CommandProgress
-from shared.errors import Rejected
 from shared.log import Log
 from shared.log.groups import our_groups
 from shared.log.open import log_file, open_log
@@ -28,7 +27,7 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
     """Return what was moved to `to`: the index if it is an address as in SLUICE_STORE, the log if as in SLUICE_LOG.
 
     Raises:
-        CommandError: something runs; the target has documents; or log and store don't belong together.
+        CommandError: something runs. Rejected: the target has documents, or log and store don't belong together.
         ConfigurationError: `to` is no address, or that of the settings; or there is no log yet.
         Unavailable: a part is away.
     """
@@ -44,19 +43,16 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
         send = await stack.enter_async_context(sending(log, "migrate"))
         if not dry_run:
             await stack.enter_async_context(audited(log, settings, "migrate"))
-        try:
-            address = store_address(target_settings)
-            return await move_store(source, target, log, send, watch, address=address, dry_run=dry_run)
-        except Rejected as error:
-            raise CommandError(error.sentence) from error
+        address = store_address(target_settings)
+        return await move_store(source, target, log, send, watch, address=address, dry_run=dry_run)
 
 
 async def migrate_log(settings: Settings, to: str, watch: CommandProgress, *, dry_run: bool) -> MovedLog:
     """Return what was moved from the log of the settings to `to`, an address as in SLUICE_LOG.
 
     Raises:
-        CommandError: something runs; the source has unread records; the target has others; or log and store don't
-            belong together.
+        CommandError: something runs.
+        Rejected: the source has unread records; the target has others; or log and store don't belong together.
         ConfigurationError: `to` is no log's address, or the log of the settings; or there is no log yet.
         Unavailable: a part is away.
     """
@@ -89,13 +85,10 @@ async def migrate_log(settings: Settings, to: str, watch: CommandProgress, *, dr
             to=target_settings.shown("log"),
             address=store_address(target_settings),
         )
-        try:
-            if dry_run:
-                return await move_log(move, dry_run=True)
-            await record(log, settings, "migrate", "begun")
-            done = await move_log(move, dry_run=False)
-        except Rejected as error:
-            raise CommandError(error.sentence) from error
+        if dry_run:
+            return await move_log(move, dry_run=True)
+        await record(log, settings, "migrate", "begun")
+        done = await move_log(move, dry_run=False)
         await record(target, target_settings, "migrate", "done")
         return done
 
