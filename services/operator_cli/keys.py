@@ -1,19 +1,13 @@
 """`sluice keys`: makes, lists and revokes API keys in the key file."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from services.operator_cli.errors import Misuse
 from services.operator_cli.options import Json
 from services.operator_cli.terminal import console, print_found, print_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.runtime.key_file import KeyRecord
-    from shared.settings import Settings
 
 keys = typer.Typer(name="keys", help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -28,7 +22,7 @@ def new(
 ) -> None:
     """Make a key and print it. It is not stored, so it can't be shown again. Running servers accept it at once."""
     from services.operator_cli.installation import record_keys
-    from shared.runtime.key_file import editing, new_key
+    from shared.runtime.key_file import editing, listed_keys, new_key
     from shared.settings import ROLES, load_settings
 
     if unknown := sorted(set(roles).difference(ROLES)):
@@ -37,11 +31,9 @@ def new(
     keyless = not settings.needs_key
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     key, record = new_key(tenant, tuple(role for role in ROLES if role in roles), created, note)
+    others = listed_keys(settings)
     with editing(settings.key_file) as kept:
-        before = _tenants(settings, kept)
         kept.append(record)
-        after = _tenants(settings, kept)
-        operated = any("operator" in roles for roles in [*(k.roles for k in kept), *(k.roles for k in settings.keys)])
     record_keys(settings, "keys new", [(record.tenant, record.id)])
     if as_json:
         print_json({"key": key, "id": record.id, "tenant": tenant, "roles": record.roles})
@@ -49,7 +41,8 @@ def new(
     remarks = [f"{record.id}: a key of {tenant} for {', '.join(record.roles)}, in {settings.key_file}"]
     if keyless:
         remarks.append("This is the first key: every request needs one from now on.")
-    if len(before) == 1 < len(after) and not operated:
+    tenants, operated = {each.tenant for each in others}, any("operator" in each.roles for each in others)
+    if len(tenants) == 1 and tenant not in tenants and not (operated or "operator" in roles):
         remarks.append(
             "There is a second tenant now, so admins are no longer operators: make a key with --role operator."
         )
@@ -89,7 +82,3 @@ def revoke(ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, 
         console().print(f"revoked {key.id} of {key.tenant}", markup=False)
     if not listed_keys(settings):
         console().print("No key is left, so every request is refused; sluice keys new makes one.", markup=False)
-
-
-def _tenants(settings: "Settings", kept: "Sequence[KeyRecord]") -> set[str]:
-    return {key.tenant for key in kept} | {key.tenant for key in settings.keys}

@@ -8,7 +8,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -72,7 +72,8 @@ async def backup(settings: Settings, target: Path, watch: CommandProgress, *, pa
         manifest.check_room(target, _ROOM * size)
         await stack.enter_async_context(audited(log, settings, "backup"))
         await stack.enter_async_context(log.copying(patience_s))
-        made = await _made(settings, log, store, target, watch)
+        folder = stack.enter_context(_new_folder(target))
+        made = await _filled(settings, log, store, folder, watch)
     points, blobs = (
         sum(each.size for each in made.files if each.path.startswith(part)) for part in ("store/", "blobs/")
     )
@@ -113,19 +114,12 @@ def _check_new(target: Path) -> None:
         raise CommandError(f"{target} exists: choose another name, or delete it")
 
 
-async def _made(settings: Settings, log: SqliteLog, store: Store, target: Path, watch: CommandProgress) -> Manifest:
-    folder = _begun(target)
-    try:
-        made = await _filled(settings, log, store, folder, watch)
-        await asyncio.to_thread(_finish, folder, target)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return made
+@contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    """Give a folder to fill, which gets the target's name once all of it is on the disk.
 
-
-def _begun(target: Path) -> Path:
-    """Return a new folder beside the target; one that an interrupted backup left is deleted."""
+    One that an interrupted backup left is deleted. If the backup fails, the new one is.
+    """
     folder = target.with_name(target.name + PARTIAL)
     if folder.exists():
         left = {path.name for path in folder.iterdir()}
@@ -134,15 +128,15 @@ def _begun(target: Path) -> Path:
         shutil.rmtree(folder)
     folder.mkdir(parents=True, mode=0o700)
     (folder / _MARK).touch()
-    return folder
-
-
-def _finish(folder: Path, target: Path) -> None:
-    """Give the backup its name, once all of it is on the disk."""
-    os.sync()  # one call for all files; syncing each of many small ones takes far longer
-    (folder / _MARK).unlink()
-    folder.rename(target)
-    os.sync()
+    try:
+        yield folder
+        os.sync()  # one call for all files; syncing each of many small ones takes far longer
+        (folder / _MARK).unlink()
+        folder.rename(target)
+        os.sync()
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 async def _filled(settings: Settings, log: SqliteLog, store: Store, folder: Path, watch: CommandProgress) -> Manifest:
