@@ -29,6 +29,7 @@ from shared.contracts import (
     Validators,
     VersionOutcome,
 )
+from shared.state.index import Head
 from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, noted, older
 
 DELETION = "deleted"  # the raw hash of a submission without a body; no xxh3 hash looks like it
@@ -75,14 +76,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
         return self.raw_hash == ERASED
 
 
-class IndexedVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the document in the serving index."""
+class IndexedVersion(Head, frozen=True, kw_only=True):
+    """The document's head in the serving index."""
 
-    version: int
-    deleted: bool
     whole: bool  # the index has as many points as the head says
-    chunk_count: int = 0
-    updated_at: int = 0  # ms since 1970
 
 
 class Superseded(msgspec.Struct, frozen=True):

@@ -43,13 +43,7 @@ class Decisions:
         if head is None:
             return None
         whole = head.deleted or await self.index.points(name) == head.chunk_count
-        return IndexedVersion(
-            version=head.version,
-            deleted=head.deleted,
-            whole=whole,
-            chunk_count=head.chunk_count,
-            updated_at=head.updated_at,
-        )
+        return IndexedVersion(**msgspec.structs.asdict(head), whole=whole)
 
     async def write(
         self,

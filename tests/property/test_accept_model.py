@@ -79,7 +79,9 @@ def move(world: World, worker: Worker, decide: Decide) -> tuple[World, Worker | 
             answering = None
             if world.head:
                 deleted = world.head[1] in DELETIONS.values()
-                answering = IndexedVersion(version=world.head[0], deleted=deleted, whole=True)
+                answering = IndexedVersion(
+                    document_id="d", tenant="t", version=world.head[0], deleted=deleted, whole=True
+                )
             return world, worker._replace(step="decide", answering=answering)
         case "decide":
             decision = decide(world.entry, worker.record, worker.answering)

@@ -68,7 +68,9 @@ def applied(entry: Entry) -> tuple[Entry, IndexedVersion]:
     """The version as the later stages leave it."""
     ended = finished(entry, entry.accepted.version, End(entry.accepted.outcome, 0, chunk_count=3))
     deleted = entry.accepted.outcome == "deleted"
-    return ended or entry, IndexedVersion(version=entry.accepted.version, deleted=deleted, whole=True)
+    return ended or entry, IndexedVersion(
+        document_id="d", tenant="t", version=entry.accepted.version, deleted=deleted, whole=True
+    )
 
 
 def first() -> tuple[Entry, IndexedVersion]:
@@ -108,8 +110,8 @@ def test_new_metadata_or_a_new_extractor_is_a_new_version(field: str) -> None:
     "answering",
     [
         None,
-        IndexedVersion(version=1000, deleted=False, whole=False),
-        IndexedVersion(version=999, deleted=False, whole=True),
+        IndexedVersion(document_id="d", tenant="t", version=1000, deleted=False, whole=False),
+        IndexedVersion(document_id="d", tenant="t", version=999, deleted=False, whole=True),
     ],
     ids=["the store was emptied", "points are missing", "an older version answers"],
 )
@@ -391,7 +393,9 @@ def test_a_head_above_the_ledger_is_outdone_unless_it_is_damaged() -> None:
 
     versions = [
         entry_of(
-            accept.decide(entry, next_one, IndexedVersion(version=ahead, deleted=False, whole=True))
+            accept.decide(
+                entry, next_one, IndexedVersion(document_id="d", tenant="t", version=ahead, deleted=False, whole=True)
+            )
         ).accepted.version
         for ahead in (5000, MAX_NATURAL)
     ]
