@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from services.operator_cli.errors import CommandError
 from services.operator_cli.installation import replay_on
-from services.operator_cli.moving.migrate import migrate_lines, migrate_log
+from services.operator_cli.moving.migrate import migrate, migrate_lines
 from services.operator_cli.moving.move_log import MovedLog
 from services.operator_cli.verify import command
 from services.operator_cli.verify.command import opened
@@ -93,7 +93,9 @@ class Steps(Quiet):
 async def moved(
     settings: Settings, to: str, *, step: Callable[[str], object] = lambda _: None, dry_run: bool = False
 ) -> MovedLog:
-    return await migrate_log(settings, to, Steps(step), dry_run=dry_run)
+    done = await migrate(settings, to, Steps(step), dry_run=dry_run)
+    assert isinstance(done, MovedLog)
+    return done
 
 
 @CI_ONLY

@@ -27,50 +27,26 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
     """Return what was moved to `to`: the index if it is an address as in SLUICE_STORE, the log if as in SLUICE_LOG.
 
     Raises:
-        CommandError: something runs. Rejected: the target has documents, or log and store don't belong together.
+        CommandError: something runs.
+        Rejected: the source has unread records; the target has others; or log and store don't belong together.
         ConfigurationError: `to` is no address, or that of the settings; or there is no log yet.
         Unavailable: a part is away.
     """
-    if to.partition(":")[0] in ("kafka", "sqlite"):
-        return await migrate_log(settings, to, watch, dry_run=dry_run)
-    target_settings = settings.model_copy(update={"store": to})
-    if store_address(target_settings) == store_address(settings):
-        raise ConfigurationError(f"--to {target_settings.shown('store')} is the store of SLUICE_STORE")
+    part = "log" if to.partition(":")[0] in ("kafka", "sqlite") else "store"
+    there = settings.model_copy(update={part: to})
+    address = store_address(there)
+    if there.log == settings.log and address == store_address(settings):
+        raise ConfigurationError(f"--to {there.shown(part)} is the {part} of SLUICE_{part.upper()}")
     async with AsyncExitStack() as stack:
-        locks = settings.keeps_data or target_settings.embeds_store
-        log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
-        source, target = await _opened(settings, stack), await _opened(target_settings, stack)
-        send = await stack.enter_async_context(sending(log, "migrate"))
-        if not dry_run:
-            await stack.enter_async_context(audited(log, settings, "migrate"))
-        address = store_address(target_settings)
-        return await move_store(source, target, log, send, watch, address=address, dry_run=dry_run)
-
-
-async def migrate_log(settings: Settings, to: str, watch: CommandProgress, *, dry_run: bool) -> MovedLog:
-    """Return what was moved from the log of the settings to `to`, an address as in SLUICE_LOG.
-
-    Raises:
-        CommandError: something runs.
-        Rejected: the source has unread records; the target has others; or log and store don't belong together.
-        ConfigurationError: `to` is no log's address, or the log of the settings; or there is no log yet.
-        Unavailable: a part is away.
-    """
-    target_settings = settings.model_copy(update={"log": to})
-    if to == settings.log:
-        raise ConfigurationError(f"--to {target_settings.shown('log')} is the log of SLUICE_LOG")
-    async with AsyncExitStack() as stack:
-        locks = settings.keeps_data or target_settings.keeps_data
-        log = await stack.enter_async_context(_stopped_log(settings, locks=locks))
+        log = await stack.enter_async_context(_stopped_log(settings, locks=settings.keeps_data or there.keeps_data))
         store = await _opened(settings, stack)
-        file = log_file(to, settings.data)
-        if dry_run and file is not None and not file.exists():  # opening it would create it
-            target = open_log("sqlite:", Path(stack.enter_context(TemporaryDirectory())))
-        else:
-            target = open_log(to, settings.data, settings.log_password if _wants_password(to) else None)
-        stack.push_async_callback(target.stop)
-        await target.start()
-        await _check_stopped(target)
+        if part == "store":
+            target_store = await _opened(there, stack)
+            send = await stack.enter_async_context(sending(log, "migrate"))
+            if not dry_run:
+                await stack.enter_async_context(audited(log, settings, "migrate"))
+            return await move_store(store, target_store, log, send, watch, address=address, dry_run=dry_run)
+        target = await _opened_target(there, stack, dry_run=dry_run)
         send = await stack.enter_async_context(sending(target, "migrate"))
         registry = await registry_of(store)
         if registry is None:
@@ -80,17 +56,30 @@ async def migrate_log(settings: Settings, to: str, watch: CommandProgress, *, dr
             target=target,
             store=store,
             publish=send,
-            topics=wanted_topics(target_settings, registry.current.generation),
+            topics=wanted_topics(there, registry.current.generation),
             watch=watch,
-            to=target_settings.shown("log"),
-            address=store_address(target_settings),
+            to=there.shown("log"),
+            address=address,
         )
         if dry_run:
             return await move_log(move, dry_run=True)
         await record(log, settings, "migrate", "begun")
         done = await move_log(move, dry_run=False)
-        await record(target, target_settings, "migrate", "done")
+        await record(target, there, "migrate", "done")
         return done
+
+
+async def _opened_target(there: Settings, stack: AsyncExitStack, *, dry_run: bool) -> Log:
+    """Return the log to move to, which nothing reads; a dry run doesn't create it."""
+    file = log_file(there.log, there.data)
+    if dry_run and file is not None and not file.exists():  # opening it would create it
+        target = open_log("sqlite:", Path(stack.enter_context(TemporaryDirectory())))
+    else:
+        target = open_log(there.log, there.data, there.log_password if _wants_password(there.log) else None)
+    stack.push_async_callback(target.stop)
+    await target.start()
+    await _check_stopped(target)
+    return target
 
 
 async def _opened(settings: Settings, stack: AsyncExitStack) -> Store:

@@ -22,7 +22,7 @@ from services.operator_cli.terminal import CommandProgress
 from shared.contracts import DeadLetter, LogPosition, Message, decode, encode
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
-from shared.log.groups import our_groups
+from shared.log.groups import our_groups, unread
 from shared.log.headers import (
     HASH_HEADER,
     MOVED_HEADER,
@@ -37,7 +37,6 @@ from shared.log.headers import (
 from shared.log.publish import partition_of
 from shared.log.read import in_batches, records, records_now
 from shared.state import pairing
-from shared.state.filling import unread
 from shared.state.generations import Registry, change, on_another_log
 from shared.state.ledger import Entry, Ledger, older
 from shared.state.registry_backup import keep_copy
