@@ -61,6 +61,8 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
     _keep_opened(tree)
+    for around in islice(tree.xpath("//div[@role = 'navigation' or @role = 'contentinfo']"), _MOST):
+        around.tag = "nav"
     _drop_anchors(tree)
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
@@ -78,6 +80,7 @@ def reshape(tree: "HtmlElement") -> None:
     _bracket_readings(tree)
     _unwrap_forms(tree)
     _unwrap_layout(tree)
+    _unwrap_items(tree)
     notes = _links_of_notes(tree)
     _join_posts(tree)
     _name_text(tree, notes)
@@ -349,6 +352,30 @@ def _unwrap_layout(tree: "HtmlElement") -> None:
                 each.tag = "div"
 
 
+def _unwrap_items(tree: "HtmlElement") -> None:
+    """Make lists of sections plain blocks, and tables of two columns with a bullet or number in the first, too."""
+    for listed in list(islice(tree.iter("ul"), _MOST)):
+        items = list(listed.iterchildren("li"))
+        if any(next(item.iterdescendants(*HEADINGS), None) is not None for item in items):
+            for each in (listed, *items):
+                each.tag = "div"
+    for table in list(islice(tree.iter("table"), _MOST)):
+        rows = [
+            [*row.iterchildren("td")]
+            for group in (table, *table.iterchildren("tbody"))
+            for row in group.iterchildren("tr")
+        ]
+        if not rows or any(len(row) != 2 or _MARK_OF_ITEM.fullmatch(words(row[0])) is None for row in rows):
+            continue
+        for mark, text in rows:
+            first = next(filter(words, text.iterdescendants(*_STARTS)), text)
+            first.text = f"{words(mark)} {(first.text or '').lstrip()}"
+            mark.drop_tree()
+            text.tag = _block(text)
+        for each in (table, *table.iterchildren("tbody"), *(text.getparent() for _, text in rows)):
+            each.tag = "div"
+
+
 def _is_section(cell: "HtmlElement") -> bool:
     within = {each.tag for each in cell.iterdescendants(*HEADINGS, "table", "p", "ul", "ol") if words(each)}
     return not within.isdisjoint((*HEADINGS, "table")) and not within.isdisjoint(("p", "ul", "ol"))
@@ -491,10 +518,12 @@ def _spread(table: "HtmlElement") -> None:
 
 
 def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
-    """Write the addresses of links in brackets behind their words.
+    """Write the addresses of links in brackets behind their words, and signs around struck ones, as in Markdown.
 
     With a `base`, which may be '', relative ones are joined with it, or are written as Markdown's links.
     """
+    for struck in root.iter("del", "s", "strike"):
+        enclose(struck, "~~", "~~")
     for link in root.iter("a"):
         address, said = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
         address = joined(base, address) if base and not address.startswith("#") else address

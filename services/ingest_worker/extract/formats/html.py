@@ -46,9 +46,10 @@ _ABOUT = {
 }
 _MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
-# Code, and trafilatura's escapes of what is no Markdown where it stands; the page's own backslashes it doubles
+# Code, trafilatura's escapes of what is no Markdown where it stands (the page's own backslashes it doubles), and gaps
 _ESCAPED = re.compile(
-    r"```.*?```|`[^`\n]*+`|(?<!\\)\\\[([^\[\]\n\\]{1,200}+)\\\](?![(\[:])|(?<=\w)\\(?=_[\w{])|(?<!\\)\\(?=<[\s\d=])",
+    r"```.*?```|`[^`\n]*+`|(?<!\\)\\\[([^\[\]\n\\]{1,200}+)\\\](?![(\[:])|(?<=\w)\\(?=_[\w{])|(?<!\\)\\(?=<[\s\d=])"
+    r"|(?<=\S)(?: ++\xa0|\xa0[ \xa0])[ \xa0]*+",
     re.DOTALL,
 )
 _LINK = re.compile(r"⦗([^⦗⦘\n]{0,500})⦘(\d{1,9})⦘|⦘(?:\d{1,9}⦘)?|⦗")
@@ -146,8 +147,8 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
     # On short pages the first try may drop the main text itself, so a try without that preference is compared with it.
     second = _main_text(tree_of(source)[0], base, favor_precision=False)
     more = len(second.text) / max(1, len(main.text))
-    alike = 1 / _ALIKE <= more <= _ALIKE and "\n" in second.text  # else it is all words of the page in one line
-    main = second if more > _MUCH_MORE or alike else main
+    better = more > _MUCH_MORE or 1 / _ALIKE <= more <= _ALIKE
+    main = second if better and "\n" in second.text else main  # else it is all words of the page in one line
     # In the part that the page itself names as its main one, trafilatura may take one of several articles for all.
     page = tree_of(source, links=True, base=base)[0] if len(main.text) < _SHORT_PAGE else None
     if page is None:
@@ -202,7 +203,7 @@ def _main_text(tree: "HtmlElement | None", base: str, *, favor_precision: bool) 
 
 
 def _meant(found: re.Match[str]) -> str:
-    return f"[{found[1]}]" if found[1] else found[0].removeprefix("\\")
+    return f"[{found[1]}]" if found[1] else found[0].removeprefix("\\") if found[0].strip() else " "
 
 
 def _is_value(cell: "HtmlElement") -> bool:

@@ -995,3 +995,40 @@ def test_text_behind_a_block_with_nothing_around_it_stays(block: str, around: st
     assert lines[-1].endswith("were lit. All of them.")
     assert "In 1871 **41** lamps" in lines[-2 if lines[-2] else -3]
     assert "Now" not in block or "## Now" in lines
+
+
+def test_a_list_of_sections_is_no_list() -> None:
+    listed = "<ul><li><h3>read</h3><p>public double read()</p><p>Returns it.</p></li><li><h3>send</h3></li></ul>"
+    assert _page(listed) == "### read\n\npublic double read()\n\nReturns it.\n\n### send"
+    assert page_text("<ol><li><h3>Stop</h3></li></ol>").strip() == "### 1. Stop"
+
+
+@pytest.mark.parametrize("mark", ["(a)", "•", "iv)"])
+@pytest.mark.parametrize("within", ["<p>first;</p>", "first;", "<div></div><p>first;</p><p>More.</p>"])
+def test_a_table_with_marks_of_items_in_its_first_column_is_text(mark: str, within: str) -> None:
+    table = f"<table><tbody><tr><td><p>{mark}</p></td><td>{within}</td></tr></tbody></table>"
+    assert f"{mark} first;" in _page(table)
+    assert "|" not in _page(table)
+
+
+def test_a_table_with_names_above_its_numbers_stays() -> None:
+    assert "| 1. | Ada |" in _page("<table><tr><th>No</th><th>Name</th></tr><tr><td>1.</td><td>Ada</td></tr></table>")
+
+
+@pytest.mark.parametrize("role", ["navigation", "contentinfo"])
+def test_a_part_whose_role_is_around_the_text_is_left_out(role: str) -> None:
+    page = f"<main><p>{_PROSE}</p><p>Then.</p></main><div role={role}><p>Made by a program on 5 May.</p></div>"
+    for text in (extract(page.encode(), Hints(filename="a.html")).text, page_text(page).strip()):
+        assert text.endswith("Then.")
+
+
+def test_what_a_page_strikes_out_is_told_from_its_text() -> None:
+    assert page_text("<p>It costs <del>12</del> <ins>9</ins> euros.</p>").strip() == "It costs ~~12~~ 9 euros."
+
+
+@pytest.mark.parametrize("gap", ["\u00a0\u00a0", " \u00a0", "\u00a0 \u00a0 ", "\u00a0  "])
+def test_a_gap_of_blanks_is_one_blank_but_in_code(gap: str) -> None:
+    page = f"<main><p>{_PROSE}</p><p>1{gap}Attendance</p><pre>a{gap}b\nc</pre><p>{_PROSE * 3}</p></main>"
+    text = extract(page.encode(), Hints(filename="a.html")).text
+    assert "\n\n1 Attendance\n\n" in text
+    assert f"a{gap}b" in text
