@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from itertools import pairwise
+from operator import itemgetter
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -134,10 +135,11 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool) -> float:
     vote = 0.0
     if name.casefold() in {value.casefold() for value in values}:
         vote -= 2.0
-    if len(name) > _LONGEST:
-        vote -= 1.0
-    elif is_name(name) or name.casefold().rstrip(".") in _DAYS:
+    question = name.endswith("?") and "?" not in map(itemgetter(-1), values)
+    if question or (len(name) <= _LONGEST and (is_name(name) or name.casefold().rstrip(".") in _DAYS)):
         vote += 1.5
+    elif len(name) > _LONGEST:
+        vote -= 1.0
     if len(values) >= 2 and share >= 0.75:
         vote += 0.5 if _shape(name) != shape else -0.25
     if len(values) >= 6 and len(set(values)) <= len(values) / 2:  # few values, which come again and again
@@ -202,7 +204,7 @@ def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
         return names == len(pairs)
     # A column has values of one kind, a form's properties have any.
     mixed = 0 < 4 * sum(map(is_figure, values)) <= 3 * len(values) and _commonest(values)[1] < 0.5
-    return mixed or 3 * names >= 2 * len(pairs)
+    return mixed or 2 * names > len(pairs)
 
 
 def _commonest(values: Sequence[str]) -> tuple[str, float]:

@@ -27,6 +27,7 @@ def _rows(text: str) -> list[list[str]]:
         "名前,都市\n佐藤,東京\n鈴木,大阪",
         "Room,Capacity\nBlue,30\nRed,12\nGreen,unknown\nWhite,40",  # a value isn't known
         "Station,Departs\nBath,08:10\nHull,cancelled\nYork,08:40\nEly,09:05",
+        f"How do you like {'the old ' * 8} pier?,Any remarks?\nVery much,Great crew\nNot at all,Too slow\nIt depends,",
         "Code,Remark\nA-1,the rope was worn and had to go\nA-2,nothing was found in the hold",
     ],
 )
@@ -142,6 +143,7 @@ def test_a_row_of_a_form_names_no_columns(form: str) -> None:
     [
         "Name|Hanna Ritz;Geburtsdatum|04.11.1986;Krankenkasse|Nordkasse;Hausarzt|Dr. Sabeti;Notfall|Lars, 0151 22",
         "Empresa|Talleres Roca S.L.;CIF|B-4410;Teléfono|972 10 20 30;Persona de contacto|Ana Roca;Pago|30 días",
+        "Company|Orr Ltd;Founded|1987;Staff|120;City|Hull;Revenue|1500000",
         "Krankenkasse|Nordkasse;Mitglied seit|2014;Beitrag|120,50;Status|aktiv",
     ],
 )
