@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from html import escape, unescape
@@ -191,12 +192,12 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
 
     With `records`, each record is a block instead: `name: Skua; draught: 4.2`.
     """
-    ahead: list[tuple[_Element, int]] = [(root, 0)]
+    ahead, listed = [(root, 0, "")], tag(root) in _LISTS
     entry = _FEEDS.get(tag(root))
     while ahead:
-        element, depth = ahead.pop()
+        element, depth, path = ahead.pop()
         if records and (not len(element) or _is_record(element, _NESTED if depth else 0)):
-            yield "; ".join(_fields(element))
+            yield "; ".join(_fields(element, path))
         elif tag(element) in _TABLES and (rows := list(element.iter(*_ROWS))):
             places = {each.get("colname"): at for at, each in enumerate(element.iter("{*}colspec"))}
             headed = next(element.iter("{*}thead", "{*}th", "{*}sthead", "{*}chhead"), None) is not None
@@ -221,7 +222,9 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
         else:
             if records or (element.get("href") and not len(element)):
                 yield "; ".join(_attributes(element))
-            ahead.extend((child, depth + 1) for child in reversed(element) if tag(child))
+            kinds = Counter(tag(child) for child in element if len(child))  # one alone has a name that tells it apart
+            paths = {kind: f"{kind} " for kind, count in kinds.items() if count == 1 < len(kinds) and not listed}
+            ahead.extend((child, depth + 1, paths.get(tag(child), "")) for child in reversed(element) if tag(child))
 
 
 def _code(element: "_Element") -> str:

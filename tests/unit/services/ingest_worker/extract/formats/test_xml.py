@@ -241,7 +241,7 @@ def test_a_record_with_one_field_has_its_attributes() -> None:
             "n: 1\n\nsku: A; q: 1\n\nsku: B; q: 2",
         ),
         ("<n>1</n><rows><row><a>1</a></row><row><a>2</a></row></rows>", "n: 1\n\na: 1\n\na: 2"),
-        ("<server><host>a</host></server><db><host>b</host></db>", "host: a\n\nhost: b"),
+        ("<server><host>a</host></server><db><host>b</host></db>", "server host: a\n\ndb host: b"),
         ("<rows><row><sku>A</sku><q>1</q></row></rows>", "sku: A; q: 1"),
         ('<ship name="Skua"><mast h="3"/><mast h="4"/></ship>', "name: Skua\n\nh: 3\n\nh: 4"),
         ("<a><b><c><d><e><f>1</f><g>2</g></e></d></c></b><h>3</h></a>", "f: 1; g: 2\n\nh: 3"),
