@@ -19,6 +19,7 @@ _TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
 _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
 _MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
+_COMMENT = re.compile(r"(`[^`\n]*+`|^(?: {4}|\t)[^\n]*+)|<!--.*?(?:-->|\Z)", re.DOTALL | re.MULTILINE)
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
 _UNSEEN = frozenset({"script", "style", "noscript", "head", "svg", "iframe", "object", "select", "button", "form"})
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
@@ -141,6 +142,11 @@ def with_tables(markdown: str) -> str:
         else:
             found.append(line)
     return "\n".join([*found, *held]).strip()
+
+
+def without_comments(text: str) -> str:
+    """Return Markdown without the comments of HTML, but for those in code and one without an end."""
+    return _COMMENT.sub(lambda found: "" if found[1] is None and found[0].endswith("-->") else found[0], text)
 
 
 def fence_after(line: str, fence: str) -> str:

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from services.ingest_worker.extract.html_markdown import without_comments
 from services.ingest_worker.extract.markdown_writer import counted
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 
@@ -13,6 +14,7 @@ _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
     r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude)::[ \t]*+([\w+-]*+)[ \t]*+\Z"
 )
+_COMMENT = re.compile(r"[ \t]*\.\.(?:[ \t]+(?![\[_|]|[\w:.+-]+::)\S[^\n]*)?\Z")
 _TABLE = re.compile(r"[ \t]*\.\. (list|csv)-table::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
 _HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
@@ -45,7 +47,7 @@ _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
 
 
 def of_rst(text: str) -> str:
-    """Return reStructuredText with `#` before its headings and its literal blocks in fences."""
+    """Return reStructuredText with `#` before its headings, literal blocks in fences, and without its comments."""
     return "\n".join(_rst(text.split("\n")))
 
 
@@ -71,6 +73,10 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
         if made := _rst_table(lines, at):
             text, at = made
             yield from ("", text, "")
+            continue
+        if _COMMENT.match(line.rstrip()):
+            empty = line.strip() == ".." and not "".join(lines[at + 1 : at + 2]).strip()
+            at = at + 1 if empty else _indented(lines, at + 1, len(line) - len(line.lstrip()))
             continue
         directive = _DIRECTIVE.match(line)
         if directive or line.rstrip().endswith("::"):
@@ -359,7 +365,11 @@ def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901 - a branch for ea
 
 
 def of_wiki(text: str) -> str:
-    """Return MediaWiki's text with its tables in Markdown and its lists with numbers; headings are read as they are."""
+    """Return MediaWiki's text with its tables in Markdown and its lists with numbers, without its comments.
+
+    Headings are read as they are.
+    """
+    text = without_comments(text)
     return "\n".join(_wiki(text.split("\n"))) if "{|" in text or "\n#" in text else text
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
-from services.ingest_worker.extract.html_markdown import fence_after, with_tables
+from services.ingest_worker.extract.html_markdown import fence_after, with_tables, without_comments
 from services.ingest_worker.text_blocks import first_heading
 from shared.contracts import Note
 
@@ -61,8 +61,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
-    if hints.suffix == ".mdx":
-        text = "".join(_without_code(text)).removesuffix("```\n").strip()
+    if hints.suffix == ".mdx" or "<!--" in text:
+        text = "".join(_shown(text, components=hints.suffix == ".mdx")).removesuffix("```\n").strip()
     notes: tuple[Note, ...] = ()
     try:
         front, body = _front_matter(text)
@@ -104,15 +104,19 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str]:
     return front, text[match.end() :].strip()
 
 
-def _without_code(text: str) -> Iterator[str]:
-    """Yield an MDX text without imports, exports and the tags of components; what the tags show stays."""
+def _shown(text: str, *, components: bool) -> Iterator[str]:
+    """Yield the text without comments and, with `components`, without imports, exports and tags of MDX.
+
+    What the tags show stays.
+    """
     shown: list[str] = []
     fenced, script = "", False
     for line in (*text.split("\n"), "```"):
         before, fenced = fenced, fence_after(line, fenced)
-        script = not before and bool(line.strip()) and (script or _SCRIPT.match(line) is not None)
+        script = components and not before and bool(line.strip()) and (script or _SCRIPT.match(line) is not None)
         if fenced and not before:
-            yield _COMPONENT.sub(lambda tag: " ".join(_LABEL.findall(tag[0])), "".join(shown))
+            page = without_comments("".join(shown))
+            yield _COMPONENT.sub(lambda tag: " ".join(_LABEL.findall(tag[0])), page) if components else page
             shown = []
         if before or fenced:
             yield f"{line}\n"

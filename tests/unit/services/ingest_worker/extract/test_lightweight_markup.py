@@ -96,6 +96,16 @@ def test_org_has_headings_code_and_tables() -> None:
     assert "toc" not in text
 
 
+def test_what_no_page_shows_is_left_out() -> None:
+    remarks = ".. a remark\n   of two lines\n\n   and more\n\nOak.\n\n..\n\n   Quoted.\n\n"
+
+    assert (
+        " ".join(of_rst(f"{remarks}.. note:: Mind it.\n.. _here:\n.. [1] See.").split())
+        == "Oak. Quoted. .. note:: Mind it. .. _here: .. [1] See."
+    )
+    assert of_wiki("Oak <!-- a\nremark -->hull, `<!-- code -->`.") == "Oak hull, `<!-- code -->`."
+
+
 def test_what_is_cut_off_is_kept() -> None:
     assert "x = 1" in of_org("#+begin_src\nx = 1")
     assert "x = 1" in of_adoc("----\nx = 1")
