@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from operator import itemgetter
 from statistics import median
 from typing import Final, NamedTuple
@@ -194,8 +194,8 @@ def _is_label(cell: str) -> bool:
 
 def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the rows have a name and its value each, so that none is the header of the others."""
-    pairs = [own(row) for row in rows]
-    if any(len(pair) != 2 for pair in pairs):
+    pairs = [*dropwhile(lambda cells: len(cells) < 2, map(own, rows))]  # below their title
+    if not pairs or any(len(pair) != 2 for pair in pairs):
         return False
     if all(_is_label(name) and not _is_label(value) for name, value in pairs):
         return True

@@ -216,6 +216,12 @@ def test_names_with_a_colon_are_properties() -> None:
     assert find_header(_rows("Owner:,Berth:\nEva,9\nKim,7\nBo,8")) is not None
 
 
+def test_a_list_of_properties_has_no_header_below_its_title_either() -> None:
+    facts = "About us\nCompany,Orr Ltd\nFounded,1987\nStaff,120\nCity,Hull\nRevenue,1500000"
+
+    assert labelled(_rows(facts)) == facts.replace("\n", "\n\n").replace(",", " | ")
+
+
 def test_an_error_is_a_figure_and_a_hashtag_is_none() -> None:
     assert all(map(is_figure, ("#N/A", "#DIV/0!", "#REF!", "#NAME?", "#ERROR!")))
     assert not any(map(is_figure, ("#SALE", "#1 of all", "# 4", "#n/a!", "N/A")))
