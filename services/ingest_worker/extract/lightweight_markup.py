@@ -300,6 +300,8 @@ def _adoc_underline(line: str, below: str) -> bool:
 
 
 def _adoc_table(lines: Sequence[str], columns: int) -> str:
+    if not any("|" in line for line in lines):  # values between commas
+        return table(_csv_rows(lines))
     cells: list[Cell] = []
     for line in lines:
         first, *others = _ADOC_CELL.split(line)

@@ -359,7 +359,7 @@ def _gather(element: "_Element", parts: list[str]) -> None:
                 parts.append(" " * min(whole(attribute(child, "c"), 1), _REPEATED))
             case "tab" | "line-break":
                 parts.append(" ")
-            case "annotation" | "note" | "frame" | "custom-shape" | "placeholder" | "":
+            case "annotation" | "note" | "frame" | "custom-shape" | "placeholder" | "ruby-text" | "":
                 pass
             case "a" if ADDRESS.fullmatch(address := child.get(HREF, "").strip()):
                 own: list[str] = []

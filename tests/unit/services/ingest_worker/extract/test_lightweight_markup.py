@@ -67,6 +67,12 @@ def test_a_table_of_asciidoc_has_no_more_rows_than_cells(columns: str, cell: str
     assert "last" in text
 
 
+def test_a_table_of_asciidoc_may_have_commas_between_its_cells() -> None:
+    source = '[%header,format=csv]\n|===\nSail,Area\n"Jib, old",12\n|===\n'
+
+    assert "| Sail | Area |\n| --- | --- |\n| Jib, old | 12 |" in of_adoc(source)
+
+
 def test_cells_of_asciidoc_that_cover_rows_are_in_each_of_them() -> None:
     text = of_adoc("[cols=2*]\n|===\n|Deck |Cabin\n.2+|Lower .3+|Inside\n|Upper\n|===\n")
 

@@ -236,17 +236,17 @@ def test_headings_have_the_numbers_of_the_outline(first: str, of: str, text: str
     assert _with_styles(body, outline) == text
 
 
-def test_prompts_are_left_out_and_a_raised_number_stays_apart() -> None:
+def test_prompts_and_readings_are_left_out_and_a_raised_number_stays_apart() -> None:
     styles = (
         '<office:automatic-styles xmlns:style="s"><style:style style:name="up"><style:text-properties '
         'style:text-position="super 58%"/></style:style></office:automatic-styles>'
     )
     up = '<text:span text:style-name="up">{}</text:span>'.format
-    body = (
-        f"<text:p>Of the 1{up('st')} 10{up('5')} kg <text:placeholder>&lt;of what&gt;</text:placeholder>left</text:p>"
-    )
+    prompt = "<text:placeholder>&lt;of what&gt;</text:placeholder>"
+    ruby = "<text:ruby><text:ruby-base>漢</text:ruby-base><text:ruby-text>kan</text:ruby-text></text:ruby>字"
+    body = f"<text:p>Of the 1{up('st')} 10{up('5')} kg {prompt}left {ruby}</text:p>"
 
-    assert extract(an_opendocument("text", body, styles=styles), Hints()).text == "Of the 1st 10^5 kg left"
+    assert extract(an_opendocument("text", body, styles=styles), Hints()).text == "Of the 1st 10^5 kg left 漢字"
 
 
 def test_equations_and_charts_stand_where_they_are_embedded_and_others_are_noted() -> None:
