@@ -501,8 +501,8 @@ def _spread(table: "HtmlElement") -> None:
         for row in cells
     ]
     texts = spread(merged)
-    joined = len(texts) < len(rows)  # the header's second row is part of its first
-    if joined:
+    joined = len(rows) - len(texts)  # rows of the header that are part of its first
+    for _ in range(joined):
         rows.pop(1).drop_tree()
         cells.pop(1)
     write_addresses(table)  # as text: trafilatura would drop a table of links

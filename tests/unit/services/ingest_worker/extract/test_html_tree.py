@@ -146,6 +146,16 @@ def test_merged_cells_and_lists_in_cells_are_in_each_row() -> None:
     assert _page(f"<table>{rest}</table>") == text
 
 
+def test_a_header_of_three_rows_becomes_one() -> None:
+    rows = "<tr><th rowspan=3>Port</th><th colspan=4>2024</th></tr><tr><th colspan=2>H1</th><th colspan=2>H2</th></tr>"
+    rows += f"<tr>{'<th>High</th><th>Low</th>' * 2}</tr><tr><td>Hull</td><td>1</td><td>2</td><td>3</td><td>4</td></tr>"
+
+    assert _page(f"<table>{rows}</table>").split("\n")[::2] == [
+        "| Port | 2024 H1 High | 2024 H1 Low | 2024 H2 High | 2024 H2 Low |",
+        "| Hull | 1 | 2 | 3 | 4 |",
+    ]
+
+
 @pytest.mark.parametrize("wide", ["colspan=99999", "colspan=3"])
 def test_columns_in_which_no_cell_begins_are_none(wide: str) -> None:
     rows = (
