@@ -149,7 +149,7 @@ def _columns(
         if any(rules) if not by_line else _SIMPLE.match(line.rstrip()):
             begins, ruled = True, [*rules, *[False] * (len(columns) - len(rules))]
             continue
-        cells = [line[start:stop].strip(" |") for start, stop in reached]
+        cells = [line[start:stop].strip() for start, stop in reached] if by_line else _spanning(line, reached)
         if begins or (by_line and any(cells[:1])):
             goes_on = not by_line and bool(rows)
             rows.append([rows[-1][at] if goes_on and not ruled[at] else [] for at in range(len(columns))])
@@ -166,6 +166,18 @@ def _columns(
         return text
 
     return [list(map(said, row)) for row in rows]
+
+
+def _spanning(line: str, columns: Sequence[tuple[int, int | None]]) -> list[str]:
+    """Return the cells of a grid's line; one without a border behind it goes on in the next columns."""
+    cells: list[str] = []
+    for at, (start, _) in enumerate(columns):
+        if at and line[start - 1] not in "|+":
+            cells.append(cells[-1] if len(cells[-1]) <= REPEATED else "")
+            continue
+        stop = next((end for _, end in columns[at:] if line[end : (end or 0) + 1] in ("|", "+")), None)
+        cells.append(line[start:stop].strip(" |"))
+    return cells
 
 
 def _listed_rows(lines: Sequence[str]) -> list[list[str]]:

@@ -52,6 +52,12 @@ def test_the_tables_of_restructuredtext_are_tables(source: str) -> None:
     assert _shape(text) == ["paragraph", "table", "paragraph"]
 
 
+def test_a_cell_of_restructuredtext_that_covers_columns_is_in_each_of_them() -> None:
+    table = "+-----+-----+\n| Sea | Low |\n+=====+=====+\n| not seen  |\n+-----+-----+\n| 1   | 2   |\n+-----+-----+"
+
+    assert "| Sea | Low |\n| --- | --- |\n| not seen | not seen |\n| 1 | 2 |" in of_rst(table)
+
+
 def test_a_cell_of_restructuredtext_that_is_long_is_in_its_first_row_only() -> None:
     text = of_rst("+--+--+\n" + "|ab|c |\n|  +--+\n" * 50 + "+--+--+\n")
 
