@@ -48,6 +48,7 @@ _SPAN = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}span"
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAWN = ("{*}frame", "{*}custom-shape")
 HREF = "{http://www.w3.org/1999/xlink}href"
+_SHOWN = frozenset({"display", "visibility", "text-line-through-style", "text-position"})  # what a style says of these
 _BOLD = "bold"  # ours: text in bold letters
 _NUMBER = "number"  # ours: of an item
 _COUNT = "count"  # ours: of an item, behind those of the items that it is within
@@ -109,7 +110,7 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     if body is None:
         raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
     assert root is not None
-    hidden = _restyled(root)
+    hidden = _restyled(root, styles)
     _mark_bold(root)
     _number_items(root, styles)
     slides = list(body.iter("{*}page"))
@@ -178,17 +179,21 @@ def _box(element: "_Element") -> Box | None:
     return None if top is None or left is None else Box(top, left, height or 0.0)
 
 
-def _restyled(root: "_Element") -> frozenset[str]:
+def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
     """Take hidden text away, mark struck and raised text, and return the names of the hidden styles."""
     hidden, struck, high = set[str](), set[str](), set[str]()
-    for style in root.iterfind("{*}automatic-styles/{*}style"):
+    known: dict[str, dict[str, str]] = {}
+    usual = (root if styles is None else styles).iterfind("{*}styles/{*}style")
+    for style in (*usual, *root.iterfind("{*}automatic-styles/{*}style")):
         name = attribute(style, "name")
-        says = {str(key).rpartition("}")[2]: value for each in style for key, value in each.attrib.items()}
+        own = {str(key).rpartition("}")[2]: str(value) for each in style for key, value in each.attrib.items()}
+        says = known.get(attribute(style, "parent-style-name"), {}) | {key: own[key] for key in _SHOWN & own.keys()}
+        known[name] = says
         if says.get("display") == "none" or says.get("visibility") == "hidden":
             hidden.add(name)
         elif says.get("text-line-through-style", "none") != "none":
             struck.add(name)
-        elif str(says.get("text-position", "")).startswith("super"):
+        elif says.get("text-position", "").startswith("super"):
             high.add(name)
     for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck or high else ():
         if attribute(element, "style-name") in hidden:

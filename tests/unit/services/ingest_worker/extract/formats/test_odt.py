@@ -266,3 +266,21 @@ def test_equations_and_charts_stand_where_they_are_embedded_and_others_are_noted
 
     assert read.text == "E=mc^2 holds.\n\n|  | Hull |\n| --- | --- |\n| May | 4 |"
     assert [(note.code, note.place) for note in read.notes] == [("object", "Three")]
+
+
+def test_text_is_hidden_and_marked_by_styles_of_the_document_and_those_based_on_them() -> None:
+    def style(name: str, says: str, based: str = "") -> str:
+        own = f"<style:text-properties {says}/>"
+        return f'<style:style style:name="{name}" style:parent-style-name="{based}">{own}</style:style>'
+
+    def of(name: str, kind: str, text: str) -> str:
+        return f'<text:{kind} text:style-name="{name}">{text}</text:{kind}>'
+
+    named = style("gone", 'text:display="none"') + style("up", 'style:text-position="super 58%"')
+    named += style("away", 'fo:color="red"', "gone") + style("back", 'text:display="true"', "gone")
+    body = f"<text:p>10{of('up', 'span', '5')} kg{of('gone', 'span', 'secret')}</text:p>"
+    body += of("away", "p", "Gone.") + of("back", "p", "Seen.")
+
+    text = _with_styles(body, f'<office:styles xmlns:office="o" xmlns:fo="f">{named}</office:styles>')
+
+    assert text == "10^5 kg\n\nSeen."
