@@ -163,7 +163,12 @@ def test_titles_with_a_line_between_them_are_two() -> None:
     lines = [(16, 740, "Ebb"), (5, 731, "It falls."), (16, 712, "Flood")]
     drawn = " ".join(f"BT /F1 {size} Tf 72 {y} Td ({text}) Tj ET" for size, y, text in lines)
 
-    assert _read(a_drawn_pdf(_PROSE, lines=drawn)).text.startswith("# Ebb\n\nIt falls.\n\n# Flood\n\n")
+    days = [
+        (72, 600 - 14 * day, f"On day {day} the tide turns twice, and the ferry leaves with it.") for day in range(14)
+    ]
+
+    for prose in (_PROSE, days):  # usual sizes are known on long pages only
+        assert _read(a_drawn_pdf(prose, lines=drawn)).text.startswith("# Ebb\n\nIt falls.\n\n# Flood\n\n")
 
 
 def test_a_title_that_stands_twice_on_a_page_is_a_heading_twice() -> None:
