@@ -24,8 +24,8 @@ from shared.log.dead_letters import owner_of
 from shared.log.headers import redrives_of
 from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import Head, Index
-from shared.state.ledger import Entry, published_below
-from shared.state.statuses import Seen, Statuses
+from shared.state.ledger import published_below
+from shared.state.statuses import Statuses
 from shared.state.version_deletion import tombstone
 from shared.store.bm25 import Bm25
 
@@ -58,13 +58,12 @@ class Embed:
             return
         event = decode(record.value, DocumentChunked)
         tracing.about(event.document.tenant, event.document.document_id)
-        seen = await self.statuses.seen(event.document)
-        if not redrives_of(record) and await self.statuses.has_failed(event.document, seen.entry):
+        if not redrives_of(record) and await self.statuses.has_failed(event.document):
             return  # its dead letter is there, and its body may be gone; a redrive tries it again
         async with self.room.taken(event.blob.size if event.blob else 0):
             # Chunks are loaded after the fence: a replay of an erased document, whose chunks are gone, must not fail.
             document = msgspec.structs.replace(event.document, chunked_at=record.timestamp)
-            await self.apply(document, partial(self._chunks, event), redrives_of(record), seen)
+            await self.apply(document, partial(self._chunks, event), redrives_of(record))
 
     owner = staticmethod(partial(owner_of, kind=DocumentChunked))
 
@@ -74,11 +73,10 @@ class Embed:
         data = await self.blobs.get(event.document.tenant, event.document.document_id, event.blob)
         return await messages_of(data, Chunk)
 
-    async def apply(self, document: DocumentVersion, load: Load, attempt: int = 0, seen: Seen | None = None) -> None:
+    async def apply(self, document: DocumentVersion, load: Load, attempt: int = 0) -> None:
         """Make the version answer, unless a newer one does; then `load`, which returns its chunks, isn't called.
 
-        `attempt` is the number of redrives of the version, `seen` the document's ledger entry. If that knows
-        the version, it lists all older versions that the truth may hold, so it isn't read again.
+        `attempt` is the number of redrives of the version.
 
         Raises:
             Rejected: another worker has withdrawn the version, and hasn't written its failure yet.
@@ -99,11 +97,11 @@ class Embed:
                     first = standing is None
                     head = (await self.index.switch(head_of(document, count), attempt, first=first)).version
                 case SwitchStep.FORGET:
-                    seen = await self._forget(document, seen, older)
+                    await self._forget(document, older)
                 case SwitchStep.DELETE if older:  # most documents are new, and a look-up is cheaper than a delete
                     await self.index.delete_below(document.document_id, document.version)
                 case SwitchStep.FINISH:
-                    await self.statuses.applied(document, count, older, seen)
+                    await self.statuses.applied(document, count, older)
                 case SwitchStep.WITHDRAW | SwitchStep.REFUSED:
                     await self._take_back(document, attempt, overtaken=step is SwitchStep.WITHDRAW)
             step = advance(step, document.version, head)
@@ -136,17 +134,11 @@ class Embed:
             await self.index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)
 
-    async def _forget(self, document: DocumentVersion, seen: Seen | None, older: set[int]) -> Seen:
-        """Remove from the truth the versions in `older`, and those that the ledger lists, which are added to it.
-
-        Return the entry with that list: `seen`, if it knows the version, else as it is now.
-        """
-        if seen is None or not _knows(seen.entry, document.version):
-            seen = await self.statuses.seen(document)
-        older |= published_below(seen.entry, document.version)
+    async def _forget(self, document: DocumentVersion, older: set[int]) -> None:
+        """Remove from the truth the versions in `older`, and those that the ledger lists, which are added to it."""
+        older |= published_below(await self.statuses.entry(document), document.version)
         for version in sorted(older):
             await tombstone(self.publish, document.document_id, version)
-        return seen
 
     async def _take_back(self, document: DocumentVersion, attempt: int, *, overtaken: bool) -> None:
         """Delete the points of a version that a newer one has overtaken, or that another worker has withdrawn."""
@@ -183,8 +175,3 @@ class Embed:
             await self.index.flush()
             return None
         return await self.index.answering(document.document_id, document.version)
-
-
-def _knows(entry: Entry | None, version: int) -> bool:
-    """Return whether the entry was read after the version was accepted."""
-    return entry is not None and (entry.accepted.version >= version or version in entry.published)

@@ -27,7 +27,7 @@ from shared.runtime.body_budget import MemoryBudget
 from shared.state.generations import Registered
 from shared.state.index import Head, Index
 from shared.state.ledger import Entry
-from shared.state.statuses import Seen, Statuses
+from shared.state.statuses import Statuses
 from shared.state.version_deletion import tombstone
 from shared.topics import chunks_topic
 
@@ -94,10 +94,9 @@ class Chunking:
         if self.limit is not None:
             await self.limit(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
-        seen = await self._answerable(document)
-        if seen is None:
+        if not await self._answerable(document):
             return
-        if not redriven(record) and await self.statuses.has_failed(document, seen.entry):
+        if not redriven(record) and await self.statuses.has_failed(document):
             log.info("version_failed_before", document_id=document.document_id, version=document.version)
             return
         async with self.room.taken(document.text_size if event.text is None else 0):
@@ -118,19 +117,18 @@ class Chunking:
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
             # An erasure may have ended meanwhile in another generation: the text must not come into the log again.
-            if await self._answerable(document) is None:
+            if not await self._answerable(document):
                 return
         await self._announce(document, chunks, headers)
 
-    async def _answerable(self, document: DocumentVersion) -> Seen | None:
-        """Return the document's ledger entry; None if the version can never answer: then it leaves the truth."""
-        head, seen = await asyncio.gather(self.index.head(document.document_id), self.statuses.seen(document))
-        overtaken = _overtaken(document, head, seen.entry)
-        if not overtaken:
-            return seen
-        await tombstone(self.publish, document.document_id, document.version)
-        log.info("version_overtaken", document_id=document.document_id, version=document.version)
-        return None
+    async def _answerable(self, document: DocumentVersion) -> bool:
+        """Return whether the version may answer; if it never can, it leaves the truth."""
+        head, entry = await asyncio.gather(self.index.head(document.document_id), self.statuses.entry(document))
+        overtaken = _overtaken(document, head, entry)
+        if overtaken:
+            await tombstone(self.publish, document.document_id, document.version)
+            log.info("version_overtaken", document_id=document.document_id, version=document.version)
+        return not overtaken
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Record the failure in the document's status, where the record can be decoded.
@@ -152,7 +150,7 @@ class Chunking:
         many = await json_of(chunks)
         if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
             blob = await self.blobs.put(document.tenant, document.document_id, many)
-            if await self._answerable(document) is None:  # storing takes long; the weekly sweep collects the blob
+            if not await self._answerable(document):  # storing takes long; the weekly sweep collects the blob
                 return
             value = encode(DocumentChunked(document=document, blob=blob))
         else:

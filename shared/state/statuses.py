@@ -1,8 +1,6 @@
 """Writes how a version ended: to the ledger, then as a notice for waiting callers. correctness.md, section 5."""
 
-import time
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, NamedTuple
 
 import structlog
 
@@ -13,24 +11,13 @@ from shared.log.dead_letters import DeadLetters
 from shared.log.failure import Failure
 from shared.state.index import Head, Index
 from shared.state.ledger import End, Entry, Last, Ledger, finished
-from shared.state.rebuild_gate import GRACE_S
 from shared.state.version_deletion import forget_surplus
 from shared.times import now_ms
 from shared.topics import STATUS
 
 log = structlog.get_logger(__name__)
 
-# A change that starts from an older entry reads it again. Revisions start anew in a ledger that is rebuilt, so an entry
-# from before the loss could pass for one of after it; but a rebuilt ledger has entries only GRACE_S after its loss.
-_FRESH_S: Final = GRACE_S / 2
 Failed = Callable[[Record, str, str], Awaitable[None]]  # record, sentence, code
-
-
-class Seen(NamedTuple):
-    """A document's ledger entry as it was read."""
-
-    entry: Entry | None
-    at: float  # time.monotonic(), before it was read
 
 
 def dead_letter(letters: DeadLetters, failed: Failed) -> OnDead:
@@ -62,12 +49,10 @@ class Statuses:
         error: str | None = None,
         code: str | None = None,
         forgotten: Collection[int] = (),
-        seen: Seen | None = None,
     ) -> None:
         """Write the version's final status, if the ledger knows a submission of this version.
 
-        The versions in `forgotten` have tombstones on documents.extracted. `seen` is the entry as it was read before;
-        it is read again if it has changed since, if it has nothing to end, or if that was long ago.
+        The versions in `forgotten` have tombstones on documents.extracted.
         """
         at = now_ms()  # only for display
 
@@ -75,30 +60,20 @@ class Statuses:
             end = End(status, at, chunk_count, error, code)
             return finished(entry, document.version, end, document=document, forgotten=forgotten)
 
-        before = seen.entry if seen is not None and time.monotonic() - seen.at < _FRESH_S else None
-        if ends(before) is None:
-            before = await self._ledger.get(document.document_id)
-        entry = await self._ledger.update_seen(document.document_id, before, ends)
+        entry = await self._ledger.update(document.document_id, ends)
         if entry is not None:
             await self._notify_ended(entry, document.version, at)
         (log.info if status == "failed" else log.debug)(
             "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
         )
 
-    async def applied(
-        self,
-        document: DocumentVersion,
-        chunk_count: int,
-        forgotten: Collection[int] = (),
-        seen: Seen | None = None,
-    ) -> None:
-        """Write that the version answers, and that the versions in `forgotten` have tombstones. `seen`: see `end`."""
-        await self.end(document, document.outcome, chunk_count=chunk_count, forgotten=forgotten, seen=seen)
+    async def applied(self, document: DocumentVersion, chunk_count: int, forgotten: Collection[int] = ()) -> None:
+        """Write that the version answers, and that the versions in `forgotten` have tombstones."""
+        await self.end(document, document.outcome, chunk_count=chunk_count, forgotten=forgotten)
 
-    async def seen(self, document: DocumentVersion) -> Seen:
-        """Return the document's ledger entry, and when it was read."""
-        began = time.monotonic()
-        return Seen(await self._ledger.get(document.document_id), began)
+    async def entry(self, document: DocumentVersion) -> Entry | None:
+        """Return the document's ledger entry."""
+        return await self._ledger.get(document.document_id)
 
     async def serves(self) -> bool:
         """Return whether these are the statuses of the serving generation."""
@@ -106,7 +81,7 @@ class Statuses:
 
     async def ended(self, document: DocumentVersion) -> bool:
         """Return whether the version's final status is written, or the ledger doesn't know the version any more."""
-        entry = await self._ledger.get(document.document_id)
+        entry = await self.entry(document)
         stands = None if entry is None else entry.standing(document.version)
         return stands is None or stands.status in TERMINAL
 
@@ -121,8 +96,9 @@ class Statuses:
         """Remove the document's surplus of failed versions from the truth, if these are the serving generation's."""
         await forget_surplus(index, self._ledger, self._publish, document.document_id)
 
-    async def has_failed(self, document: DocumentVersion, entry: Entry | None) -> bool:
-        """Return whether `entry` has the version's failure, so that only a redrive can change it, or nothing can."""
+    async def has_failed(self, document: DocumentVersion) -> bool:
+        """Return whether the version's failure is written, so that only a redrive can change it, or nothing can."""
+        entry = await self.entry(document)
         if entry is None:
             return False
         stands = entry.standing(document.version)

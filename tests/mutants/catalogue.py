@@ -75,13 +75,13 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "chunk whatever is in the truth",
         "services/ingest_worker/chunking.py",
-        "        overtaken = _overtaken(document, head, seen.entry)\n",
+        "        overtaken = _overtaken(document, head, entry)\n",
         "        overtaken = False\n",
     ),
     _mutant(
         "what is erased while it is chunked comes back into the log",
         "services/ingest_worker/chunking.py",
-        "into the log again.\n            if await self._answerable(document) is None:\n",
+        "into the log again.\n            if not await self._answerable(document):\n",
         "into the log again.\n            if False:\n",
         "tests/unit/services/ingest_worker/test_chunking.py",
     ),
@@ -542,7 +542,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a version that failed stays in the truth for ever",
         "services/embed_worker/embed.py",
-        "        older |= published_below(seen.entry, document.version)\n",
+        "        older |= published_below(await self.statuses.entry(document), document.version)\n",
         "        pass\n",
     ),
     _mutant(

@@ -1,6 +1,5 @@
 """The last stage on parts in memory."""
 
-import time
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +28,7 @@ from shared.errors import Rejected
 from shared.ids import text_hash
 from shared.state.index import MOST_WITHDRAWN, Head, Index
 from shared.state.ledger import Ledger
-from shared.state.statuses import Seen, Statuses
+from shared.state.statuses import Statuses
 from shared.store import Sparse
 from shared.store.bm25 import Bm25
 from tests.builders import an_entry
@@ -281,7 +280,7 @@ async def test_a_version_that_failed_is_tried_again_only_by_a_redrive() -> None:
         await embed(replace(record, headers=(("sluice-redrive", b"1"),)))
 
 
-async def test_an_entry_that_was_read_before_its_version_was_accepted_is_not_what_the_truth_holds() -> None:
+async def test_what_the_ledger_lists_below_a_version_leaves_the_truth() -> None:
     ledger, index = await ledger_and_index(MemoryStore())
     tombstones = list[bytes]()
 
@@ -292,10 +291,9 @@ async def test_an_entry_that_was_read_before_its_version_was_accepted_is_not_wha
     statuses = Statuses(ledger, publish)
     vectors = Vectors(index, MemoryEmbedder(), VectorMetrics(CollectorRegistry()))
     embed = Embed(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses, blobs=MemoryBlobs())
-    entered = an_entry(NAME)  # by a door, in a ledger that is being rebuilt
     await ledger.update(NAME, lambda _: an_entry(NAME, accepted=3, place=PLACE, published=(1, 3)))
 
-    await embed.apply(version(3), load, 0, Seen(entered, time.monotonic()))
+    await embed.apply(version(3), load, 0)
 
     entry = await ledger.get(NAME)
     assert tombstones == [truth_key(NAME, 1)]
