@@ -94,8 +94,7 @@ class Embed:
                 case SwitchStep.PUT:
                     count = await self._put(document, standing, load, attempt)
                 case SwitchStep.SWITCH:
-                    first = standing is None
-                    head = (await self.index.switch(head_of(document, count), attempt, first=first)).version
+                    head = (await self.index.switch(head_of(document, count), attempt)).version
                 case SwitchStep.FORGET:
                     await self._forget(document, older)
                 case SwitchStep.DELETE if older:  # most documents are new, and a look-up is cheaper than a delete

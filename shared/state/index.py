@@ -184,13 +184,6 @@ def deletion_head(document_id: str, version: int, tenant: str) -> Head:
     return Head(document_id=document_id, version=version, tenant=tenant, deleted=True)
 
 
-class _HeadWrite(msgspec.Struct, frozen=True, eq=False):
-    """A head to write unless one of a version from `below` on is stored, or one with withdrawals."""
-
-    below: int
-    head: Head
-
-
 class _PointWrite(msgspec.Struct, frozen=True, eq=False):
     """A point to write, except over one of a later attempt."""
 
@@ -221,7 +214,6 @@ class Index:
         self.code_noted: IngestCode | None = None  # by this process
         self._fence_lookup: Batcher[str, Head] = Batcher(self.fences)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
-        self._head_writing: Batcher[_HeadWrite, Head] = Batcher(self._write_heads)
         self._point_lookup: Batcher[str, Payload] = Batcher(self._stored_points)
         self._point_writing: Batcher[_PointWrite, None] = Batcher(self._write_points, most=_PUT_TOGETHER)
         self._vector_lookup: Batcher[tuple[str, str], KnownVector] = Batcher(self._known, most=HASH_BATCH)
@@ -272,15 +264,16 @@ class Index:
         """Return the document's stored head, even one of version 0; concurrent calls share one read."""
         return await self._fence_lookup.get(document_id)
 
-    async def switch(self, head: Head, attempt: int = 0, *, first: bool = False) -> Head:
+    async def switch(self, head: Head, attempt: int = 0) -> Head:
         """Write `head` unless a newer one exists or its version was withdrawn; return the stored head.
 
         A withdrawn version can be switched to after a redrive: if `attempt`, its number of redrives, has grown since.
-        `first` says that the document probably has no head yet; then concurrent calls share one write.
         """
-        # Nearly always nothing was withdrawn, and this write is enough. For a first head any stored one is in the way.
-        standing = await self._head_writing.get(_HeadWrite(1 if first else head.version, head)) or head
+        # Nearly always nothing was withdrawn, and this write is enough.
+        where = Filter(must=(Range("version", lt=head.version),), must_not=(Present("withdrawalRev"),))
+        stored = await self._store.put_if(self._heads, [_head_point(head)], where)
         while True:
+            standing = _head(stored[0]) if stored else head
             withdrawn = standing.withdrawn(head.version)
             if standing.version >= head.version or (withdrawn is not None and withdrawn >= attempt):
                 return standing
@@ -289,26 +282,6 @@ class Index:
                 head, withdrawals=later, withdrawal_rev=standing.withdrawal_rev + 1 if later else 0
             )
             stored = await self._store.put_if(self._heads, [_head_point(wanted)], _unchanged(standing))
-            standing = _head(stored[0]) if stored else head
-
-    async def _write_heads(self, writes: Sequence[_HeadWrite]) -> Mapping[_HeadWrite, Head]:
-        """Write each head unless the stored one is in its way, and return the stored one.
-
-        Those with the same condition share a call.
-        """
-        standing: dict[_HeadWrite, Head] = {}
-
-        async def written(below: int, some: Sequence[_HeadWrite]) -> None:
-            # Of two writes of one document under the same condition only one may succeed.
-            points = {write.head.document_id: _head_point(write.head) for write in reversed(some)}
-            condition = Filter(must=(Range("version", lt=below),), must_not=(Present("withdrawalRev"),))
-            stored = await self._store.put_if(self._heads, [*points.values()], condition)
-            found = {point.id: _head(point) for point in stored}
-            standing.update({write: found[id_] for write in some if (id_ := write.head.document_id) in found})
-
-        by_condition = grouped(writes, lambda write: write.below)
-        await asyncio.gather(*(written(below, some) for below, some in by_condition.items()))
-        return standing
 
     async def withdraw(self, head: Head, attempt: int = 0) -> Head:
         """Mark the version of `head` as withdrawn, so that no switch to it succeeds; return the stored head.

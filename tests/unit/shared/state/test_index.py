@@ -151,16 +151,7 @@ def a_point(document: str, text: str, tenant: str = TENANT) -> Point:
     return Point(id=point_id(document, 1, 0), payload={"text": text, "metadata": {**metadata, **hashes}}, dense=vector)
 
 
-async def test_first_heads_of_one_moment_share_a_write_and_a_read() -> None:
-    store, index = await counted()
-
-    standing = await asyncio.gather(*(index.switch(a_head(name, 7), first=True) for name in DOCUMENTS))
-
-    assert [head.version for head in standing] == [7] * 5
-    assert store.calls == [("upsert", 5), ("retrieve", 5)]
-
-
-async def test_a_head_that_is_not_the_first_after_all_is_switched_to_as_any_other() -> None:
+async def test_heads_switch_unless_a_newer_one_answers_or_theirs_was_withdrawn() -> None:
     _, index = await counted()
     older, newer, withdrawn, marked, free = DOCUMENTS
     await index.switch(a_head(older, 3))
@@ -169,7 +160,7 @@ async def test_a_head_that_is_not_the_first_after_all_is_switched_to_as_any_othe
     await index.withdraw(a_head(marked, 8))
 
     names = (older, newer, withdrawn, marked, free, free)
-    standing = await asyncio.gather(*(index.switch(a_head(name, 7), first=True) for name in names))
+    standing = await asyncio.gather(*(index.switch(a_head(name, 7)) for name in names))
 
     assert [head.version for head in standing] == [7, 9, 0, 7, 7, 7]
     head = await index.head(marked)
