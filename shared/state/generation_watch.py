@@ -20,7 +20,6 @@ import structlog
 
 from shared.contracts import Message
 from shared.errors import Unavailable
-from shared.settings import ConfigurationError
 from shared.state.batching import Batcher
 from shared.state.generations import Registry, no_generation, registry_of
 from shared.state.index import GENERATIONS
@@ -29,7 +28,6 @@ from shared.store import Filter, Ids, Match, Point, Store
 log = structlog.get_logger(__name__)
 
 LOOK_S: Final = 1.0
-GLANCES: Final = 5  # reads of only the registry between two looks, so that a switch is noticed soon
 BEAT_S: Final = 3.0
 GONE_S: Final = 15.0
 LEASE_S: Final = 3.0  # how long a registry with one generation may be believed
@@ -70,7 +68,6 @@ class GenerationWatch:
         self._looked = float("-inf")
         self._beaten = float("-inf")
         self._beats = itertools.count(1)
-        self._followed: Registry | None = None  # what the listeners were told last
         self._seen: dict[str, _Seen] = {}
         self._known_since: dict[str, float] = {}
         self._listeners: list[Callable[[Registry], Awaitable[None]]] = []
@@ -194,12 +191,13 @@ class GenerationWatch:
             except Exception:
                 # A bug in one turn must not end the watch: this process would miss every later switch.
                 log.exception("generation_watch_failed")
-            await self._rest()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._nudged.wait()
             self._nudged.clear()
 
     async def _turn(self) -> None:
         following, self._following = self._following, []
-        self._followed = None
         try:
             registry = await self.look()
             for listener in (*self._listeners, *self._last_listeners):
@@ -207,26 +205,9 @@ class GenerationWatch:
         except BaseException:
             self._following += following  # the next turn answers them
             raise
-        self._followed = registry
         for waiting in following:
             if not waiting.done():
                 waiting.set_result(self.registry or registry)
         if len(registry.generations) > 1 and self._clock() - self._beaten >= BEAT_S:
             await self.beat()
             await self.processes()  # so that a switch knows at once which processes are alive
-
-    async def _rest(self) -> None:
-        """Return after LOOK_S or a nudge; where there are several generations, soon after another process' change."""
-        followed = self._followed
-        several = followed is not None and len(followed.generations) > 1
-        pauses = GLANCES if several else 1
-        for number in range(pauses):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S / pauses):
-                    await self._nudged.wait()
-                return
-            try:
-                if number < pauses - 1 and await registry_of(self._store) != followed:
-                    return
-            except (Unavailable, ConfigurationError):  # the next look raises it
-                return

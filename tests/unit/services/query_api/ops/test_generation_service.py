@@ -15,7 +15,6 @@ from services.query_api.ops.generation_service import GenerationService
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.settings import Settings
-from shared.state import generation_watch
 from shared.state.generation_watch import SEEN_S, GenerationWatch
 from shared.state.generations import (
     Registry,
@@ -201,25 +200,3 @@ async def test_a_rollback_takes_few_calls_of_store_and_log(rig: Rig) -> None:
     assert api.store.calls.count("flush") == 3
     assert asked <= 18
     assert read == 4
-
-
-async def test_a_process_follows_a_change_of_another_one_before_its_next_look(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(generation_watch, "LOOK_S", 10 * HANG_S)
-    monkeypatch.setattr(generation_watch, "GLANCES", round(10 * HANG_S / 0.01))
-    watch = GenerationWatch(rig.store, "test", clock=rig.clock)
-    seen = asyncio.Queue[str]()
-
-    async def follow(registry: Registry) -> None:
-        await seen.put(registry.serving)
-
-    watch.listen(follow)
-    watching = asyncio.create_task(watch.watch())
-    async with asyncio.timeout(HANG_S):
-        before = await seen.get()
-        await change(rig.store, lambda known: switched(switch_begun(known, rig.ids[1])))
-        after = await seen.get()
-    watching.cancel()
-
-    assert [before, after] == rig.ids
