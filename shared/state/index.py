@@ -16,7 +16,7 @@ import xxhash
 from shared.contracts import Message, TextFormat, embedded_of, prefixed
 from shared.embedder import Model, Vector
 from shared.embedder.half_precision import Precision
-from shared.state.batching import Batcher, grouped
+from shared.state.batching import Batcher
 from shared.state.rebuild_gate import Gate
 from shared.store import (
     Filter,
@@ -56,7 +56,6 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "attempt": "integer",
 }
 HASH_BATCH = 64
-_PUT_TOGETHER = 64  # points of several documents in a write; more in one frame would keep searches waiting
 MOST_VALUES = 10_000  # values of a field of heads
 _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
 _CODE = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
@@ -184,13 +183,6 @@ def deletion_head(document_id: str, version: int, tenant: str) -> Head:
     return Head(document_id=document_id, version=version, tenant=tenant, deleted=True)
 
 
-class _PointWrite(msgspec.Struct, frozen=True, eq=False):
-    """A point to write, except over one of a later attempt."""
-
-    point: Point
-    attempt: int
-
-
 def _unchanged(head: Head) -> Filter:
     """Return the filter that matches the stored head as long as nobody has changed it."""
     version = Match("version", (head.version,))
@@ -214,8 +206,6 @@ class Index:
         self.code_noted: IngestCode | None = None  # by this process
         self._fence_lookup: Batcher[str, Head] = Batcher(self.fences)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
-        self._point_lookup: Batcher[str, Payload] = Batcher(self._stored_points)
-        self._point_writing: Batcher[_PointWrite, None] = Batcher(self._write_points, most=_PUT_TOGETHER)
         self._vector_lookup: Batcher[tuple[str, str], KnownVector] = Batcher(self._known, most=HASH_BATCH)
 
     async def whole(self) -> None:
@@ -326,37 +316,19 @@ class Index:
     # -- points --------------------------------------------------------------------------------------
 
     async def put(self, points: Sequence[Point], attempt: int = 0) -> None:
-        """Write chunk points, except over those that a later attempt has written. Idempotent.
-
-        Concurrent calls share a write.
-        """
+        """Write chunk points, except over those that a later attempt has written. Idempotent."""
         if attempt:
             points = [msgspec.structs.replace(point, payload={**point.payload, ATTEMPT: attempt}) for point in points]
-        await self._point_writing.get_all([_PointWrite(point, attempt) for point in points])
-
-    async def _write_points(self, writes: Sequence[_PointWrite]) -> Mapping[_PointWrite, None]:
-        """Write all points, those of one attempt in one call."""
-        for attempt, some in grouped(writes, lambda write: write.attempt).items():
-            # Of two writes of one point the later one counts, as if they had been called one after the other.
-            points = {write.point.id: write.point for write in some}
-            await self._store.upsert(self._chunks, [*points.values()], only_if=Filter(must_not=(_after(attempt),)))
-        return {}
+        await self._store.upsert(self._chunks, points, only_if=Filter(must_not=(_after(attempt),)))
 
     async def present(self, ids: Sequence[str], attempt: int = 0) -> dict[str, str]:
-        """Return the chunk hash of each id that has a point, written by this attempt or a later one.
-
-        Concurrent calls share one read.
-        """
-        found = await self._point_lookup.get_all(ids)
+        """Return the chunk hash of each id that has a point, written by this attempt or a later one."""
+        found = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash", ATTEMPT))
         return {
-            id_: str(found[id_]["metadata"]["chunkHash"])
-            for id_ in ids
-            if id_ in found and found[id_].get(ATTEMPT, 0) >= attempt
+            point.id: str(point.payload["metadata"]["chunkHash"])
+            for point in found
+            if point.payload.get(ATTEMPT, 0) >= attempt
         }
-
-    async def _stored_points(self, ids: Sequence[str]) -> Mapping[str, Payload]:
-        points = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash", ATTEMPT))
-        return {point.id: point.payload for point in points}
 
     async def points(self, document_id: str) -> int:
         """Return how many points the document has in all versions; concurrent calls share one read."""
