@@ -98,7 +98,7 @@ async def shorten_deleted(ledger: Ledger, since: int = 0, now: int | None = None
 
     async for entries in ledger.pages(deleted, limit=PAGE):
         for entry in entries:
-            await ledger.update_seen(entry.document_id, entry, short)
+            await ledger.update(entry.document_id, short)
     return max(since, until)
 
 

@@ -71,7 +71,7 @@ class Decisions:
                 return None
             return with_forwarded(decision.entry, submission.source_record)
 
-        await self.ledger.update_seen(submission.document_id, entry, transition)
+        await self.ledger.update(submission.document_id, transition)
         return decision
 
     async def end_conflict(self, submitted: DocumentSubmitted, submission: Submission, body: bytes | None) -> None:

@@ -418,20 +418,13 @@ class Ledger:
 
     async def update(self, document_id: str, transition: Transition) -> Entry | None:
         """Return the entry after `transition`; if that returns None, nothing changes."""
-        return await self.update_seen(document_id, await self.get(document_id), transition)
-
-    async def update_seen(self, document_id: str, seen: Entry | None, transition: Transition) -> Entry | None:
-        """Do as `update`, starting from `seen`, an entry read before; read it again only if it has changed since.
-
-        `seen` may be outdated, so `transition` must return None only if it would for a newer entry, too.
-        """
         while True:
+            seen = await self.get(document_id)
             wanted = transition(seen)
             if wanted is None:
                 return seen
             if (written := await self._written(seen.rev if seen else 0, wanted)) is not None:
                 return written
-            seen = await self.get(document_id)
 
     async def enter(self, entry: Entry) -> None:
         """Write the entry of a document that has none; do nothing for others."""

@@ -169,7 +169,7 @@ async def a_ledger_with(*entries: tuple[str, Status, int]) -> Ledger:
         place = LogPosition(partition=0, offset=2, time=time)
         first = Last(version=1, place=LogPosition(partition=0, offset=1, time=1), status="created", at=1)
         entry = an_entry(name, accepted=2, place=place, status=status, updated_at=time, earlier=(first,))
-        await ledger.update_seen(name, None, partial(_same, entry=entry))
+        await ledger.update(name, partial(_same, entry=entry))
     return ledger
 
 

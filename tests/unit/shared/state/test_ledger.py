@@ -92,19 +92,6 @@ async def test_of_two_changes_that_saw_the_same_entry_each_comes_in_once() -> No
     assert entry in standing
 
 
-async def test_an_entry_that_was_seen_and_has_changed_since_is_read_again() -> None:
-    ledger = await a_ledger(MemoryStore())
-    name = NAMES[0]
-    seen = await ledger.update(name, tagged(name, "a"))
-    await ledger.update(name, tagged(name, "b"))
-
-    stands = await ledger.update_seen(name, seen, tagged(name, "c"))
-
-    assert stands == await ledger.get(name)
-    assert stands is not None
-    assert stands.tags == ("a", "b", "c")
-
-
 async def test_a_door_enters_only_a_document_that_nobody_knows() -> None:
     ledger = await a_ledger(MemoryStore())
     there, new = NAMES[:2]
