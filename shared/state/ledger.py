@@ -5,9 +5,8 @@ reads the writer back, because a store raises no error for a refused write. A wr
 transition to the new entry, so transitions must be safe to repeat.
 """
 
-import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from secrets import token_urlsafe
 
 import msgspec
@@ -30,7 +29,7 @@ from shared.contracts import (
 )
 from shared.state.batching import Batcher, grouped
 from shared.state.rebuild_gate import Gate
-from shared.store import Filter, Ids, IndexKind, Match, Order, Payload, Point, PointPage, Store, each_page
+from shared.store import Filter, Ids, IndexKind, Match, Order, Payload, Point, Store, each_page
 
 COLLECTION = "ledger"
 INDEXES: dict[str, IndexKind] = {
@@ -365,7 +364,6 @@ class Ledger:
         self._store = store
         self._gate = gate or Gate()
         self._lookup: Batcher[str, Entry] = Batcher(self._found)
-        self._own: Batcher[tuple[str, str], Entry] = Batcher(self._found_of_tenants)
         self._writing: Batcher[_Write, str] = Batcher(self._write)
 
     async def create(self) -> None:
@@ -388,7 +386,9 @@ class Ledger:
         no time, and no Unavailable while the ledger is incomplete. The store compares the tenants, because reading
         and decoding a foreign entry would take measurably longer than finding none.
         """
-        return await self._certain(await self._own.get((tenant, document_id)))
+        where = Filter(must=(Ids((document_id,)), Match("tenant", (tenant,))))
+        points = (await self._store.scroll(COLLECTION, where, limit=1)).points
+        return await self._certain(_entry(points[0].payload) if points else None)
 
     async def _certain(self, entry: Entry | None) -> Entry | None:
         """Return the entry; if there is none, check that the ledger was complete."""
@@ -405,16 +405,6 @@ class Ledger:
 
     async def _found(self, ids: Sequence[str]) -> Mapping[str, Entry]:
         return {point.id: _entry(point.payload) for point in await self._store.retrieve(COLLECTION, ids)}
-
-    async def _found_of_tenants(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Entry]:
-        def read(tenant: str, some: Sequence[tuple[str, str]]) -> Awaitable[PointPage]:
-            ids = Ids(tuple(document_id for _, document_id in some))
-            return self._store.scroll(COLLECTION, Filter(must=(ids, Match("tenant", (tenant,)))), limit=len(some))
-
-        by_tenant = grouped(keys, lambda key: key[0])
-        pages = await asyncio.gather(*(read(tenant, some) for tenant, some in by_tenant.items()))
-        entries = [_entry(point.payload) for page in pages for point in page.points]
-        return {(entry.tenant, entry.document_id): entry for entry in entries}
 
     async def update(self, document_id: str, transition: Transition) -> Entry | None:
         """Return the entry after `transition`; if that returns None, nothing changes."""

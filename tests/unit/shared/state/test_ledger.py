@@ -174,17 +174,3 @@ async def test_a_foreign_document_is_read_as_one_that_does_not_exist() -> None:
 
     assert [entry and entry.document_id for entry in found] == [own, None, None]
     assert store.reads == [("scroll", 1), ("scroll", 0), ("scroll", 0)], "decoding a foreign entry takes time"
-
-
-async def test_look_ups_of_one_turn_are_one_read_per_tenant() -> None:
-    store = Reading()
-    ledger = await a_ledger(store)
-    for number, name in enumerate(NAMES):
-        await ledger.update(name, lambda _, name=name, number=number: an_entry(name, tenant=f"t{number % 2}"))  # type: ignore[misc]
-    store.reads.clear()
-
-    asked = [(f"t{number % 2}", name) for number, name in enumerate(NAMES)]
-    found = await asyncio.gather(*(ledger.of_tenant(*each) for each in asked))
-
-    assert [(entry.tenant, entry.document_id) for entry in found if entry] == asked
-    assert store.reads == [("scroll", 20), ("scroll", 20)]
