@@ -610,7 +610,7 @@ class Engine:
                 ]
             )
             found = {
-                number: current.named(scored)
+                number: _ranking(scored)
                 for number, scored in zip(short, collection.shard.query_batch(batch), strict=True)
             }
             current.read([id_ for scored in found.values() for id_, _ in scored[:limit]])
@@ -641,7 +641,6 @@ class _CurrentPoints:
     def __init__(self, chunks: Collection, heads: Collection) -> None:
         self._shard, self._cache = chunks.shard, chunks.payloads
         self._heads = heads
-        self._engine_ids: dict[str, Any] = {}  # by id: the engine takes its own objects faster than texts
         self._payloads: dict[str, bytes | None] = {}  # by id; None: not current
 
     def payload(self, id_: str) -> msgspec.Raw:
@@ -649,16 +648,6 @@ class _CurrentPoints:
         encoded = self._payloads[id_]
         assert encoded is not None
         return msgspec.Raw(encoded)
-
-    def named(self, scored: Sequence[Any]) -> list[tuple[str, float]]:
-        """Return id and score of each hit of the engine, best first; it leaves equal ones in no order of their own."""
-        hits = []
-        for hit in scored:
-            engine_id = hit.id
-            id_ = str(engine_id)
-            self._engine_ids[id_] = engine_id
-            hits.append((id_, hit.score))
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
     def first(self, scored: Sequence[tuple[str, float]], limit: int) -> list[tuple[str, float]]:
         """Return the first `limit` of a ranking that are current.
@@ -679,7 +668,7 @@ class _CurrentPoints:
         cosines = dict(rankings[dense])
         others = {id_ for ranking in rankings for id_, _ in ranking} - cosines.keys()
         if others:
-            only = qdrant.Filter(must=[qdrant.HasIdCondition({self._engine_ids[id_] for id_ in others})])
+            only = qdrant.Filter(must=[qdrant.HasIdCondition(set[Any](others))])
             request = qdrant.QueryRequest(
                 limit=len(others), query=query, filter=only, with_payload=False, params=_EXACT
             )
@@ -697,10 +686,9 @@ class _CurrentPoints:
             found = kept.get(id_)
             self._payloads[id_] = None if found is None or not _is_current(found, versions) else found.encoded
 
-    def _retrieved(self, ids: Sequence[str]) -> dict[str, CachedPayload]:
+    def _retrieved(self, ids: list[Any]) -> dict[str, CachedPayload]:
         found = {}
-        engine_ids = [self._engine_ids[id_] for id_ in ids]
-        for id_, record in _with_ids(ids, self._shard.retrieve(engine_ids, True, False)):
+        for id_, record in _with_ids(ids, self._shard.retrieve(ids, True, False)):
             payload: Payload = record.payload or {}
             document, version = owner_in(payload)
             kept = CachedPayload(
@@ -711,6 +699,11 @@ class _CurrentPoints:
             found[id_] = kept
             self._cache.put(id_, kept)
         return found
+
+
+def _ranking(scored: Sequence[Any]) -> list[tuple[str, float]]:
+    """Return id and score of each hit of the engine, best first; it leaves equal ones in no order of their own."""
+    return sorted(((str(hit.id), hit.score) for hit in scored), key=lambda hit: (-hit[1], hit[0]))
 
 
 def _with_ids(asked: Sequence[str], records: Sequence[Any]) -> Iterator[tuple[str, Any]]:
