@@ -61,9 +61,10 @@ async def cosine_scale(index: Index, embedder: Embedder) -> CosineScale | None:
     Raises:
         PipelineError: a part is away, or refuses a heading.
     """
-    if len((await index.versions_page(limit=ENOUGH)).points) < ENOUGH:
+    points = await index.sample(2 * PAIRS)
+    if len(points) < ENOUGH:
         return None
-    pairs = list(islice(unrelated(await index.sample(2 * PAIRS)), PAIRS))
+    pairs = list(islice(unrelated(points), PAIRS))
     if len(pairs) < _FEWEST:
         return None
     english = [(heading, point) for heading, point in pairs if _may_be_english(heading + point.payload["text"])]

@@ -5,12 +5,12 @@ It also shortens the ledger's entries of deleted documents, which stay for ever.
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 import structlog
 
 from shared.log import Publish
+from shared.state.batching import grouped
 from shared.state.index import ATTEMPT, Head, Index
 from shared.state.ledger import REMEMBERED_MS, Entry, Ledger, shortened
 from shared.state.version_deletion import forget, forget_surplus, tombstone
@@ -111,18 +111,11 @@ async def sweep_points(index: Index, publish: Publish, rest: Rest = _at_once) ->
     that it can be redriven.
     """
     deleted = 0
-    after: str | None = None
-    while True:
-        page = await index.versions_page(after=after, limit=PAGE)
-        points: dict[str, list[Point]] = defaultdict(list)
-        for point in page.points:
-            points[point.payload["metadata"]["documentId"]].append(point)
+    async for page in index.versions(PAGE):
+        points = grouped(page, lambda point: str(point.payload["metadata"]["documentId"]))
         for name, head in (await index.fences(list(points))).items():
             deleted += await _delete_below(index, publish, head, points[name])
             deleted += await _delete_withdrawn(index, head, points[name])
-        if page.after is None:
-            break
-        after = page.after
         await rest()
     if deleted:
         await index.flush()

@@ -6,7 +6,7 @@ A point is current if its version is its document's head (correctness.md, sectio
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal
 from uuid import NAMESPACE_OID, uuid5
 
@@ -27,12 +27,12 @@ from shared.store import (
     Order,
     Payload,
     Point,
-    PointPage,
     Present,
     Range,
     Sparse,
     Store,
     StoreHit,
+    pages,
 )
 from shared.store.edge import EdgeStore
 
@@ -435,10 +435,10 @@ class Index:
         points = (await self._store.scroll(self._chunks, where, limit=limit, order=order)).points
         return [point.payload for point in points]
 
-    async def versions_page(self, *, after: str | None = None, limit: int = 512) -> PointPage:
-        """Return a page of all points in id order, with only documentId, version and attempt."""
+    def versions(self, limit: int = 512) -> AsyncGenerator[Sequence[Point]]:
+        """Yield all points in id order, page by page, with only documentId, version and attempt."""
         fields = ("metadata.documentId", "metadata.version", ATTEMPT)
-        return await self._store.scroll(self._chunks, limit=limit, after=after, fields=fields)
+        return pages(self._store, self._chunks, limit=limit, fields=fields)
 
     async def sample(self, count: int) -> list[Point]:
         """Return so many points, if there are, with their vectors; ids are hashes, so they are of all documents."""
