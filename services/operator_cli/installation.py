@@ -25,6 +25,7 @@ from shared.runtime.logging_setup import configure_logging
 from shared.settings import ConfigurationError, Settings, load_settings
 from shared.store import Store
 from shared.store.open import open_store
+from shared.times import now_ms
 from shared.topics import audit_topic, topic_of
 
 T = TypeVar("T")
@@ -108,9 +109,7 @@ async def record(
     async with sending(log, "audit") as send:
         trail = AuditTrail(send)
         for tenant, key in of:
-            trail.add(
-                AuditEntry(time=trail.now_ms, action=action, result=result, tenant=tenant, key=key, door="command")
-            )
+            trail.add(AuditEntry(time=now_ms(), action=action, result=result, tenant=tenant, key=key, door="command"))
         await trail.written()
 
 

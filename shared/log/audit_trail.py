@@ -1,10 +1,8 @@
 """The audit trail: who did what, on a topic of its own. docs/adr/0028-keys-audit-browsers.md"""
 
 import asyncio
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,6 +15,7 @@ from shared.contracts import AuditEntry, AuditRecord, AuditResult, decode, encod
 from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish
 from shared.log.read import records
+from shared.times import now_ms
 from shared.topics import AUDIT
 
 log = structlog.get_logger(__name__)
@@ -54,20 +53,14 @@ class AuditedCall(ABC):
 class AuditTrail:
     """Writes entries in batches: all entries that arrive while one record is being written share the next record."""
 
-    def __init__(self, publish: Publish, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, publish: Publish) -> None:
         self._publish = publish
-        self._now = now
         self._calls: dict[AuditedCall, None] = {}
         self._waiting: list[AuditEntry] = []
         self._added = self._written = 0
         self._attempt: asyncio.Task[None] | None = None  # to write what is there
         self._writing: asyncio.Task[None] | None = None
         self._counted: Counter[AuditEntry] = Counter()  # by the kind of call, since `EVERY_S` began
-
-    @property
-    def now_ms(self) -> int:
-        """Return the time of an entry that is made now."""
-        return int(self._now() * 1000)
 
     def change(self, call: AuditedCall, document_id: str, result: AuditResult) -> None:
         """Note that the call has changed a document. It is written at once, without waiting for the call's end."""
@@ -127,7 +120,7 @@ class AuditTrail:
         counted, self._counted = self._counted, Counter()
         for kind, count in counted.items():
             if count > 1:
-                self.add(msgspec.structs.replace(kind, time=self.now_ms, count=count - 1))
+                self.add(msgspec.structs.replace(kind, time=now_ms(), count=count - 1))
         await self._soon()
 
     def _note(self) -> None:

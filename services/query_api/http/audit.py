@@ -18,6 +18,7 @@ from services.query_api.http.route_decorator import only_reads, role_of
 from shared.contracts import AuditEntry, AuditResult
 from shared.errors import Unavailable
 from shared.log.audit_trail import AuditedCall, AuditTrail
+from shared.times import now_ms
 
 log = structlog.get_logger(__name__)
 
@@ -106,7 +107,7 @@ class _Visit(AuditedCall):
         """Return an entry about this request."""
         caller = self.caller or self._scope.get("user")
         return AuditEntry(
-            time=self.trail.now_ms,
+            time=now_ms(),
             action=self._action,
             result=result,
             tenant="" if caller is None else caller.tenant,
