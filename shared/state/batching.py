@@ -36,11 +36,6 @@ class WaitingCaller(Generic[K, V]):
         self.context: Context = copy_context()
         self.patience_s = PATIENCE.get()
 
-    def end(self) -> None:
-        """Raise Unavailable, unless there was an answer."""
-        if not self.future.done():
-            self.future.set_exception(Unavailable(f"the store gave no answer within {self.patience_s:g} s"))
-
 
 class Batcher(Generic[K, V]):
     """Combines look-ups of keys into batches.
@@ -78,19 +73,16 @@ class Batcher(Generic[K, V]):
         if not keys:
             return {}
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Mapping[K, V]] = loop.create_future()
-        caller = WaitingCaller(keys, future)
+        caller: WaitingCaller[K, V] = WaitingCaller(keys, loop.create_future())
         self._waiting.append(caller)
         if not self._scheduled and len(self._running) < self._at_once:
             self._scheduled = True
             loop.call_soon(self._send)
-        if caller.patience_s == math.inf:
-            return await future
-        ended = loop.call_later(caller.patience_s, caller.end)  # a timeout's context costs three times as much
         try:
-            return await future
-        finally:
-            ended.cancel()
+            async with asyncio.timeout(None if caller.patience_s == math.inf else caller.patience_s):
+                return await caller.future
+        except TimeoutError:
+            raise Unavailable(f"the store gave no answer within {caller.patience_s:g} s") from None
 
     def _send(self) -> None:
         self._scheduled = False
