@@ -4,8 +4,11 @@ An image that loads tells its server what its URL says.
 """
 
 import re
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
+from contextlib import aclosing
+from typing import Final, Protocol, TypeVar
+
+T = TypeVar("T")
 
 # [1], [1, 2] and, as some models write, [Source 1]
 _MARK: Final = re.compile(r"\[(?:source\s?)?(\d{1,4}(?:\s?,\s?\d{1,4}){0,5})\]", re.IGNORECASE)
@@ -14,6 +17,26 @@ _PROCESS: Final = re.compile(r"(?<=\w)\[\d{3,4}\]")
 # The end of a piece that may still become a mark: white space and an open bracket, no longer than the longest mark.
 _UNDECIDED: Final = re.compile(r"(?<!\s)\s*(?:\[[^\[\]]{0,60})?\Z")
 _SUBSCRIPTED: Final = re.compile(r"[\w)]")  # before a bracket: a[0], f(x)[1]
+
+
+class TextFilter(Protocol):
+    """Changes the text of a stream, of which it may hold back the end of a piece until it has seen the next one."""
+
+    def feed(self, piece: str) -> str:
+        """Return the text that can be shown so far."""
+
+    def rest(self) -> str:
+        """Return the text that was held back, which is empty from then on; call it at the end of the text."""
+
+
+async def filtered(events: AsyncIterator[T], text: TextFilter) -> AsyncGenerator[T | str, None]:
+    """Yield the events, with their text as the filter changes it."""
+    async with aclosing(events):  # type: ignore[type-var]  # adapters are generators
+        async for event in events:
+            if shown := text.feed(event) if isinstance(event, str) else text.rest():
+                yield shown
+            if not isinstance(event, str):
+                yield event
 
 
 def marks(answer: str) -> Iterator[tuple[int, int, list[int]]]:

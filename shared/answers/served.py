@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Final
 
 from shared.answers import Called, Conversation, Event, Finished, Prompted, Turn
-from shared.answers.citations import KnownCitations
+from shared.answers.citations import KnownCitations, filtered
 from shared.answers.prompt import messages, new_boundary, shown, tokens
 from shared.answers.templates import Templates
 from shared.errors import Rejected
@@ -40,8 +40,10 @@ async def answered(
         passages = tuple(shown(conversation.passages, share=share, context=context))
         accepted = False
         try:
-            known = set() if conversation.json_format else {passage.number for passage in passages}
-            async with aclosing(_citing(known, ask(turns))) as events:
+            asked: AsyncGenerator[str | Called | Finished, None] = ask(turns)
+            if passages and not conversation.json_format:
+                asked = filtered(asked, KnownCitations([passage.number for passage in passages]))
+            async with aclosing(asked) as events:
                 async for event in events:
                     if not accepted:
                         accepted = True
@@ -59,21 +61,3 @@ async def answered(
     raise Rejected(
         f"the conversation, about {about} tokens, is longer than the model accepts: {refusal}", "conversation_too_long"
     )
-
-
-async def _citing(
-    known: set[int], events: AsyncGenerator[str | Called | Finished, None]
-) -> AsyncGenerator[str | Called | Finished, None]:
-    """Yield the events; if any numbers are known, citations of others are removed."""
-    citations = KnownCitations(known)
-    async with aclosing(events):
-        async for event in events:
-            if not known:
-                yield event
-            elif isinstance(event, str):
-                if passed := citations.feed(event):
-                    yield passed
-            else:
-                if rest := citations.rest():
-                    yield rest
-                yield event

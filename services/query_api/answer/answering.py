@@ -27,7 +27,7 @@ from services.query_api.search.retrieval import Retriever, Score, TopK, of_docum
 from services.query_api.search.search import filters_of
 from shared import tracing
 from shared.answers import Called, Conversation, Event, Finished, FinishReason, Passage, Prompted, ToolCall, Usage
-from shared.answers.citations import InertLinks
+from shared.answers.citations import InertLinks, filtered
 from shared.answers.extractive import MOST_QUOTED, focus
 from shared.answers.follow_up import readings, spelled_out
 from shared.answers.model_pool import ChatModel, ChatModels, UnknownModel
@@ -190,7 +190,7 @@ class Answering:
         if greeting := passage_choice.greeting_for(request.turns[-1].content):
             if answerable[:1] == models[:1]:
                 return await self._prepared(request, answerable)
-            return msgspec.structs.replace(await self._prepared(request, models), refusal=greeting)
+            return await self._prepared(request, models, refusal=greeting)
         conversations = readings(request.turns, quotes=models[0].answers.needs_passages)
         requests = tuple(msgspec.structs.replace(request, turns=turns) for turns in conversations)
         return await self._from_documents(requests, models, answerable)
@@ -220,15 +220,14 @@ class Answering:
             return await self._prepared(request, answerable, warnings=warnings)
         if passages:
             asked, otherwise = (reading, requests[requests.index(reading) + 1 :]) if quotes else (request, ())
-            prepared = await self._prepared(asked, models, passages=passages, warnings=warnings)
-            return msgspec.structs.replace(prepared, otherwise=otherwise)
+            return await self._prepared(asked, models, passages, warnings=warnings, otherwise=otherwise)
         if self.settings.general_knowledge == "on" and answerable:
             return await self._prepared(request, answerable, general=True, warnings=warnings)
         if request.tools and answerable:
-            prepared = await self._prepared(request, answerable, warnings=warnings)
             # What the model says about a tool's result comes from there, not from general knowledge.
-            return msgspec.structs.replace(prepared, only_calls=request.turns[-1].role != "tool")
-        return msgspec.structs.replace(await self._prepared(request, models, warnings=warnings), refusal=NOTHING_FOUND)
+            only_calls = request.turns[-1].role != "tool"
+            return await self._prepared(request, answerable, warnings=warnings, only_calls=only_calls)
+        return await self._prepared(request, models, warnings=warnings, refusal=NOTHING_FOUND)
 
     async def stream(self, prepared: Prepared) -> AsyncGenerator[Progress, None]:
         """Yield `Sources`, the pieces of the text, then the `Answer`; closing the generator stops the model.
@@ -383,11 +382,12 @@ class Answering:
         self,
         request: AnswerRequest,
         models: tuple[ChatModel, ...],
-        *,
         passages: tuple[Passage, ...] = (),
+        *,
         general: bool = False,
-        warnings: tuple[str, ...] = (),
+        **more: Any,
     ) -> Prepared:
+        """Return the request with its passages; `more` are other fields of `Prepared`."""
         wanted = request.retrieval
         conversation = msgspec.structs.replace(
             request,
@@ -398,7 +398,7 @@ class Answering:
             from_documents=wanted is not None,
         )
         models = await _that_take(conversation, models)
-        return Prepared(conversation=conversation, models=models, warnings=warnings)
+        return Prepared(conversation=conversation, models=models, **more)
 
 
 def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any], float]]:
@@ -449,7 +449,7 @@ async def _answered(
     calls: tuple[ToolCall, ...] = ()
     stream = model.answers.stream(conversation)
     if inert_links and conversation.passages:
-        stream = _with_inert_links(stream)
+        stream = filtered(stream, InertLinks())
     if prepared.only_calls:
         stream = _only_calls(stream)
     # Closed here, so that a client that goes away stops the model.
@@ -495,20 +495,6 @@ async def _only_calls(events: AsyncIterator[Event]) -> AsyncGenerator[Event, Non
             if isinstance(event, Finished) and not called:
                 yield NOTHING_FOUND
             if not isinstance(event, str):
-                yield event
-
-
-async def _with_inert_links(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
-    """Yield the events, with links and images in the text replaced by text."""
-    links = InertLinks()
-    async with aclosing(events):  # type: ignore[type-var]  # adapters are generators
-        async for event in events:
-            if isinstance(event, str):
-                if shown := links.feed(event):
-                    yield shown
-            else:
-                if isinstance(event, Finished) and (rest := links.rest()):
-                    yield rest
                 yield event
 
 

@@ -56,11 +56,13 @@ class DescribedBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def submitted(self) -> dict[str, Any]:
         """Return these fields as the submission has them, and its time. Raises a 400 for an invalid one."""
-        called = self.callback_url or ""
+        called, metadata = self.callback_url or "", metadata_of(self.metadata)
+        if self.subject_id is not None and str(self.subject_id).strip():
+            metadata = metadata_of({**metadata, "subjectId": self.subject_id})
         return {
             "title": title_of(self.title),
             "tags": tags_of(self.tags),
-            "metadata": metadata_with(self.metadata, self.subject_id),
+            "metadata": metadata,
             **sizes_of(self.chunk_size, self.chunk_overlap),
             "keep": keep_of(self.keep),
             "on_conflict": on_conflict_of(self.on_conflict),
@@ -266,14 +268,6 @@ def sizes_of(size: int | None, overlap: int | None) -> dict[str, Any]:
         field = "chunkSize" if "size" in str(error).partition(" must")[0] else "chunkOverlap"
         raise invalid(field, str(error)) from None
     return {"chunk_size": size, "chunk_overlap": overlap}
-
-
-def metadata_with(metadata: dict[str, Any] | str | None, subject_id: str | int | None) -> dict[str, Any]:
-    """Return the checked metadata, including the subject if it was sent as a field of the body."""
-    checked = metadata_of(metadata)
-    if subject_id is None or not str(subject_id).strip():
-        return checked
-    return metadata_of({**checked, "subjectId": subject_id}, "metadata")
 
 
 def _body_of(data: IngestBody) -> tuple[dict[str, Any], tuple[SkippedChunk, ...]]:
