@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -94,8 +94,6 @@ def usage_of(registry: CollectorRegistry, price: float) -> ModelWork | None:
 BUCKETS = 12
 BUCKET_S = 300
 LAG_S = 2.0  # time for which figures of the log are kept
-PAST_S = 60.0  # how long counts of past buckets are cached; they only shrink, when documents are sent again
-MOST_TENANTS = 256  # tenants whose counts of past buckets are kept
 DISK_S = 60.0
 STAGES = ("Reading", "Chunking", "Embedding")  # what the groups of `readers` do, in the same order
 
@@ -178,7 +176,6 @@ class Census:
         data = settings.data if settings.keeps_data else None
         self._stages: _Kept[list[StageLag]] = _Kept(self._read_stages, LAG_S)
         self._disk: _Kept[Disk | None] = _Kept(partial(asyncio.to_thread, _disk, data), DISK_S)
-        self._past: dict[tuple[str, int], _Kept[list[Bucket]]] = {}  # by tenant and start of the newest bucket
 
     async def of(self, tenant: str, *, pipeline: bool, sizes: bool = False) -> Stats:
         """Return the tenant's statistics; with `pipeline`, those of the installation, too.
@@ -208,17 +205,9 @@ class Census:
         )
 
     async def _recent(self, tenant: str) -> list[Bucket]:
-        """Return the buckets. The newest one is counted now, the others at most `PAST_S` seconds ago."""
-        current = int(self.now()) // BUCKET_S * BUCKET_S
-        past = self._past.get((tenant, current))
-        if past is None:
-            if len(self._past) >= MOST_TENANTS:
-                self._past.clear()
-            starts = range(current - (BUCKETS - 1) * BUCKET_S, current, BUCKET_S)
-            past = self._past[tenant, current] = _Kept(lambda: self._buckets(tenant, starts), PAST_S)
-        return [*await past.get(), *await self._buckets(tenant, (current,))]
-
-    async def _buckets(self, tenant: str, starts: Sequence[int]) -> list[Bucket]:
+        """Return the buckets, the newest one last."""
+        newest = int(self.now()) // BUCKET_S * BUCKET_S
+        starts = range(newest - (BUCKETS - 1) * BUCKET_S, newest + 1, BUCKET_S)
         ranges = [Range("updatedAt", gte=start * 1000, lt=(start + BUCKET_S) * 1000) for start in starts]
         counts = await asyncio.gather(*(self.base.ledger.statuses(_of(tenant, each)) for each in ranges))
         return [
