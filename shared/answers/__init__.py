@@ -103,11 +103,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     from_documents: bool = False  # passages were searched, so the history may be shortened; otherwise it goes whole
     general: bool = False  # retrieval found nothing relevant: answer from general knowledge and say so
 
-    @property
-    def question(self) -> str:
-        """Return the last user message."""
-        return next((turn.content for turn in reversed(self.turns) if turn.role == "user"), "")
-
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What an answer cost, as far as the model's server says it."""

@@ -104,10 +104,10 @@ def text_tokens(text: str) -> int:
     return math.ceil(len(text.encode(errors="replace")) / BYTES_OF_A_TOKEN)
 
 
-def check_length(conversation: Conversation, context: int, templates: Templates = _TEMPLATES) -> None:
+def check_length(conversation: Conversation, context: int) -> None:
     """Raise Rejected if what may not be shortened has more than `context` tokens, by an estimate."""
     least = msgspec.structs.replace(conversation, passages=())
-    needed = tokens(messages(least, 0, templates=templates), conversation.tools)
+    needed = tokens(messages(least, 0), conversation.tools)
     if needed > context:
         raise Rejected(
             f"the conversation has about {needed} tokens, and the model takes {context} (SLUICE_CHAT_CONTEXT, "

@@ -58,7 +58,7 @@ async def test_related_questions_of_the_model_are_searched_when_asked_for(
     assert {hit["metadata"]["path"] for hit in found["results"]} == {"lantern", "herons"}
     assert found["related"] == ["Where do herons nest?", "Who lights the lantern?"]
     assert {hit["explain"].get("query") for hit in found["results"]} <= {None, *found["related"]}
-    assert author.asked[0].question == "birds by the boathouse"
+    assert author.asked[0].turns[-1].content == "birds by the boathouse"
     assert [hit["score"] for hit in failed["results"]] == [hit["score"] for hit in plain["results"]]
     assert failed["warnings"] == ["expansion: the author is away; only the query itself was searched"]
 

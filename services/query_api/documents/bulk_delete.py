@@ -1,15 +1,18 @@
 """Deletes many documents by filter. The first request counts them; later requests confirm that count."""
 
 import asyncio
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromQuery
 
-from services.query_api.documents.document_routes import DocumentViews
+from services.query_api.documents.document_routes import DocumentViews, tags_in
 from services.query_api.documents.selection import Selection, count_of, next_page, selection
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.reply_warnings import check_filled
-from services.query_api.http.request import ApiRequest, body_of, tags_of, wait_of
+from services.query_api.http.request import ApiRequest, body_of, wait_of
 from services.query_api.http.route_decorator import FILTERS, JSON, delete
 from services.query_api.ingest.submissions import Submissions
 from shared.errors import Rejected
@@ -56,8 +59,16 @@ class DeletedPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
 
 
-_TEXT: Final = {"type": "string"}
-_TEXTS: Final = {"type": "array", "items": _TEXT}
+@dataclass(frozen=True, kw_only=True)
+class DeleteQuery:
+    """Which documents to delete, if the query says it instead of a body."""
+
+    source: FromQuery[list[str] | None] = None
+    path: FromQuery[str | None] = None
+    tags: FromQuery[list[str] | None] = None
+    all: FromQuery[bool] = False
+    confirm: FromQuery[int | None] = None
+    cursor: FromQuery[str | None] = None
 
 
 @delete(
@@ -67,16 +78,9 @@ _TEXTS: Final = {"type": "array", "items": _TEXT}
     takes=FILTERS,
     refuses=(404, 409, 422),
     body={JSON: DeleteSelection},
-    parameters={
-        "source": _TEXTS,
-        "path": _TEXT,
-        "tags": _TEXTS,
-        "all": {"type": "boolean"},
-        "confirm": {"type": "integer"},
-        "cursor": _TEXT,
-    },
+    query=DeleteQuery,
 )
-async def rag_documents_delete(request: ApiRequest) -> DeletedPage:
+async def rag_documents_delete(request: ApiRequest, wanted: NamedDependency[DeleteQuery]) -> DeletedPage:
     """Delete documents by filter: in the body, or as `source`, `tags` or `all` in the query.
 
     `source` and `path` in the query name one document, which is deleted at once; it is a 404 if there is none.
@@ -84,11 +88,11 @@ async def rag_documents_delete(request: ApiRequest) -> DeletedPage:
     reply is 409 when the count has changed since.
     """
     submissions = request.part(Submissions)
-    named = await _named(request)
+    named = await _named(request, wanted)
     if named is not None:
         outcome = await _removed(submissions, named, wait_of(request)[0])
         return DeletedPage(matched=1, items=[outcome], next_cursor=None, message="1 deletion accepted")
-    selection = await _asked(request)
+    selection = await _asked(request, wanted)
     chosen = selection.chosen(request.user.tenant)
     if selection.confirm is None:
         matched = await count_of(request.part(Resources), chosen)
@@ -101,40 +105,34 @@ async def rag_documents_delete(request: ApiRequest) -> DeletedPage:
     return DeletedPage(matched=selection.confirm, items=items, next_cursor=following, message=message)
 
 
-async def _named(request: ApiRequest) -> Entry | None:
+async def _named(request: ApiRequest, wanted: DeleteQuery) -> Entry | None:
     """Return the document that `source` and `path` in the query name; None if there is no `path`.
 
     Raises:
         Problem: 400, they don't name one document; 404, there is no such document.
     """
-    query = request.query_params
-    if "path" not in query:
+    if wanted.path is None:
         return None
-    for name in ("source", "path"):
-        values = query.getall(name, [])
-        if len(values) != 1 or not values[0]:
+    source = wanted.source or [""]
+    for name, value in (("source", source[0] if len(source) == 1 else ""), ("path", wanted.path)):
+        if not value:
             raise invalid(name, "must be given once and not be empty, because source and path name one document")
-    if unknown := sorted(set(query) - {"source", "path"}):
+    if unknown := sorted(set(request.query_params) - {"source", "path"}):
         raise invalid(unknown[0], "can't be combined with path, which names one document")
     if await request.body():
         raise invalid("path", "can't be combined with a body")
     tenant = request.user.tenant
-    return await request.part(DocumentViews).entry(tenant, id_of(tenant, query["source"], query["path"]))
+    return await request.part(DocumentViews).entry(tenant, id_of(tenant, source[0], wanted.path))
 
 
-async def _asked(request: ApiRequest) -> DeleteSelection:
+async def _asked(request: ApiRequest, wanted: DeleteQuery) -> DeleteSelection:
     if await request.body():
         return body_of(await request.json(), DeleteSelection, strict=True)
-    query = request.query_params
-    filters: dict[str, Any] = {name: query.getall(name) for name in ("source",) if name in query}
-    if "" in filters.get("source", ()):
+    if "" in (wanted.source or ()):
         raise invalid("source", "must not be empty")
-    if tags := [tag for name in ("tags", "tags[]") for value in query.getall(name, []) for tag in tags_of(value)]:
-        filters["tags"] = tags
-    fields = {name: query[name] for name in ("all", "confirm", "cursor") if name in query}
-    if unknown := sorted(set(query) - {"source", "tags", "tags[]", "all", "confirm", "cursor"}):
-        raise invalid(unknown[0], "is none of source, path, tags, all, confirm, cursor; send other filters in the body")
-    return body_of({"filters": filters, **fields}, DeleteSelection)
+    named = {"source": wanted.source, "tags": tags_in(request, wanted.tags)}
+    filters = {name: values for name, values in named.items() if values}
+    return DeleteSelection(filters=filters, all=wanted.all, confirm=wanted.confirm, cursor=wanted.cursor)
 
 
 async def _removed(submissions: Submissions, entry: Entry, wait_s: float) -> DeletedDocument:

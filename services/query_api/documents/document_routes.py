@@ -284,9 +284,8 @@ async def rag_documents(request: ApiRequest, wanted: NamedDependency[ListQuery])
         must.append(Match("source", (composed(source),)))
     if wanted.status:
         must.append(Match("last.status", tuple(wanted.status)))
-    given = (*(wanted.tags or ()), *request.query_params.getall("tags[]", []))
-    if tags := tuple(tag for value in given for tag in tags_of(value)):
-        must.append(Match("tags", tags))
+    if tags := tags_in(request, wanted.tags):
+        must.append(Match("tags", tuple(tags)))
     listing = Listing(
         where=Filter(must=tuple(must), must_not=() if wanted.in_state or wanted.status else DELETED),
         path_prefix=composed(wanted.path_prefix or ""),
@@ -295,6 +294,12 @@ async def rag_documents(request: ApiRequest, wanted: NamedDependency[ListQuery])
         sort=wanted.sort,
     )
     return await library.page(listing, limit=wanted.limit, cursor=wanted.cursor)
+
+
+def tags_in(request: ApiRequest, given: Sequence[str] | None) -> list[str]:
+    """Return the tags of the query: those given as `tags`, and those as `tags[]`."""
+    values = (*(given or ()), *request.query_params.getall("tags[]", []))
+    return [tag for value in values for tag in tags_of(value)]
 
 
 class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

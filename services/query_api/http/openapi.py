@@ -108,11 +108,7 @@ def _described(app: Litestar) -> dict[str, Any]:
         operation = spec["paths"][path][method]
         declared = cast("RouteOptions", handler.opt)
         if (body := declared.get("body")) is not None:
-            parameters = declared.get("parameters", {})
-            operation["requestBody"] = {"content": types.content(body), "required": not parameters}
-            operation.setdefault("parameters", []).extend(
-                {"name": name, "in": "query", "schema": schema} for name, schema in parameters.items()
-            )
+            operation["requestBody"] = {"content": types.content(body), "required": "query" not in declared}
         operation |= {
             "summary": (operation.get("description") or operation["summary"]).partition("\n")[0],
             "responses": _responses(path, handler, operation, types),

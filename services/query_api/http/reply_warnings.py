@@ -144,11 +144,11 @@ def _with(body: bytes, sentences: list[str]) -> bytes:
 def _check_query(scope: Scope) -> None:
     """Raise a 400 for a parameter that is unknown (a misspelt filter would widen a list), unfilled, or sent twice.
 
-    Handlers that declare their own body read the query themselves, and are left out.
+    Handlers that declare their own body and no query read that themselves, and are left out.
     """
     connection, handler = ASGIConnection[Any, Any, Any, Any](scope), scope["route_handler"]
     ours = scope["path_template"].startswith(("/rag/", "/ops/"))
-    if not ours or not isinstance(handler, HTTPRouteHandler) or "body" in handler.opt:
+    if not ours or not isinstance(handler, HTTPRouteHandler) or {"body", "query"} & handler.opt.keys() == {"body"}:
         return
     known = _declared(scope)
     for name in connection.query_params:

@@ -91,8 +91,7 @@ class RouteOptions(TypedDict, total=False):
     media_type: str
     description: str  # instead of the docstring
     in_schema: bool  # default: true
-    body: Content  # what it reads by itself, body and query, because no annotation can express it
-    parameters: Mapping[str, Any]  # of that query: JSON Schemas by name
+    body: Content  # what it reads by itself, and without `query` its query, too: no annotation can express it
 
 
 ROUTE_ROLES: Final = "roles"  # in a route's opt: a caller needs one of them; none if any key, or none, will do
