@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from shared.contracts import MAX_NATURAL, Chunk, DocumentVersion
 from shared.embedder import Vector
 from shared.embedder.half_precision import Precision, half_precision
@@ -129,18 +131,4 @@ def head_of(document: DocumentVersion, chunk_count: int) -> Head:
     """Return the head that makes this version answer; a deletion's is a fence, which needs no names."""
     if document.deleted:
         return deletion_head(document.document_id, document.version, document.tenant)
-    return Head(
-        document_id=document.document_id,
-        version=document.version,
-        tenant=document.tenant,
-        source=document.source,
-        path=document.path,
-        chunk_count=chunk_count,
-        title=document.title,
-        url=document.url,
-        tags=document.tags,
-        text_sha256=document.text_sha256,
-        text_size=document.text_size,
-        text_format=document.text_format,
-        updated_at=document.updated_at,
-    )
+    return msgspec.structs.replace(msgspec.convert(document, Head, from_attributes=True), chunk_count=chunk_count)

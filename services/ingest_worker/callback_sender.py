@@ -23,7 +23,7 @@ from shared.contracts import LogPosition, StatusNotice
 from shared.errors import Rejected, Unavailable
 from shared.inputs.urls import authority, origin
 from shared.state.callbacks import Callback, CallbackEnd, Callbacks, callback_key, signed_headers
-from shared.state.ledger import Entry, Last, Ledger, older
+from shared.state.ledger import Ledger, older
 from shared.state.signing_secret import submission_token
 from shared.times import iso, now_ms
 from shared.version import VERSION
@@ -63,20 +63,6 @@ def body_of(callback: Callback, end: CallbackEnd, token: str) -> bytes:
         "code": end.code.upper() if end.code else None,
     }
     return msgspec.json.encode({name: value for name, value in told.items() if value is not None})
-
-
-def end_of(entry: Entry, last: Last) -> CallbackEnd:
-    """Return how the submission ended, without the names of an erased document."""
-    return CallbackEnd(
-        status=last.status,
-        at=last.at,
-        source=entry.source,
-        path=entry.path,
-        version=last.version,
-        chunk_count=last.chunk_count,
-        error=last.error,
-        code=last.code,
-    )
 
 
 class FailedTry(msgspec.Struct, frozen=True):
@@ -240,7 +226,9 @@ class CallbackSender:
         if last.moved_to is not None:  # the submission under the other name has a callback of its own
             await self.callbacks.forget(callback)
             return None
-        return await self.callbacks.change(callback, state="sending", end=end_of(entry, last))
+        end = msgspec.convert(last, CallbackEnd, from_attributes=True)
+        end = msgspec.structs.replace(end, source=entry.source, path=entry.path)  # none of an erased document
+        return await self.callbacks.change(callback, state="sending", end=end)
 
     async def _try(self, callback: Callback) -> None:
         end = callback.end

@@ -291,19 +291,8 @@ def entry_of(
 
 def accepted_of(version: DocumentVersion) -> Accepted:
     """Return the version as the ledger has accepted it."""
-    return Accepted(
-        version=version.version,
-        place=version.place,
-        raw_hash=version.raw_hash,
-        metadata_hash=version.metadata_hash,
-        extractor=version.extractor,
-        outcome=version.outcome,
-        validators=version.validators,
-        reading=version.reading,
-        given=version.given,
-        body=version.body,
-        text=None if version.deleted else BlobRef(sha256=version.text_sha256 or "", size=version.text_size),
-    )
+    text = None if version.deleted else BlobRef(sha256=version.text_sha256 or "", size=version.text_size)
+    return msgspec.structs.replace(msgspec.convert(version, Accepted, from_attributes=True), text=text)
 
 
 def _last(failed: LetterHead, submitted: EndedSubmission | None) -> bool:

@@ -392,9 +392,14 @@ class _Child:
                     raise _TooLarge(f"needs more than {self.memory_mb} MB of memory")
                 if usage.threads > _MOST_THREADS:
                     raise _Died(f"started {usage.threads} threads")
-                used = self._used(time.monotonic() - began, worked, usage.cpu_s)
+                passed, cpu_s = time.monotonic() - began, None
+                if usage.cpu_s is not None and worked is not None:
+                    cpu_s = usage.cpu_s - worked
+                used = passed if cpu_s is None else limits.used(cpu_s, passed, self.wall_factor)
                 if used > self._limit_s:
-                    raise _TimeOut(f"took longer than {self._limit(worked)}")
+                    of_cpu = cpu_s is not None and cpu_s > self._limit_s
+                    limit_s = self._limit_s * (1 if of_cpu or cpu_s is None else self.wall_factor)
+                    raise _TimeOut(f"took longer than {limit_s:g} s{' of CPU time' if of_cpu else ''}")
                 if used > patience_s and not asked:
                     asked = True
                     if not await may_take_long():
@@ -479,21 +484,6 @@ class _Child:
             if pieces < 0 or size < 0 or isinstance(reply, ParserRead):
                 raise _Died("crashed the parser (a reply of more than a document has)")
             await asyncio.sleep(0)  # many may have come at once
-
-    def _used(self, passed: float, before: float | None, now: float | None) -> float:
-        """Return the seconds that count against the limit: of `passed`, and of CPU time from `before` to `now`."""
-        if now is None or before is None:
-            return passed
-        return limits.used(now - before, passed, self.wall_factor)
-
-    def _limit(self, before: float | None) -> str:
-        """Return the exceeded limit as text for an error message."""
-        now = self._usage().cpu_s
-        if now is None or before is None:
-            return f"{self._limit_s:g} s"
-        if now - before > self._limit_s:
-            return f"{self._limit_s:g} s of CPU time"
-        return f"{self._limit_s * self.wall_factor:g} s"
 
     def _usage(self) -> _Usage:
         assert self._process is not None

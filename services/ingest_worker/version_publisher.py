@@ -20,7 +20,7 @@ from shared.contracts import (
     truth_key,
 )
 from shared.log import Publish
-from shared.state.ledger import Entry
+from shared.state.ledger import Accepted, Entry
 from shared.topics import EXTRACTED
 
 log = structlog.get_logger(__name__)
@@ -100,17 +100,11 @@ class VersionPublisher:
 def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction | None) -> DocumentVersion:
     accepted, found = entry.accepted, extraction or Extraction(text="", document_type="txt")
     return DocumentVersion(
+        **{name: getattr(accepted, name) for name in Accepted.__struct_fields__ if name != "text"},
         document_id=entry.document_id,
-        version=accepted.version,
-        place=accepted.place,
         tenant=entry.tenant,
         source=entry.source,
         path=entry.path,
-        outcome=accepted.outcome,
-        raw_hash=accepted.raw_hash,
-        metadata_hash=accepted.metadata_hash,
-        extractor=accepted.extractor,
-        validators=accepted.validators,
         title=submitted.title or found.title,
         description=submitted.description or found.description,
         url=submitted.url or found.url,
@@ -126,9 +120,6 @@ def _version(entry: Entry, submitted: DocumentSubmitted, extraction: Extraction 
         language=found.language,
         created_at=entry.created_at,
         updated_at=entry.updated_at,
-        given=accepted.given,
-        reading=accepted.reading,
-        body=accepted.body,
     )
 
 

@@ -183,13 +183,4 @@ def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
         )
     except OSError as error:
         return LoadOutcome(path=path, status="failed", error=str(error))
-    return LoadOutcome(
-        path=path,
-        status=reply["status"],
-        document_id=reply.get("documentId"),
-        chunk_count=reply.get("chunkCount"),
-        error=reply.get("error"),
-        dropped=tuple(reply.get("dropped", ())),
-        notes=tuple(reply.get("notes", ())),
-        note_count=reply.get("noteCount", 0),
-    )
+    return msgspec.convert({**reply, "path": path, "code": None}, LoadOutcome)

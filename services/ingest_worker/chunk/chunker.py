@@ -42,19 +42,13 @@ def from_prepared(prepared: Sequence[PreparedChunk], tokens: TokenCounter) -> tu
         end = start + len(chunk.text)
         found.append(
             Chunk(
+                **msgspec.structs.asdict(chunk),
                 order=order,
-                text=chunk.text,
                 hash=text_hash(chunk.embedded),
                 start=start,
                 end=end,
                 tokens=count,
-                section=chunk.section,
-                page=chunk.page,
-                type=chunk.type,
                 semantic_score=quality(chunk.text, chunk.type).score,
-                embedding=chunk.embedding,
-                tags=chunk.tags,
-                metadata=chunk.metadata,
             )
         )
         start = end + len(SEPARATOR)
