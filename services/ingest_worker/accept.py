@@ -320,18 +320,8 @@ def _next(entry: Entry, submission: Submission, answering: IndexedVersion | None
         title=entry.title if keeps else submission.title,
         url=entry.url if keeps else submission.url,
         tags=entry.tags if keeps else submission.tags,
-        accepted=Accepted(
-            version=version,
-            place=place,
-            raw_hash=submission.raw_hash,
-            metadata_hash=submission.metadata_hash,
-            extractor=submission.extractor,
-            outcome=outcome,
-            validators=submission.validators,
-            text=submission.text,
-            reading=submission.reading,
-            given=None if submission.deletes else submission.given,
-            body=None if submission.deletes else submission.body,
+        accepted=msgspec.structs.replace(
+            msgspec.convert(submission, Accepted, from_attributes=True), version=version, outcome=outcome
         ),
         created_at=entry.created_at if lives or submission.deletes else place.time,
         updated_at=place.time,

@@ -182,7 +182,7 @@ def submission_at(
         url=submitted.url,
         tags=submitted.tags,
         validators=validators,
-        given=submitted.given,
+        given=None if deletes else submitted.given,
         on_conflict=None if deletes else submitted.on_conflict,
         source_record=source_record,
     )
