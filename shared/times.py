@@ -2,9 +2,11 @@
 
 import asyncio
 import math
+import re
 import time
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 HELD_S: Final = 0.005  # how long a loop over many items may hold the event loop
@@ -55,3 +57,22 @@ def offset_or_time(given: int | str) -> dict[str, int]:
 def iso(ms: int) -> str:
     """Return `ms` since 1970 as ISO 8601 in UTC with milliseconds, such as 2026-01-31T08:15:30.250Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def seconds_of(retry_after: str) -> float | None:
+    """Return the seconds in a Retry-After header, which holds a number or a date; None where it holds neither."""
+    text = retry_after.strip()
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", text):
+        return float(text)
+    at = http_date(text)
+    return None if at is None else max(at - time.time(), 0.0)
+
+
+def http_date(text: str) -> float | None:
+    """Return the seconds since 1970 of a date in a header; None where it is none."""
+    if len(text) > 100 or not text.isascii():
+        return None
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -12,28 +13,22 @@ from shared.errors import Unavailable
 from shared.state.index import Index
 
 
+@dataclass
 class Vectors:
-    """Provides the vectors of chunks. correctness.md, section 3, step 1 and I7."""
+    """Provides the vectors of chunks. correctness.md, section 3, step 1 and I7.
 
-    def __init__(
-        self,
-        index: Index,
-        embedder: Embedder,
-        metrics: "VectorMetrics",
-        *,
-        siblings: Callable[[], Sequence[Index]] = tuple,
-        fills: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Take the index and its model.
+    `siblings` returns other indexes with vectors of the same model. `fills` returns whether the index is
+    being filled and doesn't serve; then siblings are asked first, because they have nearly all texts.
+    """
 
-        `siblings` returns other indexes with vectors of the same model. `fills` returns whether the index is
-        being filled and doesn't serve; then siblings are asked first, because they have nearly all texts.
-        """
-        self._fills = fills
-        self._index = index
-        self._embedder = embedder
-        self._siblings = siblings
-        self._metrics = metrics
+    index: Index
+    embedder: Embedder
+    metrics: "VectorMetrics"
+    _: KW_ONLY
+    siblings: Callable[[], Sequence[Index]] = tuple
+    fills: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
         self.embedded = 0  # texts given to the model
         self.copied = 0  # vectors copied
         # Texts that some document is looking up or embedding now; other documents wait for these vectors.
@@ -80,24 +75,24 @@ class Vectors:
         if not hashes:
             return {}
         found: dict[str, Vector] = {}
-        siblings = self._siblings()
-        for index in (*siblings, self._index) if self._fills() else (self._index, *siblings):
+        siblings = self.siblings()
+        for index in (*siblings, self.index) if self.fills() else (self.index, *siblings):
             if missing := {text: hash_ for text, hash_ in hashes.items() if text not in found}:
                 found |= await _copied(index, tenant, missing)
         self._count(copied=len(found))
         if new := [text for text in hashes if text not in found]:
-            vectors = await self._embedder.embed_documents(new)
+            vectors = await self.embedder.embed_documents(new)
             self._count(embedded=len(new))
-            self._metrics.calls.inc()
-            self._metrics.tokens.inc(sum(tokens[text] for text in new))
+            self.metrics.calls.inc()
+            self.metrics.tokens.inc(sum(tokens[text] for text in new))
             found.update(zip(new, vectors, strict=True))
         return found
 
     def _count(self, *, embedded: int = 0, copied: int = 0) -> None:
         self.embedded += embedded
         self.copied += copied
-        self._metrics.embedded.inc(embedded)
-        self._metrics.copied.inc(copied)
+        self.metrics.embedded.inc(embedded)
+        self.metrics.copied.inc(copied)
 
 
 async def _copied(index: Index, tenant: str, hashes: Mapping[str, str]) -> dict[str, Vector]:

@@ -16,7 +16,6 @@ import httpx
 import msgspec
 import structlog
 
-from services.ingest_worker.fetch.fetcher import seconds_of
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.fetch.hosts import Busy, Hosts
 from shared.contracts import LogPosition, StatusNotice
@@ -25,7 +24,7 @@ from shared.inputs.urls import authority, origin
 from shared.state.callbacks import Callback, CallbackEnd, Callbacks, callback_key, signed_headers
 from shared.state.ledger import Ledger, older
 from shared.state.signing_secret import submission_token
-from shared.times import iso, now_ms
+from shared.times import iso, now_ms, seconds_of
 from shared.version import VERSION
 
 log = structlog.get_logger(__name__)

@@ -14,6 +14,7 @@ import httpx
 from services.operator_cli.errors import Forbidden, Misuse, RequestRefused, ServerAway
 from shared.runtime.data_lock import owner_of
 from shared.settings import ConfigurationError, load_settings
+from shared.times import seconds_of
 from shared.version import VERSION
 
 WAIT_S: Final = 300  # seconds; the longest wait for a submission's end that the server allows
@@ -245,7 +246,8 @@ class Client:
             # Errors such as NO_MODEL don't pass by waiting.
             if _code(reply) not in ("", "UNAVAILABLE", "TOO_MANY_REQUESTS"):
                 break
-            time.sleep(_seconds(reply.headers["retry-after"]))  # as it asked
+            pause_s = seconds_of(reply.headers["retry-after"])
+            time.sleep(RETRY_CAP_S if pause_s is None else min(pause_s, RETRY_CAP_S))  # as it asked
             reply = self._once(method, path, **options)
         if reply.is_success:
             return reply
@@ -303,10 +305,3 @@ def _sentence(reply: httpx.Response) -> str:
     if reply.status_code == httpx.codes.UNAUTHORIZED:
         return f"{sentence} (the command takes its key from SLUICE_API_KEY)"
     return sentence
-
-
-def _seconds(retry_after: str) -> float:
-    try:
-        return min(max(float(retry_after), 0.0), RETRY_CAP_S)
-    except ValueError:  # the header has a date
-        return RETRY_CAP_S

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from shared.errors import Unavailable
 from shared.model_server.http import client_with_key, refusal, short, transport_named
 from shared.settings import ConfigurationError
+from shared.times import seconds_of
 
 KEY_VARIABLE: Final = "SLUICE_OPENAI_API_KEY"
 EXAMPLE: Final = "openai+https://api.openai.com/v1/text-embedding-3-small"
@@ -170,9 +171,9 @@ class OpenAiServer:
             reason = _reason(msgspec.json.decode(with_body, type=_Refusal).error) or with_body
         except msgspec.DecodeError:
             reason = with_body
-        wanted = response.headers.get("retry-after", "")
-        if response.status_code in {429, 503} and re.fullmatch(r"\d{1,9}(\.\d+)?", wanted):
-            self._rests_until = time.monotonic() + min(float(wanted), _LONGEST_REST_S)
+        wanted = seconds_of(response.headers.get("retry-after", ""))
+        if response.status_code in {429, 503} and wanted is not None:
+            self._rests_until = time.monotonic() + min(wanted, _LONGEST_REST_S)
         raise refusal(self.address.server, response.status_code, reason)
 
 

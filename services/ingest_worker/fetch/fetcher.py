@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 import itertools
 import re
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
 import httpx
@@ -27,6 +25,7 @@ from shared.log.consume import stepped_aside
 from shared.log.failure import Backoff
 from shared.runtime.body_budget import MemoryBudget
 from shared.settings import Settings
+from shared.times import http_date, seconds_of
 from shared.version import VERSION
 
 log = structlog.get_logger(__name__)
@@ -391,23 +390,5 @@ def _validators(url: str, headers: httpx.Headers) -> Validators | None:
     etag, last_modified = headers.get("etag"), headers.get("last-modified")
     # They are sent back as headers, so they must be valid header values.
     etag = etag if etag and len(etag) <= 500 and etag.isascii() and etag.isprintable() else None
-    last_modified = last_modified if last_modified and _date(last_modified) is not None else None
+    last_modified = last_modified if last_modified and http_date(last_modified) is not None else None
     return Validators(url=url, etag=etag, last_modified=last_modified) if etag or last_modified else None
-
-
-def seconds_of(retry_after: str) -> float | None:
-    """Return the seconds in a Retry-After header, which holds a number or a date; None where it holds neither."""
-    text = retry_after.strip()
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return float(text)
-    at = _date(text)
-    return None if at is None else max(at - time.time(), 0.0)
-
-
-def _date(text: str) -> float | None:
-    if len(text) > 100 or not text.isascii():
-        return None
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return None

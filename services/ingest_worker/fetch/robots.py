@@ -5,6 +5,7 @@ import html
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 from weakref import WeakValueDictionary
@@ -66,13 +67,14 @@ class Rules(msgspec.Struct, frozen=True):
         return list(self.parsed.sitemaps) if self.parsed is not None else []
 
 
+@dataclass
 class Robots:
     """Fetches each host's robots.txt at most once an hour."""
 
-    def __init__(self, get: Callable[[str, str], Awaitable[bytes | None]], turn_s: float) -> None:
-        """Take the function that fetches a tenant's file (None: 4xx), and the longest wait for it in seconds."""
-        self._get = get
-        self._turn_s = turn_s
+    get: Callable[[str, str], Awaitable[bytes | None]]  # fetches a tenant's file; None: 4xx
+    turn_s: float  # longest wait for it
+
+    def __post_init__(self) -> None:
         self._known: OrderedDict[str, tuple[float, Rules]] = OrderedDict()
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # hosts being asked now
 
@@ -87,7 +89,7 @@ class Robots:
             return rules
         lock = self._asking.setdefault(host, asyncio.Lock())
         try:
-            async with asyncio.timeout(self._turn_s):
+            async with asyncio.timeout(self.turn_s):
                 await lock.acquire()
         except TimeoutError:
             raise Busy from None
@@ -99,7 +101,7 @@ class Robots:
     async def _ask(self, host: str, tenant: str) -> Rules:
         kept_s = _FRESH_S
         try:
-            data = await self._get(f"{host}/robots.txt", tenant)
+            data = await self.get(f"{host}/robots.txt", tenant)
             rules = Rules() if data is None else Rules(await asyncio.to_thread(_parsed, data))
         except Rejected as error:
             # While the host can't deliver robots.txt, everything counts as forbidden (RFC 9309, 2.3.1.4).

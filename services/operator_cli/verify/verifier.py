@@ -108,6 +108,7 @@ class SeenDocument:
     record: Record | None  # of the version that answers
 
 
+@dataclass
 class Verifier:
     """One generation's oracle.
 
@@ -116,23 +117,17 @@ class Verifier:
     of another chunker or tokenizer, documents are compared without their chunks.
     """
 
-    def __init__(
-        self,
-        parts: VerifierParts,
-        watch: CommandProgress,
-        *,
-        sample: int | None = 32,
-        patience_s: float = 30.0,
-    ) -> None:
-        self._parts = parts
-        self._watch = watch
-        self._sample = sample
-        self._patience_s = patience_s
-        generation = parts.generation
-        ours = {generation.bm25: parts.bm25.fingerprint, generation.chunker: CHUNKER}
+    parts: VerifierParts
+    watch: CommandProgress
+    sample: int | None = 32
+    patience_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        generation = self.parts.generation
+        ours = {generation.bm25: self.parts.bm25.fingerprint, generation.chunker: CHUNKER}
         self._made_by = next((its for its, our in ours.items() if its != our), None)  # code of another release
         self._groups = readers(generation.id)
-        self.truth = History(generation.id, parts.as_of, parts.before)
+        self.truth = History(generation.id, self.parts.as_of, self.parts.before)
         self.cut = Cut(committed={}, ends={})
         self._tail: list[tuple[TopicPartition, int, str]] = []  # unfinished records and their documents
         self._rate = 2**64
@@ -154,12 +149,12 @@ class Verifier:
         self._points = self._embedded = 0
         await self.read_on()
         on_log = self.truth.documents
-        if on_log and await registry_of(self._parts.store) is None:
+        if on_log and await registry_of(self.parts.store) is None:
             tally.add(IndexDifference("I1", f"the store has no generation, and the log has {len(on_log)} documents"))
         in_store = await self._in_store(tally)
         self._rate = await self._sampling()
         unsettled = await self._compare(on_log | in_store, "comparing", tally)
-        points, deadline, rest_s = self._points, time.monotonic() + self._patience_s, _FIRST_REST_S
+        points, deadline, rest_s = self._points, time.monotonic() + self.patience_s, _FIRST_REST_S
         while unsettled and time.monotonic() < deadline:
             await asyncio.sleep(rest_s)
             rest_s = min(2 * rest_s, _LONGEST_REST_S)
@@ -201,12 +196,12 @@ class Verifier:
     async def read_on(self) -> set[str]:
         """Read the log up to its current end; return the documents of the new records."""
         before = self.cut
-        now = self.cut = await cut(self._parts.log, self._groups, (DEAD_LETTERS,))
+        now = self.cut = await cut(self.parts.log, self._groups, (DEAD_LETTERS,))
         unfinished = {tp: now.committed.get(tp, end) for tp, end in now.ends.items()}
         spans = {tp: (before.ends.get(tp, self._begin(tp, unfinished[tp])), end) for tp, end in now.ends.items()}
         self._tail = [each for each in self._tail if each[1] >= unfinished[each[0]]]
         about: set[str] = set()
-        async with aclosing(records(self._parts.log, spans)) as new:
+        async with aclosing(records(self.parts.log, spans)) as new:
             async for record in new:
                 name = self.truth.see(record)
                 tp = TopicPartition(record.topic, record.partition)
@@ -218,7 +213,7 @@ class Verifier:
 
     def _begin(self, tp: TopicPartition, unfinished: int) -> int:
         # Of the chunked versions only the unfinished ones matter: their content follows from the truth.
-        return unfinished if tp.topic == chunks_topic(self._parts.generation.id) else 0
+        return unfinished if tp.topic == chunks_topic(self.parts.generation.id) else 0
 
     def busy(self) -> set[str]:
         """Return the documents with unfinished records."""
@@ -253,15 +248,15 @@ class Verifier:
     async def _in_store(self, tally: Tally) -> set[str]:
         """Return the documents that the store knows; report points that name no document."""
         names = set[str]()
-        generation = self._parts.generation
-        self._watch.begin("listing", 0)
+        generation = self.parts.generation
+        self.watch.begin("listing", 0)
         # The ledger is of the present: it says nothing about a past moment.
-        past = self._parts.as_of is not None
+        past = self.parts.as_of is not None
         for collection in (generation.heads,) if past else (ledger.COLLECTION, generation.heads):
             async for point in self._scroll(collection, fields=("documentId",)):
                 names.add(point.id)
         async for point in self._scroll(generation.chunks, fields=("metadata.documentId",)):
-            self._watch.step(1)
+            self.watch.step(1)
             name = _document(point)
             if name is None:
                 tally.add(IndexDifference("I2", f"point {point.id} names no document"))
@@ -272,7 +267,7 @@ class Verifier:
 
     async def _scroll(self, collection: str, where: Filter = Filter(), **how: Any) -> AsyncGenerator[Point]:  # noqa: B008 - frozen
         try:
-            async for page in pages(self._parts.store, collection, where, **how):
+            async for page in pages(self.parts.store, collection, where, **how):
                 for point in page:
                     yield point
         except Unavailable as error:
@@ -280,26 +275,26 @@ class Verifier:
                 raise
 
     async def _payloads(self, collection: str, names: Sequence[str]) -> dict[str, Payload]:
-        return {point.id: point.payload for point in await retrieved(self._parts.store, collection, names)}
+        return {point.id: point.payload for point in await retrieved(self.parts.store, collection, names)}
 
     async def _sampling(self) -> int:
         """Return the 64-bit bound: points whose number is below it are embedded again."""
-        if self._sample is None:
+        if self.sample is None:
             return 2**64
-        chunks = self._parts.generation.chunks
-        points = await self._parts.store.count(chunks) if chunks in await self._parts.store.collections() else 0
-        return 2**64 * self._sample // max(points, self._sample, 1)
+        chunks = self.parts.generation.chunks
+        points = await self.parts.store.count(chunks) if chunks in await self.parts.store.collections() else 0
+        return 2**64 * self.sample // max(points, self.sample, 1)
 
     # Documents
 
     async def look(self, names: Iterable[str], what: str) -> AsyncGenerator[list[SeenDocument]]:
         """Yield the results of the documents, some at a time, in the log's order, by the log as last read."""
         chosen = set(names)
-        self._watch.begin(what, len(chosen))
+        self.watch.begin(what, len(chosen))
         async with aclosing(in_batches(self._subjects(chosen), BATCH)) as batches:
             async for batch in batches:
                 yield await self._judged(batch)
-                self._watch.step(len(batch))
+                self.watch.step(len(batch))
 
     async def _subjects(self, names: set[str]) -> AsyncGenerator[_Subject]:
         waiting: dict[tuple[int, int], tuple[_Subject, int]] = {}
@@ -315,7 +310,7 @@ class Verifier:
                 spans[tp] = min(low, at.offset), max(high, at.offset + 1)
             if not subject.wanted:
                 without.append(subject)
-        async with aclosing(records(self._parts.log, spans)) as found:
+        async with aclosing(records(self.parts.log, spans)) as found:
             async for record in found:
                 subject_of = waiting.pop((record.partition, record.offset), None)
                 if subject_of is None:
@@ -331,11 +326,11 @@ class Verifier:
 
     async def _judged(self, batch: Sequence[_Subject]) -> list[SeenDocument]:
         names = [subject.name for subject in batch]
-        generation = self._parts.generation
+        generation = self.parts.generation
         # Version 0 isn't a head. It marks a version that was withdrawn before any version had answered.
         found = await self._payloads(generation.heads, names)
         heads = {name: payload for name, payload in found.items() if payload.get("version") != 0}
-        entries = {} if self._parts.as_of is not None else await self._payloads(ledger.COLLECTION, names)
+        entries = {} if self.parts.as_of is not None else await self._payloads(ledger.COLLECTION, names)
         points: dict[str, list[Point]] = defaultdict(list)
         where = Filter(must=(Match("metadata.documentId", tuple(names)),))
         async for point in self._scroll(generation.chunks, where, vectors=True):
@@ -359,7 +354,7 @@ class Verifier:
             return SeenDocument(name=name, judged=JudgedDocument(tuple(faults)), record=None)
         decided = self._decide(name, events, head, entry, points)
         in_ledger = JudgedDocument()
-        if self._parts.as_of is None:
+        if self.parts.as_of is None:
             submission = self.truth.newest.get(name)
             in_ledger = compare.ledger_judged(
                 name,
@@ -459,15 +454,15 @@ class Verifier:
         document = event.document
         made: tuple[Chunk, ...] | None = ()
         if event.prepared:
-            ready = await prepared_chunks_of(event, self._parts.blobs)
-            made = await asyncio.to_thread(from_prepared, ready, self._parts.embedder.tokens)
+            ready = await prepared_chunks_of(event, self.parts.blobs)
+            made = await asyncio.to_thread(from_prepared, ready, self.parts.embedder.tokens)
         elif not document.deleted:
-            text = await text_of(event, self._parts.blobs)
+            text = await text_of(event, self.parts.blobs)
             made = await asyncio.to_thread(self._chunks, text, event) if self._made_by is None else None
-        if made is None or self._made_by == self._parts.generation.bm25:
+        if made is None or self._made_by == self.parts.generation.bm25:
             return expected_of(document, None)
         texts = [sparse_text(document, chunk) for chunk in made]
-        return expected_of(document, made, await self._parts.bm25.documents(texts))
+        return expected_of(document, made, await self.parts.bm25.documents(texts))
 
     async def _text_kept(self, event: DocumentExtracted | None) -> JudgedDocument:
         """Return the fault of a text's blob if the truth has the text itself; else the blob has been read already."""
@@ -475,14 +470,14 @@ class Verifier:
             return JudgedDocument()
         document = event.document
         try:
-            await blob_of_text(document, self._parts.blobs)
+            await blob_of_text(document, self.parts.blobs)
         except Rejected as error:
             fault = _fault(document, f"the text of version {document.version} can't be shown: {error}")
             return JudgedDocument((fault,), Remedy(text=event.text is not None))
         return JudgedDocument()
 
     def _chunks(self, text: str, event: DocumentExtracted) -> tuple[Chunk, ...]:
-        generation, tokens = self._parts.generation, self._parts.embedder.tokens
+        generation, tokens = self.parts.generation, self.parts.embedder.tokens
         return version_chunks(event.document, text, event.pages, event.parts, generation=generation, tokens=tokens)
 
     async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> JudgedDocument:
@@ -496,7 +491,7 @@ class Verifier:
         ]
         if not chosen:
             return JudgedDocument()
-        vectors = await self._parts.embedder.embed_documents(
+        vectors = await self.parts.embedder.embed_documents(
             [embedded_text(wanted.points[point.id].payload) for point in chosen]
         )
         self._embedded += len(chosen)

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from shared.times import LoopTurns, iso, offset_or_time, parse_iso
+from shared.times import LoopTurns, iso, offset_or_time, parse_iso, seconds_of
 
 HANG_S = 30.0
 
@@ -41,3 +41,18 @@ def test_digits_are_an_offset_and_anything_else_a_time(given: int | str, wanted:
 def test_what_is_neither_an_offset_nor_a_time_is_refused(given: int | str) -> None:
     with pytest.raises(ValueError, match=r"."):
         offset_or_time(given)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        (" 0.5 ", 0.5),
+        ("-1", None),
+        ("soon", None),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("9" * 10, None),
+    ],
+)
+def test_a_pause_that_a_server_asks_for_is_a_number_or_a_date(header: str, seconds: float | None) -> None:
+    assert seconds_of(header) == seconds
