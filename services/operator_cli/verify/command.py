@@ -27,7 +27,7 @@ from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError, Settings
 from shared.state import ledger, verification_result
 from shared.state.as_of import overtaken
-from shared.state.generations import AsOf, registry_of
+from shared.state.generations import AsOf, first_registry, registry_of
 from shared.state.rebuild_gate import CODE, LOST, RebuildGate
 from shared.state.registry_backup import registered
 from shared.store import Store
@@ -176,27 +176,25 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         stack.push_async_callback(embedders.close)
         store = await opened_store(settings, stack)
         registry = await registered(store, log)
-        chosen = None if registry is None else registry.find(of or registry.serving)
         if registry is None:
-            embedder = await embedders.get(settings.embedder)
-            generation = wanted_generation(settings, CHUNKER, embedder.model)
-        elif chosen is None:
+            model = (await embedders.get(settings.embedder)).model
+            registry = first_registry(wanted_generation(settings, CHUNKER, model), settings.embedder)
+        chosen = registry.find(of or registry.serving)
+        if chosen is None:
             raise ConfigurationError(f"the index has no generation {of}; `sluice reindex status` lists them")
+        if chosen.id == registry.serving:
+            embedder, _ = await model_in_force(chosen, settings, embedders)
         else:
-            generation = chosen.generation
-            if chosen.id == registry.serving:
-                embedder, _ = await model_in_force(chosen, settings, embedders)
-            else:
-                embedder = await model_of(chosen, embedders)
+            embedder = await model_of(chosen, embedders)
         yield VerifierParts(
             log=log,
             store=store,
             blobs=open_blobs(settings.blobs, settings.data),
             embedder=embedder,
             bm25=current_bm25(),
-            generation=generation,
-            as_of=None if chosen is None else chosen.as_of,
-            before=() if chosen is None else chosen.before,
+            generation=chosen.generation,
+            as_of=chosen.as_of,
+            before=chosen.before,
         )
 
 
