@@ -112,16 +112,7 @@ class _Unit(NamedTuple):
         return (self.kind == "record" and self.depth == 0) or (self.kind == "table" and self.depth == 1)
 
 
-class _Span(NamedTuple):
-    units: tuple[_Unit, ...]
-
-    @property
-    def start(self) -> int:
-        return self.units[0].start
-
-    @property
-    def end(self) -> int:
-        return self.units[-1].end
+_Span = tuple[_Unit, ...]  # that make a chunk
 
 
 def chunks(
@@ -176,7 +167,7 @@ class _Headers:
 
     def of(self, span: _Span) -> str | None:
         """Return the span's header."""
-        header = span.units[0].header or ""
+        header = span[0].header or ""
         for some in (header, header.rpartition("\n\n")[2]):
             if some and self.count(some) <= self._tokens.max_tokens // 2:
                 return some
@@ -191,20 +182,20 @@ class _Headers:
 
 
 def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int], *, header: str | None) -> Chunk:
-    piece = text[span.start : span.end]
-    body = next((unit for unit in span.units if unit.kind != "heading"), span.units[-1])
-    parts = [body, *(unit for unit in span.units if unit.opens_part and unit.start > body.start)]
+    piece = text[span[0].start : span[-1].end]
+    body = next((unit for unit in span if unit.kind != "heading"), span[-1])
+    parts = [body, *(unit for unit in span if unit.opens_part and unit.start > body.start)]
     levels = zip(*((unit.section or "").split(" > ") for unit in parts), strict=False)
     shared = [level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels)]
     return Chunk(
         order=order,
         text=piece,
         hash=text_hash(embedded_of(piece, header)),
-        start=span.start,
-        end=span.end,
+        start=span[0].start,
+        end=span[-1].end,
         tokens=count,
         section=" > ".join(shared) or None,
-        page=max(1, bisect_right(pages, span.start)) if pages else None,
+        page=max(1, bisect_right(pages, span[0].start)) if pages else None,
         page_starts=tuple(_page_starts(pages, span)),
         type=(kind := _type(span)),
         semantic_score=quality(piece, kind).score,
@@ -213,17 +204,17 @@ def _chunk(text: str, order: int, span: _Span, count: int, pages: Sequence[int],
 
 
 def _page_starts(pages: Sequence[int], span: _Span) -> Iterator[tuple[int, int]]:
-    at = bisect_right(pages, span.start)
-    while at < len(pages) and pages[at] < span.end:
+    at = bisect_right(pages, span[0].start)
+    while at < len(pages) and pages[at] < span[-1].end:
         start = pages[at]
         at = bisect_right(pages, start)  # a page without text starts where the next one does
-        yield start - span.start, at
+        yield start - span[0].start, at
 
 
 def _type(span: _Span) -> ChunkType:
-    if span.units[0].kind == "heading":
+    if span[0].kind == "heading":
         return "section"
-    kinds = {unit.kind for unit in span.units} - {"heading"}
+    kinds = {unit.kind for unit in span} - {"heading"}
     kind = kinds.pop()
     match kind:
         case "heading" | "record":
@@ -304,10 +295,10 @@ def _packed(
             before += closed
             continue
         if before:
-            yield _Span(tuple(before))
+            yield tuple(before)
         before = closed
     if before:
-        yield _Span(tuple(before))
+        yield tuple(before)
 
 
 def _fitting(text: str, units: Iterable[_Unit], size: int, *, rows: bool) -> Iterator[_Unit]:
@@ -472,24 +463,24 @@ def _within_limit(
     text: str, spans: Sequence[_Span], tokens: TokenCounter, headers: _Headers
 ) -> Iterator[tuple[_Span, int]]:
     """Yield every span with its tokens; a span over the model's limit is yielded in smaller pieces of similar size."""
-    counts = tokens.count([embedded_of(text[span.start : span.end], headers.of(span)) for span in spans])
+    counts = tokens.count([embedded_of(text[span[0].start : span[-1].end], headers.of(span)) for span in spans])
     for span, count in zip(spans, counts, strict=True):
         if count <= tokens.max_tokens:
             yield span, count
             continue
-        length = span.end - span.start
+        length = span[-1].end - span[0].start
         header = headers.of(span)
         if length < 2:
             if header:
-                yield from _within_limit(text, [_Span((span.units[0]._replace(header=None),))], tokens, headers)
+                yield from _within_limit(text, [(span[0]._replace(header=None),)], tokens, headers)
                 continue
             raise ValueError(
-                f"the character {text[span.start]!r} has {count} tokens, the model takes {tokens.max_tokens}"
+                f"the character {text[span[0].start]!r} has {count} tokens, the model takes {tokens.max_tokens}"
             )
         above = headers.count(header) if header else 0
         pieces = max(2, -(-(count - above) // max(1, tokens.max_tokens - above)))
         # An eighth above the even share, because borders seldom lie exactly there.
         smaller = min(length - 1, -(-length // pieces) + length // (8 * pieces))
-        rows = len(span.units) > 1  # else the row is too large by itself
-        smaller_spans = list(_packed(text, span.units, smaller, smaller // 4, even=True, rows=rows))
+        rows = len(span) > 1  # else the row is too large by itself
+        smaller_spans = list(_packed(text, span, smaller, smaller // 4, even=True, rows=rows))
         yield from _within_limit(text, smaller_spans, tokens, headers)
