@@ -186,20 +186,10 @@ class Settings(BaseModel):
     @field_validator("proxies", "metrics_allow")
     @classmethod
     def _networks(cls, value: str, info: ValidationInfo) -> str:
-        networks = _networks_of(value)  # its error names what is wrong
+        networks = networks_of(value)  # its error names what is wrong
         if info.field_name == "proxies" and any(not each.prefixlen for each in networks):
             raise ValueError("must not be every address: whoever calls could then say to be anybody")
         return value
-
-    @property
-    def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """Return the networks of reverse proxies, which may have any number of connections and say who calls."""
-        return _networks_of(self.proxies)
-
-    @property
-    def metrics_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """Return the networks that may read the metrics without a key."""
-        return _networks_of(self.metrics_allow)
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -230,19 +220,9 @@ class Settings(BaseModel):
         return parse_tenant_topics(self.tenant_topics)
 
     @property
-    def keep_originals_ms(self) -> int:
-        """Return for how many ms submissions are kept."""
-        return int(self.keep_originals * 86_400_000)
-
-    @property
     def audit_retention_ms(self) -> int | None:
         """Return for how many ms the audit trail is kept; None: for ever."""
         return int(self.audit_retention * 86_400_000) or None
-
-    @property
-    def compaction_lag_ms(self) -> int:
-        """Return for how many ms versions that newer ones have replaced are kept."""
-        return int(self.compaction_lag * 86_400_000)
 
     @property
     def key_file(self) -> Path:
@@ -306,7 +286,8 @@ def read_given() -> GivenSettings:
         raise ConfigurationError(str(error)) from error
 
 
-def _networks_of(value: str) -> tuple[IPv4Network | IPv6Network, ...]:
+def networks_of(value: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Return the addresses and networks of a list. Raises ValueError if one is neither."""
     return tuple(ip_network(each) for each in _listed(value))
 
 

@@ -11,7 +11,7 @@ import uvicorn
 from litestar.types import ASGIApp
 
 from shared.runtime.connections import AT_ONCE, WAITING, Connections, LimitedProtocol, connections_within_file_limit
-from shared.settings import ConfigurationError, Settings
+from shared.settings import ConfigurationError, Settings, networks_of
 
 _STOP_S = 5  # requests still running get this long: a refusal that the stop brings may have to be read to its end
 
@@ -48,7 +48,7 @@ def connections_of(settings: Settings) -> Connections:
     return Connections(
         connections_within_file_limit(settings.max_connections),
         per_address=settings.max_connections_per_address,
-        proxies=settings.proxy_networks,
+        proxies=networks_of(settings.proxies),
     )
 
 

@@ -57,7 +57,7 @@ from shared.store import Store
 from shared.store.bm25 import Bm25, current_bm25
 from shared.store.open import open_store
 from shared.times import now_ms
-from shared.topics import Topic, check_tenant_topics, pipeline_topics, readers
+from shared.topics import DAY, Topic, check_tenant_topics, pipeline_topics, readers
 
 log_ = structlog.get_logger(__name__)  # `log` is the documents' log here
 
@@ -234,9 +234,9 @@ def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ..
         generation.id,
         partitions=settings.partitions,
         replication=replication,
-        submitted_retention_ms=settings.keep_originals_ms,
+        submitted_retention_ms=int(settings.keep_originals * DAY),
         audit_retention_ms=settings.audit_retention_ms,
-        compaction_lag_ms=settings.compaction_lag_ms,
+        compaction_lag_ms=int(settings.compaction_lag * DAY),
     )
     return (*own, *(Topic(name=name, partitions=settings.partitions, replication=replication) for name in foreign))
 

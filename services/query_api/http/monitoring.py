@@ -13,7 +13,7 @@ from services.query_api.http.route_decorator import JSON, get
 from shared.log.metrics import LogFigures
 from shared.runtime.connections import ip_of
 from shared.runtime.probes import METRICS_TEXT, Probed, exposition, report
-from shared.settings import Settings
+from shared.settings import Settings, networks_of
 
 
 class Metrics:
@@ -77,4 +77,4 @@ def _in_networks(request: ApiRequest, settings: Settings) -> bool:
     if "x-forwarded-for" in request.headers and not settings.proxies:
         return False  # a proxy that SLUICE_PROXIES doesn't name: its address says nothing of the caller's
     host = ip_of(request.client.host if request.client else "")
-    return host is not None and any(host in network for network in settings.metrics_networks)
+    return host is not None and any(host in network for network in networks_of(settings.metrics_allow))
