@@ -10,10 +10,11 @@ import structlog
 from faststream.kafka import KafkaBroker
 
 from services.embed_worker.blob_collector import BlobCollector
-from services.embed_worker.cosine_scale import measure_for_ever
+from services.embed_worker.cosine_scale import measure
 from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import shorten_deleted, sweep, sweep_points, throttle
 from services.embed_worker.vectors import VectorMetrics, Vectors
+from shared.embedder import BUILT_IN_MODEL
 from shared.errors import Unavailable
 from shared.log import Publish
 from shared.log.consume import ConsumeOptions, Consumption, consume
@@ -36,6 +37,7 @@ SWEEP_EVERY_S = 7 * 24 * 3600.0
 SWEEP_SHARE = 0.05  # of the time: searches wait for the page that is read, and nobody waits for a sweep
 COLLECT_EVERY_S = 3600.0  # whether a scan for blobs without an owner is due
 SHORTEN_EVERY_S = 3600.0  # reads only what was deleted since the last time
+MEASURE_EVERY_S = 30.0  # whether a model's cosines are known, or there are enough passages now
 SWEEP_AGAIN_S = 5.0  # pause before the next try while the store is away
 
 
@@ -67,11 +69,11 @@ class EmbedStages:
         """Return the stage of a generation, which is also swept until `stack` closes."""
         vectors = Vectors(parts.index, parts.embedder, self._metrics, siblings=parts.siblings, fills=parts.fills)
         self._vectors[parts.registered.id] = vectors
-        for acting in (
-            sweep_for_ever(parts.index, self._base.ledger, parts.publish, parts.statuses.serves),
-            measure_for_ever(parts, self._base.store, self._base.watch),
-        ):
-            stack.callback(asyncio.create_task(acting).cancel)
+        sweeping = sweep_for_ever(parts.index, self._base.ledger, parts.publish, parts.statuses.serves)
+        stack.callback(asyncio.create_task(sweeping).cancel)
+        if parts.embedder.model.name != BUILT_IN_MODEL:
+            measuring = partial(measure, parts, self._base.store, self._base.watch)
+            repeat(stack, measuring, MEASURE_EVERY_S, "cosines_not_measured")
         repeat(stack, partial(settle, parts), LOOK_S, "settling_waits")
         embed = Embed(
             index=parts.index,

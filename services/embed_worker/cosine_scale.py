@@ -4,7 +4,6 @@ Each model has its own scale: unrelated texts have a cosine of 0.1 by one and of
 built-in model tell what a cosine would be on the scale that scores are calibrated for.
 """
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -13,9 +12,8 @@ from typing import Final
 
 import structlog
 
-from shared.embedder import BUILT_IN_MODEL, Embedder
+from shared.embedder import Embedder
 from shared.embedder.open import open_embedder
-from shared.errors import PipelineError
 from shared.runtime.stage_runner import GenerationParts
 from shared.settings import ConfigurationError
 from shared.state.generation_watch import GenerationWatch
@@ -25,7 +23,6 @@ from shared.store import Payload, Point, Store
 
 ENOUGH: Final = 200  # passages
 PAIRS: Final = 300
-LOOK_S: Final = 30.0
 _ADDRESS: Final = "minilm:int8"  # of the built-in model
 # The built-in model reads English. Where fewer than `_FEWEST` pairs may be English, these are its mean and spread.
 _FEWEST: Final = 100
@@ -36,23 +33,19 @@ _WORDS: Final = 8  # of a passage without heading and title that stand for them
 log = structlog.get_logger(__name__)
 
 
-async def measure_for_ever(parts: GenerationParts, store: Store, watch: GenerationWatch) -> None:
-    """Measure the generation's cosines as soon as it has enough passages, and end; nothing if the model is built in."""
+async def measure(parts: GenerationParts, store: Store, watch: GenerationWatch) -> None:
+    """Measure the generation's cosines, unless they are known, or it hasn't enough passages yet.
+
+    Raises:
+        PipelineError: a part is away, or refuses a heading. ConfigurationError: another release wrote the registry.
+    """
     generation = parts.registered.id
-    if parts.embedder.model.name == BUILT_IN_MODEL:
+    known = (await watch.certain()).find(generation)
+    if known is None or known.cosines is not None:
         return
-    while True:
-        try:
-            known = (await watch.certain()).find(generation)
-            if known is None or known.cosines is not None:
-                return
-            if (found := await cosine_scale(parts.index, parts.embedder)) is not None:
-                await change(store, partial(scaled, id_=generation, cosines=found))
-                log.info("cosines_measured", generation=generation, mean=found.mean, spread=found.spread)
-                return
-        except (PipelineError, ConfigurationError) as error:  # the latter: another release wrote the registry
-            log.warning("cosines_not_measured", generation=generation, reason=str(error))
-        await asyncio.sleep(LOOK_S)
+    if (found := await cosine_scale(parts.index, parts.embedder)) is not None:
+        await change(store, partial(scaled, id_=generation, cosines=found))
+        log.info("cosines_measured", generation=generation, mean=found.mean, spread=found.spread)
 
 
 async def cosine_scale(index: Index, embedder: Embedder) -> CosineScale | None:

@@ -1,6 +1,5 @@
 """A model without a calibration, whose cosines are on a scale of their own."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.model_server.openai import OpenAiAddress
 from shared.runtime.stage_runner import GenerationParts
+from shared.settings import ConfigurationError
 from shared.state.generation_statuses import GenerationStatuses
 from shared.state.generation_watch import GenerationWatch
 from shared.state.generations import REGISTRY_POINT, CosineScale, first_registry, scaled
@@ -28,7 +28,6 @@ from shared.state.index import GENERATIONS, Index
 from shared.state.ledger import Ledger
 from shared.store import Point
 from shared.store.bm25 import current_bm25
-from tests.contract.logs import HANG_S
 from tests.fakes.embedder import MemoryEmbedder, vector_of
 from tests.fakes.state import GENERATION
 from tests.fakes.store import MemoryStore
@@ -140,10 +139,7 @@ def test_pairs_are_of_two_documents_and_two_headings() -> None:
     assert all(point.payload["metadata"]["documentId"] != f"document {headings[name]}" for name, point in pairs)
 
 
-async def test_a_registry_that_can_not_be_read_now_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cosine_scale, "LOOK_S", 0.0)
+async def test_a_registry_that_can_not_be_read_now_is_read_again(tmp_path: Path) -> None:
     store, registry, broker = MemoryStore(), first_registry(GENERATION), SqliteLog(tmp_path / "log").broker("test")
     watch, send = GenerationWatch(store, "test"), partial(publish, broker)
     parts = GenerationParts(
@@ -160,14 +156,14 @@ async def test_a_registry_that_can_not_be_read_now_is_read_again(
     await store.create_collection(GENERATIONS, size=None, sparse=False, indexes={})
     await store.upsert(GENERATIONS, [Point(id=REGISTRY_POINT, payload={"format": 99})])
 
-    measuring = asyncio.create_task(cosine_scale.measure_for_ever(parts, store, watch))
-    for _ in range(100):
-        await asyncio.sleep(0)
+    with pytest.raises(ConfigurationError):
+        await cosine_scale.measure(parts, store, watch)
     known = scaled(registry, GENERATION.id, CosineScale(mean=0.8, spread=0.1, built_in_mean=0.1, built_in_spread=0.1))
     await store.upsert(GENERATIONS, [Point(id=REGISTRY_POINT, payload=msgspec.to_builtins(known))])
 
-    async with asyncio.timeout(HANG_S):
-        await measuring
+    await cosine_scale.measure(parts, store, watch)
+
+    assert (await watch.certain()).current.cosines == known.current.cosines
 
 
 def test_a_scale_that_is_there_stays() -> None:
