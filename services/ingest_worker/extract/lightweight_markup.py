@@ -18,6 +18,7 @@ _COMMENT = re.compile(r"[ \t]*\.\.(?:[ \t]+(?![\[_|]|[\w:.+-]+::)\S[^\n]*)?\Z")
 _TABLE = re.compile(r"[ \t]*\.\. (list|csv)-table::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
 _HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
+_BORDER = re.compile(r"\+(?=[-=])|(?<=[-=])\+")
 _GRID = re.compile(r"\+(?:[-=]+\+)+\Z")
 _SIMPLE = re.compile(r"=+(?:[ \t]+=+)+\Z")
 _RST_ITEM = re.compile(r"([ \t]*)(#|\d{1,4})[.)][ \t]+(\S[^\n]*)\Z")
@@ -121,8 +122,16 @@ def _rst_table(lines: Sequence[str], at: int) -> tuple[str, int] | None:
         return None
     if _GRID.match(line):
         end = next((there for there in range(at, len(lines)) if lines[there][:1] not in ("+", "|")), len(lines))
-        borders = [place for place, sign in enumerate(line) if sign == "+"]
-        return table(_columns(lines[at:end], [(start + 1, stop) for start, stop in pairwise(borders)])), end
+        grid = lines[at:end]
+        borders = sorted({border.start() for each in grid for border in _BORDER.finditer(each)})
+        if len(borders) > _MOST_COLUMNS:
+            return None
+        cells = [(start + 1, stop) for start, stop in pairwise(borders)]
+        head = next((at for at, each in enumerate(grid) if set(each.rstrip()) == {"+", "="}), 0)
+        names = [
+            " ".join(dict.fromkeys(filter(None, each))) for each in zip(*_columns(grid[:head], cells), strict=True)
+        ]
+        return table([*([names] if names else []), *_columns(grid[head:], cells)]), end
     if _SIMPLE.match(line):
         blank = next((there for there in range(at, len(lines)) if not lines[there].strip()), len(lines))
         rules = [there for there in range(at + 1, blank) if _SIMPLE.match(lines[there].rstrip())]

@@ -29,7 +29,7 @@ _SCRIPT = re.compile(
     r"|(?:async\s++)?function\b[\s*]*+[\w$]*+\s*+[(<]|(?:class|interface|type|enum)\s++[\w$]++\s*+(?:[={<]|extends\b)"
     r"|default\s++(?:(?:async|class|function|new)\b|[\w$.]*+(?:[=({\[<;\"'`]|\s*+\Z)))"
 )
-_COMPONENT = re.compile(r"</?(?:[A-Z][\w.]{0,60}(?:\s[^<>]{0,2000})?/?)?>")
+_COMPONENT = re.compile(r"</?(?:[A-Z][\w.]{0,60}(?:\s[^<>]{0,2000})?/?)?>|\{/\*[^{}]{0,2000}\*/\}")
 _LABEL = re.compile(r"\b(?:title|label|summary|heading)=[\"']([^\"'<>\n]{1,200})")
 
 

@@ -58,6 +58,17 @@ def test_a_cell_of_restructuredtext_that_covers_columns_is_in_each_of_them() -> 
     assert "| Sea | Low |\n| --- | --- |\n| not seen | not seen |\n| 1 | 2 |" in of_rst(table)
 
 
+def test_a_header_of_several_rows_in_restructuredtext_becomes_one() -> None:
+    lines = (
+        *("+------+-------------+", "| Port | Tide        |", "|      +------+------+", "|      | High | Low  |"),
+        *("+======+======+======+", "| Hull | 4    | 1    |", "|      +------+------+", "|      | 5    | 2    |"),
+        "+------+------+------+",
+    )
+
+    rows = ["| Port | Tide High | Tide Low |", "| --- | --- | --- |", "| Hull | 4 | 1 |", "| Hull | 5 | 2 |"]
+    assert of_rst("\n".join(lines)).strip().split("\n") == rows
+
+
 def test_a_cell_of_restructuredtext_that_is_long_is_in_its_first_row_only() -> None:
     text = of_rst("+--+--+\n" + "|ab|c |\n|  +--+\n" * 50 + "+--+--+\n")
 

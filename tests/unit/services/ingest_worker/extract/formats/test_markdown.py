@@ -185,3 +185,7 @@ def test_comments_are_left_out_but_for_those_in_code() -> None:
     assert (
         _read(f"# Tides\n\n<!-- a\nremark -->It <!-- never -->rose.\n\n{code}").text == f"# Tides\n\nIt rose.\n\n{code}"
     )
+
+
+def test_a_comment_of_mdx_is_no_text() -> None:
+    assert extract(b"# Tides\n\n{/* a\nremark */}It rose.", Hints(filename="a.mdx")).text == "# Tides\n\nIt rose."
