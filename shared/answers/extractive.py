@@ -520,7 +520,7 @@ class _Matching:
             return True
         if self._passages[each.rank].score > _GOOD:
             return near[at] >= _NEAR
-        return near[at] >= _CLOSE and self.covered(each.terms | each.above) == 1.0 and not each.context
+        return near[at] >= _CLOSE and self.covered(each.terms | each.above) == 1.0
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""

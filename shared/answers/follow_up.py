@@ -20,6 +20,7 @@ _REFERS: Final = re.compile(
     re.IGNORECASE,
 )
 _SIMPLE_WORD: Final = re.compile(r"[^\W_]+")  # "it's" and "coûte-t-il" are several
+_DEFINITE: Final = re.compile(r"\bthe\b", re.IGNORECASE)
 _BE: Final = frozenset({"is", "are", "was", "were"})
 _CHOOSING: Final = frozenset({"which", "the", "this", "that", "each", "other"})
 # "And who is the miller?": a whole question by its words, though short.
@@ -123,15 +124,23 @@ def _refers(question: str) -> bool:
 
 def _with_terms(question: str, before: str, named: set[str]) -> str:
     own = content_words(question)
-    instead = _INSTEAD.match(question) is not None and len(own) <= _SHORT_INSTEAD
-    if not own or not (instead or len(own) <= _SHORT or _refers(question)):
-        return question if own else f"{before} {question}".strip()
+    if not own:
+        return f"{before} {question}".strip()
     carried = _terms(before, named)
+    instead = _INSTEAD.match(question) is not None and len(own) <= _SHORT_INSTEAD
+    if not (instead or len(own) <= _SHORT or _refers(question)):
+        if _named(question) or not _DEFINITE.search(question):
+            return question
+        # "How many hours did the pilot have?": the pilot of the accident that was named.
+        carried = [term for term in carried if not named.isdisjoint(words(term))]
     if instead:
         carried = _without_replaced(carried, question, named)
     known = set(own)
     kept = [term for term in carried if not known.issuperset(words(term))]
-    return " ".join([*kept[-_MOST:], question])
+    kept = kept[-_MOST:]
+    # A capital says nothing of the first word: with another one in front, a name that is carried stays a name.
+    first = ["about"] if kept and kept[0].title() == kept[0] and not named.isdisjoint(words(kept[0])) else []
+    return " ".join([*first, *kept, question])
 
 
 def _terms(question: str, named: set[str]) -> list[str]:

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -432,6 +433,8 @@ def test_of_much_to_choose_from_a_place_must_be_in_a_good_passage_or_hold_all_wo
     assert NO_ANSWER not in {replied(moored, few, 0.4), replied(moored, crowd, 0.8)}
     assert replied(moored, crowd, 0.4) == NO_ANSWER
     assert replied("At which lock is the barge moored?", crowd, 0.4) != NO_ANSWER
+    # A name only has to be in the document.
+    assert replied("At which lock of Skerrow is the barge moored?", f"# Skerrow\n\n{crowd}", 0.4) != NO_ANSWER
 
 
 @pytest.mark.parametrize(
@@ -552,6 +555,21 @@ async def test_a_follow_up_about_what_no_row_has_is_not_answered_by_the_column_b
     assert await told("Who is his boss?") == NO_ANSWER
     assert "4430" in await told("And of Nils Berg?")
     assert "2018" in await told("When did he start?")
+
+
+async def test_a_follow_up_about_the_thing_that_was_named_is_not_answered_from_another_document() -> None:
+    crews = (
+        a_passage(1, "The crew of the boat has five sailors and a cook.", "Auk"),
+        a_passage(2, "The crew of the boat has three sailors.", "Tern"),
+    )
+    boats = tuple(msgspec.structs.replace(each, metadata={"documentId": each.title}) for each in crews)
+
+    async def told(first: str, then: str) -> str:
+        return await streamed(Conversation(turns=asked(first, then), passages=boats))
+
+    assert "three" in await told("When was the Tern built?", "How many sailors does the crew of the boat have?")
+    assert "three" in await told("When was the Tern built?", "How many sailors?")
+    assert "five" in await told("When was the boat built?", "How many sailors does the crew of the boat have?")
 
 
 @pytest.mark.parametrize(
