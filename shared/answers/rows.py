@@ -15,6 +15,7 @@ from shared.answers.word_forms import other_forms, with_forms
 from shared.text.words import FUNCTION_WORDS
 
 _LIKE_A_COLUMN: Final = 0.5  # least similarity; it found 16 columns of 25 that were asked for, and none of 15 others
+_MEANT: Final = 2  # words of a question that a column's name may mean
 _NAME: Final = 4  # words of a name
 _LONG: Final = 5  # letters of a word of another language that is hardly a stop word
 _WORD: Final = re.compile(r"\w+")
@@ -59,9 +60,12 @@ class Lookup(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self.row, text=row_text(label, kept), cells=((label, ""), *kept))
 
     def by_meaning(self, near: Sequence[float]) -> "Lookup":
-        """Return the same with the column whose name is like `asks`, if one is; `near` has a cosine of each."""
+        """Return the same with the column whose name is like `asks`, if one is; `near` has a cosine of each.
+
+        One that asks for more than a column's name can mean keeps its words.
+        """
         best = max(range(len(near)), key=near.__getitem__)
-        if near[best] < _LIKE_A_COLUMN:
+        if near[best] < _LIKE_A_COLUMN or len(self.rest) > _MEANT:
             return self
         return msgspec.structs.replace(self, named=(self.columns[best],), rest=frozenset())
 
