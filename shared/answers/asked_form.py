@@ -19,6 +19,12 @@ _FIGURE: Final = re.compile(
     r"an? (?:ton|tonne|pound|kilo\w*|gram\w*|mile|yard|foot|inch|met(?:er|re)))\b",
     re.IGNORECASE,
 )
+# A year is no share.
+_SHARE: Final = re.compile(
+    r"(?<![\w.,])(?!(?:19|20)\d\d(?![\w%]|[.,]\d))[~$£€¥]?\d|\b(?:no|none|half|thirds?|quarters?|fifths?|tenths?|all|"
+    r"both|most|every|one|two|three|four|five|six|seven|eight|nine|ten|per ?cent|majority|minority)\b",
+    re.IGNORECASE,
+)
 _TIME: Final = re.compile(
     r"\d|\b(?:after|before|during|since|until|till|when|while|once|soon|ago|later|yesterday|today|tomorrow|morning|noon|"
     r"afternoon|evening|night|midnight|spring|summer|autumn|fall|winter|easter|christmas|antiquity|"
@@ -30,12 +36,10 @@ _TIME: Final = re.compile(
 _FORMS: Final = (
     (re.compile(r"\bhow old\b", re.IGNORECASE), _AGE),
     (
-        re.compile(
-            r"\b(?:how (?:many|much|long|high|tall|deep|wide|heavy|fast)|what (?:percent(?:age)?|share|proportion))\b",
-            re.IGNORECASE,
-        ),
+        re.compile(r"\bhow (?:many|much|long|high|tall|deep|wide|heavy|fast)\b", re.IGNORECASE),
         _FIGURE,
     ),
+    (re.compile(r"\bwhat (?:percent(?:age)?|share|proportion)\b", re.IGNORECASE), _SHARE),
     (re.compile(r"^\W*+when (?:was|were|did)\b", re.IGNORECASE), _TIME),
     (
         # The noun must be the last of its phrase: not "what is the price list".

@@ -9,6 +9,12 @@ from shared.answers.asked_form import has_asked_form
     ("question", "with_it", "without_it"),
     [
         ("How many boats are there?", "Three boats lie in the harbour.", "The boats lie in the harbour."),
+        (
+            "What share of boats sails?",
+            "In 2019, 70% of the boats sail.",
+            "Boats sail as of 2022, says the report of 2023.",
+        ),
+        ("What proportion of boats sails?", "A third of the boats sails.", "Boats sail since 2015."),
         ("How much is a ticket?", "A ticket is free.", "A ticket is sold at the gate."),
         ("How old was the keeper?", "The keeper, age 61, was asleep.", "The keeper had 30 lamps."),
         ("How old is the tower?", "It was built in 1861.", "It was struck in 2007."),
