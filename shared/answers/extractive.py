@@ -24,7 +24,18 @@ from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
 from shared.answers.quotable_units import FIELD_LABEL, Unit, row_text, units
 from shared.answers.rows import Lookup, lookups
-from shared.answers.sentences import codes, content_words, is_german, names, numbered, numbers, plain, versions, words
+from shared.answers.sentences import (
+    codes,
+    content_words,
+    is_german,
+    names,
+    numbered,
+    numbers,
+    options,
+    plain,
+    versions,
+    words,
+)
 from shared.answers.word_forms import NOUNS_OF, STEM, other_forms, with_forms
 from shared.errors import PipelineError
 
@@ -69,6 +80,7 @@ _CLOSE: Final = 0.58  # the same in another one
 _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
+_MOST_OPTIONS: Final = 20  # of a question, each looked for in every unit
 _MOST_FOCUSED: Final = 3  # most documents that a question's names may select
 _KEYED: Final = ("field", "row")
 _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
@@ -127,6 +139,7 @@ class Quotable(msgspec.Struct, frozen=True):
     context: str  # names of the question that are in its document but not in it
     lookup: Lookup | None = None  # of the one row of its table that the question names
     item: str = ""  # of a list: the only one that the question names, which is quoted alone
+    exact: bool = False  # whether it has an option of the question, which asks for nothing else
 
     @property
     def compared(self) -> str:
@@ -246,12 +259,28 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
             above = with_forms(frozenset(words(f"{passage.title} {unit.about}")), forms)
             context = " ".join(word for word, names in named if not names <= terms)
             found.append(Quotable(rank, position, unit, terms, above, context))
-    found = _of_the_number(question, _of_the_row(question, found, best))
+    found = _of_the_option(question, _of_the_number(question, _of_the_row(question, found, best)))
     if len(found) > MOST_COMPARED:
         likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
         found.sort(key=lambda each: (-likely[id(each)], each.rank, each.position))
         found = sorted(found[:MOST_COMPARED], key=lambda each: (each.rank, each.position))
     return found
+
+
+def _of_the_option(question: str, found: list[Quotable]) -> list[Quotable]:
+    """Return the units that have an option or a variable of the question as it is written, such as `--keep-last`.
+
+    If none has, none is returned where the question asks for nothing else, otherwise all are.
+    """
+    asked = sorted(options(question), key=len)[-_MOST_OPTIONS:]
+    if not asked:
+        return found
+    alone = set(content_words(question)) <= set(words(" ".join(asked)))
+    written = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, asked))})(?![\w-])", re.IGNORECASE)
+    there = [each for each in found if written.search(f"{each.unit.about} {each.unit.text}")]
+    if alone:
+        return [msgspec.structs.replace(each, exact=True) for each in there]
+    return there or found
 
 
 def _of_the_number(question: str, found: list[Quotable]) -> list[Quotable]:
@@ -514,6 +543,8 @@ class _Matching:
     def trusted(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit more than shares words with the question, and does so by more than chance."""
         each = self._found[at]
+        if each.exact:
+            return True
         if near[at] < _UNLIKE or self._few:
             return near[at] >= _UNLIKE
         if near[at] >= _ALIKE and each.unit.kind not in _KEYED:  # those are alike by the names of their fields

@@ -37,6 +37,7 @@ _UNFINISHED_REACH: Final = 16  # characters; the longest abbreviation, and what 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _POINTED: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)++)")
 _VERSION: Final = re.compile(r"(?:(?:\b[Vv]ersion|\b[Rr]elease|(?<=\s)[A-Z]\w*) v?|\bv)(\d+(?:\.\d+)++)(?![\d,%])")
+_OPTION: Final = re.compile(r"(?<![\w-])(?:--([^\W_][\w-]*+)|([^\W_]++(?:_[^\W_]++)++))")
 _APART: Final = re.compile(r"_|['’](?:s\b)?", re.IGNORECASE)  # what words of answers are without
 # English only: in other languages, the words' weights by rarity have nearly the same effect.
 _MORE_STOP_WORDS: Final = "cannot get like many may me might much must shall tell us use want"
@@ -110,6 +111,11 @@ def numbered(text: str) -> set[tuple[str, str]]:
         for word, number in pairwise(words(text))
         if number.isdecimal() and word.isalpha() and word not in _STOPPED
     }
+
+
+def options(question: str) -> set[str]:
+    """Return the options and variables that are written as such, as `--keep-last` and `PACK_SIZE`, without dashes."""
+    return {match[match.lastindex or 0].casefold() for match in _OPTION.finditer(question)}
 
 
 def plain(text: str) -> str:

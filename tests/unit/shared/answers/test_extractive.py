@@ -459,6 +459,23 @@ def test_what_is_alike_answers_in_a_crowd_too(text: str, near: float, answers: b
     assert bool(quoted) == answers
 
 
+def test_an_option_is_told_by_what_has_it_as_it_is_written() -> None:
+    crowd = " ".join(f"Boats of {number} days are kept." for number in range(20))
+    text = (
+        f"`--keep-within-days n` counts days. Boats within the lock are kept. `--keep-within` takes a time.\n\n{crowd}"
+    )
+    passages = (a_passage(1, text, score=0.4),)
+
+    def told(question: str) -> str:
+        found = quotable(question, passages)
+        return "".join(answer(question, passages, found, [0.3] * len(found))[1])
+
+    assert told("What does --keep-within do?") == "`--keep-within` takes a time. [1]"
+    assert told("what is keep_within for") == NO_ANSWER
+    assert told("What does --keep-within-hours do?") == NO_ANSWER
+    assert len(quotable("Which boats does --keep-hours keep within the lock?", passages)) > 16
+
+
 def test_a_temperature_answers_how_cold() -> None:
     assert answered("How cold was it?", a_passage(1, "Temperature: -13 degrees")).startswith(
         "Temperature: -13 degrees [1]"

@@ -9,6 +9,7 @@ from shared.answers.sentences import (
     names,
     numbered,
     numbers,
+    options,
     plain,
     split,
     versions,
@@ -111,3 +112,7 @@ def test_versions_are_asked_for_by_a_name(question: str, found: set[str]) -> Non
 
 def test_a_text_has_its_versions_and_those_above() -> None:
     assert versions("Since 0.6.3 and 2.0.0, not 5.") == {"0.6.3", "0.6", "2"}
+
+
+def test_options_are_known_by_how_they_are_written() -> None:
+    assert options("Is --keep-last or $PACK_SIZE a well-known option--or not, or _so_?") == {"keep-last", "pack_size"}
