@@ -94,7 +94,8 @@ class Embed:
                 case SwitchStep.PUT:
                     count = await self._put(document, standing, load, attempt)
                 case SwitchStep.SWITCH:
-                    head = (await self.index.switch(head_of(document, count), attempt)).version
+                    first = standing is None
+                    head = (await self.index.switch(head_of(document, count), attempt, first=first)).version
                 case SwitchStep.FORGET:
                     await self._forget(document, older)
                 case SwitchStep.DELETE if older:  # most documents are new, and a look-up is cheaper than a delete

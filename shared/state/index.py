@@ -16,7 +16,7 @@ import xxhash
 from shared.contracts import Message, TextFormat, embedded_of, prefixed
 from shared.embedder import Model, Vector
 from shared.embedder.half_precision import Precision
-from shared.state.batching import Batcher
+from shared.state.batching import Batcher, grouped
 from shared.state.rebuild_gate import Gate
 from shared.store import (
     Filter,
@@ -56,6 +56,7 @@ CHUNK_INDEXES: dict[str, IndexKind] = {
     "attempt": "integer",
 }
 HASH_BATCH = 64
+_PUT_TOGETHER = 64  # points of several documents in a write; more in one frame would keep searches waiting
 MOST_VALUES = 10_000  # values of a field of heads
 _COUNTED = 32  # documents per facet: its time grows quadratically, to 0.3 s for 500
 _CODE = str(uuid5(NAMESPACE_OID, "extractor"))  # a point beside the generations
@@ -183,6 +184,20 @@ def deletion_head(document_id: str, version: int, tenant: str) -> Head:
     return Head(document_id=document_id, version=version, tenant=tenant, deleted=True)
 
 
+class _HeadWrite(msgspec.Struct, frozen=True, eq=False):
+    """A head to write unless one of a version from `below` on is stored, or one with withdrawals."""
+
+    below: int
+    head: Head
+
+
+class _PointWrite(msgspec.Struct, frozen=True, eq=False):
+    """A point to write, except over one of a later attempt."""
+
+    point: Point
+    attempt: int
+
+
 def _unchanged(head: Head) -> Filter:
     """Return the filter that matches the stored head as long as nobody has changed it."""
     version = Match("version", (head.version,))
@@ -206,6 +221,9 @@ class Index:
         self.code_noted: IngestCode | None = None  # by this process
         self._fence_lookup: Batcher[str, Head] = Batcher(self.fences)
         self._count_lookup: Batcher[str, int] = Batcher(self.point_counts)
+        self._head_writing: Batcher[_HeadWrite, Head] = Batcher(self._write_heads)
+        self._point_lookup: Batcher[str, Payload] = Batcher(self._stored_points)
+        self._point_writing: Batcher[_PointWrite, None] = Batcher(self._write_points, most=_PUT_TOGETHER)
         self._vector_lookup: Batcher[tuple[str, str], KnownVector] = Batcher(self._known, most=HASH_BATCH)
 
     async def whole(self) -> None:
@@ -254,16 +272,15 @@ class Index:
         """Return the document's stored head, even one of version 0; concurrent calls share one read."""
         return await self._fence_lookup.get(document_id)
 
-    async def switch(self, head: Head, attempt: int = 0) -> Head:
+    async def switch(self, head: Head, attempt: int = 0, *, first: bool = False) -> Head:
         """Write `head` unless a newer one exists or its version was withdrawn; return the stored head.
 
         A withdrawn version can be switched to after a redrive: if `attempt`, its number of redrives, has grown since.
+        `first` says that the document probably has no head yet; then concurrent calls share one write.
         """
-        # Nearly always nothing was withdrawn, and this write is enough.
-        where = Filter(must=(Range("version", lt=head.version),), must_not=(Present("withdrawalRev"),))
-        stored = await self._store.put_if(self._heads, [_head_point(head)], where)
+        # Nearly always nothing was withdrawn, and this write is enough. For a first head any stored one is in the way.
+        standing = await self._head_writing.get(_HeadWrite(1 if first else head.version, head)) or head
         while True:
-            standing = _head(stored[0]) if stored else head
             withdrawn = standing.withdrawn(head.version)
             if standing.version >= head.version or (withdrawn is not None and withdrawn >= attempt):
                 return standing
@@ -272,6 +289,26 @@ class Index:
                 head, withdrawals=later, withdrawal_rev=standing.withdrawal_rev + 1 if later else 0
             )
             stored = await self._store.put_if(self._heads, [_head_point(wanted)], _unchanged(standing))
+            standing = _head(stored[0]) if stored else head
+
+    async def _write_heads(self, writes: Sequence[_HeadWrite]) -> Mapping[_HeadWrite, Head]:
+        """Write each head unless the stored one is in its way, and return the stored one.
+
+        Those with the same condition share a call.
+        """
+        standing: dict[_HeadWrite, Head] = {}
+
+        async def written(below: int, some: Sequence[_HeadWrite]) -> None:
+            # Of two writes of one document under the same condition only one may succeed.
+            points = {write.head.document_id: _head_point(write.head) for write in reversed(some)}
+            condition = Filter(must=(Range("version", lt=below),), must_not=(Present("withdrawalRev"),))
+            stored = await self._store.put_if(self._heads, [*points.values()], condition)
+            found = {point.id: _head(point) for point in stored}
+            standing.update({write: found[id_] for write in some if (id_ := write.head.document_id) in found})
+
+        by_condition = grouped(writes, lambda write: write.below)
+        await asyncio.gather(*(written(below, some) for below, some in by_condition.items()))
+        return standing
 
     async def withdraw(self, head: Head, attempt: int = 0) -> Head:
         """Mark the version of `head` as withdrawn, so that no switch to it succeeds; return the stored head.
@@ -312,19 +349,37 @@ class Index:
     # -- points --------------------------------------------------------------------------------------
 
     async def put(self, points: Sequence[Point], attempt: int = 0) -> None:
-        """Write chunk points, except over those that a later attempt has written. Idempotent."""
+        """Write chunk points, except over those that a later attempt has written. Idempotent.
+
+        Concurrent calls share a write.
+        """
         if attempt:
             points = [msgspec.structs.replace(point, payload={**point.payload, ATTEMPT: attempt}) for point in points]
-        await self._store.upsert(self._chunks, points, only_if=Filter(must_not=(_after(attempt),)))
+        await self._point_writing.get_all([_PointWrite(point, attempt) for point in points])
+
+    async def _write_points(self, writes: Sequence[_PointWrite]) -> Mapping[_PointWrite, None]:
+        """Write all points, those of one attempt in one call."""
+        for attempt, some in grouped(writes, lambda write: write.attempt).items():
+            # Of two writes of one point the later one counts, as if they had been called one after the other.
+            points = {write.point.id: write.point for write in some}
+            await self._store.upsert(self._chunks, [*points.values()], only_if=Filter(must_not=(_after(attempt),)))
+        return {}
 
     async def present(self, ids: Sequence[str], attempt: int = 0) -> dict[str, str]:
-        """Return the chunk hash of each id that has a point, written by this attempt or a later one."""
-        found = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash", ATTEMPT))
+        """Return the chunk hash of each id that has a point, written by this attempt or a later one.
+
+        Concurrent calls share one read.
+        """
+        found = await self._point_lookup.get_all(ids)
         return {
-            point.id: str(point.payload["metadata"]["chunkHash"])
-            for point in found
-            if point.payload.get(ATTEMPT, 0) >= attempt
+            id_: str(found[id_]["metadata"]["chunkHash"])
+            for id_ in ids
+            if id_ in found and found[id_].get(ATTEMPT, 0) >= attempt
         }
+
+    async def _stored_points(self, ids: Sequence[str]) -> Mapping[str, Payload]:
+        points = await self._store.retrieve(self._chunks, ids, fields=("metadata.chunkHash", ATTEMPT))
+        return {point.id: point.payload for point in points}
 
     async def points(self, document_id: str) -> int:
         """Return how many points the document has in all versions; concurrent calls share one read."""

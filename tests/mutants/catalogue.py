@@ -69,8 +69,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "no fence: the head goes wherever the last writer says",
         "shared/state/index.py",
-        "await self._store.put_if(self._heads, [_head_point(head)], where)",
-        "await self._store.put_if(self._heads, [_head_point(head)], Filter())",
+        "await self._store.put_if(self._heads, [*points.values()], condition)",
+        "await self._store.put_if(self._heads, [*points.values()], Filter())",
     ),
     _mutant(
         "chunk whatever is in the truth",

@@ -151,7 +151,16 @@ def a_point(document: str, text: str, tenant: str = TENANT) -> Point:
     return Point(id=point_id(document, 1, 0), payload={"text": text, "metadata": {**metadata, **hashes}}, dense=vector)
 
 
-async def test_heads_switch_unless_a_newer_one_answers_or_theirs_was_withdrawn() -> None:
+async def test_first_heads_of_one_moment_share_a_write_and_a_read() -> None:
+    store, index = await counted()
+
+    standing = await asyncio.gather(*(index.switch(a_head(name, 7), first=True) for name in DOCUMENTS))
+
+    assert [head.version for head in standing] == [7] * 5
+    assert store.calls == [("upsert", 5), ("retrieve", 5)]
+
+
+async def test_a_head_that_is_not_the_first_after_all_is_switched_to_as_any_other() -> None:
     _, index = await counted()
     older, newer, withdrawn, marked, free = DOCUMENTS
     await index.switch(a_head(older, 3))
@@ -160,7 +169,7 @@ async def test_heads_switch_unless_a_newer_one_answers_or_theirs_was_withdrawn()
     await index.withdraw(a_head(marked, 8))
 
     names = (older, newer, withdrawn, marked, free, free)
-    standing = await asyncio.gather(*(index.switch(a_head(name, 7)) for name in names))
+    standing = await asyncio.gather(*(index.switch(a_head(name, 7), first=True) for name in names))
 
     assert [head.version for head in standing] == [7, 9, 0, 7, 7, 7]
     head = await index.head(marked)
@@ -168,16 +177,43 @@ async def test_heads_switch_unless_a_newer_one_answers_or_theirs_was_withdrawn()
     assert head.withdrawn(8) == 0
 
 
-async def test_a_point_that_a_later_attempt_has_written_stays() -> None:
+async def test_points_of_one_moment_share_a_write_and_a_refused_one_fails_alone() -> None:
+    store, index = await counted()
+    texts = ("one", "refused", "two")
+
+    results = await asyncio.gather(
+        *(index.put([a_point(name, text)]) for name, text in zip(DOCUMENTS, texts, strict=False)),
+        return_exceptions=True,
+    )
+
+    assert [type(result) for result in results] == [type(None), ValueError, type(None)]
+    assert store.calls == [("upsert", 3), ("upsert", 1), ("upsert", 1), ("upsert", 1)]
+    assert await index.present([point.id for point in map(a_point, DOCUMENTS, texts)]) == {
+        point_id(DOCUMENTS[0], 1, 0): text_hash("one"),
+        point_id(DOCUMENTS[2], 1, 0): text_hash("two"),
+    }
+
+
+async def test_a_shared_write_keeps_what_a_later_attempt_has_written() -> None:
     _, index = await counted()
     first, second, *_ = DOCUMENTS
     await index.put([a_point(first, "redriven")], attempt=1)
 
-    await index.put([a_point(first, "late"), a_point(second, "two")])
+    await asyncio.gather(index.put([a_point(first, "late")]), index.put([a_point(second, "two")]))
 
     ids = [point_id(name, 1, 0) for name in (first, second)]
     assert await index.present(ids) == {ids[0]: text_hash("redriven"), ids[1]: text_hash("two")}
     assert list(await index.present(ids, attempt=1)) == [ids[0]]
+
+
+async def test_of_two_writes_of_one_point_the_later_one_stays() -> None:
+    store, index = await counted()
+    name, other, *_ = DOCUMENTS
+
+    await asyncio.gather(*(index.put([a_point(of, text)]) for of, text in ((name, "one"), (other, "x"), (name, "two"))))
+
+    assert store.calls == [("upsert", 2)]
+    assert await index.present([point_id(name, 1, 0)]) == {point_id(name, 1, 0): text_hash("two")}
 
 
 async def test_a_shared_look_up_gives_each_tenant_its_own_vectors() -> None:
