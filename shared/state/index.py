@@ -328,10 +328,14 @@ class Index:
             marks = sorted((*others, mark), key=lambda each: each.version)[-MOST_WITHDRAWN:]
             if mark not in marks:  # a replay, or a letter that is dropped long afterwards
                 return standing
-            wanted = msgspec.structs.replace(
-                standing, withdrawals=tuple(marks), withdrawal_rev=standing.withdrawal_rev + 1
-            )
-            stored = await self._store.put_if(self._heads, [_head_point(wanted)], _unchanged(standing))
+            changes: Payload = {
+                "withdrawals": msgspec.json.decode(msgspec.json.encode(marks)),
+                "withdrawalRev": standing.withdrawal_rev + 1,
+            }
+            same = _unchanged(standing)
+            where = Filter(must=(Ids((name,)), *same.must), must_not=same.must_not)
+            await self._store.set_payload(self._heads, changes, where)
+            stored = await self._store.retrieve(self._heads, [name])
 
     async def withdraw_for_good(self, document_id: str, version: int, tenant: str) -> bool:
         """Return whether the version is withdrawn, and no redrive can bring it back; False if it answers."""
