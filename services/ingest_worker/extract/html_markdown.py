@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.html_tree import MARK, is_hidden, reshape, write_addresses
+from services.ingest_worker.extract.html_tree import INLINE, MARK, is_hidden, reshape, write_addresses
 from services.ingest_worker.extract.rows import table
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
 _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
 _MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
-_COMMENT = re.compile(r"(`[^`\n]*+`|^(?: {4}|\t)[^\n]*+)|<!--.*?(?:-->|\Z)", re.DOTALL | re.MULTILINE)
+_COMMENT = re.compile(r"(``[^\n]*?``|`[^`\n]*+`|^(?: {4}|\t)[^\n]*+)|<!--.*?(?:-->|\Z)", re.DOTALL | re.MULTILINE)
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
 _UNSEEN = frozenset({"script", "style", "noscript", "head", "svg", "iframe", "object", "select", "button", "form"})
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
@@ -42,13 +42,7 @@ _AROUND = frozenset({"nav", "header", "footer", "aside"})
 _BLOCKS = frozenset(
     {"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "section", "article", "blockquote", "form"}
 )
-# fmt: off
-_INLINE = frozenset({
-    "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
-    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "script", "small", "span", "strike", "strong",
-    "style", "sub", "sup", "td", "th", "time", "tt", "u", "var", "wbr",
-})
-# fmt: on
+_INLINE = INLINE | {"script", "style", "td", "th"}
 
 
 def declared_charset(data: bytes) -> str | None:

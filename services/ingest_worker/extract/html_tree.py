@@ -36,13 +36,17 @@ _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to t
 _PERMALINKS: Final = ("¶", "🔗")  # those that stand for nothing else, so also beside terms and captions
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
+INLINE: Final = frozenset({
+    "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
+    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
+    "time", "tt", "u", "var", "wbr",
+})
 _WITHIN: Final = frozenset({
     "p", "a", "abbr", "b", "br", "cite", "code", "em", "i", "kbd", "mark", "samp", "small", "span", "strong",
     "sub", "sup", "time", "u", "var",
 })
 # fmt: on
 _FONTS: Final = ("font", "b", "i", "u", "big", "small", "strong", "em", "span")
-_INLINE: Final = _WITHIN - {"p"} | {*_FONTS}
 _HOLDERS: Final = ("body", "div", "section", "article", "main", "center")
 _APART: Final = ("hr", "p", "table", "ul", "ol", "pre", *HEADINGS)
 _STARTS: Final = frozenset({"p", "div", "section", "article", *HEADINGS})  # with which an item may start
@@ -116,10 +120,12 @@ def _write_tables(tree: "HtmlElement") -> None:
 def _close_inline(tree: "HtmlElement") -> None:
     """Take away what is left open around blocks, such as the fonts of old pages; a paragraph holds none of them."""
     for block in list(islice(tree.iter("p", "table", "ul", "ol", "pre", *HEADINGS), _MOST)):
-        while (around := block.getparent()) is not None and around.tag in _FONTS:
+        while (around := block.getparent()) is not None and around.tag in _FONTS and not is_hidden(around):
             around.drop_tag()
-        if around is not None and around.tag == "p":
-            for each in (*reversed([*block.itersiblings()]), block):
+        if around is not None and around.tag == "p" and not is_hidden(around):
+            moved = [block, *block.itersiblings()]
+            moved[-1].tail, around.tail = f"{moved[-1].tail or ''} {around.tail or ''}", None
+            for each in reversed(moved):
                 around.addnext(each)
 
 
@@ -131,7 +137,7 @@ def _wrap_bare(tree: "HtmlElement") -> None:
             continue
         text = around.makeelement("p")
         text.text, block.tail = block.tail, None
-        text.extend([*takewhile(lambda each: each.tag in _INLINE, block.itersiblings())])
+        text.extend([*takewhile(lambda each: each.tag in INLINE, block.itersiblings())])
         block.addnext(text)
 
 
@@ -361,8 +367,8 @@ def _unwrap_items(tree: "HtmlElement") -> None:
                 each.tag = "div"
     for table in list(islice(tree.iter("table"), _MOST)):
         rows = [
-            [*row.iterchildren("td")]
-            for group in (table, *table.iterchildren("tbody"))
+            [*row.iterchildren("td", "th")]
+            for group in (table, *table.iterchildren("thead", "tbody"))
             for row in group.iterchildren("tr")
         ]
         if not rows or any(len(row) != 2 or _MARK_OF_ITEM.fullmatch(words(row[0])) is None for row in rows):
@@ -372,12 +378,13 @@ def _unwrap_items(tree: "HtmlElement") -> None:
             first.text = f"{words(mark)} {(first.text or '').lstrip()}"
             mark.drop_tree()
             text.tag = _block(text)
-        for each in (table, *table.iterchildren("tbody"), *(text.getparent() for _, text in rows)):
+        for each in (table, *table.iterchildren("thead", "tbody"), *(text.getparent() for _, text in rows)):
             each.tag = "div"
 
 
 def _is_section(cell: "HtmlElement") -> bool:
-    within = {each.tag for each in cell.iterdescendants(*HEADINGS, "table", "p", "ul", "ol") if words(each)}
+    named = cell.iterdescendants(*HEADINGS, "table", "p", "ul", "ol")
+    within = {each.tag for each in named if any(not text.isspace() for text in each.itertext())}
     return not within.isdisjoint((*HEADINGS, "table")) and not within.isdisjoint(("p", "ul", "ol"))
 
 
@@ -522,8 +529,10 @@ def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
 
     With a `base`, which may be '', relative ones are joined with it, or are written as Markdown's links.
     """
-    for struck in root.iter("del", "s", "strike"):
-        enclose(struck, "~~", "~~")
+    for struck in list(root.iter("del", "s", "strike")):
+        if next(struck.iterancestors("pre"), None) is None:
+            enclose(struck, "~~", "~~")
+            struck.tag = "span"  # a table is written on its own, too
     for link in root.iter("a"):
         address, said = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
         address = joined(base, address) if base and not address.startswith("#") else address
@@ -662,7 +671,7 @@ def _links_of_notes(tree: "HtmlElement") -> set[Any]:
         if not target.startswith("#") or not _MARK_OF_NOTE.fullmatch(words(link)):
             continue
         near = [link, *islice(link.iterancestors(), _AROUND_MARK)]
-        inline = list(takewhile(lambda each: each.tag in _INLINE, near))
+        inline = list(takewhile(lambda each: each.tag in _WITHIN - {"p"}, near))
         own, around = ({each.get(name) or "" for each in some for name in ("id", "name")} for some in (inline, near))
         found.append((link, target[1:], own, around))
     leads: dict[str, list[int]] = {}

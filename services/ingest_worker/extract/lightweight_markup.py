@@ -12,13 +12,13 @@ from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
-    r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude)::[ \t]*+([\w+-]*+)[ \t]*+\Z"
+    r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude) ?::[ \t]*+([\w+-]*+)[ \t]*+\Z"
 )
-_COMMENT = re.compile(r"[ \t]*\.\.(?:[ \t]+(?![\[_|]|[\w:.+-]+::)\S[^\n]*)?\Z")
-_TABLE = re.compile(r"[ \t]*\.\. (list|csv)-table::[ \t]*([^\n]*)\Z")
+_COMMENT = re.compile(r"[ \t]*\.\.(?:[ \t]+(?![\[_|]|[\w:.+-]+ ?::)\S[^\n]*)?\Z")
+_TABLE = re.compile(r"[ \t]*\.\. (list|csv)-table ?::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
 _HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
-_BORDER = re.compile(r"\+(?=[-=])|(?<=[-=])\+")
+_RULE = re.compile(r"\+(?:[-=]++\+)++")
 _GRID = re.compile(r"\+(?:[-=]+\+)+\Z")
 _SIMPLE = re.compile(r"=+(?:[ \t]+=+)+\Z")
 _RST_ITEM = re.compile(r"([ \t]*)(#|\d{1,4})[.)][ \t]+(\S[^\n]*)\Z")
@@ -123,9 +123,10 @@ def _rst_table(lines: Sequence[str], at: int) -> tuple[str, int] | None:
     if _GRID.match(line):
         end = next((there for there in range(at, len(lines)) if lines[there][:1] not in ("+", "|")), len(lines))
         grid = lines[at:end]
-        borders = sorted({border.start() for each in grid for border in _BORDER.finditer(each)})
+        drawn = (rule for each in grid for rule in _RULE.finditer(each))
+        borders = sorted({rule.start() + at for rule in drawn for at, sign in enumerate(rule[0]) if sign == "+"})
         if len(borders) > _MOST_COLUMNS:
-            return None
+            return "\n".join(grid), end
         cells = [(start + 1, stop) for start, stop in pairwise(borders)]
         head = next((at for at, each in enumerate(grid) if set(each.rstrip()) == {"+", "="}), 0)
         names = [
@@ -158,7 +159,12 @@ def _columns(
         if any(rules) if not by_line else _SIMPLE.match(line.rstrip()):
             begins, ruled = True, [*rules, *[False] * (len(columns) - len(rules))]
             continue
-        cells = [line[start:stop].strip() for start, stop in reached] if by_line else _spanning(line, reached)
+        if by_line:
+            cells = [line[start:stop].strip() for start, stop in reached]
+        elif line.count("|") == len(columns) + 1:  # also where wide letters move them
+            cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        else:
+            cells = _spanning(line, reached)
         if begins or (by_line and any(cells[:1])):
             goes_on = not by_line and bool(rows)
             rows.append([rows[-1][at] if goes_on and not ruled[at] else [] for at in range(len(columns))])

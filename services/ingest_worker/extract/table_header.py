@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
-from itertools import dropwhile, pairwise
+from itertools import dropwhile, groupby, pairwise
 from operator import itemgetter
 from statistics import median
 from typing import Final, NamedTuple
@@ -106,7 +106,8 @@ def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
         for at, name in enumerate(names)
         if name and not isinstance(name, Covered)
     ]
-    votes = [_vote(name, values, counted=counted, pair=len(names) == 2) for name, values in columns]
+    asks = sum(name.endswith("?") for name in names) > 1
+    votes = [_vote(name, values, counted=counted, pair=len(names) == 2, asks=asks) for name, values in columns]
     some = sum(bool(values) for _, values in columns)
     voters = some if some >= 2 and _is_complete(names) else len(votes)
     return len(votes) >= 2 and sum(votes) >= voters / 4
@@ -117,10 +118,10 @@ def _is_complete(cells: Sequence[str]) -> bool:
     return len(set(cells)) == len(own(cells)) == len(cells) and not any(map(is_figure, cells))
 
 
-def _vote(name: str, values: list[str], *, counted: bool, pair: bool) -> float:
+def _vote(name: str, values: list[str], *, counted: bool, pair: bool, asks: bool) -> float:
     """Return how much speaks for it that `name` is above `values`, not one of them; negative for against.
 
-    In a table of two columns, a `pair`, a short value may stand above long ones.
+    In a table of two columns, a `pair`, a short value may stand above long ones. A form `asks` several questions.
     """
     if not values:
         return 0.0
@@ -135,7 +136,7 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool) -> float:
     vote = 0.0
     if name.casefold() in {value.casefold() for value in values}:
         vote -= 2.0
-    question = name.endswith("?") and "?" not in map(itemgetter(-1), values)
+    question = asks and name.endswith("?") and "?" not in map(itemgetter(-1), values)
     if question or (len(name) <= _LONGEST and (is_name(name) or name.casefold().rstrip(".") in _DAYS)):
         vote += 1.5
     elif len(name) > _LONGEST:
@@ -277,8 +278,9 @@ def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | 
         for at in range(1, width):
             if not groups[at] and under[at] and under[at - 1]:
                 groups[at] = groups[at - 1]
-        if groups == above and sum(count > 1 for count in Counter(own(above)).values()) < 2:  # not in each column
-            return None
+        runs = [len([*run]) for _, run in groupby(own(above))]
+        if groups == above and (len(runs) > len(set(own(above))) or sum(run > 1 for run in runs) < 2):
+            return None  # nor does a group stand in each of its columns
     if len(set(filter(None, groups))) < 2:  # the upper row is the table's title
         return None
     names = [" ".join(dict.fromkeys(filter(None, both))) for both in zip(groups, under, strict=True)]

@@ -117,8 +117,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
 def _filled(source: bytes) -> "_Element | None":
     """Return the root of a part without the prompts of controls that nothing was entered into."""
     root = parsed(source)
-    for prompt in () if root is None else root.iter("{*}showingPlcHdr"):
-        for text in next(prompt.iterancestors("{*}sdt"), prompt).iter("{*}t"):
+    prompts = () if root is None else root.iter("{*}showingPlcHdr")
+    for control in {next(prompt.iterancestors("{*}sdt"), prompt): None for prompt in prompts if _is_on(prompt)}:
+        for text in control.iter("{*}t"):
             text.text = None
     return root
 

@@ -48,6 +48,8 @@ _SPAN = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}span"
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAWN = ("{*}frame", "{*}custom-shape")
 HREF = "{http://www.w3.org/1999/xlink}href"
+_FAMILIES = {"span": "text", "p": "paragraph", "h": "paragraph"}  # of styles, by elements
+_INHERITED = 20  # styles, each of the one before
 _SHOWN = frozenset({"display", "visibility", "text-line-through-style", "text-position"})  # what a style says of these
 _BOLD = "bold"  # ours: text in bold letters
 _NUMBER = "number"  # ours: of an item
@@ -180,15 +182,9 @@ def _box(element: "_Element") -> Box | None:
 
 
 def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
-    """Take hidden text away, mark struck and raised text, and return the names of the hidden styles."""
-    hidden, struck, high = set[str](), set[str](), set[str]()
-    known: dict[str, dict[str, str]] = {}
-    usual = (root if styles is None else styles).iterfind("{*}styles/{*}style")
-    for style in (*usual, *root.iterfind("{*}automatic-styles/{*}style")):
-        name = attribute(style, "name")
-        own = {str(key).rpartition("}")[2]: str(value) for each in style for key, value in each.attrib.items()}
-        says = known.get(attribute(style, "parent-style-name"), {}) | {key: own[key] for key in _SHOWN & own.keys()}
-        known[name] = says
+    """Take hidden text away, mark struck and raised text, and return the names of the hidden styles of slides."""
+    hidden, struck, high = set[tuple[str, str]](), set[tuple[str, str]](), set[tuple[str, str]]()
+    for name, says in _styles(root, styles):
         if says.get("display") == "none" or says.get("visibility") == "hidden":
             hidden.add(name)
         elif says.get("text-line-through-style", "none") != "none":
@@ -196,16 +192,36 @@ def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
         elif says.get("text-position", "").startswith("super"):
             high.add(name)
     for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck or high else ():
-        if attribute(element, "style-name") in hidden:
+        style_name = _FAMILIES[tag(element)], attribute(element, "style-name")
+        if style_name in hidden:
             element[:] = []
             element.text = None
-        elif attribute(element, "style-name") in high and tag(element) == "span" and element.text:
+        elif style_name in high and tag(element) == "span" and element.text:
             before, parent = element.getprevious(), element.getparent()
             ahead = (parent.text if parent is not None else "") if before is None else before.tail
             element.text = raised(element.text, ahead or "")
-        elif attribute(element, "style-name") in struck and any(text.strip() for text in map(str, element.itertext())):
+        elif style_name in struck and any(text.strip() for text in map(str, element.itertext())):
             enclose(element, "~~", "~~")
-    return frozenset(hidden)
+    return frozenset(name for family, name in hidden if family == "drawing-page")
+
+
+def _styles(root: "_Element", styles: "_Element | None") -> Iterator[tuple[tuple[str, str], dict[str, str]]]:
+    """Yield the family and name of each style, and what it says of how text is shown, with what it inherits."""
+    known: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
+    usual = (root if styles is None else styles).iterfind("{*}styles/{*}style")
+    for style in (*usual, *root.iterfind("{*}automatic-styles/{*}style")):
+        own = {str(key).rpartition("}")[2]: str(value) for each in style for key, value in each.attrib.items()}
+        name = attribute(style, "family"), attribute(style, "name")
+        known[name] = attribute(style, "parent-style-name"), {key: own[key] for key in _SHOWN & own.keys()}
+    for name in known:
+        says: dict[str, str] = {}
+        above = name
+        for _ in range(_INHERITED):  # a style may be its own parent
+            if above not in known:
+                break
+            parent, own = known[above]
+            says, above = own | says, (above[0], parent)
+        yield name, says
 
 
 def _mark_bold(root: "_Element") -> None:

@@ -1042,3 +1042,32 @@ def test_a_gap_of_blanks_is_one_blank_but_in_code(gap: str) -> None:
     text = extract(page.encode(), Hints(filename="a.html")).text
     assert "\n\n1 Attendance\n\n" in text
     assert f"a{gap}b" in text
+
+
+def test_what_is_hidden_stays_hidden_with_blocks_in_it() -> None:
+    page = f"<body><span style='display:none'><p>Secret</p></span><p>{_PROSE}</p>"
+    assert "Secret" not in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_text_behind_a_paragraph_that_held_a_block_stays_last() -> None:
+    page = "<p>One<span><h2>Two</h2></span>three</p>four"
+    assert page_text(page).split() == ["One", "##", "Two", "three", "four"]
+
+
+def test_words_of_a_bare_text_stay_together() -> None:
+    assert page_text("<p>Open.</p>We sell <abbr>US</abbr> <ins>fine</ins> <q>apples</q> today").split("\n\n")[-1] == (
+        "We sell US fine apples today"
+    )
+
+
+def test_numbers_below_a_header_are_no_marks_of_items() -> None:
+    rows = "<tbody><tr><td>1.</td><td>Ada</td></tr><tr><td>2.</td><td>Bo</td></tr></tbody>"
+    table = f"<table><thead><tr><th>Rank</th><th>Name</th></tr></thead>{rows}</table>"
+    assert "| Rank | Name |" in page_text(table)
+    assert "| Rank | Name |" in _page(table)
+
+
+def test_struck_words_have_their_signs_once_and_none_in_code() -> None:
+    rows = "<tr><td rowspan=2>a</td><td><s>9</s> 7</td></tr><tr><td>8</td></tr>"
+    assert "| a | ~~9~~ 7 |" in page_text(f"<table><tr><th>A</th><th>B</th></tr>{rows}</table>")
+    assert page_text("<pre>a <del>old</del> b</pre>").strip() == "```\na old b\n```"

@@ -2,6 +2,7 @@ import pytest
 
 from services.ingest_worker.extract.lightweight_markup import of_adoc, of_org, of_rst, of_wiki
 from services.ingest_worker.text_blocks import blocks
+from tests.loop_holds import least_cpu_s
 
 
 def _shape(text: str) -> list[str]:
@@ -215,3 +216,19 @@ def test_items_of_ordered_lists_have_their_numbers() -> None:
 )
 def test_other_lines_with_that_sign_are_no_items_of_a_wiki(text: str) -> None:
     assert of_wiki(text) == text
+
+
+def test_a_sign_before_a_minus_is_no_border_of_a_grid_and_wide_letters_move_none() -> None:
+    rule = "+------+-------+\n"
+    grid = f"{rule}| Part | Limit |\n+======+=======+\n| Bolt | +-5 mm|\n{rule}| 日本 | x   |\n{rule}"
+    assert of_rst(grid).strip() == "| Part | Limit |\n| --- | --- |\n| Bolt | +-5 mm |\n| 日本 | x |"
+
+
+def test_a_directive_with_a_blank_before_its_colons_is_no_comment() -> None:
+    assert "Keep the key dry." in of_rst(".. note ::\n\n   Keep the key dry.\n")
+
+
+def test_a_grid_of_too_many_columns_is_read_once() -> None:
+    grid = "+--+\n" * 4_000 + "|" + "+--" * 70 + "+"
+
+    assert least_cpu_s(lambda: of_rst(grid), 0.5) < 0.5  # it took 30 s

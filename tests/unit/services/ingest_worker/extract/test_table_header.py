@@ -285,3 +285,14 @@ def test_what_stands_above_a_blank_row_is_a_header_only_if_it_is_names(above: st
     text = labelled(_rows(f"{above}\n5,6,7\n8,9,10"))
 
     assert text.endswith("5 | 6 | 7\n\n8 | 9 | 10")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "Anna Smith,Really?\nBen Jones,ok\nCarl Moe,fine",
+        "Anna,Ben,Anna,Ben\nCarl,Carl,Dora,Dora\nEve,Finn,Eve,Finn\nGus,Gus,Hal,Hal",
+    ],
+)
+def test_an_answer_with_a_question_mark_and_people_who_take_turns_are_no_names(rows: str) -> None:
+    assert find_header(_rows(rows)) is None

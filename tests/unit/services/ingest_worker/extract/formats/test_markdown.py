@@ -180,7 +180,9 @@ def test_markdown_of_r_and_in_capitals_is_markdown(suffix: str) -> None:
 
 
 def test_comments_are_left_out_but_for_those_in_code() -> None:
-    code = "```html\n<!-- kept -->\n```\n\n    <!-- kept -->\n\n`<!-- kept -->` <!-- without an end"
+    code = (
+        "```html\n<!-- kept -->\n```\n\n    <!-- kept -->\n\n`<!-- kept -->` ``<!-- kept`` ``-->`` <!-- without an end"
+    )
 
     assert (
         _read(f"# Tides\n\n<!-- a\nremark -->It <!-- never -->rose.\n\n{code}").text == f"# Tides\n\nIt rose.\n\n{code}"

@@ -96,10 +96,11 @@ def test_a_link_shows_its_address() -> None:
 
 
 _STYLES = (
-    '<office:automatic-styles><style:style xmlns:style="s" style:name="gone">'
+    '<office:automatic-styles xmlns:style="s"><style:style style:name="gone" style:family="text">'
     '<style:text-properties text:display="none"/></style:style>'
-    '<style:style xmlns:style="s" style:name="cut"><style:text-properties '
-    'style:text-line-through-style="solid"/></style:style><style:style xmlns:style="s" style:name="away">'
+    '<style:style style:name="gone" style:family="paragraph"><style:text-properties text:display="none"/></style:style>'
+    '<style:style style:name="cut" style:family="text"><style:text-properties '
+    'style:text-line-through-style="solid"/></style:style><style:style style:name="away" style:family="drawing-page">'
     '<style:drawing-page-properties presentation:visibility="hidden"/></style:style></office:automatic-styles>'
 )
 
@@ -238,7 +239,8 @@ def test_headings_have_the_numbers_of_the_outline(first: str, of: str, text: str
 
 def test_prompts_and_readings_are_left_out_and_a_raised_number_stays_apart() -> None:
     styles = (
-        '<office:automatic-styles xmlns:style="s"><style:style style:name="up"><style:text-properties '
+        '<office:automatic-styles xmlns:style="s"><style:style style:name="up" style:family="text">'
+        "<style:text-properties "
         'style:text-position="super 58%"/></style:style></office:automatic-styles>'
     )
     up = '<text:span text:style-name="up">{}</text:span>'.format
@@ -269,18 +271,21 @@ def test_equations_and_charts_stand_where_they_are_embedded_and_others_are_noted
 
 
 def test_text_is_hidden_and_marked_by_styles_of_the_document_and_those_based_on_them() -> None:
-    def style(name: str, says: str, based: str = "") -> str:
-        own = f"<style:text-properties {says}/>"
-        return f'<style:style style:name="{name}" style:parent-style-name="{based}">{own}</style:style>'
+    def style(name: str, says: str, based: str = "", kind: str = "text") -> str:
+        named = f'style:name="{name}" style:family="{kind}" style:parent-style-name="{based}"'
+        return f"<style:style {named}><style:text-properties {says}/></style:style>"
 
     def of(name: str, kind: str, text: str) -> str:
         return f'<text:{kind} text:style-name="{name}">{text}</text:{kind}>'
 
     named = style("gone", 'text:display="none"') + style("up", 'style:text-position="super 58%"')
-    named += style("away", 'fo:color="red"', "gone") + style("back", 'text:display="true"', "gone")
+    named += style("gone", 'fo:color="red"', kind="paragraph")  # of another family
+    named += style("away", 'fo:color="red"', "none", "paragraph")  # based on one that comes later
+    named += style("none", 'text:display="none"', "away", "paragraph")
+    named += style("back", 'text:display="true"', "none", "paragraph")
     body = f"<text:p>10{of('up', 'span', '5')} kg{of('gone', 'span', 'secret')}</text:p>"
-    body += of("away", "p", "Gone.") + of("back", "p", "Seen.")
+    body += of("away", "p", "Gone.") + of("back", "p", "Seen.") + of("gone", "p", "Shown.")
 
     text = _with_styles(body, f'<office:styles xmlns:office="o" xmlns:fo="f">{named}</office:styles>')
 
-    assert text == "10^5 kg\n\nSeen."
+    assert text == "10^5 kg\n\nSeen.\n\nShown."
