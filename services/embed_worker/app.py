@@ -73,7 +73,7 @@ class EmbedStages:
         stack.callback(asyncio.create_task(sweeping).cancel)
         if parts.embedder.model.name != BUILT_IN_MODEL:
             measuring = partial(measure, parts, self._base.store, self._base.watch)
-            repeat(stack, measuring, MEASURE_EVERY_S, "cosines_not_measured")
+            repeat(stack, measuring, MEASURE_EVERY_S, "cosines_not_measured", generation=parts.registered.id)
         repeat(stack, partial(settle, parts), LOOK_S, "settling_waits")
         embed = Embed(
             index=parts.index,

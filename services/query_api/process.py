@@ -14,6 +14,7 @@ from services.query_api.console.oidc import open_oidc
 from services.query_api.http.monitoring import Metrics
 from services.query_api.ingest.submissions import StatusWaiters, listen
 from services.query_api.ingest.upload import ReadFile
+from services.query_api.ops import file_rewrite
 from services.query_api.ops.file_rewrite import FileRewrites, forgotten
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
@@ -41,7 +42,6 @@ from shared.state.signing_secret import signing_secret
 log = structlog.get_logger(__name__)
 
 SETTLE_EVERY_S = 3600.0
-REWRITE_EVERY_S = 3600.0
 _KEEP_GROUPS_S = 60.0  # so long a new generation, which no worker reads yet, is no backlog
 
 
@@ -96,7 +96,7 @@ async def opened(
     stack.push_async_callback(trail.end)
     repeat(stack, trail.sum_up, EVERY_S, at_once=False)
     rewrites = FileRewrites(partial(forgotten, base.log, base.index))
-    repeat(stack, rewrites.keep_up, REWRITE_EVERY_S, "rewrite_waits", at_once=False)
+    repeat(stack, rewrites.keep_up, file_rewrite.EVERY_S, "rewrite_waits", at_once=False)
     own_index = ServingIndex(base.store, base.index.generation, base.gate)  # each generation has its own parts
     return ApiParts(
         **{each.name: getattr(base, each.name) for each in fields(base)} | {"index": own_index},

@@ -6,7 +6,7 @@ An image that loads tells its server what its URL says.
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import aclosing
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 
@@ -19,18 +19,8 @@ _UNDECIDED: Final = re.compile(r"(?<!\s)\s*(?:\[[^\[\]]{0,60})?\Z")
 _SUBSCRIPTED: Final = re.compile(r"[\w)]")  # before a bracket: a[0], f(x)[1]
 
 
-class TextFilter(Protocol):
-    """Changes the text of a stream, of which it may hold back the end of a piece until it has seen the next one."""
-
-    def feed(self, piece: str) -> str:
-        """Return the text that can be shown so far."""
-
-    def rest(self) -> str:
-        """Return the text that was held back, which is empty from then on; call it at the end of the text."""
-
-
-async def filtered(events: AsyncIterator[T], text: TextFilter) -> AsyncGenerator[T | str, None]:
-    """Yield the events, with their text as the filter changes it."""
+async def filtered(events: AsyncIterator[T], text: "KnownCitations | InertLinks") -> AsyncGenerator[T | str, None]:
+    """Yield the events, with their text as `text` changes it."""
     async with aclosing(events):  # type: ignore[type-var]  # adapters are generators
         async for event in events:
             if shown := text.feed(event) if isinstance(event, str) else text.rest():

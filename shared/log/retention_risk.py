@@ -7,6 +7,7 @@ is older than half of the retention, new submissions are refused and readiness f
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
+from aiokafka import TopicPartition
 
 from shared.errors import Unavailable
 from shared.log import Log
@@ -63,12 +64,20 @@ async def endangered(log_: Log, group: str, topic: str, now: int) -> str | None:
         return None
     unread = await unread_spans(log_, group, topic)
     young = await log_.offsets_since(topic, now - retention_ms // 2)
-    late = {tp: young[tp] - start for tp, (start, _) in unread.items() if start < young[tp]}
+    late = overdue({tp: start for tp, (start, _) in unread.items()}, young)
     if not late:
         return None
     worst = max(late, key=lambda tp: late[tp])
+    kept = f"{retention_ms / DAY:g} days" if retention_ms >= DAY else f"{24 * retention_ms / DAY:g} hours"
     return (
         f"{group} has not read {sum(late.values())} of {topic}'s records for longer than half of the "
-        f"{retention_ms / DAY:g} days that they are kept, most of them in partition {worst.partition}; "
-        "then they may be lost"
+        f"{kept} that they are kept, most of them in partition {worst.partition}; then they may be lost"
     )
+
+
+def overdue(unread: Mapping[TopicPartition, int], young: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return how many unread records are before the first young one, for each partition that has any.
+
+    A partition that only one of the answers knows was added between them; the next look sees it.
+    """
+    return {tp: young[tp] - start for tp, start in unread.items() if start < young.get(tp, 0)}

@@ -143,10 +143,12 @@ def repeat(
     waits: str = "",
     *,
     at_once: bool = True,
+    **told: object,
 ) -> None:
     """Call `act` every `every_s` seconds until `stack` closes; the first time `at_once`, else after one interval.
 
-    What it refuses, or that a part is away, is logged as the event `waits` if one is given; the next call tries again.
+    What it refuses, or that a part is away, is logged as the event `waits` if one is given, with what is `told`; the
+    next call tries again, also after a bug.
     """
 
     async def for_ever() -> None:
@@ -157,7 +159,9 @@ def repeat(
                 await act()
             except (PipelineError, ConfigurationError) as error:
                 if waits:
-                    log.warning(waits, reason=str(error))
+                    log.warning(waits, reason=str(error), **told)
+            except Exception:
+                log.exception("repeated_call_failed")  # what ends here would never run again, and nobody would notice
             await asyncio.sleep(every_s)
 
     stack.callback(asyncio.create_task(for_ever()).cancel)

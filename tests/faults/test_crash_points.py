@@ -66,7 +66,7 @@ READS = {
     # Those of any log, and what writes only the files of this one, where tests/unit/shared/log/sqlite and
     # tests/e2e/test_backup.py kill at every step.
     "SqliteLog": {name for name, _ in inspect.getmembers(Log, inspect.isfunction) if name[0] != "_"} | {
-        "ahead_ms", "age_ms", "compact", "retain", "keep_up", "disk_bytes", "topic_bytes", "deleting",
+        "ahead_ms", "age_ms", "keep_up", "disk_bytes", "topic_bytes", "deleting",
         "copying", "commits", "copy_to",
     },
     "EdgeStore": {name for name, _ in inspect.getmembers(Store, inspect.isfunction) if name[0] != "_"} | {"sizes"},

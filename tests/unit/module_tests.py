@@ -104,7 +104,6 @@ TESTED_BY: Final = {
     "shared/model_server/openai.py": "tests/unit/shared/embedder/test_openai.py",
     "shared/runtime/key_file.py": "tests/unit/services/operator_cli/test_keys.py",
     "shared/runtime/listening.py": "tests/unit/deploy/test_compose.py",
-    "shared/runtime/process.py": "tests/e2e/test_processes.py",
     "shared/runtime/settings_report.py": "tests/unit/services/query_api/ops/test_keys.py",
     "shared/sandbox/__init__.py": "tests/integration/test_hostile_parser.py",
     "shared/sandbox/landlock.py": "tests/integration/test_hostile_parser.py",

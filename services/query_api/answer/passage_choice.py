@@ -38,17 +38,19 @@ _OF_THE_WHOLE: Final = re.compile(
     r"(?:these|those|both|all|them|two|three|(?:document|file|text|page|report|paper|article|version|contract)s)"
     r"(?: (?:with|to) each other)?(?:,? please)?\W*+$|"
     r"what do(?:es)? (?:this|these|it|they|the)(?: (?:\w++ )?(?:document|text|file|page|report|paper|article|book)s?)? "
-    r"(?:say|cover|contain|discuss|describe|explain|conclude|mean|tell (?:me|us)|talk about|deal with)\W*+$|"
+    r"(?:say|cover|contain|discuss|describe|explain|conclude|tell (?:me|us)|talk about|deal with)\W*+$|"
     r"(?:what|which) (?:topics|subjects|themes|sections|chapters|information|things) (?:(?:are|is|do|does|has|have) )?+"
     r"(?:(?:this|these|it|they|the|there)(?: (?:document|text|file|page|report|paper|article|book)s?)? )?+"
     r"(?:cover|contain|discuss|mention|includ|treat|address|describ|have)\w{0,3}"
     r"(?: (?:here|in (?:here|it|(?:this|the|these) (?:document|text|file|page|report|paper|article|book)s?)))?\W*+$|"
     r"(?:what(?: is|['’]s)(?: written| said)? in|describe|explain|tell me(?: more)? about|"
     r"what (?:can|should) (?:i|we) (?:learn from|know about)) "
-    r"(?:this|these|it|the (?:document|text|file|page|report|paper|article|book)s?)"
+    r"(?:this|these|the (?:document|text|file|page|report|paper|article|book)s?)"
     r"(?: (?:document|text|file|page|report|paper|article|book)s?)?(?:,? please)?\W*+$|"
-    r"(?:main|key|most important|central) (?:finding|fact|message|conclusion|argument|point|insight)s?"
-    r"(?: (?:of|in|from) (?:it|(?:this|these|the) \w++))?\W*+$|in a nutshell|table of contents|^highlights\b|"
+    r"(?<!['’]s )(?:main|key|most important|central) (?:finding|fact|message|conclusion|argument|point|insight)s?"
+    r"(?: (?:of|in|from) (?:it|"
+    r"(?:this|these|the) (?:document|text|file|page|report|paper|article|book|study|survey)s?))?"
+    r"\W*+$|in a nutshell|table of contents|^highlights\W*+$|"
     r"was (?:steht|sagt) (?:(?:in|da|hier) )?+(?:die(?:se[rms]?)?|de[rm]|das) (?:dokument|text|datei|bericht)|"
     r"(?:wichtigste|zentrale)n? (?:punkt|aussage|them|inhalt|erkenntnis)\w*+\W*+$|"
     r"points (?:clés|essentiels)|puntos clave|punti (?:chiave|principali)|"
@@ -116,7 +118,7 @@ _GREETINGS: Final = {
 _BESIDE: Final = frozenset(
     folded("""
 there you very much so a lot again all everyone ok okay dir
-that this it was helped helps help helpful for your the great perfect nice many got now
+that this it was helped helps helpful for your the great perfect nice many got now
 ihnen sehr beaucoup muchas muito mille tante wel большое çok σου σας
 πολύ bạn जी
 """).split()
