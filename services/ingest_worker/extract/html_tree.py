@@ -15,6 +15,8 @@ from services.ingest_worker.extract.table_header import Covered, begins_with_for
 from shared.inputs.limits import LONGEST_URL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lxml.html import HtmlElement
 
 _MOST: Final = 5_000  # list items, cells or forms of one page that are rewritten
@@ -268,7 +270,8 @@ def _keep_opened(tree: "HtmlElement") -> None:
     opened = {each.get("id"): each for each in tree.iterfind(".//*[@id]")}
     for button in list(islice(tree.xpath("//button | //*[@role = 'tab']"), _MOST)):
         parent, below = button.getparent(), opened.pop(button.get("aria-controls"), None)
-        if below is not None and below.tag not in ("nav", *_MAIN) and below.get("role") in _OPENED:
+        shown = below is not None and below.tag not in ("nav", *_MAIN) and below.get("role") in _OPENED
+        if below is not None and shown and button not in below.iterancestors():
             for name in ("hidden", "aria-hidden", *(["style"] if is_hidden(below) else ())):
                 below.attrib.pop(name, None)
         else:
@@ -368,17 +371,17 @@ def _unwrap_items(tree: "HtmlElement") -> None:
     for table in list(islice(tree.iter("table"), _MOST)):
         rows = [
             [*row.iterchildren("td", "th")]
-            for group in (table, *table.iterchildren("thead", "tbody"))
+            for group in (table, *table.iterchildren("thead", "tbody", "tfoot"))
             for row in group.iterchildren("tr")
         ]
         if not rows or any(len(row) != 2 or _MARK_OF_ITEM.fullmatch(words(row[0])) is None for row in rows):
             continue
         for mark, text in rows:
-            first = next(filter(words, text.iterdescendants(*_STARTS)), text)
+            first = _first_within(text)
             first.text = f"{words(mark)} {(first.text or '').lstrip()}"
             mark.drop_tree()
             text.tag = _block(text)
-        for each in (table, *table.iterchildren("thead", "tbody"), *(text.getparent() for _, text in rows)):
+        for each in (table, *table.iterchildren("thead", "tbody", "tfoot"), *(text.getparent() for _, text in rows)):
             each.tag = "div"
 
 
@@ -530,20 +533,28 @@ def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
     With a `base`, which may be '', relative ones are joined with it, or are written as Markdown's links.
     """
     for struck in list(root.iter("del", "s", "strike")):
+        if words(struck) and next(struck.iterancestors("pre", "del", "s", "strike"), None) is None:
+            for each in list(_innermost(struck)) or [struck]:
+                enclose(each, "~~", "~~")
+    for struck in list(root.iter("del", "s", "strike")):
         if next(struck.iterancestors("pre"), None) is None:
-            enclose(struck, "~~", "~~")
             struck.tag = "span"  # a table is written on its own, too
     for link in root.iter("a"):
         address, said = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
         address = joined(base, address) if base and not address.startswith("#") else address
         if not said.strip() or address in said:
             continue
-        blocks = (each for each in link.iterdescendants(*_STARTS) if next(each.iterdescendants(*_STARTS), None) is None)
-        named = next(filter(words, blocks), link)  # a link around a heading and a text
+        named = next(_innermost(link), link)  # a link around a heading and a text
         if ADDRESS.fullmatch(address):
             enclose(named, "", f" ({address})")
         elif base is not None and RELATIVE.fullmatch(address) and not {"[", "]"} & set(said):
             enclose(named, "[", f"]({address})")
+
+
+def _innermost(element: "HtmlElement") -> "Iterator[HtmlElement]":
+    """Yield the blocks in the element that hold words and no other block."""
+    blocks = element.iterdescendants(*_STARTS)
+    return (each for each in blocks if next(each.iterdescendants(*_STARTS), None) is None and words(each))
 
 
 def joined(base: str, link: str) -> str:
@@ -568,11 +579,19 @@ def _number_items(tree: "HtmlElement") -> None:
             kind = kind.upper() if styled[1].lower() == "upper" else kind
         for item in islice(listed.iterchildren("li"), _MOST):
             number = whole(item.get("value"), number)
-            within = item
-            while not (within.text or "").strip() and len(within) and within[0].tag in _STARTS:
-                within = within[0]
+            within = _first_within(item)
             within.text = f"{_numeral(number, kind)}. {(within.text or '').lstrip()}"
             number += step
+
+
+def _first_within(item: "HtmlElement") -> "HtmlElement":
+    """Return the block with which the item's text begins, or the item."""
+    while not (item.text or "").strip():
+        first = next((each for each in item if words(each) or (each.tail or "").strip()), None)
+        if first is None or first.tag not in _STARTS or not words(first):
+            break
+        item = first
+    return item
 
 
 def _numeral(number: int, kind: str) -> str:

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from services.ingest_worker.extract.html_markdown import without_comments
 from services.ingest_worker.extract.markdown_writer import counted
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 
@@ -18,6 +17,9 @@ _COMMENT = re.compile(r"[ \t]*\.\.(?:[ \t]+(?![\[_|]|[\w:.+-]+ ?::)\S[^\n]*)?\Z"
 _TABLE = re.compile(r"[ \t]*\.\. (list|csv)-table ?::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
 _HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
+_WIKI_COMMENT = re.compile(
+    r"(`[^`\n]*+`|<(nowiki|pre|syntaxhighlight|source)\b.*?</\2>)|<!--.*?-->", re.DOTALL | re.IGNORECASE
+)
 _RULE = re.compile(r"\+(?:[-=]++\+)++")
 _GRID = re.compile(r"\+(?:[-=]+\+)+\Z")
 _SIMPLE = re.compile(r"=+(?:[ \t]+=+)+\Z")
@@ -75,7 +77,8 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
             text, at = made
             yield from ("", text, "")
             continue
-        if _COMMENT.match(line.rstrip()):
+        apart = not above or above.startswith("..") or _indent(lines[at - 1]) != _indent(line)
+        if apart and _COMMENT.match(line.rstrip()):
             empty = line.strip() == ".." and not "".join(lines[at + 1 : at + 2]).strip()
             at = at + 1 if empty else _indented(lines, at + 1, len(line) - len(line.lstrip()))
             continue
@@ -100,6 +103,10 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
         at += 1
 
 
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def _rst_numbered(line: str, counts: dict[int, int]) -> tuple[str, dict[int, int]]:
     """Return the line, an item with its number, and the counts of the lists that the next line may go on with."""
     item, indent = _RST_ITEM.match(line), len(line) - len(line.lstrip())
@@ -117,14 +124,17 @@ def _rst_table(lines: Sequence[str], at: int) -> tuple[str, int] | None:
         end = _indented(lines, at + 1, len(line) - len(line.lstrip()))
         rows = _listed_rows(lines[at + 1 : end]) if named[1] == "list" else _csv_rows(lines[at + 1 : end])
         caption = f"{named[2]}\n\n" if named[2] else ""
-        return (caption + table(rows), end) if rows else None
+        return (caption + table(rows) if rows else "\n".join(lines[at:end])), end
     if line.count("+" if line[:1] == "+" else " =") > _MOST_COLUMNS:
         return None
     if _GRID.match(line):
         end = next((there for there in range(at, len(lines)) if lines[there][:1] not in ("+", "|")), len(lines))
         grid = lines[at:end]
-        drawn = (rule for each in grid for rule in _RULE.finditer(each))
-        borders = sorted({rule.start() + at for rule in drawn for at, sign in enumerate(rule[0]) if sign == "+"})
+        full = {at for each in grid if _GRID.match(each.rstrip()) for at, sign in enumerate(each) if sign == "+"}
+        drawn = (rule for each in grid for rule in _RULE.finditer(each) if {rule.start(), rule.end() - 1} <= full)
+        borders = sorted(
+            full.union(rule.start() + at for rule in drawn for at, sign in enumerate(rule[0]) if sign == "+")
+        )
         if len(borders) > _MOST_COLUMNS:
             return "\n".join(grid), end
         cells = [(start + 1, stop) for start, stop in pairwise(borders)]
@@ -157,6 +167,7 @@ def _columns(
         reached = columns[: bisect_left(columns, (len(line),))]  # a short line doesn't cost what the widest one does
         rules = [set(line[start:stop].rstrip()) in ({"-"}, {"="}) for start, stop in reached]
         if any(rules) if not by_line else _SIMPLE.match(line.rstrip()):
+            _add_beside(rows, line, reached, rules)
             begins, ruled = True, [*rules, *[False] * (len(columns) - len(rules))]
             continue
         if by_line:
@@ -181,6 +192,15 @@ def _columns(
         return text
 
     return [list(map(said, row)) for row in rows]
+
+
+def _add_beside(
+    rows: Sequence[Sequence[list[str]]], line: str, columns: Sequence[tuple[int, int | None]], rules: Sequence[bool]
+) -> None:
+    """Add the text beside a rule that divides only some of the columns to the last row."""
+    for parts, (start, stop), ruled in zip(rows[-1] if rows else (), columns, rules, strict=False):
+        if not ruled and (text := line[start:stop].strip(" |+")):
+            parts.append(text)
 
 
 def _spanning(line: str, columns: Sequence[tuple[int, int | None]]) -> list[str]:
@@ -398,7 +418,7 @@ def of_wiki(text: str) -> str:
 
     Headings are read as they are.
     """
-    text = without_comments(text)
+    text = _WIKI_COMMENT.sub(lambda found: found[1] or "", text)
     return "\n".join(_wiki(text.split("\n"))) if "{|" in text or "\n#" in text else text
 
 

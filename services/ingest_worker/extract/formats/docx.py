@@ -45,6 +45,8 @@ _HEADING = re.compile(r"(?i)heading (\d)|(title)")
 _CODE = re.compile(r"(?i)\b(?:code|source|preformatted|listing)")
 _CODE_POINT = re.compile("[0-9A-Fa-f]{1,4}")
 _SYMBOLS = range(0xF000, 0xF100)  # code points of symbol fonts such as Wingdings
+# Between the paragraphs of a text
+_RANGES = frozenset({"bookmarkStart", "bookmarkEnd", "commentRangeStart", "commentRangeEnd", "proofErr"})
 _DRAWN = frozenset({"chart", "relIds"})  # references to a chart or a diagram
 _FIELD = frozenset({"instrText", "fldChar", "fldSimple"})
 _UNSEEN = frozenset({"del", "moveFrom", "rPr", "delText", "Fallback", "rt", "pPr", "sectPr", "tblPr"})
@@ -188,7 +190,8 @@ class _Document:
         words, beside = self._begun  # beside it are boxes, notes and charts
         self._hidden = self._styles.hides and self._style(paragraph).hidden
         self._gather(paragraph, words, beside)
-        following = paragraph.getnext()
+        beside_ = (each for each in paragraph.itersiblings() if tag(each) not in _RANGES)
+        following = next(beside_, None)
         if following is not None and tag(following) == "p" and paragraph.find("{*}pPr/{*}rPr/{*}del") is not None:
             return
         self._begun = [], []

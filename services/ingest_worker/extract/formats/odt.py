@@ -192,7 +192,7 @@ def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
         elif says.get("text-position", "").startswith("super"):
             high.add(name)
     for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck or high else ():
-        style_name = _FAMILIES[tag(element)], attribute(element, "style-name")
+        style_name = _named(element)
         if style_name in hidden:
             element[:] = []
             element.text = None
@@ -200,9 +200,18 @@ def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
             before, parent = element.getprevious(), element.getparent()
             ahead = (parent.text if parent is not None else "") if before is None else before.tail
             element.text = raised(element.text, ahead or "")
-        elif style_name in struck and any(text.strip() for text in map(str, element.itertext())):
+        elif (
+            style_name in struck
+            and words(element)
+            and not any(_named(each) in struck for each in element.iterancestors("{*}span", "{*}p", "{*}h"))
+        ):
             enclose(element, "~~", "~~")
     return frozenset(name for family, name in hidden if family == "drawing-page")
+
+
+def _named(element: "_Element") -> tuple[str, str]:
+    """Return the family and name of the style of a text."""
+    return _FAMILIES[tag(element)], attribute(element, "style-name")
 
 
 def _styles(root: "_Element", styles: "_Element | None") -> Iterator[tuple[tuple[str, str], dict[str, str]]]:

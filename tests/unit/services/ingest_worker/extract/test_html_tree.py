@@ -1071,3 +1071,26 @@ def test_struck_words_have_their_signs_once_and_none_in_code() -> None:
     rows = "<tr><td rowspan=2>a</td><td><s>9</s> 7</td></tr><tr><td>8</td></tr>"
     assert "| a | ~~9~~ 7 |" in page_text(f"<table><tr><th>A</th><th>B</th></tr>{rows}</table>")
     assert page_text("<pre>a <del>old</del> b</pre>").strip() == "```\na old b\n```"
+
+
+@pytest.mark.parametrize("tag", ["li role=tab", "button", "div role=tab"])
+def test_what_opens_a_part_of_itself_stays_where_it_is(tag: str) -> None:
+    page = f"<{tag} aria-controls=pane>Tab<div id=pane>text of it</div></{tag.partition(' ')[0]}><p>{_PROSE}</p>"
+    assert "text of it" in extract(page.encode(), Hints(filename="a.html")).text or tag == "button"
+
+
+def test_the_mark_of_an_item_stands_before_its_first_words() -> None:
+    rows = "<tr><td>1.</td><td>Intro <p>Second</p></td></tr><tfoot><tr><td>2.</td><td>Foot</td></tr></tfoot>"
+    assert page_text(f"<table>{rows}</table>").split() == ["1.", "Intro", "Second", "2.", "Foot"]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("<s><del>12</del></s>", "~~12~~"),
+        ("<p>x <del></del> y</p>", "x y"),
+        ("<del><p>Old rule.</p><p>Another.</p></del>", "~~Old rule.~~\n\n~~Another.~~"),
+    ],
+)
+def test_signs_of_struck_words_stand_once_around_words(body: str, text: str) -> None:
+    assert page_text(body).strip() == text

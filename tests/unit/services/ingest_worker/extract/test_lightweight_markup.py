@@ -232,3 +232,27 @@ def test_a_grid_of_too_many_columns_is_read_once() -> None:
     grid = "+--+\n" * 4_000 + "|" + "+--" * 70 + "+"
 
     assert least_cpu_s(lambda: of_rst(grid), 0.5) < 0.5  # it took 30 s
+
+
+def test_signs_of_a_rule_in_a_cell_are_text_and_text_beside_a_rule_stays() -> None:
+    rule = "+------+-----+\n"
+    grid = f"{rule}| A    | B   |\n+======+=====+\n|a +-+b| z   |\n{rule}"
+    grid += f"| b1   | x   |\n| b2   +-----+\n| b3   | c   |\n{rule}"
+    rows = ["| A | B |", "| --- | --- |", "| a +-+b | z |", "| b1 b2 b3 | x |", "| b1 b2 b3 | c |"]
+    assert of_rst(grid).strip().split("\n") == rows
+
+
+def test_two_points_within_a_paragraph_are_no_comment() -> None:
+    text = "The text goes on\n.. and more words here\nlast line."
+    assert of_rst(text) == text
+    assert of_rst("One.\n\n.. a remark\n.. another\n\nTwo.").split() == ["One.", "Two."]
+
+
+def test_many_names_of_tables_without_rows_are_read_in_linear_time() -> None:
+    text = "\n".join(" " * at + ".. list-table::" for at in range(600))
+
+    assert least_cpu_s(lambda: of_rst(text), 0.5) < 0.5  # it took 4.5 s
+
+
+def test_comments_in_code_of_a_wiki_stay_and_indented_ones_go() -> None:
+    assert of_wiki("<nowiki><!-- x --></nowiki> a\n    <!-- b -->c") == "<nowiki><!-- x --></nowiki> a\n    c"

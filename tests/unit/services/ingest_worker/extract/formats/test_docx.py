@@ -405,3 +405,9 @@ def test_many_signs_of_a_prompt_in_one_control_take_no_more_time_than_one() -> N
     body = f"<w:sdt><w:sdtPr>{signs}</w:sdtPr><w:sdtContent>{content}</w:sdtContent></w:sdt>"
 
     assert least_cpu_s(lambda: _read(a_docx(f"{body}{_p('Seen.')}")), 2.0) < 2.0  # it took 5 s
+
+
+def test_marks_of_ranges_do_not_end_a_paragraph_whose_end_is_deleted() -> None:
+    cut = "<w:p><w:pPr><w:rPr><w:del/></w:rPr></w:pPr><w:r><w:t>one </w:t></w:r></w:p>"
+
+    assert _read(a_docx(f'{cut}<w:bookmarkEnd w:id="1"/><w:proofErr/>{_p("two")}')).text == "one two"

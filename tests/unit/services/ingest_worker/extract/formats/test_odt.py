@@ -289,3 +289,10 @@ def test_text_is_hidden_and_marked_by_styles_of_the_document_and_those_based_on_
     text = _with_styles(body, f'<office:styles xmlns:office="o" xmlns:fo="f">{named}</office:styles>')
 
     assert text == "10^5 kg\n\nSeen.\n\nShown."
+
+
+def test_struck_text_within_struck_text_has_its_signs_once() -> None:
+    cut = '<text:span text:style-name="cut">{}</text:span>'.format
+    fell = cut(f"fell {cut('twice')} a")
+
+    assert _styled("text", f"<text:p>It {fell} day.</text:p>").text == "It ~~fell twice a~~ day."
