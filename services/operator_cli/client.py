@@ -246,8 +246,9 @@ class Client:
             # Errors such as NO_MODEL don't pass by waiting.
             if _code(reply) not in ("", "UNAVAILABLE", "TOO_MANY_REQUESTS"):
                 break
-            # As it asked; a date that is over by this machine's clock says nothing.
-            time.sleep(min(seconds_of(reply.headers["retry-after"]) or RETRY_CAP_S, RETRY_CAP_S))
+            # As it asked, but a date may be over by this machine's clock.
+            asked_s = seconds_of(reply.headers["retry-after"])
+            time.sleep(RETRY_CAP_S if asked_s is None else min(max(asked_s, 1.0), RETRY_CAP_S))
             reply = self._once(method, path, **options)
         if reply.is_success:
             return reply

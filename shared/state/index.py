@@ -336,6 +336,8 @@ class Index:
             where = Filter(must=(Ids((name,)), *same.must), must_not=same.must_not)
             await self._store.set_payload(self._heads, changes, where)
             stored = await self._store.retrieve(self._heads, [name])
+            if not stored:  # it was dropped meanwhile
+                stored = await self._store.put_if(self._heads, [_head_point(bare)], None)
 
     async def withdraw_for_good(self, document_id: str, version: int, tenant: str) -> bool:
         """Return whether the version is withdrawn, and no redrive can bring it back; False if it answers."""

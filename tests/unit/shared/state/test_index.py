@@ -14,7 +14,7 @@ from shared.embedder import Model
 from shared.ids import point_id, text_hash
 from shared.state.generations import first_registry, registry_of, serving
 from shared.state.index import Generation, Head, Index, vector_hash
-from shared.store import Filter, Point
+from shared.store import Filter, Payload, Point
 from shared.store.edge import EdgeStore
 from tests.fakes.store import MemoryStore
 
@@ -226,3 +226,21 @@ async def test_a_shared_look_up_gives_each_tenant_its_own_vectors() -> None:
     assert {hash_: known.text for hash_, known in mine.items()} == {hashes[0]: "one"}
     assert {hash_: known.text for hash_, known in theirs.items()} == {hashes[1]: "two"}
     assert nobodys == {}
+
+
+class _Repaired(MemoryStore):
+    """A store in which a repair drops each head just before its fields are changed."""
+
+    async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
+        await self.delete(name, Filter(must=where.must[:1]))
+
+
+async def test_a_withdrawal_is_kept_where_the_head_is_dropped_meanwhile() -> None:
+    index = Index(_Repaired(), FIRST)
+    await index.create()
+    name = DOCUMENTS[0]
+    await index.switch(a_head(name, 3))
+
+    assert (await index.withdraw(a_head(name, 7))).withdrawn(7) == 0
+    standing = await index.switch(a_head(name, 7))
+    assert standing.version == 0
