@@ -48,6 +48,7 @@ _SPAN = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}span"
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _DRAWN = ("{*}frame", "{*}custom-shape")
 HREF = "{http://www.w3.org/1999/xlink}href"
+_SLIDE = "drawing-page"  # the family of slides' styles
 _FAMILIES = {"span": "text", "p": "paragraph", "h": "paragraph"}  # of styles, by elements
 _INHERITED = 20  # styles, each of the one before
 _SHOWN = frozenset({"display", "visibility", "text-line-through-style", "text-position"})  # what a style says of these
@@ -206,7 +207,7 @@ def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
             and not any(_named(each) in struck for each in element.iterancestors("{*}span", "{*}p", "{*}h"))
         ):
             enclose(element, "~~", "~~")
-    return frozenset(name for family, name in hidden if family == "drawing-page")
+    return frozenset(name for family, name in hidden if family == _SLIDE)
 
 
 def _named(element: "_Element") -> tuple[str, str]:
@@ -220,11 +221,11 @@ def _styles(root: "_Element", styles: "_Element | None") -> Iterator[tuple[tuple
     usual = (root if styles is None else styles).iterfind("{*}styles/{*}style")
     for style in (*usual, *root.iterfind("{*}automatic-styles/{*}style")):
         own = {str(key).rpartition("}")[2]: str(value) for each in style for key, value in each.attrib.items()}
-        name = attribute(style, "family"), attribute(style, "name")
-        known[name] = attribute(style, "parent-style-name"), {key: own[key] for key in _SHOWN & own.keys()}
+        says = {key: own[key] for key in _SHOWN & own.keys()}
+        for family in (attribute(style, "family"),) if attribute(style, "family") else {*_FAMILIES.values(), _SLIDE}:
+            known[family, attribute(style, "name")] = attribute(style, "parent-style-name"), says
     for name in known:
-        says: dict[str, str] = {}
-        above = name
+        says, above = {}, name
         for _ in range(_INHERITED):  # a style may be its own parent
             if above not in known:
                 break
