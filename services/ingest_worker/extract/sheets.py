@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
@@ -18,9 +17,6 @@ from services.ingest_worker.extract.sheet_views import SheetView
 from services.ingest_worker.extract.table_header import Covered, Figure
 from shared.contracts import Note
 from shared.errors import Rejected
-
-if TYPE_CHECKING:
-    from python_calamine import CalamineSheet
 
 _DURATION = re.compile(r"PT(\d{1,9})H(\d\d?)M(\d\d?)(?:\.\d*)?S")
 
@@ -47,18 +43,22 @@ def read_as(
     notes: list[Note] = []
     try:
         book = calamine.load_workbook(io.BytesIO(data))
-        for sheet in book.sheets_metadata:
-            name = sheet.name
-            if sheet.visible != calamine.SheetVisibleEnum.Visible:
+        for about in book.sheets_metadata:
+            name = about.name
+            if about.visible != calamine.SheetVisibleEnum.Visible:
                 notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
                 continue
-            if sheet.typ in (calamine.SheetTypeEnum.MacroSheet, calamine.SheetTypeEnum.DialogSheet):
+            if about.typ in (calamine.SheetTypeEnum.MacroSheet, calamine.SheetTypeEnum.DialogSheet):
                 notes.append(Note(code="macro", place=name, message=f"the sheet {name} of macros was left out"))
                 continue
             beside, view = drawn.get(name, ""), views.get(name, SheetView())
             left_out = LeftOut()
             try:
-                rows = labelled(_rows(book.get_sheet_by_name(name), view, left_out))
+                sheet = book.get_sheet_by_name(name)
+                merged = view._replace(merged=sheet.merged_cell_ranges or view.merged)
+                # calamine yields all rows, but columns only from the first used one
+                left = sheet.start[1] if sheet.start else 0
+                rows = labelled(shown_rows(sheet.iter_rows(), merged, left_out, left))
             except (calamine.CalamineError, OSError, ValueError):  # a chart sheet, or a damaged sheet
                 rows = ""
                 unread = Note(code="damaged", place=name, message=f"the sheet {name} could not be read")
@@ -97,11 +97,12 @@ class LeftOut:
             yield Note(code="formula", place=name, message=message)
 
 
-def _rows(sheet: "CalamineSheet", view: SheetView, left_out: LeftOut) -> Iterator[list[str]]:
-    """Yield the rows without what is hidden."""
-    left = sheet.start[1] if sheet.start else 0  # calamine yields all rows, but columns only from the first used one
+def shown_rows(
+    rows: Iterable[Sequence[object]], view: SheetView, left_out: LeftOut, left: int = 0
+) -> Iterator[list[str]]:
+    """Yield the rows, blank or of one width, without what is hidden; `left` columns are before theirs."""
     hidden = view.hidden_columns
-    for at, cells in enumerate(_filled(sheet, view, left)):
+    for at, cells in enumerate(_filled(rows, view, left)):
         if at in view.hidden_rows:
             left_out.rows += any(cells)
         elif hidden:
@@ -111,14 +112,14 @@ def _rows(sheet: "CalamineSheet", view: SheetView, left_out: LeftOut) -> Iterato
             yield cells
 
 
-def _filled(sheet: "CalamineSheet", view: SheetView, left: int) -> Iterator[list[str]]:
+def _filled(rows: Iterable[Sequence[object]], view: SheetView, left: int) -> Iterator[list[str]]:
     """Yield the rows, with the value of a merged cell repeated in each cell of the row or column that it covers."""
     merged: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for (first, begin), (last, end) in sheet.merged_cell_ranges or view.merged:
+    for (first, begin), (last, end) in view.merged:
         if (first, begin) != (last, end) and begin >= left:
             merged[first].append((last, begin - left, end - left))
     down: dict[int, tuple[int, str]] = {}  # column -> last covered row, and the value
-    for at, row in enumerate(sheet.iter_rows()):
+    for at, row in enumerate(rows):
         cells = _cells(row, view, at, left)
         own = sum(map(bool, cells))
         for last, begin, end in _apart(merged.get(at, ())):

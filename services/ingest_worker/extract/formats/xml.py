@@ -1,13 +1,10 @@
 """Reads XML: its text in blocks, with titles as headings. Declared entities and links are not resolved."""
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from html import escape, unescape
-from itertools import accumulate
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
@@ -18,7 +15,8 @@ from services.ingest_worker.extract.lightweight_markup import of_wiki
 from services.ingest_worker.extract.markdown_writer import raised
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, texts, whole, words
-from services.ingest_worker.extract.sheets import LeftOut, shown
+from services.ingest_worker.extract.sheet_views import SheetView
+from services.ingest_worker.extract.sheets import LeftOut, shown_rows
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -46,8 +44,7 @@ _APART = tuple(f"{{*}}{name}" for name in (
 _TOUCH = re.compile(r"(?![\u2e80-\ua4cf]{2})[\w.,;:!?)]\w")  # two characters that belong to different words
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
-_COLUMNS = 256  # of such a sheet
-_BLANK = 64  # rows that a gap of more is read as
+_MOST_ROWS, _COLUMNS = 65_536, 256  # of such a sheet
 _FIRST_YEAR = 1900  # what is before it is a time of day
 _NESTED = 3  # levels of fields within a record's fields
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -96,7 +93,7 @@ def _workbook(root: "_Element") -> Extraction:
             notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
             continue
         left_out = LeftOut()
-        rows = labelled(_shown_columns(sheet, spread(_rows(sheet, left_out)), left_out))
+        rows = labelled(shown_rows(*_grid(sheet), left_out))
         notes += left_out.notes(name, 0)
         texts += [as_part(name, rows)] if rows else []
     says = {name: root.findtext(f"{{*}}DocumentProperties/{{*}}{name.title()}") for name in ("title", "author")}
@@ -105,73 +102,58 @@ def _workbook(root: "_Element") -> Extraction:
 
 
 def _placed(sheet: "_Element", kind: str) -> "Iterator[tuple[int, int, _Element]]":
-    """Yield the first and the last number of what each row or column of the sheet stands for."""
-    last = 0
+    """Yield the first and the last number, from 0, of what each row or column of the sheet stands for."""
+    end = 0
     for each in sheet.iterfind(f"{{*}}Table/{{*}}{kind}"):
         place, more = (whole(each.get(f"{_SHEETS}{name}")) for name in ("Index", "Span"))
-        first = max(place, last + 1)
-        last = first + more
-        yield first, last, each
+        first = max(place - 1, end) if place <= _MOST_ROWS else end
+        end = first + 1 + (more if first + more < _MOST_ROWS else 0)
+        yield first, end - 1, each
 
 
-def _is_hidden(element: "_Element") -> bool:
-    return element.get(f"{_SHEETS}Hidden") == "1"
+def _hidden(sheet: "_Element", kind: str) -> frozenset[int]:
+    placed = _placed(sheet, kind)
+    return frozenset(
+        at for first, last, each in placed if each.get(f"{_SHEETS}Hidden") == "1" for at in range(first, last + 1)
+    )
 
 
-def _shown_columns(sheet: "_Element", rows: list[list[str]], left_out: LeftOut) -> Iterator[list[str]]:
-    placed = _placed(sheet, "Column")
-    hidden = {at for first, last, each in placed if _is_hidden(each) for at in range(first, min(last, _COLUMNS) + 1)}
-    for cells in rows:
-        left_out.columns.update(at for at, cell in enumerate(cells, 1) if cell and at in hidden)
-        yield [cell for at, cell in enumerate(cells, 1) if at not in hidden]
-
-
-def _rows(sheet: "_Element", left_out: LeftOut) -> Iterator[list[Cell]]:
-    """Yield the rows that are shown, and blank ones where the sheet leaves rows out."""
-    placed = list(_placed(sheet, "Row"))
-    hidden = [(first, last) for first, last, row in placed if _is_hidden(row)]
-    counts = [0, *accumulate(last - first + 1 for first, last in hidden)]
-
-    def hidden_until(number: int) -> int:
-        at = bisect_right(hidden, number, key=itemgetter(0))
-        return counts[at] - (max(0, hidden[at - 1][1] - number) if at else 0)
-
-    covered: dict[int, int] = {}  # columns in which a cell of a row above goes on, and for how many rows
-    above = 0
-    for number, last, row in placed:
-        gap, above = number - above - 1, last if _is_hidden(row) else number  # those that it stands for are blank
-        yield from [[]] * min(gap, max(covered.values(), default=1), _BLANK)
-        covered = {column: left - gap for column, left in covered.items() if left > gap} if gap else covered
-        if _is_hidden(row):
-            left_out.rows += row.find("{*}Cell/{*}Data") is not None
-            continue
-        cells, at, begun = list[Cell](), 1, dict[int, int]()
+def _grid(sheet: "_Element") -> tuple[Iterator[list[object]], SheetView]:
+    """Return the values of all rows, and what is hidden or merged among them."""
+    rows: list[list[object]] = []
+    merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    covered: dict[int, int] = {}  # the last row that a cell above goes on in, by column
+    for at, _, row in _placed(sheet, "Row"):
+        cells: list[object] = []
         for cell in row.iterfind("{*}Cell"):
             place, across, down = (
                 whole(cell.get(f"{_SHEETS}{name}")) for name in ("Index", "MergeAcross", "MergeDown")
             )
-            down -= hidden_until(number + down) - hidden_until(number)
-            while at < min(place, _COLUMNS) or (not place and at in covered):
-                cells += [] if at in covered else [Cell("")]
-                at += 1
-            cells.append(Cell(" ".join(map(_value_shown, cell.iterfind("{*}Data"))), across + 1, down + 1))
-            begun |= dict.fromkeys(range(at, min(at + across, _COLUMNS) + 1), down) if down else {}
-            at += across + 1
-        covered = {column: left - 1 for column, left in covered.items() if left > 1} | begun
-        yield cells
+            while len(cells) < min(place, _COLUMNS) - 1 or (not place and covered.get(len(cells), -1) >= at):
+                cells.append("")
+            begin, end = len(cells), min(len(cells) + across, _COLUMNS - 1)
+            cells += [_value_of(cell.find("{*}Data")), *[""] * (end - begin)]
+            if across or down:
+                merged.append(((at, begin), (at + down, end)))
+                covered |= dict.fromkeys(range(begin, end + 1), at + down)
+        rows += [*[[]] * (at - len(rows)), cells]
+    width = max(map(len, rows), default=0)
+    hidden_rows, hidden_columns = _hidden(sheet, "Row"), _hidden(sheet, "Column")
+    view = SheetView(hidden_rows=hidden_rows, hidden_columns=hidden_columns, merged=merged)
+    return ([*row, *[""] * (width - len(row))] if row else [] for row in rows), view
 
 
-def _value_shown(data: "_Element") -> str:
-    text = words(data)
+def _value_of(data: "_Element | None") -> object:
+    text = "" if data is None else words(data)
     try:
-        match data.get(f"{_SHEETS}Type"):
+        match "" if data is None else data.get(f"{_SHEETS}Type"):
             case "Number":
-                return shown(float(text))
+                return float(text)
             case "Boolean":
-                return shown(text == "1")
+                return text == "1"
             case "DateTime":
                 at = datetime.fromisoformat(text)
-                return shown(at if at.year >= _FIRST_YEAR else at.time())
+                return at if at.year >= _FIRST_YEAR else at.time()
     except ValueError:
         pass
     return text
@@ -356,5 +338,5 @@ FORMAT = Format(
     read=read,
     warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
-    revision=9,
+    revision=10,
 )
