@@ -99,6 +99,7 @@ class _Piece(NamedTuple):
 
 _Line = list[_Piece]
 _Boxed = TypeVar("_Boxed", Word, _Piece)
+_Any = TypeVar("_Any")
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -126,6 +127,32 @@ class _Table(NamedTuple):
     bottom: float = 0.0
 
 
+class _Frame(NamedTuple):
+    """A drawn box with lines of text that are read without those beside it: a card, a tile, a box of a chart."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    pieces: list[_Piece]
+    blocks: list["_Block"]
+
+    def holds(self, each: "_Piece | _Block") -> bool:
+        """Return whether the middle of the other lies within."""
+        return (
+            self.left < (each.left + each.right) / 2 < self.right
+            and self.top < (each.top + each.bottom) / 2 < self.bottom
+        )
+
+    def is_level(self, each: "_Piece | _Block") -> bool:
+        """Return whether most of the one or the other stands beside the other one."""
+        common = min(self.bottom, each.bottom) - max(self.top, each.top)
+        return 2 * common > min(self.bottom - self.top, each.bottom - each.top)
+
+
+_Block = _Table | _Frame
+
+
 def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Columns | None]:
     """Return the page's text in reading order, and the columns of the table at its end.
 
@@ -136,12 +163,12 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     pieces = _pieces(_with_initials(page.words))
     if len(pieces) > _MOST_PIECES:
         return None, None
-    tables: list[_Table] = []
+    tables: list[_Block] = []
     head, pieces, foot = _without_margins(pieces)
     for box in _boxes(page, pieces):
         table, pieces = _ruled(page, box, pieces)
         tables += [] if table is None else [table]
-    found = [*head, *_flow(page, pieces, tables), *foot]
+    found = [*head, *_flow(page, *_with_frames(page, pieces, tables)), *foot]
     lines = [part for part in found if isinstance(part, str)]
     if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
         return None, None
@@ -280,28 +307,23 @@ def _without_margins(pieces: list[_Piece]) -> tuple[list[str], list[_Piece], lis
     return [head], [piece for piece in pieces if piece not in lines[0] and piece not in lines[-1]], [foot]
 
 
-def _flow(page: Page, pieces: list[_Piece], tables: list[_Table], depth: int = 0) -> Iterator[str | _Table]:
+def _flow(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], depth: int = 0) -> Iterator[str | _Table]:
     """Yield the lines of text, and tables; columns of prose one after the other, with the tables in each."""
     gutter = _gutter(pieces) if depth < 4 else None
-    if gutter is None and depth < 4 and (line := _dividing_line(page, pieces, tables)) is not None:
-        for beside in _around(line, [*pieces, *tables]):
+    if gutter is None and depth < 4 and (line := _dividing_line(page, pieces, blocks)) is not None:
+        for beside in _around(line, [*pieces, *blocks]):
             yield from _flow(page, *_kinds(beside), depth + 1)
         return
-    across = [each for each in tables if gutter is None or each.left < gutter < each.right]
+    across = [each for each in blocks if gutter is None or each.left < gutter < each.right]
     if across:
-        table = min(across, key=_top)
-        above = [piece for piece in pieces if piece.top < table.top]
-        yield from _flow(page, above, [each for each in tables if each.top < table.top], depth)
-        yield table
-        below = [each for each in tables if each.top >= table.top and each is not table]
-        yield from _flow(page, [piece for piece in pieces if piece.top >= table.top], below, depth)
+        yield from _with_blocks(page, pieces, blocks, across, depth)
         return
     if gutter is None:
         for part in _divided(_lines(pieces)):
             yield from _with_open_tables(page, part)
         return
-    both: list[_Piece | _Table] = [*pieces, *tables]
-    band: list[_Piece | _Table] = []
+    both: list[_Piece | _Block] = [*pieces, *blocks]
+    band: list[_Piece | _Block] = []
     bottom = 0.0  # of the band
     ordered = sorted(both, key=_top)
     for at, piece in enumerate((*ordered, None)):
@@ -323,12 +345,41 @@ def _flow(page: Page, pieces: list[_Piece], tables: list[_Table], depth: int = 0
             yield from _with_open_tables(page, _lines([piece]))
 
 
-def _dividing_line(page: Page, pieces: Sequence[_Piece], tables: Sequence[_Table]) -> Edge | None:
+def _with_blocks(
+    page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], across: Sequence[_Block], depth: int
+) -> Iterator[str | _Table]:
+    """Yield the lines of text, and tables, above a block that goes across, in it, and below."""
+    beside = [each for each in across if isinstance(each, _Frame) and any(map(each.is_level, pieces))]
+    if beside:  # What is around a box is read whole: its columns may go on above and below.
+        before, after = _divide(
+            beside, lambda each: each.left < min(piece.left for piece in pieces if each.is_level(piece))
+        )
+        yield from _flow(page, [], before, depth)
+        yield from _flow(page, pieces, [each for each in blocks if each not in beside], depth)
+        yield from _flow(page, [], after, depth)
+        return
+    block = first = min(across, key=_top)
+    if isinstance(first, _Frame):  # the boxes of a row may begin at other heights
+        level = (each for each in across if isinstance(each, _Frame) and first.is_level(each))
+        block = min(level, key=lambda each: each.left)
+    above, below = _divide(pieces, lambda piece: piece.top < first.top)
+    higher, others = _divide(blocks, lambda each: each.top < first.top)
+    yield from _flow(page, above, higher, depth)
+    if isinstance(block, _Frame):
+        yield ""
+        yield from _flow(page, block.pieces, block.blocks, depth)
+        yield ""
+    else:
+        yield block
+    yield from _flow(page, below, [each for each in others if each is not block], depth)
+
+
+def _dividing_line(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block]) -> Edge | None:
     """Return the upright line between two columns whose lines stand at other heights, as beside a sidebar, or None."""
     if len(page.across) + len(page.upright) > _MOST_EDGES:
         return None
     for edge in sorted(page.upright, key=lambda each: each.start - each.end)[:_MOST_DIVIDING]:
-        above, left, right, below = _around(edge, [*pieces, *tables])
+        above, left, right, below = _around(edge, [*pieces, *blocks])
         some, others = _kinds(left)[0], _kinds(right)[0]
         if min(len(some), len(others)) < _LEAST_ROWS or len(left) + len(right) < 4 * len([*above, *below]):
             continue
@@ -337,29 +388,32 @@ def _dividing_line(page: Page, pieces: Sequence[_Piece], tables: Sequence[_Table
             each.right > edge.place for each in left
         ):
             continue
-        at = {
-            (side, round(2 * y) + near) for each in others for side, y in enumerate(_sides(each)) for near in (-1, 0, 1)
-        }
-        level = sum(any((side, round(2 * y)) in at for side, y in enumerate(_sides(each))) for each in some)
-        if 3 * level <= min(len(some), len(others)):
+        if _stand_apart(some, others):
             return edge
     return None
+
+
+def _stand_apart(some: Sequence[_Piece], others: Sequence[_Piece]) -> bool:
+    """Return whether hardly a line of the one stands at the height of one of the others, as in rows of a table."""
+    at = {(side, round(2 * y) + near) for each in others for side, y in enumerate(_sides(each)) for near in (-1, 0, 1)}
+    level = sum(any((side, round(2 * y)) in at for side, y in enumerate(_sides(each))) for each in some)
+    return 3 * level <= min(len(some), len(others))
 
 
 def _sides(piece: _Piece) -> tuple[float, float]:
     return piece.top, piece.bottom
 
 
-def _around(edge: Edge, both: Iterable[_Piece | _Table]) -> list[list[_Piece | _Table]]:
+def _around(edge: Edge, both: Iterable[_Piece | _Block]) -> list[list[_Piece | _Block]]:
     """Return what is above an upright line, left of it, right of it, and below."""
-    parts: list[list[_Piece | _Table]] = [[], [], [], []]
+    parts: list[list[_Piece | _Block]] = [[], [], [], []]
     for each in both:
         middle = (each.top + each.bottom) / 2
         parts[0 if middle < edge.start else 3 if middle > edge.end else 1 if each.left < edge.place else 2].append(each)
     return parts
 
 
-def _goes_on(below: Sequence[_Piece | _Table], bottom: float, gutter: float) -> bool:
+def _goes_on(below: Sequence[_Piece | _Block], bottom: float, gutter: float) -> bool:
     """Return whether what is below a band of two columns belongs to it: it is near, or prose of one column alone."""
     first = below[0]
     gap, height = first.top - bottom, first.bottom - first.top
@@ -369,13 +423,13 @@ def _goes_on(below: Sequence[_Piece | _Table], bottom: float, gutter: float) -> 
     return len({each.left < gutter for each in rest}) == 1 and _is_prose(_kinds(rest)[0])
 
 
-def _top(each: _Piece | _Table) -> float:
+def _top(each: _Piece | _Block) -> float:
     return each.top
 
 
-def _kinds(both: Iterable[_Piece | _Table]) -> tuple[list[_Piece], list[_Table]]:
+def _kinds(both: Iterable[_Piece | _Block]) -> tuple[list[_Piece], list[_Block]]:
     some = list(both)
-    return [each for each in some if isinstance(each, _Piece)], [each for each in some if isinstance(each, _Table)]
+    return [each for each in some if isinstance(each, _Piece)], [each for each in some if not isinstance(each, _Piece)]
 
 
 def _gutter(pieces: Sequence[_Piece]) -> float | None:
@@ -408,6 +462,66 @@ def _is_prose(pieces: Sequence[_Piece]) -> bool:
     return 3 * goes_on >= len(texts) and 2 * words >= 5 * len(texts) and any(map(_SENTENCE_END.search, texts))
 
 
+# ---- boxes beside each other
+
+
+def _with_frames(page: Page, pieces: list[_Piece], blocks: list[_Block]) -> tuple[list[_Piece], list[_Block]]:
+    """Return the pieces and blocks that are in no box beside another one, or beside text, and these boxes."""
+    boxes = sorted(_filled_boxes(page, pieces, blocks), key=lambda box: (box.right - box.left) * (box.bottom - box.top))
+    framed = {id(piece) for box in boxes for piece in pieces if box.holds(piece)}
+    for box in boxes:
+        inside, around = _divide(pieces, box.holds)
+        level, _ = _divide(around, box.is_level)
+        within, others = _divide(blocks, box.holds)
+        # A column of a table may be filled.
+        bare = [each for each in level if id(each) not in framed]
+        beside = level or any(map(box.is_level, others))
+        # Lines of a paragraph or list may go on over a picture's border.
+        goes_on = any(_lefts_at(border, inside) & _lefts_at(border, around) for border in (box.top, box.bottom))
+        if beside and (not bare or _stand_apart(inside, bare)) and not goes_on:
+            pieces, blocks = around, [*others, box._replace(pieces=inside, blocks=within)]
+    return pieces, blocks
+
+
+def _filled_boxes(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block]) -> Iterator[_Frame]:
+    """Yield the boxes, with nothing in them yet, that hold several lines or tables."""
+    across, upright = _merged(page.across), _merged(page.upright)
+    if len(across) + len(upright) > _MOST_EDGES:
+        return
+    for box in _touching(across, upright):
+        xs, ys = _places(box.upright), _places(box.across)
+        if len(xs) < 2 or len(ys) < 2 or len(xs) * len(ys) > _MOST_CELLS:
+            continue
+        fields: dict[int, list[tuple[int, int]]] = {}
+        for row, line in enumerate(_cells(box, xs, ys)):
+            for column, cell in enumerate(line):
+                fields.setdefault(cell, []).append((row, column))
+        for some in fields.values():
+            (top, left), (bottom, right) = some[0], some[-1]
+            if len(some) < (bottom - top + 1) * (right - left + 1):
+                continue  # what is around the boxes of a chart
+            frame = _Frame(xs[left], ys[top], xs[right + 1], ys[bottom + 1], [], [])
+            if len(_lines(filter(frame.holds, pieces))) + sum(map(frame.holds, blocks)) > 1:
+                yield frame
+
+
+def _lefts_at(border: float, pieces: Iterable[_Piece]) -> set[int]:
+    """Return where lines begin that are nearer to the border of a box than their height."""
+    return {
+        round(each.left)
+        for each in pieces
+        if min(abs(each.top - border), abs(each.bottom - border)) < 0.8 * (each.bottom - each.top)
+    }
+
+
+def _divide(some: Iterable[_Any], holds: Callable[[_Any], bool]) -> tuple[list[_Any], list[_Any]]:
+    """Return those that meet the condition, and the others."""
+    meet: tuple[list[_Any], list[_Any]] = [], []
+    for each in some:
+        meet[not holds(each)].append(each)
+    return meet
+
+
 # ---- tables by lines
 
 
@@ -437,6 +551,7 @@ def _boxes(page: Page, pieces: Sequence[_Piece]) -> Iterator[_Box]:
     across, upright = _merged(page.across), _merged(page.upright)
     if len(across) + len(upright) > _MOST_EDGES:
         return
+    upright = _merged([*upright, *_beside_unfilled(page.upright, pieces)])
     alone: dict[tuple[int, int], list[Edge]] = {}  # lines across by where they begin and end
     for box in _touching(across, upright):
         across, upright = (
@@ -451,6 +566,31 @@ def _boxes(page: Page, pieces: Sequence[_Piece]) -> Iterator[_Box]:
     for edges in alone.values():
         if len(edges) >= _LEAST_ROWS:
             yield from _striped(sorted(edges), pieces)
+
+
+def _beside_unfilled(upright: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[Edge]:
+    """Yield the lines between columns that aren't drawn in rows without a fill, where every other row has one."""
+    gaps: dict[tuple[int, int], list[Edge]] = {}
+    for above, below in pairwise(sorted(set(upright))):
+        height = min(above.end - above.start, below.end - below.start)
+        if below.place - above.place < 1 and _NEAR < below.start - above.end < 2 * height:
+            gaps.setdefault((round(above.end), round(below.start)), []).append(
+                Edge(above.place, above.end, below.start)
+            )
+    for (top, bottom), edges in gaps.items():
+        xs = [edge.place for edge in edges]
+        if _is_row(pieces, xs, top, bottom):
+            yield from edges
+            last = max(edge.end for edge in upright if abs(edge.place - xs[0]) < 1)
+            if _is_row(pieces, xs, last, last + bottom - top):
+                yield from (Edge(x, last, last + bottom - top) for x in xs)
+
+
+def _is_row(pieces: Iterable[_Piece], xs: Sequence[float], top: float, bottom: float) -> bool:
+    """Return whether what is between the heights stands in the columns, each piece in one."""
+    row = [piece for piece in pieces if top < (piece.top + piece.bottom) / 2 < bottom]
+    columns = [bisect_right(xs, piece.left) for piece in row if xs[0] < piece.right and piece.left < xs[-1]]
+    return len(set(columns)) > 1 and columns == [bisect_right(xs, piece.right) for piece in row]
 
 
 def _touching(across: Sequence[Edge], upright: Sequence[Edge]) -> Iterable[_Box]:
@@ -581,7 +721,9 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
             columns_of[cell] = min(columns_of.get(cell, column), column)
     rows = sorted({rows_of[cell] for cell in inside})
     columns = sorted({columns_of[cell] for cell in inside})
-    if len(rows) < 2 or len(columns) < 2:
+    placed = {id(word) for words in inside.values() for word in words}
+    cut = sum(len({id(word) in placed for word in piece.words}) > 1 for piece in pieces)
+    if len(rows) < 2 or len(columns) < 2 or 2 * cut > len(rows):  # boxes around words of lines are no table
         return None, pieces
     texts = {cell: _unwrapped(piece.text for piece in _pieces(words)) for cell, words in inside.items()}
     shown: set[int] = set()
@@ -973,7 +1115,7 @@ def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
     for row, style in zip(rows[at : min(at + _HEADER_ROWS, len(rows) - 1)], styles[at:], strict=False):
         names = own(row)[1:] if row[0] else own(row)
         below = [own(each)[1:] for each in rows[at + count + 1 :]]
-        figures = sum(is_figure(cell) for cells in below for cell in cells)
+        figures = sum(is_value(cell) for cells in below for cell in cells)
         looks = style is not None and 0 < most >= 2 * body[style]  # else rows below it are written so, too
         lacks = 3 * figures >= sum(map(len, below)) > 0 and not any(map(is_value, names))
         if not names or not (looks or lacks) or any(map(is_value, names)):

@@ -74,6 +74,9 @@ _MARK = r"(?:\d{1,3}[.)]|[•◦▪●○■]) ?"
 _ALONE = re.compile(rf"\n(?:([^\W\d_])|{_MARK}\r\n{_MARK})(?:\r\n|\Z)")
 _SPACED = re.compile(r"(?<!\S)[^\W\d_](?: [^\W\d_]){3,}(?!\S)")
 _SPACE = 0.6  # times the size of the letters; cells are further apart, and words by a quarter of it
+_LOST_SPACE = 0.12  # times their height; letters of a word stood at most 0.06 apart in 60 documents, words 0.14
+_LONG_WORD = re.compile(r"\S{4,}")
+_BEFORE_SIGN = re.compile(r"(?<=\w) (?=[.,;:!?])")
 _SINGLE = re.compile(r" \w \w \w(?!\w)")  # few pages have such letters; finds them in a fifth of the time
 _STAMP = 200  # characters; a scan's stamp or page number has fewer
 _CODE = re.compile(r"(?=\D*+\d)\S++")  # a title that a machine gave: HHS2022B, 0000320193-23-000077
@@ -324,7 +327,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
     try:
         read: list[_Page] = []
         partly: list[tuple[int, Columns | None]] = []  # pages of which some was looked at, and what was before them
-        late, hides = 0, False
+        late, hides, spaced = 0, False, False
         says = document.get_metadata_dict() | {"Lang": _string(document)}
         columns: Columns | None = None  # of the table at the end of the page before
         first_line: str | None = None
@@ -338,7 +341,17 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
                 late = count - number
                 break
             titled, doubted = bool(number) or _is_titled(says), hides or count <= _SHORT
-            page = _page(document, number, columns, filled=filled, titled=titled, doubted=doubted, measured=not outline)
+            page = _page(
+                document,
+                number,
+                columns,
+                filled=filled,
+                titled=titled,
+                doubted=doubted,
+                measured=not outline,
+                spaced=number < _SHORT or spaced,
+            )
+            spaced = spaced or page.spaced
             read.append(page)
             if page.hides is None:
                 partly.append((number, columns))
@@ -346,7 +359,9 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         doubts = deque(partly if hides else ())
         while doubts and not limits.spent():
             number, columns = doubts.popleft()
-            again = _page(document, number, columns, filled=filled, titled=True, doubted=True, measured=not outline)
+            again = _page(
+                document, number, columns, filled=filled, titled=True, doubted=True, measured=not outline, spaced=spaced
+            )
             if again.hides:
                 read[number] = again
         pages = [*(page.text for page in read), *[None] * late]
@@ -431,6 +446,7 @@ class _Page(NamedTuple):
     garbled: str = ""  # its text if most letters have no meaning
     hides: bool | None = None  # whether text that can't be seen was left out; None: only some of it was looked at
     lines: Sequence[_Line] = ()  # if measured
+    spaced: bool = False  # whether blanks were added that pdfium missed
 
 
 def _by_size(pages: Sequence[Sequence[_Line]]) -> list[_Heading]:
@@ -519,6 +535,7 @@ def _page(
     titled: bool,
     doubted: bool = False,
     measured: bool = False,
+    spaced: bool = False,
 ) -> _Page:
     """Return what is on the page; its headline only if the document isn't `titled`, lines if it is `measured`.
 
@@ -548,7 +565,8 @@ def _page(
             if arranges and hides is None and (hides := drop_hidden_text(page)):
                 shown = _tightened(page, page.text())
                 text = "" if garbled else shown
-            inserted = _marks(page, text) if arranges or look.small else {}
+            lost = _lost_spaces(page, text) if spaced else {}
+            inserted = lost | (_marks(page, text) if arranges or look.small else {})
             inserted |= _links(page, text, linked) if linked and text else {}
             indents = _indents(page, text)
             positions = _positions(page, text, added, inserted) if arranges or (look.large and not titled) else None
@@ -564,7 +582,7 @@ def _page(
             page.close()
     except pypdfium2.PdfiumError:
         return _Page()
-    return _Page(text, shows, columns, first_line, garbled, hides, lines)
+    return _Page(text, shows, columns, first_line, garbled, hides, lines, bool(lost))
 
 
 def _is_alone(page: OpenPage, text: str) -> bool:
@@ -577,10 +595,19 @@ def _is_alone(page: OpenPage, text: str) -> bool:
 
 def _tightened(page: OpenPage, text: str) -> str:
     """Return the text with U+FFFF, which cleaning takes away, for the blanks that pdfium put between spaced letters."""
-    if not _SINGLE.search(text) or len(text) != pdfium.FPDFText_CountChars(page.textpage):
+    signs = [each.start() for each in _BEFORE_SIGN.finditer(text)]
+    single = _SINGLE.search(text)
+    if not (single or signs) or len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return text
     before, behind = pdfium.FS_RECTF(), pdfium.FS_RECTF()
     shown = list(text)
+    for at in signs:  # a glyph may stand for a blank and a sign
+        pdfium.FPDFText_GetLooseCharBox(page.textpage, at, before)
+        pdfium.FPDFText_GetLooseCharBox(page.textpage, at + 1, behind)
+        if before.left == behind.left < before.right == behind.right:
+            shown[at] = "\uffff"
+    if not single:
+        return "".join(shown)
     for run in _SPACED.finditer(text):
         gaps: dict[int, float] = {}
         for at in range(run.start() + 1, run.end(), 2):
@@ -592,6 +619,30 @@ def _tightened(page: OpenPage, text: str) -> str:
         for at in gaps if least < _SPACE else ():
             shown[at] = "\uffff" if gaps[at] < least + _SPACE / 4 else " "
     return "".join(shown)
+
+
+def _lost_spaces(page: OpenPage, text: str) -> dict[int, str]:
+    """Return blanks for the offsets within words at which letters are apart: in some fonts pdfium misses a few."""
+    found: dict[int, str] = {}
+    if len(text) != pdfium.FPDFText_CountChars(page.textpage) or RIGHT_TO_LEFT.search(text):
+        return found
+    box, give = pdfium.FS_RECTF(), quick("FPDFText_GetLooseCharBox")
+    into = ctypes.byref(box)
+    for word in _LONG_WORD.finditer(text):
+        gaps: list[float] = []
+        end, bottom = math.inf, 0.0
+        for at in range(*word.span()):
+            give(page.textpage, at, into)
+            level = abs(box.bottom - bottom) < 1
+            gaps.append((box.left - end) / (box.top - box.bottom) if level and box.top > box.bottom else 0.0)
+            end, bottom = box.right, box.bottom
+        if max(gaps) > _LOST_SPACE and median_low(gaps) < _LOST_SPACE / 2:
+            found |= {
+                at: " "
+                for at, gap in enumerate(gaps, word.start())
+                if _LOST_SPACE < gap < _SPACE and (text[at].islower() or text[at].isupper())
+            }
+    return found
 
 
 def _height(page: OpenPage, at: int) -> float:
@@ -927,5 +978,5 @@ FORMAT = Format(
     nests=True,
     warm=("pypdfium2",),  # the other library is needed for one file in a hundred, and takes 15 MB
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=10,
+    revision=11,
 )

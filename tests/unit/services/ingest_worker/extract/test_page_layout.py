@@ -804,3 +804,77 @@ def test_what_is_beside_each_other_above_a_title_is_no_part_of_the_table_below(a
     rows = _rows(text_of(_page(f"{above}\n{table}"))[0])
 
     assert ("Pier: East; Depth: 7.5; Crane: 2; Length: 12" in rows) is apart
+
+
+_CARDS = """
+Three of our services:
+
+Gauging             Forecast
+We read gauges      A forecast of the
+and tell you        levels comes each
+when one fails.     morning by post.
+
+Ask at the office.
+"""
+
+
+def _box(left: int, top: float, right: int, bottom: float) -> tuple[list[Edge], list[Edge]]:
+    """Return the sides of a box at the characters and lines."""
+    return _grid([left, right], [top, bottom])  # type: ignore[list-item]
+
+
+def test_boxes_beside_each_other_are_read_one_after_the_other() -> None:
+    boxes = [_box(-1, 1.8, 18, 6.2), _box(19, 1.8, 38, 6.2)]
+    across, upright = ([edge for box in boxes for edge in box[side]] for side in (0, 1))
+
+    text, _ = text_of(_page(_CARDS, across, upright))
+
+    cards = [re.split(r" {3,}", line) for line in _CARDS.strip().split("\n")[2:6]]
+    first, second = ("\n".join(card) for card in zip(*cards, strict=True))
+    assert (text or "").split("\n\n") == ["Three of our services:", first, second, "Ask at the office."]
+
+
+def test_a_column_of_rows_that_is_filled_is_no_box_of_its_own() -> None:
+    rows = "Berths of the north        12\nBerths of the harbour      30\nPlaces on land             11"
+    across, upright = _box(26, -0.5, 30, 3.5)
+
+    text, _ = text_of(_page(rows, across, upright))
+
+    for line in rows.split("\n"):
+        assert any(all(word in each for word in line.split()) for each in (text or rows).split("\n"))
+
+
+def test_what_is_around_a_box_is_read_whole() -> None:
+    lines = PROSE.strip("\n").split("\n")
+    left, right = zip(*(re.split(r" {3,}", line) for line in lines), strict=True)
+    at = max(map(len, lines)) + 4
+    page = _page(
+        "\n".join(f"{line:{at}}{note}" for line, note in zip(lines, ["", "Open", "until", "six", ""], strict=True))
+    )
+    lower = [
+        word._replace(top=word.top + 5, bottom=word.bottom + 5) if word.left >= _WIDE * at else word
+        for word in page.words
+    ]
+    across, upright = _box(at - 1, 0.6, at + 8, 4.8)
+
+    text, _ = text_of(page._replace(words=lower, across=across, upright=upright))
+
+    assert (text or "").split("\n") == [*left, *right, "", "Open", "until", "six"]
+
+
+def test_rows_without_a_fill_between_filled_ones_are_of_their_table() -> None:
+    rows = [("Code", "Place"), ("G1", "Weir"), ("G2", "Mill"), ("G3", "Lock"), ("G4", "Pier")]
+    cells = [_grid([0, 10, 20], [at, at + 1]) for at in (0, 1, 3)]  # the header, the first row and the third
+    across, upright = ([edge for cell in cells for edge in cell[side]] for side in (0, 1))
+
+    page = _page("\n".join(f"{code:10}{place}" for code, place in rows), across, upright, bold=[0])
+
+    assert _rows(text_of(page)[0]) == ["Code | Place", *(f"Code: {code}; Place: {place}" for code, place in rows[1:])]
+
+
+def test_boxes_around_words_of_lines_make_no_table() -> None:
+    lines = "Run board start on the first, then board join\non the others; without it board clean takes all."
+    boxes = [_box(4, 0, 15, 1), _box(35, 0, 45, 1), _box(26, 1, 37, 2), _box(0, 1, 14, 2)]
+    across, upright = ([edge for box in boxes for edge in box[side]] for side in (0, 1))
+
+    assert text_of(_page(lines, across, upright))[0] in (None, lines)

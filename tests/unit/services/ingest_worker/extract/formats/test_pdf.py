@@ -587,6 +587,15 @@ def test_a_raised_digit_of_the_same_size_is_a_mark(rise: str, written: str) -> N
     assert "^" not in _read(a_drawn_pdf([], lines=page, turn=90)).text or "^" in written
 
 
+def test_words_that_stand_a_little_apart_have_blanks_between_them() -> None:
+    words = (("Real", 20.6), ("Estate", 28.4), ("of", 8.3), ("our", 14.5), ("state", 21.7), ("today", 0.0))
+    starts = itertools.accumulate((width + 1.6 for _, width in words), initial=72.0)
+
+    text = _read(a_drawn_pdf([(start, 700, word) for start, (word, _) in zip(starts, words, strict=False)])).text
+
+    assert text == "Real Estate of our state today"
+
+
 @pytest.mark.parametrize(
     ("shown", "written"),
     [
@@ -679,6 +688,7 @@ _MEANS = {
     "X": "06440623",
     "Y": "0639",
     "N": "05B8",
+    "Z": "0020002E",
 }
 
 
@@ -697,6 +707,10 @@ def _meaning(drawn: bytes) -> bytes:
     out = io.BytesIO()
     writer.write(out)
     return out.getvalue()
+
+
+def test_a_blank_and_a_sign_in_one_glyph_are_the_sign() -> None:
+    assert _read(_meaning(a_drawn_pdf([(72, 700, "table 1Z4 of ships")]))).text == "table 1.4 of ships"
 
 
 @pytest.mark.parametrize(
