@@ -2,6 +2,7 @@
 
 import re
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -10,34 +11,23 @@ from zipfile import ZipFile
 from services.ingest_worker.extract.archive import ADDRESS, addresses, part, related, root_of
 from services.ingest_worker.extract.format_types import Hints
 from services.ingest_worker.extract.number_formats import BUILT_IN, NumberFormat, number_format
+from services.ingest_worker.extract.safe_xml import whole
 from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, column_number, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"
-_HIDDEN = rb"\s(?:hidden=[\"'](?:1|true)|(?:ht|width)=[\"']0[\"'])"
-_ROW = re.compile(_PREFIX + rb"row(?=\s)[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
-_COLUMN = re.compile(_PREFIX + rb"col(?=\s)[^<>]{0,400}" + _HIDDEN + rb"[^<>]{0,400}>")
-_ATTRIBUTE = re.compile(rb"\s(r|min|max|outlineLevel|ref)=[\"']([^\"']{1,40})")
-_FILTER = re.compile(_PREFIX + rb"autoFilter\s[^<>]{0,400}>")
-_RANGE = re.compile(rb"[A-Z]{1,3}([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")
-# A formula without a value; a formula whose value is an empty text has that type.
-_FORMULA = re.compile(
+# What a view is made of: elements with their attributes; of a cell, its formula and what its value begins with.
+_ELEMENT = re.compile(
     _PREFIX
-    + rb"c(?:\s[^<>]{0,400})?>\s{0,99}"
+    + rb"(row|col|c|autoFilter|hyperlink)(\s[^<>]{0,3000})>(?:\s{0,99}("
     + _PREFIX
-    + rb"f(?:\s[^<>]{0,999})?(?:/>|>[^<]{0,9000}</(?:\w{1,20}:)?f>)\s{0,99}(?:"
+    + rb"f(?:\s[^<>]{0,999})?(?:/>|>[^<]{0,9000}</(?:\w{1,20}:)?f>)))?(?:\s{0,99}"
     + _PREFIX
-    + rb"v\s?/>|"
-    + _PREFIX
-    + rb"v></(?:\w{1,20}:)?v>)?\s{0,99}</(?:\w{1,20}:)?c>"
+    + rb"v(?:\s[^<>]{0,99})?>([^<]{1,21}))?"
 )
-_VALUE = _PREFIX + rb"f[^<>]{0,999}>(?:[^<]{0,9000}</(?:\w{1,20}:)?f>)?\s{0,99}"
-_ERROR = re.compile(
-    rb"r=[\"']([A-Z]{1,3})([0-9]{1,7})[\"'][^<>]{0,200}\st=\"e\"[^<>]{0,200}>\s{0,99}(?:"
-    + _VALUE
-    + rb")?"
-    + _PREFIX
-    + rb"v>(#[\w/!?]{2,20})<"
-)
+_SIGNS = (b"<f", b":f", b't="e"', b"hidden=", b'ht="0"', b'width="0"')  # of a sheet that has any of that
+_ATTRIBUTE = re.compile(r"\s(?:\w{1,20}:)?(\w{1,20})=[\"']([^\"']{1,200})")
+_RANGE = re.compile(r"[A-Z]{1,3}([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")
+_ERROR = re.compile(rb"#[\w/!?]{2,20}")
 ERRORS = {
     0: "#NULL!",
     7: "#DIV/0!",
@@ -47,15 +37,8 @@ ERRORS = {
     36: "#NUM!",
     42: "#N/A",
 }  # in binary sheets
-_LINKED = re.compile(_PREFIX + rb"hyperlink\s[^<>]{1,2000}>")
-_ID = re.compile(rb":id=[\"']([^\"']{1,200})")
-_LINKING = re.compile(
-    rb"r=[\"']([A-Z]{1,3})([0-9]{1,7})[\"'][^<>]{0,200}>\s{0,9}"
-    + _PREFIX
-    + rb"f>HYPERLINK\((?:\"|&quot;)([^\"&<>\s]{1,2000})"
-)
+_LINKING = re.compile(_PREFIX + rb"f>HYPERLINK\((?:\"|&quot;)([^\"&<>\s]{1,2000})")
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
-_OF_TEXT = re.compile(rb"[^>]{0,500}\st=[\"']str")
 _COLUMNS = 16_384
 _Value = TypeVar("_Value")
 _COLUMNS_RECORD, _FILTER_RECORD, _ERRORS = 60, 161, (3, 11)  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
@@ -98,20 +81,46 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
     Raises:
         Rejected: as `part`.
     """
-    sheet = part(archive, path, hints)
-    hidden = any(sign in sheet for sign in (b"hidden=", b'ht="0"', b'width="0"'))
-    formulas = (
-        sum(_OF_TEXT.match(each[0]) is None for each in _FORMULA.finditer(sheet))
-        if b"<f" in sheet or b":f" in sheet
-        else 0
-    )
-    return SheetView(
-        formats=_formatted(sheet, styles) if styles else {},
-        hidden_rows=frozenset(_hidden_rows(archive, path, sheet, hints)) if hidden else frozenset(),
-        hidden_columns=frozenset(_hidden_columns(sheet)) if hidden else frozenset(),
-        formulas=formulas,
-        beside=_beside(sheet, addresses(archive, path, hints)),
-    )
+    sheet, targets = part(archive, path, hints), addresses(archive, path, hints)
+    formats, beside = defaultdict[int, dict[int, NumberFormat]](dict), defaultdict[int, dict[int, str]](dict)
+    rows: list[tuple[int, bool, int]] = []
+    columns: list[tuple[int, int, bool, int]] = []
+    filtered = list(_filtered(archive, path, hints))
+    formulas = 0
+    for found in _ELEMENT.finditer(sheet) if styles or targets or any(sign in sheet for sign in _SIGNS) else ():
+        about = dict(_ATTRIBUTE.findall(found[2].decode("utf-8", "replace")))
+        place = _PLACE.match(about.get("r") or about.get("ref", ""))
+        row, column = (int(place[2]) - 1, column_number(place[1]) - 1) if place else (-1, -1)
+        hidden, level = about.get("hidden") in ("1", "true"), whole(about.get("outlineLevel"))
+        match found[1]:
+            case b"row":
+                rows.append((whole(about.get("r")) - 1, hidden or about.get("ht") == "0", level))
+            case b"col":
+                first, last = (whole(about.get(name)) - 1 for name in ("min", "max"))
+                columns.append((first, last, hidden or about.get("width") == "0", level))
+            case b"autoFilter":
+                filtered.append(about.get("ref", ""))
+            case b"hyperlink" if about.get("id") in targets:
+                beside[row].setdefault(column, targets[about["id"]])
+            case b"c":
+                if shape := styles.get(whole(about.get("s"), -1)):
+                    formats[row][column] = shape
+                formulas += bool(found[3] and not found[4] and not about.get("t", "").startswith("str"))
+                link = _LINKING.match(found[3] or b"")
+                if link and ADDRESS.fullmatch(address := link[1].decode("utf-8", "replace")):
+                    beside[row][column] = address
+                if about.get("t") == "e" and (error := _ERROR.fullmatch(found[4] or b"")):
+                    beside[row][column] = error[0].decode()
+    ranges = [range(int(ends[1]) - 1, int(ends[2])) for each in filtered if (ends := _RANGE.fullmatch(each))]
+    shown = [(row, hidden and not any(row in each for each in ranges), level) for row, hidden, level in rows]
+    return hidden_parts(shown, columns, filtered=False)._replace(formats=formats, formulas=formulas, beside=beside)
+
+
+def _filtered(archive: ZipFile, path: str, hints: Hints) -> Iterator[str]:
+    """Yield the ranges of a sheet's tables that have a filter."""
+    for kind, table in related(archive, path, hints).values():
+        root = root_of(archive, table, hints) if kind == "table" else None
+        yield from () if root is None else (each.get("ref", "") for each in root.iter("{*}autoFilter"))
 
 
 def moved(view: SheetView, ranks: Ranks) -> SheetView:
@@ -169,56 +178,3 @@ def hidden_parts(
             for column in (range(first, min(last + 1, _COLUMNS)) if hidden and not level else ())
         ),
     )
-
-
-def _beside(sheet: bytes, targets: Mapping[str, str]) -> dict[int, dict[int, str]]:
-    found: dict[int, dict[int, str]] = {}
-    for each in _LINKED.finditer(sheet) if targets else ():
-        of, place = _ID.search(each[0]), _PLACE.match(_attributes(each[0]).get(b"ref", b"").decode("latin-1"))
-        if of and place and (address := targets.get(of[1].decode("utf-8", "replace"))):
-            found.setdefault(int(place[2]) - 1, {})[column_number(place[1]) - 1] = address
-    for letters, row, address in _LINKING.findall(sheet) if b"HYPERLINK(" in sheet else ():
-        if ADDRESS.fullmatch(text := address.decode("utf-8", "replace")):
-            found.setdefault(int(row) - 1, {})[column_number(letters.decode()) - 1] = text
-    for letters, row, error in _ERROR.findall(sheet) if b't="e"' in sheet else ():
-        found.setdefault(int(row) - 1, {})[column_number(letters.decode()) - 1] = error.decode()
-    return found
-
-
-def _formatted(sheet: bytes, styles: Mapping[int, NumberFormat]) -> dict[int, dict[int, NumberFormat]]:
-    some = b"|".join(str(style).encode() for style in sorted(styles))
-    place = rb"r=[\"']([A-Z]{1,3})([0-9]{1,7})[\"']"
-    cell = re.compile(
-        _PREFIX + rb"c\s" + place + rb"(?:\s[a-rt-z]\w{0,20}=[\"']\w{0,20}[\"']){0,5}\ss=[\"'](" + some + rb")[\"']"
-    )
-    formats: dict[int, dict[int, NumberFormat]] = {}
-    for found in cell.finditer(sheet):
-        formats.setdefault(int(found[2]) - 1, {})[column_number(found[1].decode()) - 1] = styles[int(found[3])]
-    return formats
-
-
-def _attributes(element: bytes) -> dict[bytes, bytes]:
-    return dict(_ATTRIBUTE.findall(element))
-
-
-def _hidden_rows(archive: ZipFile, path: str, sheet: bytes, hints: Hints) -> Iterator[int]:
-    filtered = [_attributes(each[0]).get(b"ref", b"") for each in _FILTER.finditer(sheet)]
-    for kind, table in related(archive, path, hints).values():
-        if kind == "table" and table in archive.namelist():
-            filtered += [
-                _attributes(each[0]).get(b"ref", b"") for each in _FILTER.finditer(part(archive, table, hints))
-            ]
-    ranges = [range(int(found[1]), int(found[2]) + 1) for each in filtered if (found := _RANGE.fullmatch(each))]
-    for each in _ROW.finditer(sheet):
-        about = _attributes(each[0])
-        row = int(about[b"r"]) if about.get(b"r", b"").isdigit() else 0
-        if row and about.get(b"outlineLevel", b"0") == b"0" and not any(row in rows for rows in ranges):
-            yield row - 1
-
-
-def _hidden_columns(sheet: bytes) -> Iterator[int]:
-    for each in _COLUMN.finditer(sheet):
-        about = _attributes(each[0])
-        first, last = about.get(b"min", b""), about.get(b"max", b"")
-        if first.isdigit() and last.isdigit() and about.get(b"outlineLevel", b"0") == b"0":
-            yield from range(int(first) - 1, min(int(last), _COLUMNS))
