@@ -173,8 +173,9 @@ def _narrow(data: bytes, charsets: list[str]) -> str | None:
         except UnicodeDecodeError:
             continue
     sample = data[:_SAMPLE].decode("utf-8", "replace")
-    # Damaged UTF-8 is decoded as UTF-8: few bytes are replaced, compared to the valid sequences.
-    if sum(character > "\x7f" for character in sample) > 10 * sample.count("\ufffd"):
+    # Damaged UTF-8 is decoded as UTF-8: few bytes are replaced, compared to the valid sequences (in texts of other
+    # encodings at most every fourth sequence is valid by chance, in GB 18030).
+    if sum(character > "\x7f" for character in sample) > 3 * sample.count("\ufffd"):
         return data.decode("utf-8", "replace")
     guess = known_encoding(chardet.detect(data[:_SAMPLE])["encoding"])
     if guess is None:

@@ -11,6 +11,7 @@ from services.ingest_worker.extract.number_formats import number_format
 from services.ingest_worker.extract.rows import Cell, number, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, parsed, reference, tag, whole, words
 from services.ingest_worker.extract.sheets import shown
+from services.ingest_worker.extract.symbols import in_font
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -19,7 +20,7 @@ Part = Callable[[str], bytes | None]  # reads the part that an element refers to
 
 _TITLES = frozenset({"title", "ctrTitle"})
 _FRAME = frozenset({"sldNum", "dt", "ftr", "hdr"})  # page numbers, dates, headers: the same on each slide
-_KINDS = {"arabic": "1", "alphaLc": "a", "alphaUc": "A", "romanLc": "i", "romanUc": "I"}
+_KINDS = {"arabic": "1", "alphaLc": "a", "alphaUc": "A", "romanLc": "i", "romanUc": "I", "circle": "①", "ea1": "一"}
 _ON = frozenset({"1", "true"})
 _SHAPES = frozenset({"sp", "grpSp", "graphicFrame", "pic"})
 _FRAMES = ("{*}spPr/{*}xfrm", "{*}grpSpPr/{*}xfrm", "{*}xfrm")
@@ -148,7 +149,8 @@ def _paragraphs(body: "_Element") -> Iterator[str]:
                 list_of = named, whole(numbers.get("startAt"), 1)
                 before, number = counts.get(depth, ((), 0))
                 counts[depth] = list_of, number + 1 if before == list_of else list_of[1]
-                yield f"{'  ' * min(depth, 8)}{counted(counts[depth][1], kind)}. {line}"
+                opens, closes = "(" * named.endswith("Both"), ")" if "Paren" in named else "."
+                yield f"{'  ' * min(depth, 8)}{opens}{counted(counts[depth][1], kind)}{closes} {line}"
             else:
                 yield f"{'  ' * min(depth, 8)}- {line}" if depth else line
 
@@ -163,6 +165,8 @@ def _shown(piece: "_Element", before: str) -> str:
     text = piece.text or ""
     if says is None or not text.strip():
         return text
+    font = next((each for each in (says.find("{*}sym"), says.find("{*}latin")) if each is not None), None)
+    text = in_font(text, attribute(font, "typeface"))
     if says.get("strike", "noStrike") != "noStrike":
         return f"~~{text}~~"
     return raised(text, before) if says.get("baseline", "0").strip("0%").isdecimal() else text

@@ -13,6 +13,7 @@ LINK = re.compile(rf'\s{{0,9}}HYPERLINK\s{{1,9}}"((?:https?|mailto):{REST})"', r
 _BARE = 6  # characters: at most a page number that was typed as text
 _ROMAN = {1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl", 10: "x"}
 _ROMAN |= {9: "ix", 5: "v", 4: "iv", 1: "i"}
+_LETTERS = {"a": "abcdefghijklmnopqrstuvwxyz", "а": "абвгдежзиклмнопрстуфхцчшщыэюя"}
 RAISED = re.compile(r"[-−+]?\d{1,4}")
 _WORD = re.compile(r"[^\W\d_]+")
 # fmt: off
@@ -70,10 +71,21 @@ def numbers_pages(line: str) -> bool:
 
 
 def counted(number: int, kind: str) -> str:
-    """Return the number of a list's item as letters (`kind` a or A) or in Roman figures (i, I), else in digits."""
+    """Return the number of a list's item as letters (`kind` a or A, or Cyrillic ones), in Roman figures (i, I), in
+    Chinese ones (一), in a circle (①) or with its English ending (st); else in digits.
+    """
     said, left = "", number % 10_000
-    if kind in ("a", "A"):
-        said = "abcdefghijklmnopqrstuvwxyz"[(number - 1) % 26] * min((number - 1) // 26 + 1, 9)
+    if letters := _LETTERS.get(kind.lower(), ""):
+        said = letters[(number - 1) % len(letters)] * min((number - 1) // len(letters) + 1, 9)
+    elif kind == "一" and 0 < number < 100:
+        tens, ones = divmod(number, 10)
+        said = "一二三四五六七八九"[tens - 1 : tens] * (tens > 1) + "十" * (tens > 0) + " 一二三四五六七八九"[ones]
+        said = said.strip()
+    elif kind == "①" and 0 < number <= 20:
+        said = chr(ord("①") + number - 1)
+    elif kind == "st":
+        ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number // 10 % 10 != 1 else "th"
+        said = f"{number}{ending}"
     for value, figures in _ROMAN.items() if kind in ("i", "I") else ():
         said += figures * (left // value)
         left %= value

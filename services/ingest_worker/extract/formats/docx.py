@@ -29,7 +29,7 @@ from services.ingest_worker.extract.markdown_writer import (
 from services.ingest_worker.extract.part_names import declares, main_part
 from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, whole
-from services.ingest_worker.extract.symbols import shown
+from services.ingest_worker.extract.symbols import in_font, shown
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -53,7 +53,10 @@ _UNSEEN = frozenset({"del", "moveFrom", "rPr", "delText", "Fallback", "rt", "pPr
 _OFF = frozenset({"0", "false", "off", "none"})
 _ASKED = 4_000  # characters of what a field is
 _OFTEN = 1_000  # paragraphs between two looks at the clock
-_KINDS = {"lowerLetter": "a", "upperLetter": "A", "lowerRoman": "i", "upperRoman": "I"}
+_KINDS = {"lowerLetter": "a", "upperLetter": "A", "lowerRoman": "i", "upperRoman": "I", "ordinal": "st"}
+_KINDS |= {"russianLower": "а", "russianUpper": "А", "decimalEnclosedCircle": "①"}
+_COUNTING = re.compile("(?:chinese|taiwanese|japanese)Counting(?:Thousand)?")
+_CONDITION = re.compile(r"\s*IF\b", re.IGNORECASE)  # a field whose texts stand in what it asks
 _LEVELS = 9  # levels that a list can have
 _PATTERN = 100  # characters of a list's mark, which each of its items repeats
 _DEPTH = 20  # styles, each based on the next
@@ -76,6 +79,7 @@ class _Level(NamedTuple):
     pattern: str = ""  # for example "%1.%2."
     start: int = 1
     legal: bool = False  # the numbers of all levels are Arabic
+    restarts: bool = True  # below each item of the level above
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -135,11 +139,14 @@ class _Document:
         paths = {kind: target for kind, target in targets.values() if target in listed}
 
         def root(kind: str) -> "_Element | None":
-            return _filled(part(archive, paths[kind], hints)) if kind in paths else None
+            found = _filled(part(archive, paths[kind], hints)) if kind in paths else None
+            if found is not None:
+                self._addresses[found] = addresses(archive, paths[kind], hints)
+            return found
 
         self._hints = hints
         self._part = drawn(archive, targets, hints)
-        self._addresses = addresses(archive, path, hints)
+        self._addresses: dict[_Element | None, dict[str, str]] = {None: addresses(archive, path, hints)}
         self._styles = _Styles(root("styles"))
         self._hidden = False  # in a paragraph whose style hides its text
         self._lists = _lists(root("numbering"))
@@ -147,7 +154,7 @@ class _Document:
         self._in_table = False
         self._in_frame = False
         self._address = ""  # of the link that is a field, until its end
-        self._asks = ""  # what the current field is
+        self._asks: list[str] = []  # what the fields around are, each until its result begins
         self._in_number = False  # inside a field that shows a page number
         self._begun: tuple[list[str], list[_Element]] = [], []  # of a paragraph whose end is deleted
         self._notes = {
@@ -219,7 +226,8 @@ class _Document:
         for child in element:
             name = tag(child)
             if name in _WORDS:
-                words.append("" if self._in_number and name == "t" else _WORDS[name](child))
+                asked = self._in_number or any(map(_CONDITION.match, self._asks[-_DEPTH:]))
+                words.append("" if asked and name == "t" else _WORDS[name](child))
             elif name in _NOTES:
                 note = self._notes[name].pop(attribute(child, "id"), None)  # read once, whatever refers to it
                 beside.extend([] if note is None else [note])
@@ -241,13 +249,17 @@ class _Document:
             return
         own: list[str] = []
         self._gather(element, own, beside)
-        text = "".join(own)
+        text = in_font("".join(own), attribute(element.find("{*}rPr/{*}rFonts"), "ascii"))
         if text.strip() and any(_is_on(element.find(f"{{*}}rPr/{{*}}{name}")) for name in ("strike", "dstrike")):
             text = f"~~{text}~~"
         if attribute(element.find("{*}rPr/{*}vertAlign")) == "superscript":
             text = raised(text, words[-1] if words else "")
-        address = self._addresses.get(attribute(element, "id"), "") if tag(element) == "hyperlink" else ""
+        address = self._address_of(element) if tag(element) == "hyperlink" else ""
         words.append(f"[{text}]({address})" if address and text.strip() else text)
+
+    def _address_of(self, link: "_Element") -> str:
+        addresses = self._addresses.get(link.getroottree().getroot(), self._addresses[None])  # a note's are its part's
+        return addresses.get(attribute(link, "id"), "")
 
     def _is_hidden(self, run: "_Element") -> bool:
         """Return whether a run is hidden, by itself or else by its style or that of its paragraph."""
@@ -261,9 +273,14 @@ class _Document:
         """Gather a field's result; in page headers and footers, `NUMBER` replaces values that change with the page."""
         name = tag(element)
         if name == "instrText":  # Word writes it in pieces, too
-            self._asks = asks = (self._asks + (element.text or ""))[:_ASKED]
+            asks = ("".join(self._asks[-1:]) + (element.text or ""))[:_ASKED]
+            self._asks[-1:] = [asks]
         else:
-            self._asks, asks = "", attribute(element, "instr")
+            asks, kind = attribute(element, "instr"), attribute(element, "fldCharType")
+            if kind == "begin":
+                self._asks.append("")
+            elif kind:
+                self._asks[-1:] = [""] if kind == "separate" else []
         if self._in_frame and CHANGES.match(asks):
             words.append(NUMBER)
             self._in_number = name == "instrText"
@@ -330,9 +347,9 @@ class _Document:
         level = levels.get(at, _Level())
         counts = self._counts[style.numbering or ""]
         counts[at] = counts[at] + 1 if counts[at] else level.start
-        counts[at + 1 :] = [0] * (_LEVELS - at - 1)
-        if level.kind == "none":
-            return ""
+        counts[at + 1 :] = [
+            0 if levels.get(below, _Level()).restarts else counts[below] for below in range(at + 1, _LEVELS)
+        ]
         if level.kind == "bullet":
             return "" if style.heading else "- "
 
@@ -340,10 +357,13 @@ class _Document:
             of = int(place[1]) - 1
             other = levels.get(of, _Level())
             number = counts[of] or other.start
-            kind = "" if level.legal else _KINDS.get(other.kind, "")
+            kind = "" if level.legal else "一" if _COUNTING.fullmatch(other.kind) else _KINDS.get(other.kind, "")
+            if other.kind == "none":
+                return ""
             return f"{number:02}" if other.kind == "decimalZero" else counted(number, kind)
 
-        return f"{re.sub(r'%([1-9])', shown, level.pattern)} "
+        mark = re.sub(r"%([1-9])", shown, level.pattern)
+        return f"{mark} " if mark.strip() else ""
 
 
 def _is_on(element: "_Element | None") -> bool:
@@ -380,6 +400,7 @@ _WORDS: dict[str, "Callable[[_Element], str]"] = {
     **dict.fromkeys(("br", "cr"), lambda _: "\n"),
     **dict.fromkeys(("tab", "ptab"), lambda _: " "),
     "noBreakHyphen": lambda _: "-",
+    "textpath": lambda element: attribute(element, "string"),  # words in drawn letters
 }
 
 
@@ -484,6 +505,7 @@ def _levels(element: "_Element") -> dict[int, _Level]:
             attribute(level.find("{*}lvlText"))[:_PATTERN],
             whole(attribute(level.find("{*}start")), 1),
             _is_on(level.find("{*}isLgl")),
+            attribute(level.find("{*}lvlRestart")) != "0",
         )
         for level in element.iterfind("{*}lvl")
     }

@@ -44,7 +44,8 @@ def _blocks(book: Any) -> Iterator[str]:
                 for output in map(_map, _list(cell.get("outputs"))):
                     yield from _printed(output)
             case "heading":
-                yield f"# {' '.join(text.split())}"
+                level = cell.get("level")
+                yield f"{'#' * (level if isinstance(level, int) and 0 < level < 7 else 1)} {' '.join(text.split())}"
             case _:
                 yield with_tables(text.strip())
 

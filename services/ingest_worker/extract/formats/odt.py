@@ -255,7 +255,7 @@ def _number_items(root: "_Element", styles: "_Element | None") -> None:
         for each in roots
         for style in each.iter("{*}list-style", "{*}outline-style")
         for level in style
-        if attribute(level, "num-format") in ("1", "a", "A", "i", "I")
+        if attribute(level, "num-format")[:1] in tuple("1aAiI一①")
     }
     last: dict[tuple[str, int], int] = {}
     for listed in root.iter("{*}list") if numbered else ():
@@ -290,7 +290,7 @@ def _number_items(root: "_Element", styles: "_Element | None") -> None:
 
 def _number(element: "_Element", level: "_Element", number: int, outer: str) -> None:
     """Mark an item with its number, behind those of the items that it is within if the level shows them."""
-    counts = [*filter(None, outer.split(".")), counted(number, attribute(level, "num-format"))]
+    counts = [*filter(None, outer.split(".")), counted(number, attribute(level, "num-format")[:1])]
     shown = ".".join(counts[-(whole(attribute(level, "display-levels"), 1) or 1) :])
     after = attribute(level, "num-suffix") or ("." if "." not in shown and tag(element) == "list-item" else "")
     element.set(_COUNT, ".".join(counts))
@@ -298,7 +298,7 @@ def _number(element: "_Element", level: "_Element", number: int, outer: str) -> 
 
 
 def _blocks(element: "_Element") -> Iterator[str]:
-    for child in in_reading_order(list(element), _box) if tag(element) == "page" else element:
+    for child in in_reading_order(list(element), _box) if tag(element) in ("page", "g") else element:
         match tag(child):
             case "h" | "p" as kind:
                 level = min(whole(attribute(child, "outline-level"), 1), 6)
@@ -391,6 +391,8 @@ def _gather(element: "_Element", parts: list[str]) -> None:
             case "tab" | "line-break":
                 parts.append(" ")
             case "annotation" | "note" | "frame" | "custom-shape" | "placeholder" | "ruby-text" | "":
+                pass
+            case "hidden-text" if attribute(child, "is-hidden") == "true":
                 pass
             case "a" if ADDRESS.fullmatch(address := child.get(HREF, "").strip()):
                 own: list[str] = []

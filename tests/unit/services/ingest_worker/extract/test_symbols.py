@@ -9,6 +9,8 @@ from services.ingest_worker.extract.symbols import shown
         (0x61, "Symbol", "α"),
         (0xF061, " symbol ", "α"),  # Word's private use area
         (0xFC, "Wingdings", "✓"),
+        (0x4A, "Wingdings", "☺"),
+        (0x52, "Wingdings 2", "☑"),
         (0x41, "Wingdings", ""),
         (0x41, "Arial", ""),
     ],

@@ -411,3 +411,75 @@ def test_marks_of_ranges_do_not_end_a_paragraph_whose_end_is_deleted() -> None:
     cut = "<w:p><w:pPr><w:rPr><w:del/></w:rPr></w:pPr><w:r><w:t>one </w:t></w:r></w:p>"
 
     assert _read(a_docx(f'{cut}<w:bookmarkEnd w:id="1"/><w:proofErr/>{_p("two")}')).text == "one two"
+
+
+@pytest.mark.parametrize(
+    ("kind", "pattern", "start", "shows"),
+    [
+        ("ordinal", "%1", 22, "22nd"),
+        ("ordinal", "%1", 12, "12th"),
+        ("none", "Note", 1, "Note"),
+        ("russianLower", "%1)", 2, "б)"),
+        ("decimalEnclosedCircle", "%1", 3, "③"),
+        ("chineseCountingThousand", "第%1章", 21, "第二十一章"),
+        ("japaneseCounting", "%1", 10, "十"),
+    ],
+)
+def test_a_lists_number_is_written_as_the_list_says(kind: str, pattern: str, start: int, shows: str) -> None:
+    level = f'<w:start w:val="{start}"/><w:numFmt w:val="{kind}"/><w:lvlText w:val="{pattern}"/>'
+    lists = (
+        f'<w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0">{level}</w:lvl></w:abstractNum>'
+        '<w:num w:numId="7"><w:abstractNumId w:val="0"/></w:num>'
+    )
+
+    assert _read(a_docx(_p("Tide", of=7), numbering=lists)).text == f"{shows} Tide"
+
+
+def test_a_level_that_never_restarts_counts_on() -> None:
+    levels = "".join(
+        f'<w:lvl w:ilvl="{at}"><w:numFmt w:val="decimal"/>{more}<w:lvlText w:val="%{at + 1}."/></w:lvl>'
+        for at, more in enumerate(("", '<w:lvlRestart w:val="0"/>'))
+    )
+    lists = (
+        f'<w:abstractNum w:abstractNumId="0">{levels}</w:abstractNum>'
+        '<w:num w:numId="7"><w:abstractNumId w:val="0"/></w:num>'
+    )
+    items = "".join(_p("Do", of=7, level=level) for level in (0, 1, 0, 1))
+
+    assert _read(a_docx(items, numbering=lists)).text == "1. Do\n  1. Do\n2. Do\n  2. Do"
+
+
+def test_what_a_condition_chooses_from_is_left_out() -> None:
+    def field(asks: str, result: str, more: str = "") -> str:
+        kind = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'.format
+        asked = f"<w:r><w:instrText>{asks}</w:instrText></w:r>"
+        return kind("begin") + asked + more + kind("separate") + _run(result) + kind("end")
+
+    chosen = field("IF ", "high", field("MERGEFIELD Depth", "9") + _run("high") + _run("low"))
+
+    assert _read(a_docx(f"<w:p>{_run('It is ')}{chosen}{_run(' today.')}</w:p>")).text == "It is high today."
+
+
+def test_drawn_letters_and_signs_of_symbol_fonts_are_read() -> None:
+    drawn = '<w:r><w:pict><v:shape xmlns:v="urn:v"><v:textpath string="Spring Fair"/></v:shape></w:pict></w:r>'
+    signs = "".join(
+        f'<w:r><w:rPr><w:rFonts w:ascii="{font}"/></w:rPr><w:t xml:space="preserve">{sign}</w:t></w:r>'
+        for font, sign in (("Symbol", "\uf061 = b"), ("Wingdings", " \uf0e0\uf001"), ("Arial", " J"))
+    )
+
+    assert _read(a_docx(f"<w:p>{drawn}</w:p><w:p>{signs}</w:p>")).text == "Spring Fair\n\nα = β → J"
+
+
+def test_a_link_in_a_note_leads_where_the_notes_say() -> None:
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    link = f'<w:hyperlink xmlns:r="{kind}" r:id="rId1">{_run("the survey")}</w:hyperlink>'
+    notes = f'<w:footnote w:id="2"><w:p>{link}</w:p></w:footnote>'
+    target = f'<Relationship Id="rId1" Type="{kind}/hyperlink" Target="https://e.org/s" TargetMode="External"/>'
+    rels = (
+        f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{target}</Relationships>'
+    )
+    docx = a_docx(f'<w:p>{_run("Tide")}<w:r><w:footnoteReference w:id="2"/></w:r></w:p>', footnotes=notes)
+
+    read = _read(a_zip(parts_of(docx) | {"word/_rels/footnotes.xml.rels": rels}))
+
+    assert read.text == "Tide\n\n[the survey](https://e.org/s)"

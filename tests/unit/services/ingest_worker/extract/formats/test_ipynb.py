@@ -35,10 +35,14 @@ def test_cells_come_in_order_with_what_their_code_printed() -> None:
 def test_notebooks_of_old_are_read() -> None:
     cells = [
         {"cell_type": "heading", "level": 1, "source": ["Tides"]},
+        {"cell_type": "heading", "level": 2, "source": ["Of the ebb"]},
         {"cell_type": "code", "input": ["x = 1"], "outputs": [{"output_type": "pyout", "text": ["1"]}]},
     ]
 
-    assert _read({"nbformat": 3, "worksheets": [{"cells": cells}]}).text == "# Tides\n\n```\nx = 1\n```\n\n```\n1\n```"
+    assert (
+        _read({"nbformat": 3, "worksheets": [{"cells": cells}]}).text
+        == "# Tides\n\n## Of the ebb\n\n```\nx = 1\n```\n\n```\n1\n```"
+    )
 
 
 @pytest.mark.parametrize("book", [[], {"cells": 5}, {"cells": [7, None, {"source": [1]}]}])

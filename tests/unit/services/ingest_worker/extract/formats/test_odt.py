@@ -296,3 +296,16 @@ def test_struck_text_within_struck_text_has_its_signs_once() -> None:
     fell = cut(f"fell {cut('twice')} a")
 
     assert _styled("text", f"<text:p>It {fell} day.</text:p>").text == "It ~~fell twice a~~ day."
+
+
+def test_shapes_of_a_group_come_in_reading_order_and_hidden_text_stays_hidden() -> None:
+    box = (
+        '<draw:frame xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0" svg:x="1cm" svg:y="{}cm">'
+        "<draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
+    ).format
+    hidden = '<text:p>It rose<text:hidden-text text:is-hidden="true">, they say</text:hidden-text>.</text:p>'
+
+    assert _read(f"<draw:page><draw:g>{box(9, 'Low')}{box(2, 'High')}</draw:g></draw:page>", "presentation").text == (
+        "High\n\nLow"
+    )
+    assert _read(hidden).text == "It rose."

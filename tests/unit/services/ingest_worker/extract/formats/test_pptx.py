@@ -44,7 +44,7 @@ def test_numbered_points_keep_their_numbers() -> None:
     plain = "<a:p><a:t>Note</a:t></a:p>" + point(0, "arabicPeriod") + point(1, "alphaLcPeriod")
 
     assert _read(a_pptx(f"<p:sp><p:txBody>{points}{plain}</p:txBody></p:sp>")).text == (
-        "1. Do\n  1. Do\n2. Do\nNote\n1. Do\n  a. Do"
+        "1. Do\n  1) Do\n2. Do\nNote\n1. Do\n  a. Do"
     )
 
 

@@ -221,3 +221,11 @@ def test_a_text_with_the_signs_of_a_wikis_tables_stays_as_it_is(name: str, text:
 )
 def test_properties_say_their_characters_by_number(name: str, text: str, shown: str) -> None:
     assert extract(text.encode(), Hints(filename=name)).text == shown
+
+
+def test_a_stray_byte_of_another_encoding_garbles_no_other_letters() -> None:
+    text = extract(
+        "Die Mole ist größer.\nDie Flut über dem Café.\n".encode() + b"caf\xe9\n", Hints(filename="a.txt")
+    ).text
+
+    assert text.startswith("Die Mole ist größer.\nDie Flut über dem Café.\ncaf")
