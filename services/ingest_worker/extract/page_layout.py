@@ -127,6 +127,13 @@ class _Table(NamedTuple):
     bottom: float = 0.0
 
 
+class _Box(NamedTuple):
+    """A group of lines that touch each other."""
+
+    across: list[Edge]
+    upright: list[Edge]
+
+
 class _Frame(NamedTuple):
     """A drawn box with lines of text that are read without those beside it: a card, a tile, a box of a chart."""
 
@@ -165,10 +172,11 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
         return None, None
     tables: list[_Block] = []
     head, pieces, foot = _without_margins(pieces)
-    for box in _boxes(page, pieces):
+    groups = _touching(page, pieces)
+    for box in _boxes(groups, pieces):
         table, pieces = _ruled(page, box, pieces)
         tables += [] if table is None else [table]
-    found = [*head, *_flow(page, *_with_frames(page, pieces, tables)), *foot]
+    found = [*head, *_flow(page, *_with_frames(groups, pieces, tables)), *foot]
     lines = [part for part in found if isinstance(part, str)]
     if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
         return None, None
@@ -465,9 +473,13 @@ def _is_prose(pieces: Sequence[_Piece]) -> bool:
 # ---- boxes beside each other
 
 
-def _with_frames(page: Page, pieces: list[_Piece], blocks: list[_Block]) -> tuple[list[_Piece], list[_Block]]:
+def _with_frames(
+    groups: Iterable[_Box], pieces: list[_Piece], blocks: list[_Block]
+) -> tuple[list[_Piece], list[_Block]]:
     """Return the pieces and blocks that are in no box beside another one, or beside text, and these boxes."""
-    boxes = sorted(_filled_boxes(page, pieces, blocks), key=lambda box: (box.right - box.left) * (box.bottom - box.top))
+    boxes = sorted(
+        _filled_boxes(groups, pieces, blocks), key=lambda box: (box.right - box.left) * (box.bottom - box.top)
+    )
     framed = {id(piece) for box in boxes for piece in pieces if box.holds(piece)}
     for box in boxes:
         inside, around = _divide(pieces, box.holds)
@@ -483,14 +495,13 @@ def _with_frames(page: Page, pieces: list[_Piece], blocks: list[_Block]) -> tupl
     return pieces, blocks
 
 
-def _filled_boxes(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block]) -> Iterator[_Frame]:
+def _filled_boxes(groups: Iterable[_Box], pieces: Sequence[_Piece], blocks: Sequence[_Block]) -> Iterator[_Frame]:
     """Yield the boxes, with nothing in them yet, that hold several lines or tables."""
-    across, upright = _merged(page.across), _merged(page.upright)
-    if len(across) + len(upright) > _MOST_EDGES:
-        return
-    for box in _touching(across, upright):
+    for box in groups:
         xs, ys = _places(box.upright), _places(box.across)
         if len(xs) < 2 or len(ys) < 2 or len(xs) * len(ys) > _MOST_CELLS:
+            continue
+        if not any(map(_Frame(xs[0], ys[0], xs[-1], ys[-1], [], []).holds, pieces)):
             continue
         fields: dict[int, list[tuple[int, int]]] = {}
         for row, line in enumerate(_cells(box, xs, ys)):
@@ -525,11 +536,6 @@ def _divide(some: Iterable[_Any], holds: Callable[[_Any], bool]) -> tuple[list[_
 # ---- tables by lines
 
 
-class _Box(NamedTuple):
-    across: list[Edge]
-    upright: list[Edge]
-
-
 class _Groups:
     """Numbers in groups that are joined pair by pair."""
 
@@ -546,14 +552,10 @@ class _Groups:
         self._up[self.of(one)] = self.of(other)
 
 
-def _boxes(page: Page, pieces: Sequence[_Piece]) -> Iterator[_Box]:
-    """Yield the groups of lines that touch each other, then those that only divide rows."""
-    across, upright = _merged(page.across), _merged(page.upright)
-    if len(across) + len(upright) > _MOST_EDGES:
-        return
-    upright = _merged([*upright, *_beside_unfilled(page.upright, pieces)])
+def _boxes(groups: Iterable[_Box], pieces: Sequence[_Piece]) -> Iterator[_Box]:
+    """Yield the groups of lines with a table's, then those that only divide rows."""
     alone: dict[tuple[int, int], list[Edge]] = {}  # lines across by where they begin and end
-    for box in _touching(across, upright):
+    for box in groups:
         across, upright = (
             box.across + _closing(box.upright, box.across),
             box.upright + _closing(box.across, box.upright),
@@ -593,7 +595,12 @@ def _is_row(pieces: Iterable[_Piece], xs: Sequence[float], top: float, bottom: f
     return len(set(columns)) > 1 and columns == [bisect_right(xs, piece.right) for piece in row]
 
 
-def _touching(across: Sequence[Edge], upright: Sequence[Edge]) -> Iterable[_Box]:
+def _touching(page: Page, pieces: Sequence[_Piece]) -> Sequence[_Box]:
+    """Return the groups of lines that touch each other."""
+    across, upright = _merged(page.across), _merged(page.upright)
+    if len(across) + len(upright) > _MOST_EDGES:
+        return ()
+    upright = _merged([*upright, *_beside_unfilled(page.upright, pieces)])
     groups = _Groups(len(across) + len(upright))
     for one, flat in enumerate(across):
         for other, tall in enumerate(upright, len(across)):
@@ -606,7 +613,7 @@ def _touching(across: Sequence[Edge], upright: Sequence[Edge]) -> Iterable[_Box]
     for at, edge in enumerate([*across, *upright]):
         box = boxes.setdefault(groups.of(at), _Box([], []))
         (box.across if at < len(across) else box.upright).append(edge)
-    return boxes.values()
+    return list(boxes.values())
 
 
 def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
