@@ -22,7 +22,7 @@ from typing import BinaryIO, TextIO
 
 import msgspec
 
-from services.ingest_worker.extract import FORMATS, Extraction, Format, Hints, extract, limits
+from services.ingest_worker.extract import Extraction, Hints, extract, limits
 from services.ingest_worker.extract.pdf_conversion import page_picture, unlocked
 from shared import sandbox
 from shared.contracts import PreparedChunk
@@ -36,6 +36,8 @@ _MOST_SENTENCE = 10_000  # characters
 _MOST_PLACES = 10
 _MOST_MESSAGE = 200  # characters: it may quote the document
 _LARGE_CALL = 4 << 20  # bytes; with such a text, making chunks may need as much memory as page images
+# What reading imports. The other library for PDF is needed for one file in a hundred, and takes 15 MB.
+_LIBRARIES = ("lxml.html", "trafilatura", "python_calamine", "pypdfium2")
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -98,8 +100,8 @@ class ParserFailed(msgspec.Struct, frozen=True, tag=True):
 Reply = ParserReady | ParserBegun | ParserPart | ParserRead | ParserRefused | ParserOutOfMemory | ParserFailed
 
 
-def main(warm: Sequence[Format] = FORMATS) -> None:
-    """Serve until stdin ends. The libraries of the formats `warm` are loaded first."""
+def main(warm: Sequence[str] = _LIBRARIES) -> None:
+    """Serve until stdin ends. The modules `warm`, which reading imports, are loaded before the first file."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _end_with(int(sys.argv[1]))
     statm = open("/proc/self/statm", encoding="ascii") if sys.platform == "linux" else None  # noqa: PTH123, SIM115 - see `_limit_memory`
@@ -112,7 +114,7 @@ def main(warm: Sequence[Format] = FORMATS) -> None:
     # A thread reads stdin, so that the parent's end is noticed in the middle of a parse, on any system.
     threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
     try:
-        for module in {each for form in warm for each in form.warm}:
+        for module in warm:
             importlib.import_module(module)
         _limit_memory(statm, int(sys.argv[2]), int(sys.argv[3]))
     except Exception as error:  # noqa: BLE001 - the parent logs it

@@ -247,7 +247,7 @@ HOSTILE = Format(
 def main() -> None:
     """Serve as a parser with this format."""
     extract.FORMATS = (HOSTILE, *extract.FORMATS)
-    parser_child.main(warm=(HOSTILE,))
+    parser_child.main(warm=())
 
 
 if __name__ == "__main__":

@@ -127,4 +127,4 @@ class RoughWords(Words):
 
 if __name__ == "__main__":
     extract.FORMATS = (ROUGH, *extract.FORMATS)
-    parser_child.main(warm=(ROUGH,))  # the others' libraries take half a second
+    parser_child.main(warm=())  # the others' libraries take half a second

@@ -87,7 +87,8 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT, form: 
         form = form if form is not None and data is whole else detect(data, hints)
         extraction = _bounded(form.read(data, hints), hints)
         text, parts = (extraction.text, ()) if hints.depth else _parted(extraction.text)
-        extraction = msgspec.structs.replace(extraction, text=text, parts=parts, text_format=form.text_format)
+        about = {"document_type": form.document_type, "text_format": form.text_format}
+        extraction = msgspec.structs.replace(extraction, text=text, parts=parts, **about)
     except RecursionError:  # in our code or in a library
         raise Rejected(f"{hints.name} is damaged: it is nested too deeply", "damaged") from None
     except BaseException as error:
@@ -99,6 +100,8 @@ def extract(data: bytes, hints: Hints, most_text: int = limits.MOST_TEXT, form: 
         raise Rejected(f"{hints.name} holds {found}, more than the {most_text:,} of SLUICE_MAX_TEXT", "too_large")
     limits.check_pages(hints.name, len(extraction.pages))
     if not extraction.text.strip():
+        if any(note.code == "timeout" for note in extraction.notes):
+            raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
         raise Rejected(f"{hints.name} holds no readable text", "empty")
     if extraction.title:
         return extraction

@@ -53,7 +53,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     """The text and properties of a file. `text` is in NFC, has no control characters, and is never blank."""
 
     text: str
-    document_type: str  # md, html, pdf, txt …
+    document_type: str = ""  # md, html, pdf, txt …; set by `extract`
     text_format: TextFormat = "plain"  # set by `extract`
     title: str | None = None  # the document's own, else the file name
     language: str | None = None  # BCP 47, as the document declares it
@@ -82,7 +82,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     sniff: Callable[[bytes], bool] = lambda _: False  # whether the content alone proves the format
     begins: bytes = b""  # with what each file of it begins; a text without that is read as text
     read: Callable[[bytes, Hints], Extraction]  # raises Rejected
-    warm: tuple[str, ...] = ()  # modules that reading imports, which are loaded before the first file
     light: bool = False  # cheap and safe to read in the calling process; if not, `limits.check_light` raises
     libraries: tuple[str, ...] = ()  # distributions whose version affects the text
     revision: int = 1  # raise it when the same file gives a different text

@@ -72,7 +72,6 @@ def read_as(
         raise Rejected(f"{hints.name} is damaged: not a readable {document_type.upper()} file", "damaged") from error
     return Extraction(
         text="\n\n".join(texts),
-        document_type=document_type,
         **declared(says),
         notes=tuple(notes),
     )

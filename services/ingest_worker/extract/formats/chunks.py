@@ -24,7 +24,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
         raise Rejected(f"{hints.name} has no chunk to index: {sentence(found.notes) or 'its list is empty'}", code)
     return Extraction(
         text=prepared_text(found.chunks),
-        document_type="chunks",
         chunks=found.chunks,
         notes=found.notes,
     )

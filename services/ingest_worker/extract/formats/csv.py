@@ -42,7 +42,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         found = labelled(rows)
     except csv.Error:
         found = text
-    return Extraction(text=cleaned(found), document_type="csv")
+    return Extraction(text=cleaned(found))
 
 
 def _separator(sample: str) -> str:

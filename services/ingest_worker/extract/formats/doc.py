@@ -84,7 +84,6 @@ def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Ext
     text, pages = laid_out(slides or ["\n\n".join([body, *attached])])
     return Extraction(
         text=text,
-        document_type=document_type,
         pages=pages if slides else (),
         notes=tuple(Note(code="unsupported", place=name, message=f"{name} could not be read") for name in unread),
         **declared(says, text),

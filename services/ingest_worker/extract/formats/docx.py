@@ -88,7 +88,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     Page headers come once, before the text, and page footers once, after it.
 
     Raises:
-        Rejected: code `password`, `damaged`, `timeout` or `too_large`.
+        Rejected: code `password`, `damaged` or `too_large`.
     """
     with opened(data, hints) as archive:
         says = properties(archive, hints)
@@ -109,12 +109,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
         heads, feet = (list(document.frames(body, kind)) for kind in _FRAMES)
         texts, unread = embedded(archive, related(archive, path, hints).values(), hints)
         blocks += map(MarkdownBlock, texts)
-    if notes and not blocks:
-        raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
     text = cleaned(joined(blocks))
     return Extraction(
         text=framed(heads, text, feet),
-        document_type="docx",
         notes=(*notes, *unread),
         **declared(says, text),
     )
@@ -520,7 +517,6 @@ FORMAT = Format(
     sniff=lambda data: _DOCUMENT in names(data) or declares(data, _MAIN),
     read=read,
     begins=b"PK",
-    warm=("lxml.etree",),
     libraries=("lxml",),
     revision=8,
 )

@@ -127,7 +127,6 @@ def extraction(message: EmailMessage, notes: list[Note], hints: Hints) -> Extrac
     texts, failed = part_texts(mail.attached, hints) if mail.attached else ([], [])
     return Extraction(
         text=cleaned("\n\n".join(["\n".join(heads), *filter(str.strip, bodies), *texts])),
-        document_type="eml",
         title=header(message, "Subject"),
         created=date(message),
         notes=(*notes, *mail.unread, *failed),

@@ -59,7 +59,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
             about.setdefault(_ABOUT[name], []).append(item.text)
     return Extraction(
         text=cleaned("\n\n".join(filter(None, chapters))),
-        document_type="epub",
         notes=tuple(notes),
         **declared({**about, **named(package.iterfind("{*}metadata/*"), _OWN)}),
     )
@@ -80,7 +79,6 @@ FORMAT = Format(
     suffixes=frozenset({".epub"}),
     sniff=lambda data: data.startswith(b"PK") and _CONTAINER in names(data),
     read=read,
-    warm=("lxml.html",),
     libraries=("chardet", "lxml"),
     revision=8,
 )

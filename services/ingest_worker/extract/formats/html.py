@@ -94,7 +94,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
         text = max(text, cleaned(flat_text(source)), key=len)
     return Extraction(
         text=text,
-        document_type="html",
         title=title,
         description=one_line(description, 2000),
         language=one_line(language, 35),
@@ -275,7 +274,6 @@ FORMAT = Format(
     suffixes=frozenset({".html", ".htm", ".xhtml"}),
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,
     read=read,
-    warm=("trafilatura",),
     libraries=("chardet", "lxml", "trafilatura"),
     revision=13,
 )

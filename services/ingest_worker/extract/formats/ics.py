@@ -6,7 +6,6 @@ from calendar import day_name, month_name
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 
 from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
@@ -54,14 +53,14 @@ class _Property(NamedTuple):
     value: str
 
 
-def read(document_type: str, data: bytes, hints: Hints) -> Extraction:
+def read(data: bytes, hints: Hints) -> Extraction:
     """Return each event, task, or card as a record, `Name: Ann; Phone: 12`; pictures and other files in it are noted.
 
     Raises:
         Rejected: code `unsupported`: the data is not text.
     """
     text, left_out, name = entries(cleaned(decoded(data, hints)))
-    return Extraction(text=text, document_type=document_type, title=one_line(name), notes=tuple(pictures(left_out)))
+    return Extraction(text=text, title=one_line(name), notes=tuple(pictures(left_out)))
 
 
 def entries(text: str) -> tuple[str, int, str]:
@@ -260,7 +259,7 @@ def _format(kind: str, types: set[str], suffixes: set[str], components: str) -> 
         media_types=frozenset(types),
         suffixes=frozenset(suffixes),
         sniff=lambda data: begins.match(data, 0, _HEAD) is not None and b"END:V" in data[-_TAIL:].upper(),
-        read=partial(read, kind),
+        read=read,
         libraries=("chardet",),
         revision=2,
     )

@@ -41,16 +41,13 @@ def read(data: bytes, hints: Hints) -> Extraction:
                 pages.append(cleaned(ocr.text_of(np.asarray(ImageOps.exif_transpose(frame).convert("RGB")))))
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises any of them
         raise Rejected(f"{hints.name} is damaged: not a readable image", "damaged") from error
-    if not any(pages):
-        if len(pages) < frames:
-            raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
+    if not any(pages) and len(pages) == frames:
         raise Rejected(f"{hints.name} holds no readable text in its {frames} image{'s' if frames > 1 else ''}", "empty")
     text, starts = laid_out(pages)
     left = frames - len(pages)
     late = f"{left} of {frames} images could not be read within {limits.seconds()}"
     return Extraction(
         text=text,
-        document_type="image",
         pages=starts,
         notes=(Note(code="timeout", place=f"page {len(pages) + 1}", message=late),) if left else (),
     )

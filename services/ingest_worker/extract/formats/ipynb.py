@@ -26,7 +26,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     text = cleaned("\n\n".join(filter(None, _blocks(book))))
     return Extraction(
         text=text or cleaned(source),
-        document_type="ipynb",
         title=one_line(first_heading(text)),
         file={"author": _list(_map(_map(book).get("metadata")).get("authors"))},
     )
@@ -92,6 +91,5 @@ FORMAT = Format(
     suffixes=frozenset({".ipynb"}),
     read=read,
     light=True,
-    warm=("lxml.html",),
     libraries=("chardet", "lxml"),
 )

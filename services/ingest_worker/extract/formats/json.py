@@ -39,11 +39,11 @@ def read(data: bytes, hints: Hints) -> Extraction:
     text = cleaned(decoded(data, hints))
     lines = text.split("\n")
     if found := records(text):
-        return Extraction(text=found, document_type="json")
+        return Extraction(text=found)
     if any(len(line) > _LINE for line in lines):
         text = "\n\n".join(map(_laid_out, lines)) if len(lines) > 1 else _laid_out(text)
     text = _NUMBERS.sub(lambda each: f"[{' '.join(each[1].split())}]", text)
-    return Extraction(text=cleaned(text), document_type="json")
+    return Extraction(text=cleaned(text))
 
 
 def _listed(text: str) -> str:

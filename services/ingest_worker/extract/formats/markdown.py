@@ -74,7 +74,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     listed = tags if isinstance(tags, list) else _scalar(tags).split(",")
     return Extraction(
         text=body,
-        document_type="md",
         title=_line(front, "title") or one_line(first_heading(body)),
         description=_line(front, "description") or _line(front, "summary"),
         language=_line(front, "lang") or _line(front, "language"),
@@ -140,7 +139,6 @@ FORMAT = Format(
     suffixes=frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx", ".rmd", ".qmd"}),
     read=read,
     light=True,
-    warm=("lxml.html",),
     libraries=("chardet", "lxml", "pyyaml"),
     revision=3,
 )

@@ -61,7 +61,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         notes += within(f"message {number + 1}", found.notes)
     seen: set[str] = set()
     texts = ["\n".join(_new_lines(letter.text, seen)) for letter in _by_thread(letters)]
-    return Extraction(text="\n\n".join(texts), document_type="mbox", notes=tuple(notes))
+    return Extraction(text="\n\n".join(texts), notes=tuple(notes))
 
 
 def _sources(data: bytes) -> list[bytes]:

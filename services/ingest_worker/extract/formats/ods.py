@@ -172,7 +172,6 @@ FORMAT = Format(
     suffixes=frozenset({".ods", ".ots", ".fods"}),
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
-    warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
     revision=7,
 )

@@ -95,7 +95,7 @@ def described(data: bytes, hints: Hints) -> Properties:
     return {} if root is None else named(root.iterfind("{*}meta/*"), _PROPERTIES)
 
 
-def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
+def read(data: bytes, hints: Hints) -> Extraction:
     """Return the paragraphs, headings, lists and tables in reading order; notes and text boxes follow their paragraph.
 
     Slides become pages.
@@ -122,7 +122,6 @@ def read_as(document_type: str, data: bytes, hints: Hints) -> Extraction:
     text, pages = laid_out([cleaned("\n\n".join(filter(None, blocks))) for blocks in shown])
     return Extraction(
         text=text,
-        document_type=document_type,
         pages=pages if slides else (),
         notes=(
             *(
@@ -411,8 +410,7 @@ FORMATS = tuple(
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),
-        read=partial(read_as, document_type),
-        warm=("lxml.etree",),
+        read=read,
         libraries=("lxml",),
     )
     for document_type, kind, suffixes in (

@@ -195,7 +195,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     notes = _notes(found, texts)
     return Extraction(
         text=text,
-        document_type="pdf",
         title=_title(found, furniture, hints),
         description=own_title(found.says.get("Subject"), 2000),
         language=one_line(found.says.get("Lang"), 35),
@@ -980,7 +979,6 @@ FORMAT = Format(
     sniff=lambda data: b"%PDF-" in data[:1024],
     read=read,
     nests=True,
-    warm=("pypdfium2",),  # the other library is needed for one file in a hundred, and takes 15 MB
     libraries=("pypdf", "pypdfium2", "rapidocr"),
     revision=11,
 )

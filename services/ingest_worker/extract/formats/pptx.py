@@ -50,7 +50,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     text, starts = laid_out(slides)
     return Extraction(
         text="\n\n".join([framed([], text, footers), *texts]),
-        document_type="pptx",
         pages=starts,
         **declared(says, text),
         notes=(*notes, *unread),
@@ -103,7 +102,6 @@ FORMAT = Format(
     sniff=lambda data: _SHOW in names(data) or declares(data, _MAIN),
     read=read,
     begins=b"PK",
-    warm=("lxml.etree",),
     libraries=("lxml",),
     revision=8,
 )

@@ -15,7 +15,6 @@ from services.ingest_worker.extract.markdown_writer import CHANGES, LINK, NUMBER
 from services.ingest_worker.extract.rows import Cell, spread, table
 from services.ingest_worker.extract.symbols import shown
 from shared.contracts import Note
-from shared.errors import Rejected
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -458,19 +457,16 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """Return the text as Markdown, with title, description and dates.
 
     Raises:
-        Rejected: code `timeout`; `unsupported`: the data is not text.
+        Rejected: code `unsupported`: the data is not text.
     """
     if _MARK not in data[:_HEAD]:  # only the file's name or declared type says RTF
-        return Extraction(text=cleaned(decoded(data, hints)), document_type="rtf")
+        return Extraction(text=cleaned(decoded(data, hints)))
     document = _Rtf(data.decode("latin-1"))  # RTF is ASCII; its escapes name their own encoding
     document.read()
     text = cleaned(_paired(document.body.text()))
     says = {name: value and _paired(value) for name, value in document.says.items()}
-    if limits.spent() and not text:
-        raise Rejected(f"{hints.name} took longer than {limits.seconds()} to read", "timeout")
     return Extraction(
         text=framed(map(_paired, document.heads), text, map(_paired, document.feet)),
-        document_type="rtf",
         notes=(*([] if document.note is None else [document.note]), *pictures(document.pictures)),
         **declared({**says, "description": says.get("subject"), "modifiedBy": says.pop("operator", None)}, text),
     )

@@ -35,7 +35,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     source = cleaned(decoded(data, hints))
     text = "\n\n".join(f"[{_shown(start)}] {words}" for start, words in _paragraphs(source))
-    return Extraction(text=text or source, document_type="srt")
+    return Extraction(text=text or source)
 
 
 def _paragraphs(source: str) -> Iterator[tuple[int, str]]:

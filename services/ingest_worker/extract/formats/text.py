@@ -68,7 +68,6 @@ def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hint
     author = _AUTHOR.match(text) if document_type == "adoc" else None
     return Extraction(
         text=cleaned(marked(text)),
-        document_type=document_type,
         title=one_line(named["title"]) if named else None,
         file={
             **({"author": author["author"]} if author else {}),

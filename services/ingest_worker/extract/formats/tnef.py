@@ -41,7 +41,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
         unread.append(Note(code="unsupported", place="", message=message))
     return Extraction(
         text=cleaned("\n\n".join(filter(None, [body, *texts]))),
-        document_type="tnef",
         title=one_line(subject),
         notes=tuple(unread),
     )

@@ -73,7 +73,6 @@ FORMAT = Format(
         any(is_ole(data, stream) for stream in ("Workbook", "Book")) and not is_ole(data, "__properties_version1.0")
     ),
     read=read,
-    warm=("python_calamine",),
     libraries=("python-calamine",),
     revision=4,
 )

@@ -120,7 +120,6 @@ FORMAT = Format(
     sniff=lambda data: not names(data).isdisjoint(_BOOKS) or declares(data, _MAIN),
     read=read,
     begins=b"PK",
-    warm=("python_calamine",),
     libraries=("lxml", "python-calamine"),
     revision=8,
 )

@@ -77,7 +77,6 @@ def read(data: bytes, hints: Hints) -> Extraction:
     title = next(map(_words, titles), None)
     return Extraction(
         text=_text(root, records=records) or _text(root, records=True),
-        document_type="xml",
         title=one_line(title),
         language=one_line(root.get(_LANGUAGE), 35),
     )
@@ -98,7 +97,7 @@ def _workbook(root: "_Element") -> Extraction:
         texts += [as_part(name, rows)] if rows else []
     says = {name: root.findtext(f"{{*}}DocumentProperties/{{*}}{name.title()}") for name in ("title", "author")}
     text = cleaned("\n\n".join(texts))
-    return Extraction(text=text, document_type="xml", notes=tuple(notes), **declared(says))
+    return Extraction(text=text, notes=tuple(notes), **declared(says))
 
 
 def _placed(sheet: "_Element", kind: str) -> "Iterator[tuple[int, int, _Element]]":
@@ -336,7 +335,6 @@ FORMAT = Format(
     suffixes=frozenset({".xml", ".nxml", ".jats", ".rss", ".atom", ".svg", ".dita", ".tei"}),
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked first
     read=read,
-    warm=("lxml.etree",),
     libraries=("chardet", "lxml"),
     revision=10,
 )

@@ -28,7 +28,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         texts, unread = part_texts(_members(archive, hints), hints)
     if not texts and unread:
         raise Rejected(f"{hints.name} holds no readable text: {sentence(unread)}", "empty")
-    return Extraction(text=cleaned("\n\n".join(texts)), document_type="zip", notes=tuple(unread))
+    return Extraction(text=cleaned("\n\n".join(texts)), notes=tuple(unread))
 
 
 def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, Callable[[], bytes]]]:
