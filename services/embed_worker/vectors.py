@@ -81,7 +81,7 @@ class Vectors:
                 found |= await _copied(index, tenant, missing)
         self._count(copied=len(found))
         if new := [text for text in hashes if text not in found]:
-            vectors = await self.embedder.embed_documents(new)
+            vectors = await self.embedder.embed_documents(new, flow=tenant)
             self._count(embedded=len(new))
             self.metrics.calls.inc()
             self.metrics.tokens.inc(sum(tokens[text] for text in new))

@@ -99,7 +99,7 @@ class Chunking:
         if not redriven(record) and await self.statuses.has_failed(document):
             log.info("version_failed_before", document_id=document.document_id, version=document.version)
             return
-        async with self.room.taken(document.text_size if event.text is None else 0):
+        async with self.room.taken(document.text_size if event.text is None else 0, document.tenant):
             await self._chunk(event, redriven(record), extracted_at=record.timestamp)
 
     async def _chunk(self, event: DocumentExtracted, headers: Mapping[str, str], *, extracted_at: int) -> None:

@@ -98,7 +98,7 @@ class Ingest:
         name = submitted.document_id
         tracing.about(submitted.tenant, name)
         try:
-            async with self.room.taken(submitted.blob.size if submitted.blob else 0):
+            async with self.room.taken(submitted.blob.size if submitted.blob else 0, submitted.tenant):
                 refetch = False
                 while not await self._take(record, submitted, name, refetch=refetch):
                     refetch = True

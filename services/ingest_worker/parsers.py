@@ -20,6 +20,7 @@ from services.ingest_worker import parser_child
 from services.ingest_worker.chunk import from_prepared, version_chunks
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from services.ingest_worker.fair_turns import FairTurns
+from services.ingest_worker.fetch.hosts import Busy
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
     MOST_FRAME,
@@ -40,7 +41,7 @@ from shared.embedder import TokenCounter
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.inputs.limits import LONGEST_URL
 from shared.log import Record
-from shared.log.consume import Handle
+from shared.log.consume import Handle, stepped_aside
 from shared.settings import Settings
 from shared.state.index import Generation
 
@@ -56,8 +57,10 @@ _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
 _UNLOCKED_PER_BYTE = 4  # pdfium writes a file anew
 _PICTURE = 20 << 20  # bytes of a page's picture
+_TURN_S = 15.0  # longest wait for a process, where others have to wait, too
 _TRIES = 3  # for a document that takes too long
 _TRIES_ALONE = 2  # for a record that may have killed the worker
+_LONG = 1 << 20  # characters, which take a second or more to be chunked
 _CHUNKING_S_PER_BYTE = 10e-6  # Chinese text takes a sixth
 _CHUNKED_PER_BYTE = 16  # characters of JSON; usual chunks take two
 _AGAIN_S = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
@@ -152,6 +155,7 @@ class ParserPool:
         self._kept = max(self.size, self.kept)
         self._turns = FairTurns(self.size)
         self._slow_turns = FairTurns(max(1, self.size // 2))
+        self._chunking, self._long_chunking = FairTurns(3, 2), FairTurns(2, 1)
         self._idle: list[_Child] = []  # the one unused for longest first
         self._busy: set[_Child] = set()
         self._ending: set[asyncio.Task[None]] = set()
@@ -236,14 +240,24 @@ class ParserPool:
         make = partial(version_chunks, document, text, event.pages, event.parts, generation=generation, tokens=tokens)
         if _alone.get():
             return await self._chunk_alone(make, document)
-        return make() if len(text) <= _TINY_BYTES else await asyncio.to_thread(make)
+        return make() if len(text) <= _TINY_BYTES else await self._in_thread(make, document.tenant, len(text))
 
     async def from_prepared(
         self, document: DocumentVersion, prepared: Sequence[PreparedChunk], tokens: TokenCounter
     ) -> tuple[Chunk, ...]:
         """Return the chunks that the caller prepared (see `chunk.from_prepared`). A thread counts their tokens."""
         make = partial(from_prepared, prepared, tokens)
-        return await (self._chunk_alone(make, document) if _alone.get() else asyncio.to_thread(make))
+        if _alone.get():
+            return await self._chunk_alone(make, document)
+        return await self._in_thread(make, document.tenant, sum(len(chunk.text) for chunk in prepared))
+
+    async def _in_thread(self, make: Callable[[], tuple[Chunk, ...]], tenant: str, length: int) -> tuple[Chunk, ...]:
+        """Return the chunks of so many characters. Whatever else needs a thread finds one, and short texts a turn."""
+        async with AsyncExitStack() as turns:
+            if length > _LONG:
+                await turns.enter_async_context(_turn(self._long_chunking, tenant))
+            await turns.enter_async_context(_turn(self._chunking, tenant))
+            return await asyncio.to_thread(make)
 
     async def _chunk_alone(self, make: Callable[[], tuple[Chunk, ...]], document: DocumentVersion) -> tuple[Chunk, ...]:
         call, hints = pickle.dumps(make), Hints(filename=f"{document.source}/{document.path}")
@@ -291,7 +305,7 @@ class ParserPool:
     ) -> Extraction:
         if self._closed:  # `close` took all turns for good
             raise Unavailable("the parser pool is closed")
-        async with _turn(self._turns, tenant, wait_s):
+        async with _turn(self._turns, tenant, wait_s, postpones=not job.chunks):
             if self._closed:
                 raise Unavailable("the parser pool is closed")
             child = self._child_of(tenant)
@@ -512,9 +526,23 @@ async def _always() -> bool:
 
 
 @asynccontextmanager
-async def _turn(turns: FairTurns, tenant: str, wait_s: float | None = None) -> AsyncIterator[None]:
-    if not await turns.came(tenant, wait_s):
-        raise Unavailable("all parsers are busy with other files")
+async def _turn(
+    turns: FairTurns, tenant: str, wait_s: float | None = None, *, postpones: bool = False
+) -> AsyncIterator[None]:
+    """Run the block when the tenant has a turn; a record that waits steps aside.
+
+    Raises:
+        Unavailable: there is none within `wait_s`. Busy: with `postpones`, the record holds up others all the same.
+    """
+    if not turns.locked(tenant):
+        await turns.acquire(tenant)
+    else:
+        with stepped_aside("other files are read first") as crowded:
+            while not await turns.came(tenant, _TURN_S if wait_s is None else wait_s):
+                if wait_s is not None:
+                    raise Unavailable("all parsers are busy with other files")
+                if postpones and crowded():
+                    raise Busy
     try:
         yield
     finally:

@@ -8,6 +8,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Final
+from weakref import WeakValueDictionary
 
 from shared.embedder import Vector
 from shared.errors import RetryLater, Unavailable
@@ -64,8 +65,8 @@ class Ask:
 class Gather:
     """A queue of callers' texts, passed in batches to `answer`, at most `calls` calls at a time.
 
-    Callers take turns of `FIRST` texts, so that no long document, or list of a client, holds up the others. Callers of
-    the same flow have one turn: else the lists of one tenant would have eight before each document of another.
+    Flows, such as tenants, take turns of `FIRST` texts, and within a flow its callers do, so that no long document, or
+    list of a client, holds up the others, nor do a hundred of one tenant hold up those of another.
     """
 
     def __init__(self, answer: Callable[[Sequence[Ask]], Awaitable[None]], pace: Pace, calls: int) -> None:
@@ -73,7 +74,8 @@ class Gather:
         self._answer = answer
         self._pace = pace
         self._most_calls = calls
-        self._waiting = FairQueue[Sequence[Ask]]()  # turns
+        self._waiting = FairQueue[FairQueue[Sequence[Ask]]]()  # the turns of each flow, which are its callers'
+        self._flows = WeakValueDictionary[Hashable, FairQueue[Sequence[Ask]]]()
         self._turn: deque[Ask] = deque()  # what is left of the current one
         self._kept: OrderedDict[str, Vector] = OrderedDict()
         self._calls: set[asyncio.Task[None]] = set()
@@ -90,8 +92,11 @@ class Gather:
             if (vector := self._kept.pop(ask.text, None)) is not None:
                 ask.give(vector)
         left = [ask for ask in asks if not ask.answer.done()]
+        flow = id(asks) if flow is None else flow
+        turns = self._flows.setdefault(flow, FairQueue())
         for at in range(0, len(left), FIRST):
-            self._waiting.put(id(asks) if flow is None else flow, left[at : at + FIRST])
+            turns.put(id(asks), left[at : at + FIRST])
+            self._waiting.put(flow, turns)
         loop.call_soon(self._fill)  # later in this turn of the loop, so that other callers' texts join the batch
         try:
             await _settled([ask.answer for ask in asks])
@@ -133,7 +138,7 @@ class Gather:
 
     def _next(self) -> Ask | None:
         if not self._turn and self._waiting:
-            self._turn.extend(self._waiting.take())
+            self._turn.extend(self._waiting.take().take())
         return self._turn.popleft() if self._turn else None
 
     async def _call(self, batch: Sequence[Ask]) -> None:

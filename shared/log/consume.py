@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 Crowded = Callable[[], bool]
 _aside: ContextVar[Callable[[str], AbstractContextManager[Crowded]]] = ContextVar(
-    "aside", default=lambda _: nullcontext(lambda: True)
+    "aside", default=lambda _: nullcontext(lambda: False)
 )
 
 Handle = Callable[[Record], Awaitable[None]]
@@ -417,13 +417,16 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     @contextmanager
     def _stepped_aside(self, lane: _Running, record: Record, why: str) -> Iterator[Crowded]:
-        began = now_ms()
+        began, within = now_ms(), lane.resting.get(record.offset)
         lane.resting[record.offset] = why
         self._pump(lane)
         try:
             yield lambda: self._fill(lane) > _READS_ON or lane.is_followed(record) or now_ms() - began >= _ASIDE_MS
         finally:
-            lane.resting.pop(record.offset, None)
+            if within is None:
+                lane.resting.pop(record.offset, None)
+            else:
+                lane.resting[record.offset] = within
 
     async def _set_aside(self, lane: _Running, record: Record, failure: Failure) -> bool:
         """Return whether `on_dead` stored the record. Whatever it raises, it is called again: nothing may be lost."""

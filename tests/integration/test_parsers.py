@@ -7,8 +7,9 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from shared.log import Record
 from shared.log.consume import Handle
 from shared.runtime.logging_setup import configure_logging
 from tests.builders import an_event
+from tests.fakes.consumer import consume_all
 from tests.fakes.state import GENERATION
 from tests.fakes.tokens import Words
 from tests.integration.rough_parser import RoughWords
@@ -104,6 +106,49 @@ async def _read(
     pool: ParserPool, command: str, argument: object = "-", pages: int = 0, tenant: str = "default"
 ) -> Extraction:
     return await pool.extract(_rough(command, argument, pages), Hints(filename="x.rough"), tenant=tenant)
+
+
+async def test_records_that_wait_for_a_parser_hold_up_none_that_needs_none(pool: ParserPool, tmp_path: Path) -> None:
+    hanging = asyncio.create_task(_read(pool, "hang", tmp_path / "hangs"))
+    await _until(tmp_path / "hangs")
+    ended = list[int]()
+
+    async def handle(record: Record) -> None:
+        if record.offset < 5:
+            await _read(pool, "pid")
+        else:
+            hanging.cancel()
+        ended.append(record.offset)
+
+    await consume_all(handle, [an_event(offset, b"k%d" % offset) for offset in range(6)], key_concurrency=2)
+
+    assert ended[0] == 5
+
+
+async def test_long_texts_leave_threads_and_turns_to_others(pool: ParserPool) -> None:
+    go = threading.Event()
+
+    class Held(Words):
+        def count(self, texts: Sequence[str]) -> list[int]:
+            go.wait(_HANG_GUARD_S)
+            return super().count(texts)
+
+    async def chunked(text: str, tenant: str, tokens: TokenCounter) -> tuple[Chunk, ...]:
+        event = DocumentExtracted(document=msgspec.structs.replace(a_version(), tenant=tenant), text=text)
+        return await pool.chunk(event, text, GENERATION, tokens)
+
+    long = "Some words of a long text. " * 50_000
+    many = [asyncio.create_task(chunked(long, "many", Held())) for _ in range(40)]
+    try:
+        async with asyncio.timeout(20):
+            await asyncio.to_thread(lambda: None)
+            assert await chunked("Some words of a text. " * 1000, "many", Words())
+            assert await chunked(long[: 2 << 19], "other", Words())
+    finally:
+        go.set()
+        for each in many:
+            each.cancel()
+        await asyncio.gather(*many, return_exceptions=True)
 
 
 async def _process(pool: ParserPool, tenant: str = "default") -> int:

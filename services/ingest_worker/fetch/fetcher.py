@@ -354,7 +354,7 @@ class Fetcher:
 
     async def _make_room(self, asking: _Asking) -> None:
         async with asking.patience.paused():
-            await asking.held.enter_async_context(asking.room.taken(self._limits.most_bytes))
+            await asking.held.enter_async_context(asking.room.taken(self._limits.most_bytes, asking.tenant))
 
     def _request(self, url: str, known: Validators | None) -> httpx.Request:
         headers = {"User-Agent": self._agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}

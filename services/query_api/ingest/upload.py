@@ -261,7 +261,7 @@ async def _submitted(
 ) -> _Sent:
     """Submit a file. It is in memory only during this call."""
     submissions, tenant = request.part(Submissions), request.user.tenant
-    async with submissions.room.taken(file.size):
+    async with submissions.room.taken(file.size, tenant):
         content = await beside(file.size > IN_MEMORY, file.body.read)
         document = _document(tenant, file, content, fields)
         if (doubt := await beside(file.size > _SMALL, hash_doubt, document)) is not None:

@@ -1,12 +1,16 @@
 """The last stage on parts in memory."""
 
+import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from aiokafka import ConsumerRecord
+from msgspec import json
+from msgspec.structs import replace as replaced
 from prometheus_client import CollectorRegistry
 
 from services.embed_worker.embed import Embed
@@ -26,13 +30,15 @@ from shared.contracts import (
 from shared.embedder import Vector
 from shared.errors import Rejected
 from shared.ids import text_hash
+from shared.log import Record
 from shared.state.index import MOST_WITHDRAWN, Head, Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import Statuses
 from shared.store import Sparse
 from shared.store.bm25 import Bm25
-from tests.builders import an_entry
+from tests.builders import an_entry, an_event
 from tests.fakes.blobs import MemoryBlobs
+from tests.fakes.consumer import consume_all
 from tests.fakes.embedder import MemoryEmbedder, vector_of
 from tests.fakes.state import ledger_and_index
 from tests.fakes.store import MemoryStore
@@ -299,3 +305,36 @@ async def test_what_the_ledger_lists_below_a_version_leaves_the_truth() -> None:
     assert tombstones == [truth_key(NAME, 1)]
     assert entry is not None
     assert (entry.last.status, entry.published) == ("created", (3,))
+
+
+async def test_documents_of_many_chunks_hold_up_no_record_of_few() -> None:
+    ledger, index = await ledger_and_index(MemoryStore())
+    go, blobs, ended = asyncio.Event(), MemoryBlobs(), list[int]()
+
+    async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
+
+    class Slow(MemoryEmbedder):
+        async def embed_documents(self, texts: Sequence[str], *, flow: Hashable = None) -> list[Vector]:
+            if "one" in texts:
+                await go.wait()
+            return await super().embed_documents(texts, flow=flow)
+
+    vectors = Vectors(index, Slow(), VectorMetrics(CollectorRegistry()))
+    statuses = Statuses(ledger, publish)
+    embed = Embed(index=index, vectors=vectors, bm25=Bm25(), publish=publish, statuses=statuses, blobs=blobs)
+
+    async def a_record(offset: int) -> Record:
+        document = replaced(version(2), document_id=str(UUID(int=offset)))
+        some = await load() if offset < 3 else (replaced((await load())[0], text="few", hash=text_hash("few")),)
+        blob = await blobs.put(DEFAULT_TENANT, document.document_id, json.encode(some)) if offset < 3 else None
+        value = encode(DocumentChunked(document=document, blob=blob, chunks=() if blob else some))
+        return an_event(offset, document.document_id.encode(), value)
+
+    async def handle(record: Record) -> None:
+        await embed(record)
+        ended.append(record.offset)
+        go.set()
+
+    await consume_all(handle, [await a_record(offset) for offset in range(4)], key_concurrency=2)
+
+    assert ended[0] == 3

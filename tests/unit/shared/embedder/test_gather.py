@@ -182,3 +182,23 @@ def test_the_pace_is_never_less_than_one_text_nor_more_than_most(calls: list[tup
             pace.took(*call)
 
         assert 1 <= pace.texts <= MOST
+
+
+async def test_many_documents_of_a_tenant_have_one_turn_and_share_it() -> None:
+    calls = Calls()
+    gather = Gather(calls, pace(FIRST), calls=1)
+
+    first = asyncio.create_task(gather.vectors(["first"]))
+    await calls.begun.get()
+    many = [
+        asyncio.create_task(gather.vectors([f"{name}{n}" for n in range(3 * FIRST)], "many")) for name in "abcdefgh"
+    ]
+    small = asyncio.create_task(gather.vectors(["small"], "many"))
+    await asyncio.sleep(0)
+    other = asyncio.create_task(gather.vectors([f"other{n}" for n in range(2 * FIRST)], "other"))
+    calls.go.set()
+    await asyncio.gather(first, *many, small, other)
+
+    asked = [text for texts in calls.texts for text in texts]
+    assert asked.index(f"other{2 * FIRST - 1}") < 1 + 4 * FIRST
+    assert asked.index("small") < 1 + 11 * FIRST  # behind one turn of each document of its tenant, and the other's

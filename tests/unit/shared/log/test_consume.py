@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import IllegalStateError
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected, RetryLater
@@ -16,33 +15,8 @@ from shared.log.failure import Failure
 from shared.times import now_ms
 from tests.builders import an_event
 from tests.contract.logs import until
+from tests.fakes.consumer import TP, FakeConsumer
 from tests.tracing import traced
-
-TP = TopicPartition("events", 0)
-
-
-class FakeConsumer:
-    """A consumer that stands where it is told."""
-
-    def __init__(self) -> None:
-        self.at = {TP: 3}
-        self.committed: dict[TopicPartition, int] = {}
-
-    def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset(self.at)
-
-    async def position(self, tp: TopicPartition) -> int:
-        if tp not in self.at:
-            raise IllegalStateError(f"{tp} is not assigned")
-        return self.at[tp]
-
-    def pause(self, *tps: TopicPartition) -> None: ...
-
-    def paused(self) -> frozenset[TopicPartition]:
-        return frozenset()
-
-    async def commit(self, offsets: dict[TopicPartition, tuple[int, str]]) -> None:
-        self.committed |= {tp: offset for tp, (offset, _) in offsets.items()}
 
 
 @pytest.fixture
@@ -164,6 +138,35 @@ async def test_records_that_step_aside_hold_up_no_other_key(consumer: FakeConsum
     assert sorted(handled) == [0, 1, 2, 3]
     assert handled[0] == 3
     assert consumer.committed == {TP: 4}
+
+
+async def test_a_record_that_steps_aside_twice_is_aside_until_the_outer_wait_ends(consumer: FakeConsumer) -> None:
+    held, other = asyncio.Event(), asyncio.Event()
+
+    async def handle(record: Record) -> None:
+        if record.offset:
+            other.set()
+            return
+        with stepped_aside("a long wait"):
+            with stepped_aside("a short one"):
+                pass
+            held.set()
+            await other.wait()
+
+    async def on_dead(record: Record, failure: Failure) -> None:
+        raise AssertionError(failure)
+
+    options = ConsumeOptions(key_concurrency=1)
+    consumption = consume(KafkaBroker(), "events", "g", handle, on_dead=on_dead, stage="test", options=options)
+    consumption.consumer = lambda: consumer
+    consumer.at[TP] = 1
+    await consumption.dispatch(consumer, BATCH[:1])
+    async with asyncio.timeout(20):
+        await held.wait()
+        consumer.at[TP] = 2
+        await consumption.dispatch(consumer, BATCH[1:2])
+        await other.wait()
+    await consumption.stop()
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ class Holders:
         self._room = room
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def come(self, name: str, size: int) -> None:
-        self._tasks[name] = asyncio.create_task(self._stay(name, size))
+    async def come(self, name: str, size: int, tenant: str = "") -> None:
+        self._tasks[name] = asyncio.create_task(self._stay(name, size, tenant))
         await settled()
 
     async def go(self, name: str) -> None:
@@ -26,8 +26,8 @@ class Holders:
             await self._tasks[name]
         await settled()
 
-    async def _stay(self, name: str, size: int) -> None:
-        async with self._room.taken(size):
+    async def _stay(self, name: str, size: int, tenant: str) -> None:
+        async with self._room.taken(size, tenant):
             self.inside.append(name)
             try:
                 await asyncio.Event().wait()
@@ -87,3 +87,18 @@ async def test_what_needs_nothing_never_waits(holders: Holders) -> None:
     await holders.come("inline", 0)
 
     assert holders.inside == ["a", "inline"]
+
+
+async def test_a_tenant_s_large_bodies_keep_no_other_tenant_waiting(holders: Holders) -> None:
+    for name in "abc":
+        await holders.come(name, 10, "many")
+    assert holders.inside == ["a"]
+
+    await holders.come("d", 10, "other")
+    assert holders.inside == ["a", "d"]
+
+    await holders.come("e", 1, "third")
+    assert holders.inside == ["a", "d"]  # no memory is left
+
+    await holders.go("a")
+    assert holders.inside == ["d", "e"]
