@@ -11,6 +11,7 @@ from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.markdown_writer import RAISED, counted
 from services.ingest_worker.extract.rows import Cell, spread
 from services.ingest_worker.extract.safe_xml import enclose, texts, whole, words
+from services.ingest_worker.extract.symbols import in_font
 from services.ingest_worker.extract.table_header import Covered, begins_with_form
 from shared.inputs.limits import LONGEST_URL
 
@@ -58,6 +59,7 @@ _MARK_OF_ITEM: Final = re.compile(r"\(?(?:\d{1,3}|[^\W\d_]{1,2}|[ivx]{1,4})[.)]|
 _STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
 MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
 _EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
+_SIGNS: Final = re.compile(r"\b(?:symbol|wingdings(?: 2)?)\b", re.IGNORECASE)  # fonts
 NAMED: Final = "named"  # the class of a text that nothing else names
 RELATIVE: Final = re.compile(r"(?:[/.]|[\w%-]{1,100}[./])[^\s()<>\[\]]{0,2000}")
 _CDATA: Final = re.compile(r"% <!\[CDATA\[|%? ?\]\]>")  # around TeX in a script
@@ -66,6 +68,9 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
+    for drawn in islice(tree.xpath("//*[@style or @face]"), _MOST):
+        if font := _SIGNS.search(f"{drawn.get('style', '')} {drawn.get('face', '')}"):
+            drawn.text = in_font(drawn.text or "", font[0])
     _keep_opened(tree)
     for around in islice(tree.xpath("//div[@role = 'navigation' or @role = 'contentinfo']"), _MOST):
         around.tag = "nav"
@@ -148,12 +153,15 @@ def _drop_groups(tree: "HtmlElement") -> None:
     for cell in list(islice(tree.iterfind(".//tr/*[@rowspan='0']"), _FEW)):  # down to the end of its group
         cell.set("rowspan", str(1 + sum(1 for _ in islice(next(cell.iterancestors()).itersiblings("tr"), _MOST))))
     for group in list(islice(tree.iter("thead", "tbody", "tfoot"), _MOST)):
+        if group.tag == "tfoot" and (around := group.getparent()) is not None and around.tag == "table":
+            around.append(group)  # it may stand before the rows
         group.drop_tag()
 
 
 def _shape_tables(tree: "HtmlElement") -> None:
     """Write merged cells and lists in cells into each row, with a header above rows that trafilatura drops without."""
     for table in list(islice(tree.iter("table"), _MOST)):
+        _flatten_tables(table)
         if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
             _flatten_lists(table)
             first = next(table.iter("tr"), None)
@@ -484,6 +492,16 @@ def _become_code(table: "HtmlElement") -> bool:
     table.clear()
     table.tag, table.text, table.tail = "pre", "\n".join(lines), tail
     return True
+
+
+def _flatten_tables(table: "HtmlElement") -> None:
+    """Put the rows of short tables in the cells of one with a header on one line."""
+    inner, first = list(table.iterdescendants("table")), next(table.iter("tr"), None)
+    if not inner or first is None or first.getparent() is not table or sum(each.tag == "th" for each in first) < 2:
+        return
+    for each in inner if all(len(words(each)) <= 1_000 for each in inner) else ():
+        rows = (" ".join(filter(None, map(words, row))) for row in each.iter("tr"))
+        each.text, each.tag, each[:] = f" {'; '.join(filter(None, rows))} ", "span", []
 
 
 def _flatten_lists(table: "HtmlElement") -> None:

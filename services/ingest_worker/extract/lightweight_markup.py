@@ -2,6 +2,7 @@
 
 import csv
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -14,7 +15,7 @@ _DIRECTIVE = re.compile(
     r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude) ?::[ \t]*+([\w+-]*+)[ \t]*+\Z"
 )
 _COMMENT = re.compile(r"[ \t]*\.\.(?:[ \t]+(?![\[_|]|[\w:.+-]+ ?::)\S[^\n]*)?\Z")
-_TABLE = re.compile(r"[ \t]*\.\. (list|csv)-table ?::[ \t]*([^\n]*)\Z")
+_TABLE = re.compile(r"[ \t]*\.\. (list-|csv-|)table ?::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
 _HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
 _WIKI_COMMENT = re.compile(
@@ -32,12 +33,15 @@ _WIKI_CODE = re.compile(r"<(/?)(?:pre|syntaxhighlight|source)\b", re.IGNORECASE)
 _MOST_COLUMNS = 64
 _OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
+_ADOC_ATTRIBUTE = re.compile(r":([A-Za-z_][\w-]*):[ \t]+(\S[^\n]{0,99})\Z")
+_ADOC_VALUE = re.compile(r"(?<!\\)\{([A-Za-z_][\w-]*)\}")
 _ADOC_SETEXT = "=-~^+"
 _ADOC_SOURCE = re.compile(r"\[(?:source|listing)[%\w]*+(?:,[ \t]*+([\w+-]++))?[^\]]*+\][ \t]*+\Z")
 _ADOC_COLUMNS = re.compile(r"\[[^\]]*cols=\"?([^\"\]]{1,500})")
 _ADOC_TIMES = re.compile(r"\s*(\d{1,2})\*")
 _ADOC_CELL = re.compile(r"(?<!\\)(?:(?:(\d{1,3})?(?:\.(\d{1,4}))?\+)?[\d.*<>^]{0,9}[a-z]?)?\|")
 _ORG_HEADING = re.compile(r"(\*{1,50})[ \t]+([^\n]{1,500})\Z")
+_ORG_COMMENT = re.compile(r"(?:[A-Z]+[ \t]+)?COMMENT(?:[ \t]|\Z)")
 _ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:(?:[\w@#%]*+:)++[ \t]*+\Z")
 _ORG_BLOCK = re.compile(
     r"[ \t]*#\+(begin|end)_(src|example|quote|verse|center|export|comment)\b[ \t]*([\w+-]*)", re.IGNORECASE
@@ -46,6 +50,14 @@ _ORG_KEYWORD = re.compile(r"[ \t]*#\+(\w+)(?:\[[^\]]{0,200}\])?:[ \t]*([^\n]*)\Z
 _WIKI_ABOUT = re.compile(r"((?:\s*+[\w-]++\s*+=\s*+(?:\"[^\"]*+\"|[^\s|\"]++))++)\s*+\|(?!\|)")
 _WIKI_SPAN = re.compile(r"(col|row)span\s*+=\s*+\"?(\d{1,4})")
 _WIKI_MARKS = re.compile(r"\[\[(?:[^\[\]|]{0,500}\|)?([^\[\]|]{1,500})\]\]|'{2,5}")
+_TEX_MARKS = dict(
+    zip("`'^~=.\"Hckruv", "\u0300\u0301\u0302\u0303\u0304\u0307\u0308\u030b\u0327\u0328\u030a\u0306\u030c", strict=True)
+)
+_TEX_ACCENT = re.compile(
+    r"""\\([`'^~=."]|[Hckruv](?=\{)|c(?=[ ]))[ ]?(?:\{(\\i|[A-Za-z])\}|(\\i(?![A-Za-z])|[A-Za-z]))"""
+)
+_TEX_LETTERS = {"ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "o": "ø", "l": "ł"}
+_TEX_LETTER = re.compile(r"\\(ss|ae|AE|oe|OE|aa|AA|o|l)(?:\{\}|[ ](?=[a-z])|(?![A-Za-z ]))")
 _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
 
 
@@ -122,8 +134,13 @@ def _rst_table(lines: Sequence[str], at: int) -> tuple[str, int] | None:
     line = lines[at].rstrip()
     if named := _TABLE.match(line):
         end = _indented(lines, at + 1, len(line) - len(line.lstrip()))
-        rows = _listed_rows(lines[at + 1 : end]) if named[1] == "list" else _csv_rows(lines[at + 1 : end])
         caption = f"{named[2]}\n\n" if named[2] else ""
+        if not named[1]:  # a drawn one, moved in
+            within = [each for each in lines[at + 1 : end] if each.strip() and not _OPTION.match(each)]
+            margin = min(map(_indent, within), default=0)
+            made = _rst_table([each[margin:] for each in within], 0) if within and ".." not in within[0] else None
+            return None if made is None or made[1] < len(within) else (caption + made[0], end)
+        rows = _listed_rows(lines[at + 1 : end]) if named[1] == "list-" else _csv_rows(lines[at + 1 : end])
         return (caption + table(rows) if rows else "\n".join(lines[at:end])), end
     if line.count("+" if line[:1] == "+" else " =") > _MOST_COLUMNS:
         return None
@@ -274,7 +291,22 @@ def of_adoc(text: str) -> str:
     return "\n".join(_adoc(text.split("\n")))
 
 
-def _adoc(lines: Sequence[str]) -> Iterator[str]:
+def _with_values(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines with the values of attributes instead of their names, but for those of listings."""
+    values: dict[str, str] = {}
+    rule = ""
+    for line in lines:
+        if line[:4] in ("----", "....") and line.rstrip() == line[0] * len(line.rstrip()) and rule in ("", line):
+            rule = "" if rule else line
+        elif not rule and (given := _ADOC_ATTRIBUTE.match(line)):
+            values[given[1]] = given[2]
+        elif not rule and values and "{" in line:
+            line = _ADOC_VALUE.sub(lambda name: values.get(name[1], name[0]), line)  # noqa: PLW2901 - as above
+        yield line
+
+
+def _adoc(raw: Sequence[str]) -> Iterator[str]:
+    lines = list(_with_values(raw))
     at, language, columns = 0, "", 0
     lists = _AdocLists()
     while at < len(lines):
@@ -384,22 +416,28 @@ def of_org(text: str) -> str:
     return "\n".join(_org(text.split("\n")))
 
 
-def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901 - a branch for each kind of line
+def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a branch for each kind of line
     code: list[str] | None = None
     language = ""
+    unseen = 0  # the level of the heading of a comment, until one as high
     for line in lines:
         block = _ORG_BLOCK.match(line)
-        if block and block[2].lower() in ("src", "example", "export"):
+        heading = _ORG_HEADING.match(line) if code is None else None
+        if heading and (not unseen or len(heading[1]) <= unseen):
+            unseen = len(heading[1]) if _ORG_COMMENT.match(heading[2]) else 0
+        if unseen:
+            continue
+        if block and block[2].lower() in ("src", "example", "export", "comment"):
             if block[1].lower() == "begin":
                 code, language = [], block[3]
             elif code is not None:
-                yield from _fenced(code, language)
+                yield from _fenced(code, language) if block[2].lower() != "comment" else ()
                 code = None
         elif code is not None:
             code.append(line)
         elif block:
             yield ""
-        elif heading := _ORG_HEADING.match(line):
+        elif heading:
             yield f"{'#' * min(len(heading[1]), 6)} {_ORG_TAGS.sub('', heading[2])}"
         elif keyword := _ORG_KEYWORD.match(line):
             yield keyword[2] if keyword[1].lower() in ("title", "subtitle", "author", "date", "caption") else ""
@@ -481,3 +519,15 @@ def _wiki_cell(text: str) -> Cell:
 
 def _wiki_words(mark: re.Match[str]) -> str:
     return mark[1] or ""
+
+
+def of_tex(text: str) -> str:
+    """Return TeX with letters instead of the commands for their accents, so that words are found."""
+    text = _TEX_ACCENT.sub(_accented, text)
+    return _TEX_LETTER.sub(lambda found: _TEX_LETTERS[found[1]], text)
+
+
+def _accented(found: re.Match[str]) -> str:
+    letter = (found[2] or found[3]).removeprefix("\\")
+    made = unicodedata.normalize("NFC", letter + _TEX_MARKS[found[1]])
+    return made if len(made) == 1 else found[0]

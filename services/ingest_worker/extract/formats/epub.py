@@ -1,6 +1,9 @@
 """Reads EPUB books: the chapters in reading order."""
 
+import re
+from collections.abc import Iterator
 from posixpath import dirname, join, normpath
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from zipfile import ZipFile
 
@@ -10,8 +13,13 @@ from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.embedded_files import refused
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.html_markdown import declared_charset, page_text
-from services.ingest_worker.extract.safe_xml import parsed, tag
+from services.ingest_worker.extract.safe_xml import parsed, tag, words
 from shared.errors import Rejected
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 
 _ABOUT = {
     "creator": "author",
@@ -41,6 +49,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
             raise Rejected(f"{hints.name} is damaged: its package document can't be read", "damaged")
         files = {item.get("id"): item.get("href", "") for item in package.iterfind("{*}manifest/{*}item")}
         locked = _locked(archive, hints)
+        labels = {
+            normpath(join(dirname(listed), target.partition("#")[0])): label
+            for listed, target, label in reversed(list(_contents(archive, path, package, hints)))
+        }
         chapters, notes = [], []
         spine = (files.get(item.get("idref"), "") for item in package.iterfind("{*}spine/{*}itemref"))
         for href in dict.fromkeys(unquote(each.partition("#")[0]) for each in spine):
@@ -50,7 +62,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
             try:
                 source = part(archive, chapter, hints)
                 text = decoded(source, Hints(), declared=declared_charset(source))
-                chapters.append(page_text(text).strip())
+                says, label = page_text(text).strip(), labels.get(chapter)
+                titled = not says or not label or _HEADING.search(says) or label in says[: 2 * len(label)]
+                chapters.append(says if titled else f"# {label}\n\n{says}")
             except Rejected as error:
                 notes.append(refused(error, chapter))
     about: dict[str, list[str]] = {}
@@ -62,6 +76,18 @@ def read(data: bytes, hints: Hints) -> Extraction:
         notes=tuple(notes),
         **declared({**about, **named(package.iterfind("{*}metadata/*"), _OWN)}),
     )
+
+
+def _contents(archive: ZipFile, path: str, package: "_Element", hints: Hints) -> Iterator[tuple[str, str, str]]:
+    """Yield the entries of the table of contents: the part that it is in, the target there, and the label."""
+    for item in package.iterfind("{*}manifest/{*}item"):
+        if item.get("media-type") == "application/x-dtbncx+xml" or "nav" in item.get("properties", "").split():
+            listed = normpath(join(dirname(path), unquote(item.get("href", ""))))
+            root = root_of(archive, listed, hints)
+            for entry in () if root is None else root.iter("{*}navPoint", "{*}a"):
+                target, label = entry.find("{*}content"), entry.find("{*}navLabel")
+                href = entry.get("href", "") if target is None else target.get("src", "")
+                yield listed, unquote(href), words(entry if label is None else label)
 
 
 def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:

@@ -74,7 +74,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     tree, cut = tree_of(source)
     if tree is None:
         raise Rejected(f"{hints.name} holds no readable text", "empty")
-    title = one_line(tree.findtext(".//title")) or one_line(_first(tree, "//h1//text()"))
+    title = one_line(_first(tree, "//title[not(ancestor::svg)]/text()")) or one_line(_first(tree, "//h1//text()"))
     url = _first(tree, _CANONICAL)
     language = _first(tree, "/html/@lang | /html/@*[local-name() = 'xml:lang']")
     created = _first(tree, "//meta[@property='article:published_time' or @itemprop='datePublished']/@content")

@@ -9,7 +9,7 @@ import msgspec
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.json import records
-from services.ingest_worker.extract.lightweight_markup import of_adoc, of_org, of_rst, of_wiki
+from services.ingest_worker.extract.lightweight_markup import of_adoc, of_org, of_rst, of_tex, of_wiki
 from shared.errors import Rejected
 
 _MARKUP_FOR_MACHINES = b"%!PS"  # PostScript: a program, with nothing worth retrieving
@@ -27,6 +27,7 @@ _TITLES = {
     ".org": re.compile(r"^#\+title:[ \t]*(?P<title>\S[^\n]*)$", re.MULTILINE | re.IGNORECASE),
     ".tex": re.compile(r"\\title\{(?P<title>[^{}]{1,500})\}"),
 }
+_TEX = (".tex", ".bib")
 _ABOUT = 2_000  # characters in which a document says who wrote it
 _FIELD = re.compile(r"^(?::|#\+)(?P<name>[A-Za-z][\w -]{0,40}):[ \t]+(?P<value>\S[^\n]*)$", re.MULTILINE)
 _AUTHOR = re.compile(r"= [^\n]+\n(?P<author>[^\W\d][^\n:<=]{1,100}?)(?: <[^\n>]*>)?\n")
@@ -62,6 +63,8 @@ def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hint
     text = decoded(data, hints)
     if hints.suffix == ".properties":
         text = _CODED.sub(lambda code: chr(int(code[1], 16)), text)
+    if hints.suffix in _TEX:
+        text = of_tex(text)
     text = cleaned(text)
     named = _TITLES[hints.suffix].search(text, 0, _HEAD) if hints.suffix in _TITLES else None
     fields = _FIELD.finditer(text, 0, _ABOUT) if document_type != "txt" else ()

@@ -7,14 +7,16 @@ from datetime import datetime
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
+from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64, one_line
 from services.ingest_worker.extract.document_properties import declared
+from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints, as_part
 from services.ingest_worker.extract.html_markdown import declared_charset, part_text
 from services.ingest_worker.extract.lightweight_markup import of_wiki
-from services.ingest_worker.extract.markdown_writer import raised
+from services.ingest_worker.extract.markdown_writer import counted, raised
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
-from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, texts, whole, words
+from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, texts, whole, words
 from services.ingest_worker.extract.sheet_views import SheetView
 from services.ingest_worker.extract.sheets import LeftOut, shown_rows
 from shared.contracts import Note
@@ -38,10 +40,24 @@ _LISTS = frozenset({"opml", "urlset"})  # roots of records, whatever their field
 # Elements whose words don't touch those beside them
 # fmt: off
 _APART = tuple(f"{{*}}{name}" for name in (
-    "br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "td", "entry", "note", "fn", "footnote"
+    "br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "td", "entry", "note", "fn", "footnote", "tspan",
+    "orig", "reg", "sic", "corr", "expan",
 ))
+# Elements within a line
+_INLINE = frozenset((
+    "a", "b", "bold", "em", "emphasis", "ext-link", "hi", "i", "italic", "link", "literal", "ref", "sub", "sup",
+    "strong", "tspan", "ulink", "underline", "xref",
+))
+_LINES = frozenset(("p", "para", "simpara", "text"))
 # fmt: on
 _TOUCH = re.compile(r"(?![\u2e80-\ua4cf]{2})[\w.,;:!?)]\w")  # two characters that belong to different words
+_MATH = "{http://www.w3.org/1998/Math/MathML}math"
+_ORDERED = ("{*}list", "{*}orderedlist", "{*}ol", "{*}procedure", "{*}steps")
+_ITEMS = frozenset({"item", "li", "list-item", "listitem", "step"})
+_COUNTS = re.compile("order|number|arabic|alpha|roman")
+_LINKS = ("{*}a", "{*}ext-link", "{*}link", "{*}ref", "{*}ulink", "{*}uri", "{*}xref")
+_MARKED = re.compile(r"\d[\d,\u2013-]*")
+_NOTE_KINDS = frozenset({"bibr", "fn", "table-fn"})
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
 _MOST_ROWS, _COLUMNS = 65_536, 256  # of such a sheet
@@ -69,8 +85,14 @@ def read(data: bytes, hints: Hints) -> Extraction:
             each.text = str(each.attrib.pop("value"))
     for unseen in [each for each in root.iter(*_UNSEEN) if each is not root]:
         unseen[:], unseen.text = [], None
+    for math in list(root.iter(_MATH)):
+        says = equation(math)
+        math[:], math.text = [], says
     _mark_raised(root)
     records = len(root) > 0 and not _is_prose(root)  # which have titles of their own
+    if not records:
+        _number_items(root)
+        _write_addresses(root)
     titles = (
         root.iterfind("./{*}head/{*}title") if records else root.iter("{*}article-title", "{*}book-title", "{*}title")
     )
@@ -190,6 +212,7 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             element.find("{*}r/{*}t") is not None
             or (element.text or "").strip()
             or any((child.tail or "").strip() for child in element)
+            or (tag(element) in _LINES and all(tag(each) in _INLINE for each in element.iterdescendants()))
         ):
             line = _page(element) or ("" if is_base64(element.text or "") else _words(element))
             if (
@@ -218,7 +241,8 @@ def _code(element: "_Element") -> str:
 
 def _page(element: "_Element") -> str:
     """Return the text of a page of HTML that is written as text within the element, or of a wiki's; '' if none is."""
-    plain = len(element) or tag(element) in _EXAMPLES or tag(element) in _TITLES or tag(element) == "name"
+    titled = tag(element) in _TITLES and element.get("type") != "html"
+    plain = len(element) or tag(element) in _EXAMPLES or titled or tag(element) == "name"
     text = "" if plain else element.text or ""
     root = tag(element.getroottree().getroot())
     if tag(element) == "text" and root == "mediawiki":
@@ -249,12 +273,41 @@ def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
 
 def _mark_raised(root: "_Element") -> None:
     """Keep raised numbers apart from digits before them (10^5), and [1] for a note; SCOAP3 stays a word."""
-    for each in list(root.iter("{*}sup", "{*}superscript")):
+    for each in list(root.iter("{*}sup", "{*}superscript", "{*}xref")):
         number, before, parent = words(each), each.getprevious(), each.getparent()
         ahead = ("" if parent is None else parent.text) if before is None else before.tail
         refers = (parent is not None and tag(parent) == "xref") or each.find("{*}xref") is not None
+        if tag(each) == "xref":
+            touches = (ahead or "")[-1:].isalnum() or (ahead or "")[-1:] in tuple(".,;:!?)")
+            if not (touches and each.get("ref-type") in _NOTE_KINDS and _MARKED.fullmatch(number)):
+                continue
+            refers = True
         apart = (ahead or "")[-1:].isdigit() or not number[:1].isdigit()
         each[:], each.text = [], f"[{number}]" if refers else raised(number, ahead or "") if apart else number
+
+
+def _number_items(root: "_Element") -> None:
+    """Write the numbers of ordered lists before their items."""
+    for listed in root.iter(*_ORDERED):
+        kind = " ".join(listed.get(name, "") for name in ("list-type", "type", "rend", "numeration"))
+        if tag(listed) == "list" and not _COUNTS.search(kind):
+            continue
+        letters = next((sign for name, sign in (("alpha", "a"), ("roman", "i")) if name in kind), "")
+        for number, item in enumerate((each for each in listed if tag(each) in _ITEMS), 1):
+            first = item
+            while not (first.text or "").strip() and len(first) and tag(first[0]) not in _TABLES:
+                first = first[0]
+            if words(first) and tag(first) != "label" and next(first.iterancestors(*_ORDERED), listed) is listed:
+                mark = counted(number, letters.upper() if "upper" in kind else letters)
+                first.text = f"{mark}. {(first.text or '').lstrip()}"
+
+
+def _write_addresses(root: "_Element") -> None:
+    """Write the addresses of links in brackets behind their words."""
+    for link in root.iter(*_LINKS):
+        address = next(filter(ADDRESS.fullmatch, (attribute(link, name) for name in ("href", "url", "target"))), "")
+        if address and (said := words(link)) and address not in said:
+            enclose(link, "", f" ({address})")
 
 
 def _is_prose(root: "_Element") -> bool:

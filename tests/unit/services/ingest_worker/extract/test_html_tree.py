@@ -1094,3 +1094,31 @@ def test_the_mark_of_an_item_stands_before_its_first_words() -> None:
 )
 def test_signs_of_struck_words_stand_once_around_words(body: str, text: str) -> None:
     assert page_text(body).strip() == text
+
+
+def test_a_foot_that_stands_before_the_rows_comes_last() -> None:
+    foot = "<tfoot><tr><td>Sum</td><td>3</td></tr></tfoot>"
+    rows = "<thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody>"
+
+    assert _page(f"<table>{foot}{rows}</table>") == "| a | b |\n| --- | --- |\n| 1 | 2 |\n| Sum | 3 |"
+
+
+def test_a_short_table_in_a_cell_is_its_words() -> None:
+    inner = "<table><tr><td>x</td><td>y</td></tr><tr><td>z</td></tr></table>"
+    head = "<tr><th>a</th><th>b</th></tr>"
+
+    assert (
+        _page(f"<table>{head}<tr><td>1</td><td>{inner}</td></tr></table>") == "| a | b |\n| --- | --- |\n| 1 | x y; z |"
+    )
+
+
+def test_signs_of_symbol_fonts_are_what_they_show() -> None:
+    assert _page("<p>Thanks <span style=\"font-family:Wingdings\">J</span> <font face='Symbol'>a</font> J</p>") == (
+        "Thanks ☺ α J"
+    )
+
+
+def test_the_title_of_a_drawing_is_not_the_pages() -> None:
+    page = f"<html><body><svg><title>Icon</title></svg><h1>Harbour</h1><p>{_PROSE}</p></body></html>"
+
+    assert extract(page.encode(), Hints(filename="a.html")).title == "Harbour"

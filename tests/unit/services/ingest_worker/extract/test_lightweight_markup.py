@@ -1,6 +1,6 @@
 import pytest
 
-from services.ingest_worker.extract.lightweight_markup import of_adoc, of_org, of_rst, of_wiki
+from services.ingest_worker.extract.lightweight_markup import of_adoc, of_org, of_rst, of_tex, of_wiki
 from services.ingest_worker.text_blocks import blocks
 from tests.loop_holds import least_cpu_s
 
@@ -256,3 +256,41 @@ def test_many_names_of_tables_without_rows_are_read_in_linear_time() -> None:
 
 def test_comments_in_code_of_a_wiki_stay_and_indented_ones_go() -> None:
     assert of_wiki("<nowiki><!-- x --></nowiki> a\n    <!-- b -->c") == "<nowiki><!-- x --></nowiki> a\n    c"
+
+
+def test_a_drawn_table_within_a_directive_is_a_table() -> None:
+    rule = "   ====  ====\n"
+
+    text = of_rst(f".. table:: Trees\n   :widths: auto\n\n{rule}   Tree  High\n{rule}   Oak   20\n{rule}")
+
+    assert "Trees\n\n| Tree | High |\n| --- | --- |\n| Oak | 20 |" in text
+
+
+def test_attributes_of_asciidoc_stand_for_their_values_but_in_listings() -> None:
+    text = of_adoc(":ver: 4.2\n\n== Setup {ver} of {other}\n\n----\necho {ver}\n----\n\n{ver}")
+
+    assert text.split("\n")[2] == "## Setup 4.2 of {other}"
+    assert "echo {ver}" in text
+    assert text.endswith("4.2")
+
+
+def test_comments_of_org_are_left_out_whole() -> None:
+    text = of_org(
+        "* Plan\n#+BEGIN_COMMENT\nnobody\n#+END_COMMENT\n* TODO COMMENT Draft\nsecret\n** More\nhidden\n* End\nText."
+    )
+
+    assert text.split("\n") == ["# Plan", "# End", "Text."]
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (r"M\"uller", "Müller"),
+        (r"M\"{u}ller and \v{S}kvoreck\'y", "Müller and Škvorecký"),
+        (r"fran\c{c}ais, fran\c cais", "français, français"),
+        (r"na\"{\i}ve, K\o benhavn, Stra\ss{}e, {\AA}s", "naïve, København, Straße, {Å}s"),
+        (r"\vec{x} \omega \left \log \"x \'{f} a\\\"{ }", r"\vec{x} \omega \left \log ẍ \'{f} a\\\"{ }"),
+    ],
+)
+def test_letters_of_tex_are_what_their_commands_make(source: str, text: str) -> None:
+    assert of_tex(source) == text

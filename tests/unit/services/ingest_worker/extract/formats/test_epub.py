@@ -1,8 +1,10 @@
+import re
+
 import pytest
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from shared.errors import Rejected
-from tests.unit.services.ingest_worker.files import a_zip, an_epub
+from tests.unit.services.ingest_worker.files import a_zip, an_epub, parts_of
 
 
 def _read(data: bytes) -> Extraction:
@@ -52,3 +54,20 @@ def test_a_link_shows_its_address() -> None:
     page = '<p><a href="https://a.test/f">The form</a>, <a href="c1.xhtml">here</a>, <a href="https://b.test">b.test</a></p>'
 
     assert _read(an_epub(page)).text == "The form (https://a.test/f), here, b.test (https://b.test)"
+
+
+def test_a_chapter_without_a_heading_has_the_one_of_the_contents() -> None:
+    parts = parts_of(an_epub("<p>It rose.</p>", "<h1>Two</h1><p>It fell.</p>"))
+    package = next(name for name in parts if name.endswith(".opf"))
+    chapters = [f"text/{name.rpartition('/')[2].replace(' ', '%20')}" for name in parts if name.endswith("xhtml")]
+    points = "".join(
+        f'<navPoint><navLabel><text>Part {at}: Sand</text></navLabel><content src="{name}#x"/></navPoint>'
+        for at, name in enumerate(chapters)
+    )
+    ncx = '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
+    parts[package] = parts[package].replace(b"</manifest>", f"{ncx}</manifest>".encode())
+    parts[f"{package.rpartition('/')[0]}/toc.ncx"] = f"<ncx><navMap>{points}</navMap></ncx>".encode()
+
+    read = _read(a_zip(parts))
+
+    assert re.fullmatch(r"# Part \d: Sand\n\nIt rose\.\n\n# Two\n\nIt fell\.", read.text)

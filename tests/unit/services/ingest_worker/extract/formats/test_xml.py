@@ -321,7 +321,7 @@ def test_raised_numbers_stay_apart(raised: str, text: str) -> None:
                 "<task id='t'><title>Fuse</title><shortdesc>It protects.</shortdesc><taskbody><steps>"
                 "<step><cmd>Stop.</cmd></step><step><cmd>Pull it.</cmd></step></steps></taskbody></task>"
             ),
-            "# Fuse\n\nIt protects.\n\nStop.\n\nPull it.",
+            "# Fuse\n\nIt protects.\n\n1. Stop.\n\n2. Pull it.",
         ),
         (
             (
@@ -499,3 +499,38 @@ def test_units_of_a_translation_keep_source_and_target_together() -> None:
     file = f"<xliff><file original='app'><body>{unit.format('Open')}{unit.format('Close')}</body></file></xliff>"
 
     assert "id: Close; source: Close it; target: Close es" in _read(file).text.split("\n\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (
+            '<p>We saw eels<xref ref-type="bibr">1,2</xref> in <xref ref-type="fig">3</xref>.</p>',
+            "We saw eels[1,2] in 3.",
+        ),
+        ("<p>A <choice><orig>harbr</orig><reg>harbour</reg></choice> here.</p>", "A harbr harbour here."),
+        ("<p><b>High</b> <i>water</i></p>", "High water"),
+        (
+            '<p>See <ext-link xmlns:x="urn:x" x:href="https://e.org/k">this</ext-link>.</p>',
+            "See this (https://e.org/k).",
+        ),
+        (
+            '<p>So <math xmlns="http://www.w3.org/1998/Math/MathML"><mfrac><mi>a</mi><mi>b</mi></mfrac></math></p>',
+            "So a/b",
+        ),
+        ("<orderedlist><listitem><para>Stop.</para></listitem></orderedlist><p>x</p>", "1. Stop.\n\nx"),
+        ('<list list-type="alpha-upper"><list-item><p>Stop.</p></list-item></list><p>x</p>', "A. Stop.\n\nx"),
+        ('<list list-type="order"><list-item><label>3</label><p>Go.</p></list-item></list><p>x</p>', "3\n\nGo.\n\nx"),
+        ('<list list-type="bullet"><list-item><p>Stop.</p></list-item></list><p>x</p>', "Stop.\n\nx"),
+    ],
+)
+def test_lists_links_marks_and_equations_are_as_a_reader_sees_them(body: str, text: str) -> None:
+    assert _read(f"<?xml version='1.0'?><article><sec>{body}</sec></article>").text == text
+
+
+def test_words_of_a_drawing_stay_together_and_html_in_a_feeds_title_has_no_tags() -> None:
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg"><text><tspan>Pier </tspan><tspan>four</tspan></text></svg>'
+    feed = '<feed><title>Log</title><entry><title type="html">A &lt;i>big&lt;/i> ship</title></entry></feed>'
+
+    assert _read(f"<?xml version='1.0'?>{drawing}").text == "Pier four"
+    assert "A big ship" in _read(f"<?xml version='1.0'?>{feed}").text
