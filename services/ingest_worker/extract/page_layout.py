@@ -342,7 +342,7 @@ def _flow(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], depth:
             continue
         left = _kinds(each for each in band if each.right <= gutter)
         right = _kinds(each for each in band if each.right > gutter)
-        if all(some or _is_prose(prose) for prose, some in (left, right)):
+        if all(some or _is_prose(prose) for prose, some in (left, right)) or _are_columns(left[0], right[0]):
             yield from _flow(page, *left, depth + 1)
             yield from _flow(page, *right, depth + 1)
         else:
@@ -450,10 +450,21 @@ def _gutter(pieces: Sequence[_Piece]) -> float | None:
         left = [piece for piece in pieces if piece.right <= 2 * place - 1]
         right = [piece for piece in pieces if piece.left >= 2 * place - 1]
         few = min(len(left), len(right))
-        if few > most and len(left) + len(right) >= 0.6 * len(pieces) and _is_prose(left) and _is_prose(right):
+        if few > most and len(left) + len(right) >= 0.6 * len(pieces) and _are_columns(left, right):
             ends = sorted(piece.right for piece in left)
             best, most = (ends[len(ends) * 9 // 10] + 2 * place) / 2, few  # other lines may begin further left
     return best
+
+
+def _are_columns(left: Sequence[_Piece], right: Sequence[_Piece]) -> bool:
+    """Return whether both are prose, or one is and was drawn as a whole before or after what is beside it."""
+    prose = [_is_prose(left), _is_prose(right)]
+    if all(prose) or not any(prose) or not (left and right):
+        return all(prose)
+    top, bottom = max(left[0].top, right[0].top), min(left[-1].top, right[-1].top)
+    # Marks of lists may be drawn last.
+    some, others = ([piece.words[-1].at for piece in side if top <= piece.top <= bottom] for side in (left, right))
+    return min(len(some), len(others)) > 2 and (max(some) < min(others) or max(others) < min(some))
 
 
 def _is_prose(pieces: Sequence[_Piece]) -> bool:

@@ -45,6 +45,27 @@ def test_columns_of_prose_are_read_one_after_the_other() -> None:
     assert (text or "").split("\n") == [*left, *right]
 
 
+_LISTS = """
+Two cups of flour     Mix the flour with the salt in a bowl
+A spoon of salt       Add the water and stir for ten minutes
+Water                 Leave it in a cold place for a night
+Sourdough             Bake it for fifty minutes in the oven
+"""
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_a_short_list_drawn_before_the_prose_beside_it_is_a_column(by_rows: bool) -> None:
+    page = _page(_LISTS)
+    drawn = page.words if by_rows else sorted(page.words, key=lambda word: (word.left >= 22 * _WIDE, word.top))
+
+    words = [word._replace(at=at) for at, word in enumerate(drawn)]
+    text, _ = text_of(page._replace(words=words))
+
+    columns = zip(*(re.split(r" {3,}", line) for line in _LISTS.strip().split("\n")), strict=True)
+    read = " ".join(word.text for word in words) if text is None else text
+    assert (read.split() == " ".join(" ".join(column) for column in columns).split()) is not by_rows
+
+
 def test_a_column_that_goes_on_alone_is_read_before_the_shorter_one_beside_it() -> None:
     below = "Its light is lit at six in the\nevening, and the keeper of it\nrows home when it is out.\n"
 
