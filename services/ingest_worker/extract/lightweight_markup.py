@@ -92,18 +92,14 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
         apart = not above or above.startswith("..") or _indent(lines[at - 1]) != _indent(line)
         if apart and _COMMENT.match(line.rstrip()):
             empty = line.strip() == ".." and not "".join(lines[at + 1 : at + 2]).strip()
-            at = at + 1 if empty else _indented(lines, at + 1, len(line) - len(line.lstrip()))
+            at = at + 1 if empty else _indented(lines, at + 1, _indent(line))
             continue
         directive = _DIRECTIVE.match(line)
-        if directive or line.rstrip().endswith("::"):
-            if directive is None and not line.lstrip().startswith(".. "):
+        literal = line.rstrip().endswith("::") and not line.lstrip().startswith(".. ")
+        if directive or literal:
+            if literal:
                 yield line.rstrip()[:-1]
-            elif directive is None:
-                yield line
-                at += 1
-                continue
-            indent = len(line) - len(line.lstrip())
-            end = _indented(lines, at + 1, indent)
+            end = _indented(lines, at + 1, _indent(line))
             body = list(lines[at + 1 : end])
             while directive and body and (not body[0].strip() or _OPTION.match(body[0])):
                 body.pop(0)
@@ -121,7 +117,7 @@ def _indent(line: str) -> int:
 
 def _rst_numbered(line: str, counts: dict[int, int]) -> tuple[str, dict[int, int]]:
     """Return the line, an item with its number, and the counts of the lists that the next line may go on with."""
-    item, indent = _RST_ITEM.match(line), len(line) - len(line.lstrip())
+    item, indent = _RST_ITEM.match(line), _indent(line)
     counts = {depth: count for depth, count in counts.items() if depth < indent + (item is not None)}
     if item:
         counts[indent] = counts.get(indent, 0) + 1 if item[2] == "#" else int(item[2])
@@ -133,7 +129,7 @@ def _rst_table(lines: Sequence[str], at: int) -> tuple[str, int] | None:
     """Return the Markdown of a table that begins in this line, and where it ends; None if there is none."""
     line = lines[at].rstrip()
     if named := _TABLE.match(line):
-        end = _indented(lines, at + 1, len(line) - len(line.lstrip()))
+        end = _indented(lines, at + 1, _indent(line))
         caption = f"{named[2]}\n\n" if named[2] else ""
         if not named[1]:  # a drawn one, moved in
             within = [each for each in lines[at + 1 : end] if each.strip() and not _OPTION.match(each)]
@@ -273,14 +269,14 @@ def _underlines(rule: str, title: str) -> bool:
 def _indented(lines: Sequence[str], at: int, indent: int) -> int:
     """Return the end of the block of lines that are blank or indented deeper."""
     end = at
-    while at < len(lines) and (not lines[at].strip() or len(lines[at]) - len(lines[at].lstrip()) > indent):
+    while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):
         at += 1
         end = at if lines[at - 1].strip() else end
     return end
 
 
 def _fenced(body: Sequence[str], language: str = "") -> Iterator[str]:
-    margin = min((len(line) - len(line.lstrip()) for line in body if line.strip()), default=0)
+    margin = min(map(_indent, filter(str.strip, body)), default=0)
     code = "\n".join(line[margin:].rstrip() for line in body).strip("\n")
     mark = "````" if "```" in code else "```"
     yield from ("", mark + language, code, mark, "")

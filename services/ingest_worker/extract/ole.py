@@ -41,36 +41,36 @@ def is_locked(data: bytes) -> bool:
 
 
 def stream_places(data: bytes, name: str) -> list[slice]:
-    """Return where the pieces of the root's stream stand; nothing if there is none, or none with sectors of its own."""
+    """Return where the pieces of the root's stream stand; nothing if there is none."""
     first, left = top(data).get(name, (_NONE, 0))
-    if left < _SMALLEST:
-        return []
     places: list[slice] = []
-    for sector in _chain(data, first, len(data)):
-        places.append(slice(sector.start, min(sector.stop, sector.start + left)))
-        left -= sector.stop - sector.start
+    pieces = _chain(data, first, len(data)) if left >= _SMALLEST else _shared(data, first) if left else iter(())
+    for piece in pieces:
+        places.append(slice(piece.start, min(piece.stop, piece.start + left)))
+        left -= piece.stop - piece.start
         if left <= 0:
             break
     return places
 
 
 def stream(data: bytes, name: str) -> bytes:
-    """Return the root's stream; b"" if there is none. Small ones share one, in pieces that a table of theirs lists."""
-    first, size = top(data).get(name, (_NONE, 0))
-    if not size or size >= _SMALLEST:
-        return b"".join(data[place] for place in stream_places(data, name))
+    """Return the root's stream; b"" if there is none."""
+    return b"".join(data[place] for place in stream_places(data, name))
+
+
+def _shared(data: bytes, piece: int) -> Iterator[slice]:
+    """Yield where a piece of the stream that small ones share stands, and those that follow it by a table of theirs."""
     directory, table = (struct.unpack_from("<I", data, at)[0] for at in (48, 60))
     root = next(_chain(data, directory, 1), slice(0, 0)).start + 116
-    shared = list(_chain(data, struct.unpack_from("<I", data, root)[0], len(data))) if root > _SECTOR else []
+    sectors = list(_chain(data, struct.unpack_from("<I", data, root)[0], len(data))) if root > _SECTOR else []
     follow = b"".join(data[place] for place in _chain(data, table, len(data)))
-    pieces: list[bytes] = []
-    while _PIECE * len(pieces) < size and 4 * first + 4 <= len(follow):
-        sector, at = divmod(_PIECE * first, shared[0].stop - shared[0].start if shared else 1)
-        if sector >= len(shared):
-            break
-        pieces.append(data[(start := shared[sector].start + at) : start + _PIECE])
-        first = struct.unpack_from("<I", follow, 4 * first)[0]
-    return b"".join(pieces)[:size]
+    size = sectors[0].stop - sectors[0].start if sectors else 1
+    for _ in range(len(follow) // 4):
+        sector, at = divmod(_PIECE * piece, size)
+        if sector >= len(sectors) or 4 * piece + 4 > len(follow):
+            return
+        yield slice(sectors[sector].start + at, sectors[sector].start + at + _PIECE)
+        piece = struct.unpack_from("<I", follow, 4 * piece)[0]
 
 
 def top(data: bytes) -> dict[str, tuple[int, int]]:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from services.ingest_worker.extract.archive import opened, packed, part
 from services.ingest_worker.extract.format_types import Hints
 from services.ingest_worker.extract.ole import stream_places
 from services.ingest_worker.extract.safe_xml import parsed, serialized
@@ -31,23 +30,18 @@ Ranks = tuple[dict[int, int], dict[int, int]]  # new rows and columns by the for
 _Field = tuple[int, int, int]  # of a binary sheet: 0 for a row or 1 for a column, offset, bytes
 
 
-def moved_together(data: bytes, suspects: Iterable[str], hints: Hints) -> tuple[bytes, dict[str, Ranks]]:
-    """Return the workbook with at most one blank row or column between its cells, if a sheet is too far apart to read.
+def moved_together(suspects: Iterable[tuple[str, bytes]], hints: Hints) -> dict[str, tuple[bytes, Ranks]]:
+    """Return those of a workbook's sheets that are too far apart to be read, by the names of their parts.
 
-    With it come the new places by the name of each part that was changed; only cells have them, nothing else that the
-    sheet says of its places. `suspects` are the parts in which `FAR` was found, and binary sheets.
+    They have at most one blank row or column between their cells. With each come the new places; only cells have them,
+    nothing else that the sheet says of its places. `suspects` are the sheets in which `FAR` was found, and binary ones.
 
     Raises:
-        Rejected: code `too_large`: a sheet spans too many places even so; `damaged`, `password`: as `opened`.
+        Rejected: code `too_large`: a sheet spans too many places even so.
     """
-    with opened(data, hints) as archive:
-        move = {True: _moved_binary, False: _moved}
-        read = ((name, move[name.endswith(".bin")](part(archive, name, hints), name, hints)) for name in suspects)
-        moved = {name: near for name, near in read if near is not None}
-        if not moved:
-            return data, {}
-        parts = ((name, moved[name][0] if name in moved else part(archive, name, hints)) for name in archive.namelist())
-        return packed(parts), {name: ranks for name, (_, ranks) in moved.items()}
+    move = {True: _moved_binary, False: _moved}
+    moved = ((name, move[name.endswith(".bin")](sheet, name, hints)) for name, sheet in suspects)
+    return {name: near for name, near in moved if near is not None}
 
 
 def _moved(sheet: bytes, name: str, hints: Hints) -> tuple[bytes, Ranks] | None:

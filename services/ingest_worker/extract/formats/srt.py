@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import takewhile
 from typing import NamedTuple
 
 from services.ingest_worker.extract.clean import cleaned, decoded, unwrapped
@@ -66,28 +67,21 @@ def _paragraphs(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _cues(source: str) -> Iterator[_Cue]:
-    cue: _Cue | None = None
-    for line in source.split("\n"):
-        if timing := _TIMING.match(line):
-            if cue is not None:
-                yield cue
-            *times, said = timing.groups()
-            hours, minutes, seconds, until_hours, until_minutes, until_seconds = (int(each or 0) for each in times)
-            cue = _Cue(
-                3600 * hours + 60 * minutes + seconds,
-                3600 * until_hours + 60 * until_minutes + until_seconds,
-                [_plain(said.replace("\\N", " "))] if said else [],
-            )
-            if said:  # what follows is another line of the table
-                yield cue
-                cue = None
-        elif cue is not None and not line.strip():
-            yield cue
-            cue = None
-        elif cue is not None and (words := _plain(line)):
-            cue.lines.append(words)
-    if cue is not None:
-        yield cue
+    lines = source.split("\n")
+    for at, line in enumerate(lines):
+        timing = _TIMING.match(line)
+        if timing is None:
+            continue
+        *times, said = timing.groups()
+        hours, minutes, seconds, until_hours, until_minutes, until_seconds = (int(each or 0) for each in times)
+        following = (lines[below] for below in range(at + 1, len(lines)))
+        shown = takewhile(lambda each: each.strip() and not _TIMING.match(each), following)
+        yield _Cue(
+            3600 * hours + 60 * minutes + seconds,
+            3600 * until_hours + 60 * until_minutes + until_seconds,
+            # What follows a text in the same line is another line of the table.
+            [_plain(said.replace("\\N", " "))] if said else list(filter(None, map(_plain, shown))),
+        )
 
 
 def _plain(line: str) -> str:

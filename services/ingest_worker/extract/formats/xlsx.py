@@ -39,22 +39,21 @@ def read(data: bytes, hints: Hints) -> Extraction:
         says = properties(archive, hints)
         # Each part is read here, within limits, before the library unpacks it itself.
         texts = [name for name in archive.namelist() if name.endswith(".xml")]
-        far, odd = list[str](), list[str]()
+        far, changed = list[str](), dict[str, bytes]()
         for name in texts:
             content = part(archive, name, hints)
             far += [name] if FAR.search(content) else []
-            odd += [name] if b't="e"' in content and _ODD_ERROR.search(content) else []
-        if odd:
-            parts = ((name, part(archive, name, hints)) for name in archive.namelist())
-            as_texts = (
-                (name, content.replace(b't="e"', b't="str"') if name in odd else content) for name, content in parts
-            )
-            return read(packed(as_texts), hints)
+            if b't="e"' in content and _ODD_ERROR.search(content):
+                changed[name] = content.replace(b't="e"', b't="str"')
         listed = _sheets(archive, hints)
         far += [path for _, path in listed if path.endswith(".bin")]
-        near, ranks = moved_together(data, far, hints) if far else (data, {})
+        near = moved_together(((name, changed.get(name) or part(archive, name, hints)) for name in far), hints)
+        changed |= {name: sheet for name, (sheet, _) in near.items()}
+        if changed:
+            data = packed((name, changed.get(name) or part(archive, name, hints)) for name in archive.namelist())
         drawn, notes = _drawn(archive, listed, hints)
-        found = sheets.read_as("xlsx", near, hints, says, drawn=drawn, views=_views(archive, listed, ranks, hints))
+        views = _views(archive, listed, {name: ranks for name, (_, ranks) in near.items()}, hints)
+        found = sheets.read_as("xlsx", data, hints, says, drawn=drawn, views=views)
     return msgspec.structs.replace(found, notes=(*found.notes, *notes))
 
 
