@@ -24,7 +24,6 @@ _NEAR: Final = 3.0  # points between lines that are meant to be one
 _NAMED_VALUE: Final = re.compile(r"\w: \S")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
 _IDEOGRAPH: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af]")  # says as much as three letters
-_MOST_DIVIDING: Final = 8  # upright lines of a page that may divide it
 _MOST_EDGES: Final = 600  # of a page; more are a drawing
 _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
@@ -318,10 +317,6 @@ def _without_margins(pieces: list[_Piece]) -> tuple[list[str], list[_Piece], lis
 def _flow(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], depth: int = 0) -> Iterator[str | _Table]:
     """Yield the lines of text, and tables; columns of prose one after the other, with the tables in each."""
     gutter = _gutter(pieces) if depth < 4 else None
-    if gutter is None and depth < 4 and (line := _dividing_line(page, pieces, blocks)) is not None:
-        for beside in _around(line, [*pieces, *blocks]):
-            yield from _flow(page, *_kinds(beside), depth + 1)
-        return
     across = [each for each in blocks if gutter is None or each.left < gutter < each.right]
     if across:
         yield from _with_blocks(page, pieces, blocks, across, depth)
@@ -382,25 +377,6 @@ def _with_blocks(
     yield from _flow(page, below, [each for each in others if each is not block], depth)
 
 
-def _dividing_line(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block]) -> Edge | None:
-    """Return the upright line between two columns whose lines stand at other heights, as beside a sidebar, or None."""
-    if len(page.across) + len(page.upright) > _MOST_EDGES:
-        return None
-    for edge in sorted(page.upright, key=lambda each: each.start - each.end)[:_MOST_DIVIDING]:
-        above, left, right, below = _around(edge, [*pieces, *blocks])
-        some, others = _kinds(left)[0], _kinds(right)[0]
-        if min(len(some), len(others)) < _LEAST_ROWS or len(left) + len(right) < 4 * len([*above, *below]):
-            continue
-        crossing = (each for each in page.across if each.start < edge.place - _NEAR and each.end > edge.place + _NEAR)
-        if any(edge.start < each.place < edge.end for each in crossing) or any(
-            each.right > edge.place for each in left
-        ):
-            continue
-        if _stand_apart(some, others):
-            return edge
-    return None
-
-
 def _stand_apart(some: Sequence[_Piece], others: Sequence[_Piece]) -> bool:
     """Return whether hardly a line of the one stands at the height of one of the others, as in rows of a table."""
     at = {(side, round(2 * y) + near) for each in others for side, y in enumerate(_sides(each)) for near in (-1, 0, 1)}
@@ -410,15 +386,6 @@ def _stand_apart(some: Sequence[_Piece], others: Sequence[_Piece]) -> bool:
 
 def _sides(piece: _Piece) -> tuple[float, float]:
     return piece.top, piece.bottom
-
-
-def _around(edge: Edge, both: Iterable[_Piece | _Block]) -> list[list[_Piece | _Block]]:
-    """Return what is above an upright line, left of it, right of it, and below."""
-    parts: list[list[_Piece | _Block]] = [[], [], [], []]
-    for each in both:
-        middle = (each.top + each.bottom) / 2
-        parts[0 if middle < edge.start else 3 if middle > edge.end else 1 if each.left < edge.place else 2].append(each)
-    return parts
 
 
 def _goes_on(below: Sequence[_Piece | _Block], bottom: float, gutter: float) -> bool:

@@ -75,40 +75,6 @@ def test_a_column_that_goes_on_alone_is_read_before_the_shorter_one_beside_it() 
     assert (text or "").split("\n") == [*left, *below.strip().split("\n"), *right]
 
 
-_SIDEBAR = """
-Contact              Mira Osk
-
-mira@osk.example     Hydrologist
-555 0199             at the River Board
-
-Languages            Experience
-
-Norwegian            Head of Gauging
-German               Engineer at the mill
-"""
-
-
-def _sidebar_page(lower: float) -> Page:
-    """Return a page with a line between two columns, the right one of which stands lower by so many points."""
-    page, at = _page(_SIDEBAR), 19 * _WIDE
-    moved = [
-        each._replace(top=each.top + lower, bottom=each.bottom + lower) if each.left > at else each
-        for each in page.words
-    ]
-    return page._replace(words=moved, upright=[Edge(at, -5, 12 * _HIGH)])
-
-
-def test_a_line_between_columns_at_other_heights_makes_a_sidebar() -> None:
-    text, _ = text_of(_sidebar_page(1.7))
-
-    lines = [each for each in _SIDEBAR.strip().split("\n") if each]
-    assert (text or "").split() == " ".join([each[:21] for each in lines] + [each[21:] for each in lines]).split()
-
-
-def test_a_line_between_columns_at_the_same_heights_makes_none() -> None:
-    assert text_of(_sidebar_page(0)) == (None, None)  # it is read by rows, as it is drawn
-
-
 def test_a_table_in_a_column_stays_in_it() -> None:
     across, upright = _grid((0, 12, 24), (5, 6, 7, 8))
     table = """
