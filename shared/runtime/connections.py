@@ -65,6 +65,10 @@ AGAIN_S: Final = 2
 UNREAD_BYTES: Final = 256 << 20  # of replies that are in memory because their clients don't read them
 _PIECE: Final = 16 * 1024  # bytes that the parser gets before the limits are checked again
 _TOO_LARGE: Final = f"the headers are larger than {HEADER_BYTES} bytes"
+_CRUMBS: Final = (
+    10_000  # chunks of a body that may be smaller than `_CRUMB` bytes on average: each takes 2 µs of the loop
+)
+_CRUMB: Final = 8
 _QUEUED: Final = 16  # requests that a client may send before it has the reply to the first one
 ON_CLOSE: Final = "sluice.on_close"  # in a request's scope: what to call if its connection closes before its reply
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"cookie"})
@@ -199,6 +203,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._unparsed = 0  # bytes since the parser last began a message or passed on a part of a body
         self._header_bytes = self._header_fields = 0
+        self._parts: list[bytes] = []  # of a body, in the piece that is being parsed
+        self._part_count = self._body_bytes = 0
         self._in_headers = False
         self._running: RequestResponseCycle | None = None
         self._refusal: _Refusal | None = None
@@ -234,6 +240,7 @@ class LimitedProtocol(HttpToolsProtocol):
             piece = data[start : start + _PIECE]
             self._unparsed += len(piece)
             super().data_received(piece)
+            self._pass_on()
             if self._unparsed > HEADER_BYTES + _PIECE and not self.transport.is_closing():
                 self._refuse(_Refusal(431, _TOO_LARGE))
         # uvicorn's own timer ends with the first byte. Most headers come as one piece, and need none.
@@ -243,7 +250,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to count headers."""
         super().on_message_begin()
-        self._unparsed = self._header_bytes = self._header_fields = 0
+        self._unparsed = self._header_bytes = self._header_fields = self._part_count = self._body_bytes = 0
         self._in_headers = True
 
     def on_url(self, url: bytes) -> None:
@@ -273,9 +280,24 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Pass on a part of a body."""
+        """Keep a part of a body until the piece is parsed: uvicorn copies all that is unread for each that it gets."""
         self._unparsed = 0
-        super().on_body(body)
+        self._parts.append(body)
+        self._part_count += 1
+        self._body_bytes += len(body)
+        if self._part_count > _CRUMBS and self._body_bytes < _CRUMB * self._part_count:
+            self._stop(400, f"more than {_CRUMBS:,} chunks of the body have fewer than {_CRUMB} bytes on average")
+
+    def on_message_complete(self) -> None:
+        """Pass on the rest of a body."""
+        self._pass_on()
+        super().on_message_complete()
+
+    def _pass_on(self) -> None:
+        if self._parts:
+            body = b"".join(self._parts)
+            self._parts.clear()
+            super().on_body(body)
 
     def on_response_complete(self) -> None:
         """Wait for the connection's next request."""

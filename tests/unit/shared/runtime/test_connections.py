@@ -10,6 +10,7 @@ from ipaddress import ip_network
 import pytest
 from litestar import Litestar, Request, get, post
 from litestar.response import Stream
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shared.runtime.connections import (
     AT_ONCE,
@@ -230,6 +231,31 @@ async def test_a_large_body_is_no_header() -> None:
 
     assert plain.endswith(b"%d" % size)
     assert pieces.endswith(b"%d" % size)
+
+
+CHUNKED = b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def test_a_body_of_countless_crumbs_is_refused() -> None:
+    async with serving(Connections(8)) as server:
+        peer = await server.connect(CHUNKED + b"1\r\nx\r\n" * 10_001)
+
+        assert b"more than 10,000 chunks of the body have fewer than 8 bytes on average" in await peer.reply()
+
+
+async def test_small_chunks_are_passed_on_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed, on_body = list[int](), HttpToolsProtocol.on_body
+
+    def counted(self: HttpToolsProtocol, body: bytes) -> None:
+        passed.append(len(body))
+        on_body(self, body)
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_body", counted)
+    async with serving(Connections(8)) as server:
+        peer = await server.connect(CHUNKED + b"10\r\n0123456789abcdef\r\n" * 20_000 + b"0\r\n\r\n")
+
+        assert (await peer.reply()).endswith(b"320000")
+    assert len(passed) < 200
 
 
 async def test_headers_that_are_never_complete_are_answered_in_time_and_silence_is_closed() -> None:
