@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,22 +27,6 @@ from shared.state.ledger import NOWHERE
 _WARM: Final = b"<!doctype html><p>starts a parser</p>"
 
 
-class InspectedPage(msgspec.Struct, frozen=True, rename="camel"):
-    """A page: its number from 1, and where its text is."""
-
-    page: int
-    start: int
-    end: int
-
-
-class InspectedTable(msgspec.Struct, frozen=True, rename="camel"):
-    """A table, or rows in a row, as they are in the text."""
-
-    start: int
-    end: int
-    text: str
-
-
 class Inspection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What was read of a file, and the chunks that it would have."""
 
@@ -54,8 +38,8 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     notes: Sequence[Note]
     note_count: int
     seconds: dict[str, float]  # by step: start, read, chunk
-    pages: Sequence[InspectedPage]
-    tables: Sequence[InspectedTable]
+    pages: Sequence[dict[str, int]]  # page, its number from 1, and where its text is: start, end
+    tables: Sequence[dict[str, Any]]  # of tables, or rows in a row, as they are in the text: start, end, text
     chunks: Sequence[Chunk]
     text: str
 
@@ -107,7 +91,8 @@ async def _inspected(name: str, data: bytes, settings: Settings) -> Inspection:
         note_count=found.note_count,
         seconds={step: round(seconds, 4) for step, seconds in steps.items()},
         pages=[
-            InspectedPage(number, *each) for number, each in enumerate(pairwise([*found.pages, len(found.text)]), 1)
+            {"page": number, "start": start, "end": end}
+            for number, (start, end) in enumerate(pairwise([*found.pages, len(found.text)]), 1)
         ],
         tables=list(_tables(found)),
         chunks=chunks,
@@ -129,16 +114,13 @@ def _version(name: str, found: Extraction) -> DocumentVersion:
     )
 
 
-def _tables(found: Extraction) -> Iterator[InspectedTable]:
-    start = end = -1
-    for block in blocks(found.text, structured=found.text_format != "plain", pages=found.pages):
-        if block.kind in ("table", "record"):
-            start, end = (block.start if start < 0 else start), block.end
-        elif start >= 0:
-            yield InspectedTable(start, end, found.text[start:end])
-            start = -1
-    if start >= 0:
-        yield InspectedTable(start, end, found.text[start:end])
+def _tables(found: Extraction) -> Iterator[dict[str, Any]]:
+    every = blocks(found.text, structured=found.text_format != "plain", pages=found.pages)
+    for of_table, run in groupby(every, key=lambda block: block.kind in ("table", "record")):
+        first, *more = run
+        if of_table:
+            start, end = first.start, (more or [first])[-1].end
+            yield {"start": start, "end": end, "text": found.text[start:end]}
 
 
 def markdown(seen: Inspection) -> Iterator[str]:
@@ -154,12 +136,12 @@ def markdown(seen: Inspection) -> Iterator[str]:
         yield "\n".join(f"- {note_line(msgspec.to_builtins(each))} ({each.code})" for each in seen.notes)
     yield f"## {len(seen.pages)} pages"
     if seen.pages:
-        rows = (f"| {each.page} | {each.start} | {each.end - each.start} |" for each in seen.pages)
+        rows = (f"| {each['page']} | {each['start']} | {each['end'] - each['start']} |" for each in seen.pages)
         yield "\n".join(["| page | begins at | characters |", "| --- | --- | --- |", *rows])
     yield f"## {len(seen.tables)} tables"
     for each in seen.tables:
-        yield f"From {each.start} to {each.end}:"
-        yield _fenced(each.text)
+        yield f"From {each['start']} to {each['end']}:"
+        yield _fenced(each["text"])
     yield f"## {len(seen.chunks)} chunks"
     for chunk in seen.chunks:
         page = f"page {chunk.page}" if chunk.page else None

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from services.operator_cli.inspect_file import InspectedPage, InspectedTable, Inspection, markdown
+from services.operator_cli.inspect_file import Inspection, markdown
 from shared.contracts import Chunk, Note
 from tests.selection import CI_ONLY
 from tests.unit.services.ingest_worker.files import a_pdf, a_zip
@@ -53,8 +53,8 @@ def test_the_report_shows_every_part() -> None:
         notes=[Note(code="damaged", place="page 2", message="the page could not be read")],
         note_count=3,
         seconds={"read": 0.5},
-        pages=[InspectedPage(1, 0, 4)],
-        tables=[InspectedTable(0, 4, "```")],
+        pages=[{"page": 1, "start": 0, "end": 4}],
+        tables=[{"start": 0, "end": 4, "text": "```"}],
         chunks=[Chunk(order=0, text="1 | 2", hash="", start=0, end=5, tokens=3, page=1, table_header="a | b")],
         text="1 | 2",
     )
