@@ -20,7 +20,6 @@ from pydantic import (
     field_validator,
 )
 
-from shared.contracts import DEFAULT_TENANT
 from shared.errors import masked
 from shared.inputs.limits import LARGEST, SMALLEST, TOKEN_CHARACTERS
 from shared.setting_sources import PREFIX, GivenSettings, given_settings
@@ -401,6 +400,3 @@ def _in_words(message: str) -> str:
     """Return pydantic's message as a rule that follows a setting and its value, such as `must be a valid integer`."""
     rule = message.removeprefix("Value error, ").partition(", unable to")[0].replace("Input should", "must", 1)
     return f"{rule[0].lower()}{rule[1:]}"
-
-
-__all__ = ["DEFAULT_TENANT", "ApiKey", "ConfigurationError", "Role", "Settings", "load_settings", "parse_api_keys"]

@@ -43,8 +43,7 @@ def settings_report(settings: Settings, given: GivenSettings) -> SettingsReport:
 
 def without_effect(given: GivenSettings) -> Iterator[str]:
     """Yield a sentence for each unknown name, and one for all variables of Kubernetes."""
-    for each in given.unknown:
-        yield str(each)
+    yield from map(str, given.unknown)
     if given.kubernetes:
         yield (
             f"{', '.join(given.kubernetes)}: ignored, because Kubernetes sets such variables for a service named sluice"
