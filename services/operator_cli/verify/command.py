@@ -23,7 +23,6 @@ from shared.errors import Unavailable
 from shared.runtime.in_force import COMMAND as REINDEX
 from shared.runtime.in_force import model_in_force
 from shared.runtime.resources import wanted_generation
-from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError, Settings
 from shared.state import ledger, verification_result
 from shared.state.as_of import overtaken
@@ -182,10 +181,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         chosen = registry.find(of or registry.serving)
         if chosen is None:
             raise ConfigurationError(f"the index has no generation {of}; `sluice reindex status` lists them")
-        if chosen.id == registry.serving:
-            embedder, _ = await model_in_force(chosen, settings, embedders)
-        else:
-            embedder = await model_of(chosen, embedders)
+        embedder, _ = await model_in_force(chosen, embedders, settings if chosen.id == registry.serving else None)
         yield VerifierParts(
             log=log,
             store=store,
