@@ -149,7 +149,7 @@ def _paragraphs(body: "_Element") -> Iterator[str]:
                 list_of = named, whole(numbers.get("startAt"), 1)
                 before, number = counts.get(depth, ((), 0))
                 counts[depth] = list_of, number + 1 if before == list_of else list_of[1]
-                opens, closes = "(" * named.endswith("Both"), ")" if "Paren" in named else "."
+                opens, closes = "(" * named.endswith("Both"), ")" if "Paren" in named else "." * (kind != "①")
                 yield f"{'  ' * min(depth, 8)}{opens}{counted(counts[depth][1], kind)}{closes} {line}"
             else:
                 yield f"{'  ' * min(depth, 8)}- {line}" if depth else line

@@ -59,7 +59,9 @@ _MARK_OF_ITEM: Final = re.compile(r"\(?(?:\d{1,3}|[^\W\d_]{1,2}|[ivx]{1,4})[.)]|
 _STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
 MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
 _EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
-_SIGNS: Final = re.compile(r"\b(?:symbol|wingdings(?: 2)?)\b", re.IGNORECASE)  # fonts
+_SIGNS: Final = re.compile(
+    r"(?:font-family\s*+:|\Aface:)\s*+[\"']?(symbol|wingdings(?: 2)?)[\"']?\s*+(?:[,;]|\Z)", re.IGNORECASE
+)
 NAMED: Final = "named"  # the class of a text that nothing else names
 RELATIVE: Final = re.compile(r"(?:[/.]|[\w%-]{1,100}[./])[^\s()<>\[\]]{0,2000}")
 _CDATA: Final = re.compile(r"% <!\[CDATA\[|%? ?\]\]>")  # around TeX in a script
@@ -68,9 +70,7 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
-    for drawn in islice(tree.xpath("//*[@style or @face]"), _MOST):
-        if font := _SIGNS.search(f"{drawn.get('style', '')} {drawn.get('face', '')}"):
-            drawn.text = in_font(drawn.text or "", font[0])
+    _show_signs(tree)
     _keep_opened(tree)
     for around in islice(tree.xpath("//div[@role = 'navigation' or @role = 'contentinfo']"), _MOST):
         around.tag = "nav"
@@ -107,6 +107,17 @@ def reshape(tree: "HtmlElement") -> None:
     _join_terms(tree)
     _mark_code(tree)
     _mark_raised(tree, notes)
+
+
+def _show_signs(tree: "HtmlElement") -> None:
+    """Write what symbol fonts show for letters, and drop the numbers of pages of print."""
+    for drawn in islice(tree.xpath("//*[@style or @face]"), _MOST):
+        if font := _SIGNS.search(drawn.get("style") or f"face:{drawn.get('face')}"):
+            drawn.text = in_font(drawn.text or "", font[1])
+    for page in list(
+        islice(tree.xpath("//*[@role = 'doc-pagebreak' or @*[name() = 'epub:type'] = 'pagebreak']"), _MOST)
+    ):
+        page.drop_tree()
 
 
 def _write_tables(tree: "HtmlElement") -> None:
@@ -624,6 +635,10 @@ def _numeral(number: int, kind: str) -> str:
 
 def _join_terms(tree: "HtmlElement") -> None:
     """Write terms into the definitions right below them; those of whole sections stay above them."""
+    for inner in list(islice(tree.iterfind(".//dt/dt"), _MOST)):  # of a term that isn't closed
+        around = inner.getparent()
+        if around is not None:
+            around.addnext(inner)
     for term in list(islice(tree.iter("dt"), _MOST)):
         told, said = term.getnext(), words(term)
         if told is None or told.tag != "dd" or not said or not words(told) or (term.tail or "").strip():

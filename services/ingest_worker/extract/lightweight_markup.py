@@ -53,9 +53,7 @@ _WIKI_MARKS = re.compile(r"\[\[(?:[^\[\]|]{0,500}\|)?([^\[\]|]{1,500})\]\]|'{2,5
 _TEX_MARKS = dict(
     zip("`'^~=.\"Hckruv", "\u0300\u0301\u0302\u0303\u0304\u0307\u0308\u030b\u0327\u0328\u030a\u0306\u030c", strict=True)
 )
-_TEX_ACCENT = re.compile(
-    r"""\\([`'^~=."]|[Hckruv](?=\{)|c(?=[ ]))[ ]?(?:\{(\\i|[A-Za-z])\}|(\\i(?![A-Za-z])|[A-Za-z]))"""
-)
+_TEX_ACCENT = re.compile(r"""\\([`'^~=."]|[Hckruv](?=[ {]))[ ]?(?:\{(\\i|[A-Za-z])\}|(\\i(?![A-Za-z])|[A-Za-z]))""")
 _TEX_LETTERS = {"ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "o": "ø", "l": "ł"}
 _TEX_LETTER = re.compile(r"\\(ss|ae|AE|oe|OE|aa|AA|o|l)(?:\{\}|[ ](?=[a-z])|(?![A-Za-z ]))")
 _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")

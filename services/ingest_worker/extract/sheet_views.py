@@ -25,7 +25,7 @@ _ELEMENT = re.compile(
     + rb"v(?:\s[^<>]{0,99})?>([^<]{1,21}))?"
 )
 _SIGNS = (b"<f", b":f", b't="e"', b"hidden=", b'ht="0"', b'width="0"')  # of a sheet that has any of that
-_ATTRIBUTE = re.compile(r"\s(?:\w{1,20}:)?(\w{1,20})=[\"']([^\"']{1,200})")
+_ATTRIBUTE = re.compile(r"\s(?!xmlns:)(?:\w{1,20}:)?(\w{1,20})=[\"']([^\"']{1,200})")
 _RANGE = re.compile(r"[A-Z]{1,3}([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")
 _ERROR = re.compile(rb"#[\w/!?]{2,20}")
 ERRORS = {

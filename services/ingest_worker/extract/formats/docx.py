@@ -143,6 +143,7 @@ class _Document:
 
         self._hints = hints
         self._part = drawn(archive, targets, hints)
+        self._links: Callable[[str], dict[str, str]] = lambda of: addresses(archive, targets[of][1], hints)
         self._addresses: dict[_Element | None, dict[str, str]] = {None: addresses(archive, path, hints)}
         self._styles = _Styles(root("styles"))
         self._hidden = False  # in a paragraph whose style hides its text
@@ -172,6 +173,7 @@ class _Document:
             source = self._part(attribute(reference, "id")) if of in self._shown and (of != "first" or first) else None
             root = None if source is None else _filled(source)
             if root is not None:
+                self._addresses[root] = self._links(attribute(reference, "id"))
                 yield "\n".join(block.text for block in self.blocks(root))
         self._in_frame = False
 

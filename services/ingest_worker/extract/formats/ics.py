@@ -6,6 +6,7 @@ from calendar import day_name, month_name
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
+from html import unescape
 from typing import NamedTuple
 
 from services.ingest_worker.extract.clean import cleaned, decoded, known_encoding, one_line
@@ -126,6 +127,9 @@ def _fields_of(entry: Sequence[_Property]) -> Iterator[tuple[str, str]]:
         says |= {_said(first[name]): []} if name in first else {}
     if when := _when(first):
         says["When"] = [when]
+    styled = first.get("X-ALT-DESC")
+    if styled and "DESCRIPTION" not in first:
+        entry.append(_Property("DESCRIPTION", {}, unescape(re.sub(r"<[^<>]*+>", " ", styled.value))))
     for each in entry:
         if not (_UNSAID.fullmatch(each.name) or _is_file(each) or each is first.get("N")):
             says.setdefault(_said(each), []).append(_value(each))

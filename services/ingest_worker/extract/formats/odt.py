@@ -18,6 +18,7 @@ from services.ingest_worker.extract.format_types import Extraction, Format, Hint
 from services.ingest_worker.extract.markdown_writer import counted, raised
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, whole, words
+from services.ingest_worker.extract.symbols import in_font, is_of_signs
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -51,7 +52,8 @@ HREF = "{http://www.w3.org/1999/xlink}href"
 _SLIDE = "drawing-page"  # the family of slides' styles
 _FAMILIES = {"span": "text", "p": "paragraph", "h": "paragraph"}  # of styles, by elements
 _INHERITED = 20  # styles, each of the one before
-_SHOWN = frozenset({"display", "visibility", "text-line-through-style", "text-position"})  # what a style says of these
+# What a style says of these
+_SHOWN = frozenset({"display", "visibility", "text-line-through-style", "text-position", "font-name"})
 _BOLD = "bold"  # ours: text in bold letters
 _NUMBER = "number"  # ours: of an item
 _COUNT = "count"  # ours: of an item, behind those of the items that it is within
@@ -113,6 +115,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     if body is None:
         raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
     assert root is not None
+    _show_signs(root, styles)
     hidden = _restyled(root, styles)
     _mark_bold(root)
     _number_items(root, styles)
@@ -209,6 +212,16 @@ def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
     return frozenset(name for family, name in hidden if family == _SLIDE)
 
 
+def _show_signs(root: "_Element", styles: "_Element | None") -> None:
+    """Take hidden paragraphs away, and write what symbol fonts show for letters."""
+    for hides in [each for each in root.iter("{*}hidden-paragraph") if attribute(each, "is-hidden") == "true"]:
+        if (paragraph := hides.getparent()) is not None:
+            paragraph[:], paragraph.text = [], None
+    fonts = {name: says["font-name"] for name, says in _styles(root, styles) if is_of_signs(says.get("font-name", ""))}
+    for element in root.iter("{*}span", "{*}p", "{*}h") if fonts else ():
+        element.text = in_font(element.text or "", fonts.get(_named(element), ""))
+
+
 def _named(element: "_Element") -> tuple[str, str]:
     """Return the family and name of the style of a text."""
     return _FAMILIES[tag(element)], attribute(element, "style-name")
@@ -291,7 +304,8 @@ def _number(element: "_Element", level: "_Element", number: int, outer: str) -> 
     """Mark an item with its number, behind those of the items that it is within if the level shows them."""
     counts = [*filter(None, outer.split(".")), counted(number, attribute(level, "num-format")[:1])]
     shown = ".".join(counts[-(whole(attribute(level, "display-levels"), 1) or 1) :])
-    after = attribute(level, "num-suffix") or ("." if "." not in shown and tag(element) == "list-item" else "")
+    plain = "." not in shown and attribute(level, "num-format")[:1] != "①"
+    after = attribute(level, "num-suffix") or ("." if plain and tag(element) == "list-item" else "")
     element.set(_COUNT, ".".join(counts))
     element.set(_NUMBER, f"{attribute(level, 'num-prefix')[:_LONGEST]}{shown}{after[:_LONGEST]} ")
 

@@ -1116,6 +1116,11 @@ def test_signs_of_symbol_fonts_are_what_they_show() -> None:
     assert _page("<p>Thanks <span style=\"font-family:Wingdings\">J</span> <font face='Symbol'>a</font> J</p>") == (
         "Thanks ☺ α J"
     )
+    assert _page('<p>Type <span style="font-family: Segoe UI Symbol">J</span>, no sign</p>') == "Type J, no sign"
+
+
+def test_terms_that_are_not_closed_share_their_definition() -> None:
+    assert _page("<dl><dt>Ebb<dt>Low<dd>It falls.</dl>") == "Ebb / Low: It falls."
 
 
 def test_the_title_of_a_drawing_is_not_the_pages() -> None:

@@ -287,6 +287,7 @@ def test_comments_of_org_are_left_out_whole() -> None:
     [
         (r"M\"uller", "Müller"),
         (r"M\"{u}ller and \v{S}kvoreck\'y", "Müller and Škvorecký"),
+        (r"Dvo{\v r}{\'a}k, $\v x$", r"Dvo{ř}{á}k, $\v x$"),
         (r"fran\c{c}ais, fran\c cais", "français, français"),
         (r"na\"{\i}ve, K\o benhavn, Stra\ss{}e, {\AA}s", "naïve, København, Straße, {Å}s"),
         (r"\vec{x} \omega \left \log \"x \'{f} a\\\"{ }", r"\vec{x} \omega \left \log ẍ \'{f} a\\\"{ }"),

@@ -113,3 +113,15 @@ def test_a_sheet_with_an_error_that_only_some_programs_write_is_read() -> None:
 
     assert read.text.split("\n\n")[-2:] == ["Quay: South; Depth: #ERROR!", "Quay: West; Depth: #N/A"]
     assert read.notes == ()
+
+
+def test_a_link_that_declares_its_own_namespace_is_one() -> None:
+    kind = f"{_OFFICE}/officeDocument/2006/relationships"
+    link = f'<hyperlinks><hyperlink xmlns:r="{kind}" ref="A1" r:id="rId1"/></hyperlinks>'  # as openpyxl writes it
+    target = f'<Relationship Id="rId1" Type="{kind}/hyperlink" Target="https://e.org/s" TargetMode="External"/>'
+    rels = f'<Relationships xmlns="{_OFFICE}/package/2006/relationships">{target}</Relationships>'
+    book = _sheet(_line(1, "Docs"), after=link)
+
+    read = _read(a_zip(parts_of(book) | {"xl/_rels/sheet1.xml.rels": rels}))
+
+    assert "[Docs](https://e.org/s)" in read.text

@@ -483,3 +483,17 @@ def test_a_link_in_a_note_leads_where_the_notes_say() -> None:
     read = _read(a_zip(parts_of(docx) | {"word/_rels/footnotes.xml.rels": rels}))
 
     assert read.text == "Tide\n\n[the survey](https://e.org/s)"
+
+
+def test_a_link_above_pages_leads_where_the_header_says() -> None:
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    target = f'<Relationship Id="rId1" Type="{kind}/hyperlink" Target="https://e.org/s" TargetMode="External"/>'
+    rels = (
+        f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{target}</Relationships>'
+    )
+    header = f'<w:p><w:hyperlink r:id="rId1">{_run("our shop")}</w:hyperlink></w:p>'
+    docx = a_docx(_p("Tide") + '<w:sectPr><w:headerReference r:id="header"/></w:sectPr>', header=header)
+
+    read = _read(a_zip(parts_of(docx) | {"word/_rels/header.xml.rels": rels}))
+
+    assert read.text == "[our shop](https://e.org/s)\n\nTide"

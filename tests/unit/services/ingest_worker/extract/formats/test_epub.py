@@ -71,3 +71,9 @@ def test_a_chapter_without_a_heading_has_the_one_of_the_contents() -> None:
     read = _read(a_zip(parts))
 
     assert re.fullmatch(r"# Part \d: Sand\n\nIt rose\.\n\n# Two\n\nIt fell\.", read.text)
+
+
+def test_the_number_of_a_page_of_print_stands_in_no_sentence() -> None:
+    page = '<p>At noon<span xmlns:epub="http://www.idpf.org/2007/ops" epub:type="pagebreak">7</span> it rose.</p>'
+
+    assert _read(an_epub(page)).text == "At noon it rose."

@@ -162,7 +162,7 @@ def test_whatever_says_something_to_a_person_is_told(source: str, said: str) -> 
 
 @pytest.mark.parametrize(
     "line",
-    ["X-APPLE-TRAVEL-ADVISORY-BEHAVIOR:AUTOMATIC", "X-MOZ-GENERATION:4", "X-LIC-LOCATION:Oslo", "X-ALT-DESC:<b>A</b>"],
+    ["X-APPLE-TRAVEL-ADVISORY-BEHAVIOR:AUTOMATIC", "X-MOZ-GENERATION:4", "X-LIC-LOCATION:Oslo"],
 )
 def test_what_only_tells_a_program_something_is_left_out(line: str) -> None:
     assert _text(_calendar("SUMMARY:A", line, "LOCATION:Quay")) == "Summary: A; Location: Quay"
@@ -199,3 +199,11 @@ def test_an_invitation_in_a_mail_is_told_in_words() -> None:
     read = extract(mail.as_bytes(), Hints(filename="m.eml")).text
 
     assert read.endswith("\n\nSummary: Fire drill; When: 12 May 2026, 08:00 (UTC)")
+
+
+def test_a_description_in_html_alone_is_read() -> None:
+    event = b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Ebb\nX-ALT-DESC;FMTTYPE=text/html:<b>Bring</b> tea &amp; rope\n"
+
+    read = extract(event + b"END:VEVENT\nEND:VCALENDAR\n", Hints(filename="a.ics"))
+
+    assert read.text == "Summary: Ebb; Description: Bring tea & rope"

@@ -309,3 +309,18 @@ def test_shapes_of_a_group_come_in_reading_order_and_hidden_text_stays_hidden() 
         "High\n\nLow"
     )
     assert _read(hidden).text == "It rose."
+
+
+def test_signs_of_fonts_and_circles_are_shown_and_a_hidden_paragraph_is_not() -> None:
+    style = '<style:style style:name="W"><style:text-properties style:font-name="Wingdings"/></style:style>'
+    level = '<text:list-level-style-number text:level="1" style:num-format="①, ②, ③, ..."/>'
+    listed = '<text:list text:style-name="L"><text:list-item><text:p>Go</text:p></text:list-item></text:list>'
+    body = f'{listed}<text:p>x<text:hidden-paragraph text:is-hidden="true"/>y</text:p>'
+    body += '<text:p>Then <text:span text:style-name="W">à</text:span> on</text:p>'
+    styles = f'{style}<text:list-style style:name="L">{level}</text:list-style>'
+
+    data = an_opendocument(
+        "text", body, styles=f'<office:automatic-styles xmlns:style="s">{styles}</office:automatic-styles>'
+    )
+
+    assert extract(data, Hints(filename="a")).text == "① Go\n\nThen → on"

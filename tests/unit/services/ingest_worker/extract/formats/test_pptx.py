@@ -138,3 +138,15 @@ def test_a_link_shows_its_address() -> None:
     relations = {"ppt/slides/_rels/slide1.xml.rels": f"<Relationships>{target}</Relationships>"}
 
     assert "[The form](https://a.test/f)" in _read(a_zip(parts | {name: linked, **relations})).text
+
+
+def test_numbers_and_signs_are_what_the_slide_shows() -> None:
+    def point(kind: str) -> str:
+        return f'<a:p><a:pPr><a:buAutoNum type="{kind}"/></a:pPr><a:r><a:t>Do</a:t></a:r></a:p>'
+
+    kinds = ("circleNumDbPlain", "alphaUcParenBoth", "ea1ChsPeriod")
+    sign = '<a:p><a:r><a:rPr><a:latin typeface="Wingdings"/></a:rPr><a:t>à</a:t></a:r></a:p>'
+
+    assert _read(a_pptx(f"<p:sp><p:txBody>{''.join(map(point, kinds))}{sign}</p:txBody></p:sp>")).text == (
+        "① Do\n(A) Do\n一. Do\n→"
+    )
