@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from services.ingest_worker.extract.clean import one_line
 
 MOST_VALUES: Final = 32  # of what a file says about itself
 LONGEST_VALUE: Final = 200  # characters
 _LONGEST_FIELD: Final = 64
+_LONGEST_OWN: Final = {"description": 2000, "language": 35, "created": 35, "modified": 35}
 _LONGEST_LIST: Final = 8_000
 _NO_FIELD = re.compile(r'["\[\]\\.\x00-\x1f]')  # has a meaning in a filter's path
 _SEVERAL: Final = {"author": re.compile(";"), "keywords": re.compile("[,;]")}  # in one text, as programs write them
@@ -25,30 +26,14 @@ _NO_TITLE = re.compile(
 )
 
 
-class Declared(TypedDict):
-    """A document's own properties, as fields of an `Extraction`."""
-
-    title: str | None
-    description: str | None
-    language: str | None
-    created: str | None
-    modified: str | None
-    file: dict[str, Any]
-
-
-def declared(says: Mapping[str, Any], text: str = "") -> Declared:
-    """Return a document's properties, each on one line of limited length.
+def declared(says: Mapping[str, Any], text: str = "") -> dict[str, Any]:
+    """Return a document's properties as fields of an `Extraction`, each on one line of limited length.
 
     Without a title property, the title is the heading at the start of `text`.
     """
-    return Declared(
-        title=own_title(says.get("title")) or opening_heading(text),
-        description=one_line(says.get("description"), 2000),
-        language=one_line(says.get("language"), 35),
-        created=one_line(says.get("created"), 35),
-        modified=one_line(says.get("modified"), 35),
-        file={name: value for name, value in says.items() if name not in Declared.__annotations__},
-    )
+    own = {name: one_line(says.get(name), most) for name, most in _LONGEST_OWN.items()}
+    own["title"] = own_title(says.get("title")) or opening_heading(text)
+    return {**own, "file": {name: value for name, value in says.items() if name not in own}}
 
 
 def file_properties(says: Mapping[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,6 @@ def _string(value: object) -> str | None:
 FORMATS = tuple(
     Format(
         document_type=kind,
-        text_format="markdown",
         media_types=frozenset({media_type}),
         begins=OLE,
         suffixes=frozenset(suffixes),

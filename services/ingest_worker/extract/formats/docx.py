@@ -513,7 +513,6 @@ def _levels(element: "_Element") -> dict[int, _Level]:
 FORMAT = Format(
     document_type="docx",
     nests=True,
-    text_format="markdown",
     media_types=frozenset({_TYPE, "application/vnd.ms-word.document.macroenabled.12"}),
     suffixes=frozenset({".docx", ".docm", ".dotx", ".dotm"}),
     sniff=lambda data: _DOCUMENT in names(data) or declares(data, _MAIN),

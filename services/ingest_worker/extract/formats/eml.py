@@ -275,7 +275,6 @@ def _signed(data: bytes) -> bytes:
 FORMAT = Format(
     document_type="eml",
     nests=True,
-    text_format="markdown",
     media_types=frozenset({"message/rfc822"}),
     suffixes=frozenset({".eml", ".mht", ".mhtml", ".p7s"}),
     sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,

@@ -100,7 +100,6 @@ def _locked(archive: ZipFile, hints: Hints) -> frozenset[str]:
 FORMAT = Format(
     document_type="epub",
     nests=True,
-    text_format="markdown",
     media_types=frozenset({"application/epub+zip"}),
     suffixes=frozenset({".epub"}),
     sniff=lambda data: data.startswith(b"PK") and _CONTAINER in names(data),

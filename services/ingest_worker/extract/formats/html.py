@@ -269,7 +269,6 @@ def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
 
 FORMAT = Format(
     document_type="html",
-    text_format="markdown",
     media_types=frozenset({"text/html", "application/xhtml+xml"}),
     suffixes=frozenset({".html", ".htm", ".xhtml"}),
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,

@@ -85,7 +85,6 @@ def _list(value: Any) -> list[Any]:
 
 FORMAT = Format(
     document_type="ipynb",
-    text_format="markdown",
     revision=4,
     media_types=frozenset({"application/x-ipynb+json"}),
     suffixes=frozenset({".ipynb"}),

@@ -134,7 +134,6 @@ def _line(front: dict[str, Any], key: str) -> str | None:
 
 FORMAT = Format(
     document_type="md",
-    text_format="markdown",
     media_types=frozenset({"text/markdown", "text/x-markdown"}),
     suffixes=frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx", ".rmd", ".qmd"}),
     read=read,

@@ -135,7 +135,6 @@ def _new_lines(text: str, seen: set[str]) -> Iterator[str]:
 FORMAT = Format(
     document_type="mbox",
     nests=True,
-    text_format="markdown",
     media_types=frozenset({"application/mbox"}),
     suffixes=frozenset({".mbox"}),
     sniff=lambda data: _FROM.match(data, 0, 1024) is not None,

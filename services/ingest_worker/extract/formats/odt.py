@@ -419,7 +419,6 @@ def _gather(element: "_Element", parts: list[str]) -> None:
 FORMATS = tuple(
     Format(
         document_type=document_type,
-        text_format="markdown",
         revision=7,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),

@@ -96,7 +96,6 @@ def _show_addresses(root: "_Element", addresses: Mapping[str, str]) -> None:
 FORMAT = Format(
     document_type="pptx",
     nests=True,
-    text_format="markdown",
     media_types=frozenset({_TYPE + "presentation", _TYPE + "slideshow"}),
     suffixes=frozenset({".pptx", ".pptm", ".ppsx", ".potx"}),
     sniff=lambda data: _SHOW in names(data) or declares(data, _MAIN),

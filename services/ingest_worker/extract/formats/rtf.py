@@ -479,7 +479,6 @@ def _paired(text: str) -> str:
 
 FORMAT = Format(
     document_type="rtf",
-    text_format="markdown",
     revision=7,
     media_types=frozenset({"application/rtf", "text/rtf"}),
     suffixes=frozenset({".rtf"}),

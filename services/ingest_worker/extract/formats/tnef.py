@@ -62,7 +62,6 @@ def _text(value: bytes, hints: Hints) -> str:
 FORMAT = Format(
     document_type="tnef",
     nests=True,
-    text_format="markdown",
     media_types=frozenset({"application/ms-tnef", "application/vnd.ms-tnef"}),
     suffixes=frozenset(),
     sniff=lambda data: data.startswith(_SIGNATURE),

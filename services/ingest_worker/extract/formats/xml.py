@@ -383,7 +383,6 @@ def _value(text: str | None) -> str:
 
 FORMAT = Format(
     document_type="xml",
-    text_format="markdown",
     media_types=frozenset({"application/xml", "text/xml", "application/rss+xml", "application/atom+xml"}),
     suffixes=frozenset({".xml", ".nxml", ".jats", ".rss", ".atom", ".svg", ".dita", ".tei"}),
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked first

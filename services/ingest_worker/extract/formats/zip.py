@@ -69,7 +69,6 @@ def _is_usual(character: str) -> bool:
 FORMAT = Format(
     document_type="zip",
     nests=True,
-    text_format="markdown",
     media_types=frozenset({"application/zip", "application/x-zip-compressed"}),
     suffixes=frozenset({".zip"}),
     read=read,
