@@ -1,8 +1,9 @@
 import asyncio
+import time
 
 import pytest
 
-from shared.times import LoopTurns, iso, offset_or_time, parse_iso, seconds_of
+from shared.times import HELD_S, LoopTurns, iso, offset_or_time, parse_iso, seconds_of
 
 HANG_S = 30.0
 
@@ -27,6 +28,35 @@ async def test_a_long_loop_lets_others_run() -> None:
     async with asyncio.timeout(HANG_S):
         while not done.is_set():
             await turns.give()
+
+
+async def test_of_many_long_loops_one_goes_on_in_each_turn_of_the_loop() -> None:
+    iterations, steps, ended = 0, list[int](), asyncio.Event()
+
+    def count() -> None:
+        nonlocal iterations
+        iterations += 1
+        if not ended.is_set():
+            asyncio.get_running_loop().call_soon(count)
+
+    async def work() -> None:
+        turns = LoopTurns()
+        for _ in range(5):
+            while time.perf_counter() - turns._since <= HELD_S:
+                pass
+            await turns.give()
+            steps.append(iterations)
+
+    workers = [asyncio.create_task(work()) for _ in range(5)]
+    left = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    left.cancel()
+    count()
+    async with asyncio.timeout(HANG_S):
+        await asyncio.gather(*workers)
+    ended.set()
+
+    assert len(steps) == len(set(steps)) == 25
 
 
 @pytest.mark.parametrize(
