@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
@@ -26,15 +25,17 @@ def keep_private(settings: Settings) -> None:
     sandbox.conceal([f"SLUICE_{name.upper()}" for name in SECRETS])
     if not settings.keeps_data:
         return
-    for path in _open_to_others(settings.data):
-        _close(path)
+    _close(settings.data)
     elsewhere = Path(settings.blobs.removeprefix("file:"))
     if settings.blobs.startswith("file:/") and elsewhere.is_dir() and elsewhere.stat().st_mode & _OTHERS:
         log.warning("blob_folder_open_to_others", folder=str(elsewhere), mode=_shown(elsewhere.stat()))
 
 
-def _open_to_others(data: Path) -> Iterator[Path]:
-    """Yield the paths made by Sluice that other users may read or enter; then the folder, if it has nothing else."""
+def _close(data: Path) -> None:
+    """Take other users' permissions from what Sluice made in the folder, then from the folder, if it has nothing else.
+
+    What is within a closed folder needs nothing: nobody gets there.
+    """
     if not data.is_dir():
         return
     ours = {path for name in _MADE_BY_US for path in data.glob(name)}
@@ -43,26 +44,15 @@ def _open_to_others(data: Path) -> Iterator[Path]:
         status = path.lstat()
         if not status.st_mode & _OTHERS or stat.S_ISLNK(status.st_mode):
             continue
+        reason: str | None = "another owner's"
         if status.st_uid == os.geteuid():
-            yield path
-        else:
-            log.warning("data_open_to_others", path=str(path), owner=status.st_uid, mode=_shown(status))
+            try:
+                path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
+                continue
+            except OSError as error:
+                reason = error.strerror
+        log.warning("data_open_to_others", path=str(path), owner=status.st_uid, mode=_shown(status), reason=reason)
 
 
 def _shown(status: os.stat_result) -> str:
     return f"{stat.S_IMODE(status.st_mode):04o}"
-
-
-def _close(path: Path) -> None:
-    """Remove other users' permissions from the path and all beneath it.
-
-    The path itself comes last: after a crash in between, the next start finds it still open and repeats the work.
-    """
-    if path.is_dir():
-        for each in path.iterdir():
-            if not each.is_symlink():
-                _close(each)
-    try:
-        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS)
-    except OSError as error:  # another owner's, or gone
-        log.warning("data_open_to_others", path=str(path), reason=error.strerror)
