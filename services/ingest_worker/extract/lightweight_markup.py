@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from services.ingest_worker.extract.markdown_writer import counted
+from services.ingest_worker.extract.markdown_writer import counted, fenced
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
@@ -275,9 +275,7 @@ def _indented(lines: Sequence[str], at: int, indent: int) -> int:
 
 def _fenced(body: Sequence[str], language: str = "") -> Iterator[str]:
     margin = min(map(_indent, filter(str.strip, body)), default=0)
-    code = "\n".join(line[margin:].rstrip() for line in body).strip("\n")
-    mark = "````" if "```" in code else "```"
-    yield from ("", mark + language, code, mark, "")
+    yield from ("", fenced("\n".join(line[margin:].rstrip() for line in body), language), "")
 
 
 def of_adoc(text: str) -> str:

@@ -49,6 +49,12 @@ def joined(blocks: Iterable[MarkdownBlock]) -> str:
     return "".join(parts)
 
 
+def fenced(code: str, language: str = "") -> str:
+    """Return code between fences; '' if it is blank."""
+    mark = "````" if "```" in code else "```"
+    return f"{mark}{language}\n{code.strip(chr(10))}\n{mark}" if code.strip() else ""
+
+
 def raised(text: str, before: str) -> str:
     """Return a raised number so that it stays apart from what is before it: 10^5. Other raised text stays as it is."""
     number = text.strip()

@@ -15,19 +15,18 @@ from services.ingest_worker.extract.safe_xml import whole
 from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, column_number, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"
-# What a view is made of: elements with their attributes; of a cell, its formula and what its value begins with.
+# What a view is made of: elements with their attributes; of a cell, its formula and how its value begins.
 _ELEMENT = re.compile(
     _PREFIX
     + rb"(row|col|c|autoFilter|hyperlink)(\s[^<>]{0,3000})>(?:\s{0,99}("
     + _PREFIX
     + rb"f(?:\s[^<>]{0,999})?(?:/>|>[^<]{0,9000}</(?:\w{1,20}:)?f>)))?(?:\s{0,99}"
     + _PREFIX
-    + rb"v(?:\s[^<>]{0,99})?>([^<]{1,21}))?"
+    + rb"v(?:\s[^<>]{0,99})?>([^<]))?"
 )
-_SIGNS = (b"<f", b":f", b't="e"', b"hidden=", b'ht="0"', b'width="0"')  # of a sheet that has any of that
+_SIGNS = (b"<f", b":f", b"hidden=", b'ht="0"', b'width="0"')  # of a sheet that has any of that
 _ATTRIBUTE = re.compile(r"\s(?!xmlns:)(?:\w{1,20}:)?(\w{1,20})=[\"']([^\"']{1,200})")
 _RANGE = re.compile(r"[A-Z]{1,3}([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")
-_ERROR = re.compile(rb"#[\w/!?]{2,20}")
 ERRORS = {
     0: "#NULL!",
     7: "#DIV/0!",
@@ -107,10 +106,8 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
                     formats[row][column] = shape
                 formulas += bool(found[3] and not found[4] and not about.get("t", "").startswith("str"))
                 link = _LINKING.match(found[3] or b"")
-                if link and ADDRESS.fullmatch(address := link[1].decode("utf-8", "replace")):
+                if link and about.get("t") != "e" and ADDRESS.fullmatch(address := link[1].decode("utf-8", "replace")):
                     beside[row][column] = address
-                if about.get("t") == "e" and (error := _ERROR.fullmatch(found[4] or b"")):
-                    beside[row][column] = error[0].decode()
     ranges = [range(int(ends[1]) - 1, int(ends[2])) for each in filtered if (ends := _RANGE.fullmatch(each))]
     shown = [(row, hidden and not any(row in each for each in ranges), level) for row, hidden, level in rows]
     return hidden_parts(shown, columns, filtered=False)._replace(formats=formats, formulas=formulas, beside=beside)

@@ -7,6 +7,7 @@ from typing import Any
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.html_markdown import page_text, with_tables
+from services.ingest_worker.extract.markdown_writer import fenced
 from services.ingest_worker.text_blocks import first_heading
 
 _SHOWN = ("text/markdown", "text/plain")  # media types of results that are read, the preferred one first
@@ -39,7 +40,7 @@ def _blocks(book: Any) -> Iterator[str]:
         text = _joined(cell.get("source", cell.get("input")))
         match cell.get("cell_type"):
             case "code":
-                yield _fenced(text, language if isinstance(language, str) and language.isalnum() else "")
+                yield fenced(text, language if isinstance(language, str) and language.isalnum() else "")
                 for output in map(_map, _list(cell.get("outputs"))):
                     yield from _printed(output)
             case "heading":
@@ -51,7 +52,7 @@ def _blocks(book: Any) -> Iterator[str]:
 
 def _printed(output: dict[str, Any]) -> Iterator[str]:
     if output.get("output_type") in ("error", "pyerr"):
-        yield _fenced(f"{output.get('ename', '')}: {output.get('evalue', '')}")
+        yield fenced(f"{output.get('ename', '')}: {output.get('evalue', '')}")
         return
     results = _map(output.get("data"))
     drawn = _joined(results.get("text/html"))
@@ -62,12 +63,7 @@ def _printed(output: dict[str, Any]) -> Iterator[str]:
             return
     kind = next((kind for kind in _SHOWN if kind in results), None)
     text = _joined(results[kind] if kind else output.get("text"))
-    yield text.strip() if kind == "text/markdown" else _fenced(text)
-
-
-def _fenced(text: str, language: str = "") -> str:
-    fence = "````" if "```" in text else "```"
-    return f"{fence}{language}\n{text.strip(chr(10))}\n{fence}" if text.strip() else ""
+    yield text.strip() if kind == "text/markdown" else fenced(text)
 
 
 def _joined(text: Any) -> str:

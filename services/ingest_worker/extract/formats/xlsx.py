@@ -21,8 +21,7 @@ _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
 _Listed = list[tuple[str, str]]  # name and path of each sheet
 _SHEET = 156  # kind of the records that name the sheets of a binary workbook
 _MAIN = re.compile(rb"(?:spreadsheetml|ms-excel)\.[\w.]{1,60}\.main\+xml")
-# An error that some programs write, for which the library refuses the whole sheet
-_ODD_ERROR = re.compile(rb"v>#(?!(?:NULL!|DIV/0!|VALUE!|REF!|NAME\?|NUM!|N/A)<)[A-Z_/!?]{2,20}<")
+_ERROR = b't="e"'  # the type of a cell: the library leaves out usual errors, and for others refuses the whole sheet
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _WITH_MACROS = "application/vnd.ms-excel.sheet.macroenabled.12"
 _BINARY = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
@@ -43,8 +42,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         for name in texts:
             content = part(archive, name, hints)
             far += [name] if FAR.search(content) else []
-            if b't="e"' in content and _ODD_ERROR.search(content):
-                changed[name] = content.replace(b't="e"', b't="str"')
+            if _ERROR in content:
+                changed[name] = content.replace(_ERROR, b't="str"')
         listed = _sheets(archive, hints)
         far += [path for _, path in listed if path.endswith(".bin")]
         near = moved_together(((name, changed.get(name) or part(archive, name, hints)) for name in far), hints)

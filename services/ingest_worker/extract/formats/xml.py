@@ -14,7 +14,7 @@ from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints, as_part
 from services.ingest_worker.extract.html_markdown import declared_charset, part_text
 from services.ingest_worker.extract.lightweight_markup import of_wiki
-from services.ingest_worker.extract.markdown_writer import counted, raised
+from services.ingest_worker.extract.markdown_writer import counted, fenced, raised
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, texts, whole, words
 from services.ingest_worker.extract.sheet_views import SheetView
@@ -236,7 +236,7 @@ def _code(element: "_Element") -> str:
     if tag(element) not in _EXAMPLES - {"example"}:
         return ""
     lines = "".join(map(str, element.itertext()))
-    return "```\n" + lines.strip("\n") + "\n```" if "\n" in lines.strip() and not is_base64(lines) else ""
+    return fenced(lines) if "\n" in lines.strip() and not is_base64(lines) else ""
 
 
 def _page(element: "_Element") -> str:
