@@ -104,7 +104,8 @@ def settle_memory(collect_s: float = COLLECT_S) -> None:
             _clear_caches()
             gc.collect()
             if sys.platform == "linux":
-                loop.run_in_executor(None, _trim)
+                with suppress(RuntimeError):  # the process ends: its threads take nothing new
+                    loop.run_in_executor(None, _trim)
         loop.call_later(collect_s, collect)
 
     loop.call_later(collect_s, collect)

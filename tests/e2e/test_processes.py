@@ -248,6 +248,29 @@ asyncio.run(main())
 """
 
 
+LATE = """
+import asyncio, gc
+from shared.runtime.process import settle_memory
+
+async def main():
+    loop, raised = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: raised.append(context))
+    settle_memory(0.01)
+    await loop.shutdown_default_executor()  # as at the end, while its threads have work
+    for _ in range(20):
+        gc.collect(1)
+        gc.collect(1)
+        await asyncio.sleep(0.02)
+    assert not raised, raised
+
+asyncio.run(main())
+"""
+
+
+def test_memory_that_settles_while_the_process_ends_raises_nothing() -> None:
+    subprocess.run([sys.executable, "-c", LATE], check=True)
+
+
 async def test_a_drain_that_takes_too_long_leaves_no_task() -> None:
     work = asyncio.create_task(asyncio.Event().wait())
     before = asyncio.all_tasks()
