@@ -19,7 +19,7 @@ _TABLE = re.compile(r"[ \t]*\.\. (list-|csv-|)table ?::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
 _HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
 _WIKI_COMMENT = re.compile(
-    r"(`[^`\n]*+`|<(nowiki|pre|syntaxhighlight|source)\b.*?</\2>)|<!--.*?-->", re.DOTALL | re.IGNORECASE
+    r"(`[^`\n]*+`|<(nowiki|pre|syntaxhighlight|source)\b.*?(?:</\2>|\Z))|<!--.*?(?:-->|\Z)", re.DOTALL | re.IGNORECASE
 )
 _RULE = re.compile(r"\+(?:[-=]++\+)++")
 _GRID = re.compile(r"\+(?:[-=]+\+)+\Z")
