@@ -22,6 +22,7 @@ _TITLES = frozenset({"title", "ctrTitle"})
 _FRAME = frozenset({"sldNum", "dt", "ftr", "hdr"})  # page numbers, dates, headers: the same on each slide
 _KINDS = {"arabic": "1", "alphaLc": "a", "alphaUc": "A", "romanLc": "i", "romanUc": "I", "circle": "①", "ea1": "一"}
 _ON = frozenset({"1", "true"})
+_SIGNS = frozenset("àáâßèJKL")  # what Office writes for --> or :)
 _SHAPES = frozenset({"sp", "grpSp", "graphicFrame", "pic"})
 _FRAMES = ("{*}spPr/{*}xfrm", "{*}grpSpPr/{*}xfrm", "{*}xfrm")
 _PLACE = re.compile(r"-?\d{1,15}")
@@ -165,8 +166,10 @@ def _shown(piece: "_Element", before: str) -> str:
     text = piece.text or ""
     if says is None or not text.strip():
         return text
-    font = next((each for each in (says.find("{*}sym"), says.find("{*}latin")) if each is not None), None)
-    text = in_font(text, attribute(font, "typeface"))
+    # The font of signs alone is also named on words: programs leave it on what is typed behind an arrow.
+    alone = text.strip() in _SIGNS or all("\uf000" <= sign <= "\uf0ff" for sign in text.strip())
+    for font in ("sym", "latin") if alone else ("latin",):
+        text = in_font(text, attribute(says.find(f"{{*}}{font}"), "typeface"))
     if says.get("strike", "noStrike") != "noStrike":
         return f"~~{text}~~"
     return raised(text, before) if says.get("baseline", "0").strip("0%").isdecimal() else text

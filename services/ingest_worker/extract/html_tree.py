@@ -510,7 +510,7 @@ def _flatten_tables(table: "HtmlElement") -> None:
     inner, first = list(table.iterdescendants("table")), next(table.iter("tr"), None)
     if not inner or first is None or first.getparent() is not table or sum(each.tag == "th" for each in first) < 2:
         return
-    for each in inner if all(len(words(each)) <= 1_000 for each in inner) else ():
+    for each in reversed(inner) if all(len(words(each)) <= 1_000 for each in inner) else ():
         rows = (" ".join(filter(None, map(words, row))) for row in each.iter("tr"))
         each.text, each.tag, each[:] = f" {'; '.join(filter(None, rows))} ", "span", []
 

@@ -19,7 +19,8 @@ _TABLE = re.compile(r"[ \t]*\.\. (list-|csv-|)table ?::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
 _HEADER = re.compile(r"[ \t]+:header:[ \t]*([^\n]*)\Z")
 _WIKI_COMMENT = re.compile(
-    r"(`[^`\n]*+`|<(nowiki|pre|syntaxhighlight|source)\b.*?(?:</\2>|\Z))|<!--.*?(?:-->|\Z)", re.DOTALL | re.IGNORECASE
+    r"(`[^`\n]*+`|<(nowiki|pre|syntaxhighlight|source)\b[^<>]*+(?<!/)>.*?(?:</\2>|\Z))|<!--.*?(?:-->|\Z)",
+    re.DOTALL | re.IGNORECASE,
 )
 _RULE = re.compile(r"\+(?:[-=]++\+)++")
 _GRID = re.compile(r"\+(?:[-=]+\+)+\Z")
@@ -41,7 +42,7 @@ _ADOC_COLUMNS = re.compile(r"\[[^\]]*cols=\"?([^\"\]]{1,500})")
 _ADOC_TIMES = re.compile(r"\s*(\d{1,2})\*")
 _ADOC_CELL = re.compile(r"(?<!\\)(?:(?:(\d{1,3})?(?:\.(\d{1,4}))?\+)?[\d.*<>^]{0,9}[a-z]?)?\|")
 _ORG_HEADING = re.compile(r"(\*{1,50})[ \t]+([^\n]{1,500})\Z")
-_ORG_COMMENT = re.compile(r"(?:[A-Z]+[ \t]+)?COMMENT(?:[ \t]|\Z)")
+_ORG_COMMENT = re.compile(r"(?:(?:TODO|DONE)[ \t]+)?COMMENT(?:[ \t]|\Z)")
 _ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:(?:[\w@#%]*+:)++[ \t]*+\Z")
 _ORG_BLOCK = re.compile(
     r"[ \t]*#\+(begin|end)_(src|example|quote|verse|center|export|comment)\b[ \t]*([\w+-]*)", re.IGNORECASE
@@ -50,12 +51,28 @@ _ORG_KEYWORD = re.compile(r"[ \t]*#\+(\w+)(?:\[[^\]]{0,200}\])?:[ \t]*([^\n]*)\Z
 _WIKI_ABOUT = re.compile(r"((?:\s*+[\w-]++\s*+=\s*+(?:\"[^\"]*+\"|[^\s|\"]++))++)\s*+\|(?!\|)")
 _WIKI_SPAN = re.compile(r"(col|row)span\s*+=\s*+\"?(\d{1,4})")
 _WIKI_MARKS = re.compile(r"\[\[(?:[^\[\]|]{0,500}\|)?([^\[\]|]{1,500})\]\]|'{2,5}")
+_TEX_CODE = re.compile(r"\\begin\{(?:verbatim|Verbatim|lstlisting|minted|tabbing)")
+_TEX_AS_IS = re.compile(r"\\(?:url|href|verb|lstinline|path)\b")
 _TEX_MARKS = dict(
     zip("`'^~=.\"Hckruv", "\u0300\u0301\u0302\u0303\u0304\u0307\u0308\u030b\u0327\u0328\u030a\u0306\u030c", strict=True)
 )
-_TEX_ACCENT = re.compile(r"""\\([`'^~=."]|[Hckruv](?=[ {]))[ ]?(?:\{(\\i|[A-Za-z])\}|(\\i(?![A-Za-z])|[A-Za-z]))""")
-_TEX_LETTERS = {"ss": "ß", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å", "o": "ø", "l": "ł"}
-_TEX_LETTER = re.compile(r"\\(ss|ae|AE|oe|OE|aa|AA|o|l)(?:\{\}|[ ](?=[a-z])|(?![A-Za-z ]))")
+_TEX_ACCENT = re.compile(
+    r"""(?<!\\)\\([`'^~=."]|[Hckruv](?=[ {]))[ ]?(?:\{(\\i|[A-Za-z])\}|(\\i(?![A-Za-z])|[A-Za-z]))"""
+)
+_TEX_LETTERS = {
+    "ss": "ß",
+    "ae": "æ",
+    "AE": "Æ",
+    "oe": "œ",
+    "OE": "Œ",
+    "aa": "å",
+    "AA": "Å",
+    "o": "ø",
+    "O": "Ø",
+    "l": "ł",
+    "L": "Ł",
+}
+_TEX_LETTER = re.compile(r"(?<!\\)\\(ss|ae|AE|oe|OE|aa|AA|[oOlL])(?:\{\}|[ ](?=[a-z])|(?![A-Za-z ]))")
 _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
 
 
@@ -515,8 +532,14 @@ def _wiki_words(mark: re.Match[str]) -> str:
 
 def of_tex(text: str) -> str:
     """Return TeX with letters instead of the commands for their accents, so that words are found."""
-    text = _TEX_ACCENT.sub(_accented, text)
-    return _TEX_LETTER.sub(lambda found: _TEX_LETTERS[found[1]], text)
+    lines = text.split("\n")
+    code = False
+    for at, line in enumerate(lines):
+        code = (code or _TEX_CODE.search(line) is not None) and "\\end{" not in line
+        if not code and not _TEX_AS_IS.search(line):
+            accented = _TEX_ACCENT.sub(_accented, line)
+            lines[at] = _TEX_LETTER.sub(lambda found: _TEX_LETTERS[found[1]], accented)
+    return "\n".join(lines)
 
 
 def _accented(found: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
 """Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ _NAME = 200  # characters of a column's name that are repeated before each of it
 _PARAGRAPH = 600  # characters; a longer row doesn't fit a chunk, so each of its values is a paragraph with its names
 _PADDED = 64  # columns up to which a table's short rows get empty cells
 _ACROSS = 50  # columns that a merged cell may cover
-_BESIDE = 8  # tables beside each other, and blank columns that are looked at
 _COVERED = 20_000  # cells of a table that merged ones may cover: a small file could make a huge table
 _WHOLE = 1e15
 
@@ -43,7 +42,7 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     names: list[str] = []
     above: list[str] = []  # names alone, which may be the header of what is below a blank row
     counted: set[int] = set()  # columns of figures, without the first, in which a sum has its name
-    for begins, whole in _apart(_blocks(rows)):
+    for begins, whole in _blocks(rows):
         block = whole
         header = find_header(block) if begins else None
         if header is not None:
@@ -104,33 +103,6 @@ def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[
 def row_label(text: str) -> str:
     """Return the text of a row's first cell as it is repeated in each row that the cell covers: its first words."""
     return text if len(text) <= _NAME else f"{text[: _NAME - 2].rpartition(' ')[0] or text[: _NAME - 2]} …"
-
-
-def _apart(
-    blocks: Iterable[tuple[bool, list[list[str]]]], most: int = _BESIDE
-) -> Iterator[tuple[bool, list[list[str]]]]:
-    """Yield tables that stand beside each other with a blank column between them one by one.
-
-    Each has a header and two columns, and one ends above the other: else the column only sets a table's parts apart.
-    """
-    for begins, block in blocks:
-        filled = {at for cells in block for at, cell in enumerate(cells) if cell} if begins and most else set()
-        gaps = sorted({at + 1 for at in filled} - filled)
-        for gap in gaps[:-1][:_BESIDE] if gaps[-1:] <= [_COLUMNS] else ():
-            ends = [[at for at, cells in enumerate(block) if any(part(cells))] for part in _sides(gap)]
-            dense = all(rows == list(range(rows[0], rows[-1] + 1)) for rows in ends)
-            tables = [[part(block[at]) for at in rows] for rows, part in zip(ends, _sides(gap), strict=True)]
-            wide = min(len({at for cells in each for at, cell in enumerate(cells) if cell}) for each in tables) > 1
-            if dense and wide and ends[0][-1] != ends[1][-1] and all(map(find_header, tables)):
-                yield begins, tables[0]
-                yield from _apart([(begins, tables[1])], most - 1)
-                break
-        else:
-            yield begins, block
-
-
-def _sides(gap: int) -> tuple[Callable[[list[str]], list[str]], Callable[[list[str]], list[str]]]:
-    return lambda cells: cells[:gap], lambda cells: [*[""] * gap, *cells[gap:]]
 
 
 def _blocks(rows: Iterable[list[str]]) -> Iterator[tuple[bool, list[list[str]]]]:

@@ -201,6 +201,7 @@ class _Document:
         if following is not None and tag(following) == "p" and paragraph.find("{*}pPr/{*}rPr/{*}del") is not None:
             return
         self._begun = [], []
+        self._asks = [asks for asks in self._asks if not _CONDITION.match(asks)]  # one may lack its end
         lines = "".join(words).strip("\n")
         line = " ".join(lines.split())
         style = _Style() if self._in_frame else self._style(paragraph)
@@ -248,7 +249,9 @@ class _Document:
             return
         own: list[str] = []
         self._gather(element, own, beside)
-        text = in_font("".join(own), attribute(element.find("{*}rPr/{*}rFonts"), "ascii"))
+        text = "".join(own)
+        if element.find("{*}sym") is None:  # which names its own font
+            text = in_font(text, attribute(element.find("{*}rPr/{*}rFonts"), "ascii"))
         if text.strip() and any(_is_on(element.find(f"{{*}}rPr/{{*}}{name}")) for name in ("strike", "dstrike")):
             text = f"~~{text}~~"
         if attribute(element.find("{*}rPr/{*}vertAlign")) == "superscript":

@@ -13,7 +13,7 @@ from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.embedded_files import refused
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.html_markdown import declared_charset, page_text
-from services.ingest_worker.extract.safe_xml import parsed, tag, words
+from services.ingest_worker.extract.safe_xml import attribute, parsed, tag, words
 from shared.errors import Rejected
 
 if TYPE_CHECKING:
@@ -63,7 +63,12 @@ def read(data: bytes, hints: Hints) -> Extraction:
                 source = part(archive, chapter, hints)
                 text = decoded(source, Hints(), declared=declared_charset(source))
                 says, label = page_text(text).strip(), labels.get(chapter)
-                titled = not says or not label or _HEADING.search(says) or label in says[: 2 * len(label)]
+                titled = (
+                    not says
+                    or not label
+                    or _HEADING.search(says)
+                    or label.casefold() in says[: 2 * len(label)].casefold()
+                )
                 chapters.append(says if titled else f"# {label}\n\n{says}")
             except Rejected as error:
                 notes.append(refused(error, chapter))
@@ -84,7 +89,9 @@ def _contents(archive: ZipFile, path: str, package: "_Element", hints: Hints) ->
         if item.get("media-type") == "application/x-dtbncx+xml" or "nav" in item.get("properties", "").split():
             listed = normpath(join(dirname(path), unquote(item.get("href", ""))))
             root = root_of(archive, listed, hints)
-            for entry in () if root is None else root.iter("{*}navPoint", "{*}a"):
+            lists = [] if root is None else [*root.iter("{*}nav")]
+            toc = next((each for each in lists if attribute(each, "type") == "toc"), lists[0] if lists else root)
+            for entry in () if toc is None else toc.iter("{*}navPoint", "{*}a"):
                 target, label = entry.find("{*}content"), entry.find("{*}navLabel")
                 href = entry.get("href", "") if target is None else target.get("src", "")
                 yield listed, unquote(href), words(entry if label is None else label)

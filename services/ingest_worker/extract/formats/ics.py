@@ -37,6 +37,7 @@ _UNSAID = re.compile(
     r"BEGIN|END|VERSION|PRODID|UID|DTSTAMP|CREATED|LAST-MODIFIED|SEQUENCE|TRANSP|CLASS|REV|SORT-STRING|CALSCALE|DTSTART"
     r"|DTEND|DURATION|DUE|X-ALT-DESC|X-AB(?:LABEL|ADR|UID|SHOWAS)|X-(?:APPLE|MOZ|MICROSOFT-CDO|MS-OLK|LIC|WR|EVOLUTION)-.*"
 )
+_STYLED = re.compile(r"<(style|title)\b[^<>]*+>[^<>]*+</\1>|<[^<>]*+>", re.IGNORECASE)
 _SAID = {"FN": "Name", "N": "Name", "RRULE": "Repeats", "EXDATE": "Except", "RDATE": "Also", "TEL": "Phone"} | {
     "RECURRENCE-ID": "Instead of",
     "ADR": "Address",
@@ -129,7 +130,7 @@ def _fields_of(entry: Sequence[_Property]) -> Iterator[tuple[str, str]]:
         says["When"] = [when]
     styled = first.get("X-ALT-DESC")
     if styled and "DESCRIPTION" not in first:
-        entry.append(_Property("DESCRIPTION", {}, unescape(re.sub(r"<[^<>]*+>", " ", styled.value))))
+        entry.append(_Property("DESCRIPTION", {}, unescape(_STYLED.sub(" ", styled.value))))
     for each in entry:
         if not (_UNSAID.fullmatch(each.name) or _is_file(each) or each is first.get("N")):
             says.setdefault(_said(each), []).append(_value(each))

@@ -21,7 +21,8 @@ _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
 _Listed = list[tuple[str, str]]  # name and path of each sheet
 _SHEET = 156  # kind of the records that name the sheets of a binary workbook
 _MAIN = re.compile(rb"(?:spreadsheetml|ms-excel)\.[\w.]{1,60}\.main\+xml")
-_ERROR = b't="e"'  # the type of a cell: the library leaves out usual errors, and for others refuses the whole sheet
+# The library leaves out cells with usual errors, and for others refuses the whole sheet.
+_ERROR = re.compile(rb'(<(?:\w+:)?c\b[^<>]*?\bt=")e"')
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _WITH_MACROS = "application/vnd.ms-excel.sheet.macroenabled.12"
 _BINARY = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
@@ -42,8 +43,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         for name in texts:
             content = part(archive, name, hints)
             far += [name] if FAR.search(content) else []
-            if _ERROR in content:
-                changed[name] = content.replace(_ERROR, b't="str"')
+            if b't="e"' in content:
+                changed[name] = _ERROR.sub(rb'\1str"', content)
         listed = _sheets(archive, hints)
         far += [path for _, path in listed if path.endswith(".bin")]
         near = moved_together(((name, changed.get(name) or part(archive, name, hints)) for name in far), hints)

@@ -40,8 +40,7 @@ _LISTS = frozenset({"opml", "urlset"})  # roots of records, whatever their field
 # Elements whose words don't touch those beside them
 # fmt: off
 _APART = tuple(f"{{*}}{name}" for name in (
-    "br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "td", "entry", "note", "fn", "footnote", "tspan",
-    "orig", "reg", "sic", "corr", "expan",
+    "br", "lb", "break", "tab", "p", "para", "item", "li", "listitem", "td", "entry", "note", "fn", "footnote",
 ))
 # Elements within a line
 _INLINE = frozenset((
@@ -54,9 +53,9 @@ _TOUCH = re.compile(r"(?![\u2e80-\ua4cf]{2})[\w.,;:!?)]\w")  # two characters th
 _MATH = "{http://www.w3.org/1998/Math/MathML}math"
 _ORDERED = ("{*}list", "{*}orderedlist", "{*}ol", "{*}procedure", "{*}steps")
 _ITEMS = frozenset({"item", "li", "list-item", "listitem", "step"})
-_COUNTS = re.compile("order|number|arabic|alpha|roman")
+_COUNTS = re.compile("(?<!un)order|number|arabic|alpha|roman")
 _LINKS = ("{*}a", "{*}ext-link", "{*}link", "{*}ref", "{*}ulink", "{*}uri", "{*}xref")
-_MARKED = re.compile(r"\d[\d,\u2013-]*")
+_MARKED = re.compile(r"\d{1,3}(?:[,\u2013-]\d{1,3})*")
 _NOTE_KINDS = frozenset({"bibr", "fn", "table-fn"})
 _TECHNICAL = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space", "lang"})
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003, and of programs that export for it
@@ -87,7 +86,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
         unseen[:], unseen.text = [], None
     for math in list(root.iter(_MATH)):
         says = equation(math)
-        math[:], math.text = [], says
+        if says:
+            math[:], math.text = [], says
+    _set_apart(root)
     _mark_raised(root)
     records = len(root) > 0 and not _is_prose(root)  # which have titles of their own
     if not records:
@@ -212,7 +213,11 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
             element.find("{*}r/{*}t") is not None
             or (element.text or "").strip()
             or any((child.tail or "").strip() for child in element)
-            or (tag(element) in _LINES and all(tag(each) in _INLINE for each in element.iterdescendants()))
+            or (
+                tag(element) in _LINES
+                and all(tag(each) in _INLINE for each in element.iterdescendants())
+                and (tag(element) == "text" or all(each.tail for each in list(element)[:-1]))
+            )
         ):
             line = _page(element) or ("" if is_base64(element.text or "") else _words(element))
             if (
@@ -271,6 +276,16 @@ def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
     return Cell(_words(cell), across or 1 + last - first, down or 1 + more)
 
 
+def _set_apart(root: "_Element") -> None:
+    """Put blanks around lines of a drawing's text, and between the readings of a word."""
+    for line in root.iter("{*}tspan"):
+        if line.get("y") or line.get("dy"):
+            enclose(line, " ", "")
+    for choice in root.iter("{*}choice"):
+        for reading in list(choice)[:-1]:
+            enclose(reading, "", " ")
+
+
 def _mark_raised(root: "_Element") -> None:
     """Keep raised numbers apart from digits before them (10^5), and [1] for a note; SCOAP3 stays a word."""
     for each in list(root.iter("{*}sup", "{*}superscript", "{*}xref")):
@@ -293,9 +308,10 @@ def _number_items(root: "_Element") -> None:
         if tag(listed) == "list" and not _COUNTS.search(kind):
             continue
         letters = next((sign for name, sign in (("alpha", "a"), ("roman", "i")) if name in kind), "")
-        for number, item in enumerate((each for each in listed if tag(each) in _ITEMS), 1):
+        start = whole(listed.get("start") or listed.get("startingnumber")) or 1
+        for number, item in enumerate((each for each in listed if tag(each) in _ITEMS), start):
             first = item
-            while not (first.text or "").strip() and len(first) and tag(first[0]) not in _TABLES:
+            while not (first.text or "").strip() and len(first) and tag(first[0]) not in _TABLES and words(first[0]):
                 first = first[0]
             if words(first) and tag(first) != "label" and next(first.iterancestors(*_ORDERED), listed) is listed:
                 mark = counted(number, letters.upper() if "upper" in kind else letters)

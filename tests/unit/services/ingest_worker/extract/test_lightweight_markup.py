@@ -295,3 +295,21 @@ def test_comments_of_org_are_left_out_whole() -> None:
 )
 def test_letters_of_tex_are_what_their_commands_make(source: str, text: str) -> None:
     assert of_tex(source) == text
+
+
+def test_what_is_code_in_tex_has_no_accents() -> None:
+    code = '\\begin{lstlisting}\nprintf("say \\"open\\"");\n\\end{lstlisting}'
+    text = f"{code}\n\\url{{http://x.example/\\~nick}}\none\\\\\"aber\n\\O rsted, \\L{{}}\\'od\\'z"
+
+    assert of_tex(text) == text.replace("\\O rsted, \\L{}\\'od\\'z", "Ørsted, Łódź")
+
+
+def test_a_heading_of_org_that_ends_in_comment_is_none() -> None:
+    text = of_org("* PUBLIC COMMENT\nMrs. Lee spoke.\n* TODO COMMENT\nHidden.\n* End\nShown.")
+
+    assert "Mrs. Lee spoke." in text
+    assert "Hidden." not in text
+
+
+def test_a_wikis_empty_element_hides_no_comment() -> None:
+    assert of_wiki("HH<nowiki/>s crew. <!-- hidden -->After.") == "HH<nowiki/>s crew. After."

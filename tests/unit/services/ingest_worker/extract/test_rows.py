@@ -1,7 +1,7 @@
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
-from services.ingest_worker.extract.rows import Cell, labelled, named_rows, spread, table
+from services.ingest_worker.extract.rows import Cell, named_rows, spread, table
 from services.ingest_worker.extract.table_header import Covered
 from tests.unit.services.ingest_worker.files import a_docx, a_drawn_pdf, a_pptx, an_opendocument
 
@@ -152,15 +152,3 @@ def test_a_header_of_three_rows_with_merged_cells_becomes_one() -> None:
     ]
 
     assert spread(rows)[0] == ["Port", "2024 H1 High", "2024 H1 Low", "2024 H2 High", "2024 H2 Low"]
-
-
-def test_tables_beside_each_other_are_read_one_by_one_but_not_the_parts_of_one() -> None:
-    ports = [["Port", "Depth"], ["Hull", "9"], ["Bath", "4"]]
-    ships = [["Ship", "Crew"], ["Skua", "5"], ["Wren", "6"], ["Rook", "7"]]
-    beside = [[*left, "", *right] for left, right in zip([*ports, ["", ""]], ships, strict=True)]
-
-    assert labelled(beside).split("\n\n") == [
-        *("Port | Depth", "Port: Hull; Depth: 9", "Port: Bath; Depth: 4"),
-        *("Ship | Crew", "Ship: Skua; Crew: 5", "Ship: Wren; Crew: 6", "Ship: Rook; Crew: 7"),
-    ]
-    assert "Port: Hull; Depth: 9; Ship: Skua; Crew: 5" in labelled(beside[:3])

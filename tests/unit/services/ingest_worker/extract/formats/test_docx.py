@@ -497,3 +497,16 @@ def test_a_link_above_pages_leads_where_the_header_says() -> None:
     read = _read(a_zip(parts_of(docx) | {"word/_rels/header.xml.rels": rels}))
 
     assert read.text == "[our shop](https://e.org/s)\n\nTide"
+
+
+def test_a_sign_with_a_font_of_its_own_is_no_code_of_the_runs_font() -> None:
+    fonts = "<w:rPr><w:rFonts w:ascii='Symbol' w:hAnsi='Symbol'/></w:rPr>"
+    body = f"<w:p><w:r>{fonts}<w:sym w:font='Symbol' w:char='F0D3'/></w:r><w:r>{fonts}<w:t>a</w:t></w:r></w:p>"
+
+    assert _read(a_docx(body)).text == "©α"
+
+
+def test_a_condition_without_an_end_hides_nothing_below_it() -> None:
+    begun = "<w:r><w:fldChar w:fldCharType='begin'/></w:r><w:r><w:instrText> IF 1=1 </w:instrText></w:r>"
+
+    assert _read(a_docx(f"<w:p>{begun}</w:p>{_run('Below.').join(('<w:p>', '</w:p>'))}")).text == "Below."

@@ -77,3 +77,21 @@ def test_the_number_of_a_page_of_print_stands_in_no_sentence() -> None:
     page = '<p>At noon<span xmlns:epub="http://www.idpf.org/2007/ops" epub:type="pagebreak">7</span> it rose.</p>'
 
     assert _read(an_epub(page)).text == "At noon it rose."
+
+
+def test_pages_and_landmarks_are_no_chapters() -> None:
+    parts = parts_of(an_epub("<p>It rose.</p>", "<p>CHAPTER TWO</p><p>It fell.</p>", "<p>It stayed.</p>"))
+    package = next(name for name in parts if name.endswith(".opf"))
+    chapters = sorted(name.rpartition("/")[2].replace(" ", "%20") for name in parts if name.endswith(".xhtml"))
+    lists = (
+        ("toc", (chapters[1], "Chapter Two")),
+        ("page-list", (chapters[2], "3")),
+        ("landmarks", (chapters[0], "Go")),
+    )
+    navs = "".join(f'<nav epub:type="{kind}"><a href="text/{to}">{says}</a></nav>' for kind, (to, says) in lists)
+    item = '<item id="nav" href="nav.xhtml" properties="nav" media-type="application/xhtml+xml"/>'
+    parts[package] = parts[package].replace(b"</manifest>", f"{item}</manifest>".encode())
+    html = f'<html xmlns:epub="http://www.idpf.org/2007/ops"><body>{navs}</body></html>'
+    parts[f"{package.rpartition('/')[0]}/nav.xhtml"] = html.encode()
+
+    assert _read(a_zip(parts)).text == "It rose.\n\nCHAPTER TWO\n\nIt fell.\n\nIt stayed."

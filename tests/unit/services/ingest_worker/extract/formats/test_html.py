@@ -217,3 +217,11 @@ def test_a_short_part_that_the_page_names_as_its_main_one_is_read_whole() -> Non
         "### Great",
         review.strip(),
     ]
+
+
+def test_a_table_in_a_table_in_a_table_comes_once() -> None:
+    inner = "<table><tr><td>Thread</td><td>M6</td></tr></table>"
+    middle = f"<table><tr><td>Bolt</td><td>{inner}</td></tr></table>"
+    page = f"<table><tr><th>Part</th><th>Data</th></tr><tr><td>Boat</td><td>{middle}</td></tr></table>"
+
+    assert _read(f"<html><body><p>Below is a table of parts.</p>{page}</body></html>").text.count("M6") == 1

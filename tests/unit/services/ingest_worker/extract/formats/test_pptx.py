@@ -150,3 +150,11 @@ def test_numbers_and_signs_are_what_the_slide_shows() -> None:
     assert _read(a_pptx(f"<p:sp><p:txBody>{''.join(map(point, kinds))}{sign}</p:txBody></p:sp>")).text == (
         "① Do\n(A) Do\n一. Do\n→"
     )
+
+
+def test_words_behind_an_arrow_that_keep_the_font_of_signs_stay_words() -> None:
+    run = '<a:r><a:rPr><a:latin typeface="Calibri"/><a:sym typeface="Wingdings"/></a:rPr><a:t>{}</a:t></a:r>'.format
+
+    shown = _read(a_pptx(f"<p:sp><p:txBody><a:p>{run('à')}{run(' lower demand')}</a:p></p:txBody></p:sp>")).text
+
+    assert shown == "→ lower demand"

@@ -534,3 +534,22 @@ def test_words_of_a_drawing_stay_together_and_html_in_a_feeds_title_has_no_tags(
 
     assert _read(f"<?xml version='1.0'?>{drawing}").text == "Pier four"
     assert "A big ship" in _read(f"<?xml version='1.0'?>{feed}").text
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ('<list list-type="unordered"><list-item><p>Nuts</p></list-item></list>', "Nuts"),
+        ('<ol start="5"><li>Five</li><li>Six</li></ol>', "5. Five\n\n6. Six"),
+        ("<procedure><step><para><anchor id='a'/>Do it</para></step></procedure>", "1. Do it"),
+        ("<p><b>Note</b><i>this</i></p>", "Note\n\nthis"),
+        ("<p>fo<corr>u</corr>r</p>", "four"),
+        ("<p>et al.,<xref ref-type='bibr'>2019</xref></p>", "et al.,2019"),
+        (
+            "<p>Area <math xmlns='http://www.w3.org/1998/Math/MathML'><apply><ci>alpha</ci></apply></math> end</p>",
+            "Area alpha end",
+        ),
+    ],
+)
+def test_what_only_resembles_a_list_line_or_reading_stays_as_it_is(source: str, text: str) -> None:
+    assert _read(f"<doc><p>Begin.</p>{source}</doc>".encode()).text == f"Begin.\n\n{text}"
