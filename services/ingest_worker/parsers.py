@@ -7,7 +7,7 @@ import pickle
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -20,7 +20,6 @@ from services.ingest_worker import parser_child
 from services.ingest_worker.chunk import from_prepared, version_chunks
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
 from services.ingest_worker.fair_turns import FairTurns
-from services.ingest_worker.fetch.hosts import Busy
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
     MOST_FRAME,
@@ -57,7 +56,6 @@ _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
 _UNLOCKED_PER_BYTE = 4  # pdfium writes a file anew
 _PICTURE = 20 << 20  # bytes of a page's picture
-_TURN_S = 15.0  # longest wait for a process, where others have to wait, too
 _TRIES = 3  # for a document that takes too long
 _TRIES_ALONE = 2  # for a record that may have killed the worker
 _LONG = 1 << 20  # characters, which take a second or more to be chunked
@@ -155,7 +153,8 @@ class ParserPool:
         self._kept = max(self.size, self.kept)
         self._turns = FairTurns(self.size)
         self._slow_turns = FairTurns(max(1, self.size // 2))
-        self._chunking, self._long_chunking = FairTurns(3, 2), FairTurns(2, 1)
+        threads = max(3, os.cpu_count() or 1)  # of the process' own, which are more by four
+        self._chunking, self._long_chunking = FairTurns(threads, threads - 1), FairTurns(threads - 1, 1)
         self._idle: list[_Child] = []  # the one unused for longest first
         self._busy: set[_Child] = set()
         self._ending: set[asyncio.Task[None]] = set()
@@ -305,7 +304,7 @@ class ParserPool:
     ) -> Extraction:
         if self._closed:  # `close` took all turns for good
             raise Unavailable("the parser pool is closed")
-        async with _turn(self._turns, tenant, wait_s, postpones=not job.chunks):
+        async with _turn(self._turns, tenant, wait_s):
             if self._closed:
                 raise Unavailable("the parser pool is closed")
             child = self._child_of(tenant)
@@ -526,23 +525,16 @@ async def _always() -> bool:
 
 
 @asynccontextmanager
-async def _turn(
-    turns: FairTurns, tenant: str, wait_s: float | None = None, *, postpones: bool = False
-) -> AsyncIterator[None]:
-    """Run the block when the tenant has a turn; a record that waits steps aside.
+async def _turn(turns: FairTurns, tenant: str, wait_s: float | None = None) -> AsyncIterator[None]:
+    """Run the block when the tenant has a turn; a record that waits steps aside, unless it is handled alone.
 
     Raises:
-        Unavailable: there is none within `wait_s`. Busy: with `postpones`, the record holds up others all the same.
+        Unavailable: there is none within `wait_s`.
     """
-    if not turns.locked(tenant):
-        await turns.acquire(tenant)
-    else:
-        with stepped_aside("other files are read first") as crowded:
-            while not await turns.came(tenant, _TURN_S if wait_s is None else wait_s):
-                if wait_s is not None:
-                    raise Unavailable("all parsers are busy with other files")
-                if postpones and crowded():
-                    raise Busy
+    waits = turns.locked(tenant) and not _alone.get()
+    with stepped_aside("other files are read first") if waits else nullcontext():
+        if not await turns.came(tenant, wait_s):
+            raise Unavailable("all parsers are busy with other files")
     try:
         yield
     finally:

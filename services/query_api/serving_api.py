@@ -12,7 +12,7 @@ import structlog
 from services.query_api.app import SHARED, ApiParts, make_api, parts_of, retriever_of
 from services.query_api.http.request import PARTS
 from shared.errors import Unavailable
-from shared.runtime.in_force import model_in_force
+from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError
 from shared.state.generations import Registered, Registry
 from shared.state.index import ServingIndex
@@ -54,7 +54,7 @@ class ServingApi:
     async def _prepare(self, registered: Registered) -> None:
         base = self._parts
         try:
-            embedder, _ = await model_in_force(registered, base.embedders)
+            embedder = await model_of(registered, base.embedders)
             index = ServingIndex(base.store, registered.generation, base.gate)
             await index.warm()
             await embedder.embed_query("warm")

@@ -26,6 +26,9 @@ class MemoryBudget:
     @asynccontextmanager
     async def taken(self, size: int, tenant: str) -> AsyncIterator[None]:
         """Run the block once the tenant has `size` bytes; 0 bytes never wait."""
+        if not size:
+            yield
+            return
         size = min(size, self._size)
         async with self._each[tenant].taken(size), self._all.taken(size):
             yield

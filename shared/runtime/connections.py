@@ -65,10 +65,6 @@ AGAIN_S: Final = 2
 UNREAD_BYTES: Final = 256 << 20  # of replies that are in memory because their clients don't read them
 _PIECE: Final = 16 * 1024  # bytes that the parser gets before the limits are checked again
 _TOO_LARGE: Final = f"the headers are larger than {HEADER_BYTES} bytes"
-_CRUMBS: Final = (
-    10_000  # chunks of a body that may be smaller than `_CRUMB` bytes on average: each takes 2 µs of the loop
-)
-_CRUMB: Final = 8
 _QUEUED: Final = 16  # requests that a client may send before it has the reply to the first one
 ON_CLOSE: Final = "sluice.on_close"  # in a request's scope: what to call if its connection closes before its reply
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"cookie"})
@@ -204,7 +200,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unparsed = 0  # bytes since the parser last began a message or passed on a part of a body
         self._header_bytes = self._header_fields = 0
         self._parts: list[bytes] = []  # of a body, in the piece that is being parsed
-        self._part_count = self._body_bytes = 0
         self._in_headers = False
         self._running: RequestResponseCycle | None = None
         self._refusal: _Refusal | None = None
@@ -250,7 +245,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to count headers."""
         super().on_message_begin()
-        self._unparsed = self._header_bytes = self._header_fields = self._part_count = self._body_bytes = 0
+        self._unparsed = self._header_bytes = self._header_fields = 0
         self._in_headers = True
 
     def on_url(self, url: bytes) -> None:
@@ -283,10 +278,6 @@ class LimitedProtocol(HttpToolsProtocol):
         """Keep a part of a body until the piece is parsed: uvicorn copies all that is unread for each that it gets."""
         self._unparsed = 0
         self._parts.append(body)
-        self._part_count += 1
-        self._body_bytes += len(body)
-        if self._part_count > _CRUMBS and self._body_bytes < _CRUMB * self._part_count:
-            self._stop(400, f"more than {_CRUMBS:,} chunks of the body have fewer than {_CRUMB} bytes on average")
 
     def on_message_complete(self) -> None:
         """Pass on the rest of a body."""

@@ -16,20 +16,17 @@ from shared.store.bm25 import current_bm25
 COMMAND: Final = "sluice reindex start"
 
 
-async def model_in_force(
-    registered: Registered, embedders: EmbedderPool, settings: Settings | None = None
-) -> tuple[Embedder, str]:
-    """Return the model that the generation was built with, started, and its address.
+async def model_in_force(registered: Registered, settings: Settings, embedders: EmbedderPool) -> tuple[Embedder, str]:
+    """Return the model that the index was built with, started, and its address.
 
-    With `settings`, SLUICE_EMBEDDER is asked first, because the model may have moved to another server.
+    SLUICE_EMBEDDER is asked first, because a model may have moved to another server.
 
     Raises:
         Unavailable: no address gives the model now.
     """
     wanted = registered.generation.model
     found: list[str] = []
-    first = () if settings is None else (settings.embedder,)
-    for address in dict.fromkeys((*first, registered.embedder)):
+    for address in dict.fromkeys((settings.embedder, registered.embedder)):
         try:
             embedder = await embedders.get(address)
         except (ConfigurationError, Unavailable) as error:
@@ -39,9 +36,8 @@ async def model_in_force(
             return embedder, address
         found.append(f"{address} has {_named(embedder.model)}")
     raise Unavailable(
-        f"generation {registered.id} was built with {_named(wanted)}, which can't be reached: {'; '.join(found)}. "
-        "Start its server, or set SLUICE_EMBEDDER to where the model is; another model needs an index of its own: "
-        "docs/reindex.md",
+        f"the index was built with {_named(wanted)}, which can't be reached: {'; '.join(found)}. Start its server, or "
+        "set SLUICE_EMBEDDER to where the model is; another model needs an index of its own: docs/reindex.md",
         "model_away",
     )
 

@@ -267,7 +267,7 @@ async def open_resources(
     grace_s = GRACE_S if attach else 0.0  # without attach, only this process reads the store
     known = await registered(store, log)
     if known is not None:
-        embedder, address = await model_in_force(known.current, embedders, settings)
+        embedder, address = await model_in_force(known.current, settings, embedders)
     elif chunker is not None:
         embedder, address = await embedders.get(settings.embedder), settings.embedder
         known = first_registry(wanted_generation(settings, chunker, embedder.model), address)

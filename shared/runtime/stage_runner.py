@@ -20,7 +20,6 @@ from shared.errors import Unavailable
 from shared.log import Log, Publish
 from shared.log.consume import Consumption
 from shared.log.publish import publish
-from shared.runtime.in_force import model_in_force
 from shared.runtime.probes import Detail
 from shared.settings import ConfigurationError
 from shared.state.generation_statuses import GenerationStatuses, truth_guarded
@@ -157,7 +156,7 @@ class GenerationStages:
             log_.info("generation_stages_ended", generation=id_)
 
     async def _parts(self, registered: Registered) -> GenerationParts:
-        embedder, _ = await model_in_force(registered, self.embedders)
+        embedder = await model_of(registered, self.embedders)
         index = Index(self.store, registered.generation, self.gate)
         await self.log.ensure_topics(self.topics(registered.generation))
         await index.create()
@@ -210,7 +209,25 @@ def trouble_of(consumption: Consumption) -> str | None:
     if trouble := consumption.broken or next(iter(consumption.waiting.values()), None):
         return trouble
     doubtful = [sentence for sentences in consumption.retrying.values() for sentence in sentences]
-    return Detail(f"records that are tried again: {len(doubtful)}, first: {doubtful[0]}") if doubtful else None
+    return Detail(f"records that wait or are tried again: {len(doubtful)}, first: {doubtful[0]}") if doubtful else None
+
+
+async def model_of(registered: Registered, embedders: EmbedderPool) -> Embedder:
+    """Return the generation's model, started.
+
+    Raises:
+        Unavailable: its server is away, or has another model under the name.
+        ConfigurationError: the address is wrong.
+    """
+    embedder = await embedders.get(registered.embedder)
+    wanted = registered.generation.model
+    if embedder.model != wanted:
+        raise Unavailable(
+            f"generation {registered.id} was built with {wanted.name} (digest {wanted.digest[:12]}), and "
+            f"{registered.embedder} has {embedder.model.name} (digest {embedder.model.digest[:12]}) now",
+            "model_changed",
+        )
+    return embedder
 
 
 def same_vectors(one: Model, other: Model) -> bool:

@@ -100,7 +100,7 @@ async def test_one_refused_text_is_one_dead_letter_and_holds_up_nobody(
 
     assert {entry.last.status for entry in ended} == {"created"}
     assert red == {}
-    assert "records that are tried again: 1, first: " in said[0]
+    assert "records that wait or are tried again: 1, first: " in said[0]
     assert (failed.last.status, failed.last.code) == ("failed", "model_refuses")
     (letter,) = await pipeline.dead_letters()
     assert (letter.stage, letter.code, letter.document_id) == ("embed", "model_refuses", failed.document_id)

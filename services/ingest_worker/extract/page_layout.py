@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from statistics import median_low
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
@@ -24,6 +24,7 @@ _NEAR: Final = 3.0  # points between lines that are meant to be one
 _NAMED_VALUE: Final = re.compile(r"\w: \S")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
 _IDEOGRAPH: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af]")  # says as much as three letters
+_MOST_FRAMES: Final = 100  # of a page: each is read within the one before
 _MOST_EDGES: Final = 600  # of a page; more are a drawing
 _MOST_CELLS: Final = 20_000
 _MOST_PIECES: Final = 3_000  # of a page; more are a drawing made of letters
@@ -177,7 +178,7 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
         tables += [] if table is None else [table]
     found = [*head, *_flow(page, *_with_frames(groups, pieces, tables)), *foot]
     lines = [part for part in found if isinstance(part, str)]
-    if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
+    if len(lines) == len(found) and " ".join(lines).split() == " ".join(word.text for word in page.words).split():
         return None, None
     parts: list[str] = []
     last: Columns | None = None
@@ -352,21 +353,17 @@ def _with_blocks(
     page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], across: Sequence[_Block], depth: int
 ) -> Iterator[str | _Table]:
     """Yield the lines of text, and tables, above a block that goes across, in it, and below."""
-    beside = [each for each in across if isinstance(each, _Frame) and any(map(each.is_level, pieces))]
-    if beside:  # What is around a box is read whole: its columns may go on above and below.
-        before, after = _divide(
-            beside, lambda each: each.left < min(piece.left for piece in pieces if each.is_level(piece))
-        )
-        yield from _flow(page, [], before, depth)
-        yield from _flow(page, pieces, [each for each in blocks if each not in beside], depth)
-        yield from _flow(page, [], after, depth)
-        return
     block = first = min(across, key=_top)
+    border = first.top
     if isinstance(first, _Frame):  # the boxes of a row may begin at other heights
         level = (each for each in across if isinstance(each, _Frame) and first.is_level(each))
         block = min(level, key=lambda each: each.left)
-    above, below = _divide(pieces, lambda piece: piece.top < first.top)
-    higher, others = _divide(blocks, lambda each: each.top < first.top)
+        beside = [piece for piece in pieces if first.is_level(piece)]
+        if beside:
+            on_left = min(piece.left for piece in beside) < block.left
+            border = block.bottom if on_left else min(border, *map(_top, beside))
+    above, below = _divide(pieces, lambda piece: piece.top < border)
+    higher, others = _divide((each for each in blocks if each is not block), lambda each: each.top < border)
     yield from _flow(page, above, higher, depth)
     if isinstance(block, _Frame):
         yield ""
@@ -374,7 +371,7 @@ def _with_blocks(
         yield ""
     else:
         yield block
-    yield from _flow(page, below, [each for each in others if each is not block], depth)
+    yield from _flow(page, below, others, depth)
 
 
 def _stand_apart(some: Sequence[_Piece], others: Sequence[_Piece]) -> bool:
@@ -408,7 +405,7 @@ def _kinds(both: Iterable[_Piece | _Block]) -> tuple[list[_Piece], list[_Block]]
 
 
 def _gutter(pieces: Sequence[_Piece]) -> float | None:
-    """Return where empty space divides the most lines of prose into two columns; None if it doesn't."""
+    """Return where empty space divides the most lines into two columns; None if it doesn't."""
     lefts = Counter(round(piece.left / 2) for piece in pieces)
     best, most = None, 0
     for place, count in lefts.most_common(8):
@@ -429,9 +426,13 @@ def _are_columns(left: Sequence[_Piece], right: Sequence[_Piece]) -> bool:
     if all(prose) or not any(prose) or not (left and right):
         return all(prose)
     top, bottom = max(left[0].top, right[0].top), min(left[-1].top, right[-1].top)
-    # Marks of lists may be drawn last.
-    some, others = ([piece.words[-1].at for piece in side if top <= piece.top <= bottom] for side in (left, right))
-    return min(len(some), len(others)) > 2 and (max(some) < min(others) or max(others) < min(some))
+    some, others = (
+        [piece for piece in side if top <= piece.top <= bottom and piece.words[-1].at >= 0] for side in (left, right)
+    )
+    if min(len(some), len(others)) < _LEAST_ROWS or not _stand_apart(some, others):
+        return False  # values of a form may be drawn after all labels
+    places, beside = ([piece.words[-1].at for piece in side] for side in (some, others))  # marks of lists come last
+    return max(places) < min(beside) or max(beside) < min(places)
 
 
 def _is_prose(pieces: Sequence[_Piece]) -> bool:
@@ -455,9 +456,8 @@ def _with_frames(
     groups: Iterable[_Box], pieces: list[_Piece], blocks: list[_Block]
 ) -> tuple[list[_Piece], list[_Block]]:
     """Return the pieces and blocks that are in no box beside another one, or beside text, and these boxes."""
-    boxes = sorted(
-        _filled_boxes(groups, pieces, blocks), key=lambda box: (box.right - box.left) * (box.bottom - box.top)
-    )
+    found = list(islice(_filled_boxes(groups, pieces, blocks), _MOST_FRAMES))
+    boxes = sorted(found, key=lambda box: (box.right - box.left) * (box.bottom - box.top))
     framed = {id(piece) for box in boxes for piece in pieces if box.holds(piece)}
     for box in boxes:
         inside, around = _divide(pieces, box.holds)
@@ -479,19 +479,22 @@ def _filled_boxes(groups: Iterable[_Box], pieces: Sequence[_Piece], blocks: Sequ
         xs, ys = _places(box.upright), _places(box.across)
         if len(xs) < 2 or len(ys) < 2 or len(xs) * len(ys) > _MOST_CELLS:
             continue
-        if not any(map(_Frame(xs[0], ys[0], xs[-1], ys[-1], [], []).holds, pieces)):
-            continue
         fields: dict[int, list[tuple[int, int]]] = {}
-        for row, line in enumerate(_cells(box, xs, ys)):
+        cells = _cells(box, xs, ys)
+        for row, line in enumerate(cells):
             for column, cell in enumerate(line):
                 fields.setdefault(cell, []).append((row, column))
-        for some in fields.values():
-            (top, left), (bottom, right) = some[0], some[-1]
-            if len(some) < (bottom - top + 1) * (right - left + 1):
-                continue  # what is around the boxes of a chart
-            frame = _Frame(xs[left], ys[top], xs[right + 1], ys[bottom + 1], [], [])
-            if len(_lines(filter(frame.holds, pieces))) + sum(map(frame.holds, blocks)) > 1:
-                yield frame
+        inside: dict[int, list[_Piece | _Block]] = {}
+        for each in (*pieces, *blocks):
+            row, column = bisect_right(ys, (each.top + each.bottom) / 2), bisect_right(xs, (each.left + each.right) / 2)
+            if 0 < row < len(ys) and 0 < column < len(xs):
+                inside.setdefault(cells[row - 1][column - 1], []).append(each)
+        for cell, some in inside.items():
+            rows, columns = ({place[side] for place in fields[cell]} for side in (0, 1))
+            held, tables = _kinds(some)
+            # What is around the boxes of a chart is no rectangle.
+            if len(fields[cell]) == len(rows) * len(columns) and len(_lines(held)) + len(tables) > 1:
+                yield _Frame(xs[min(columns)], ys[min(rows)], xs[max(columns) + 1], ys[max(rows) + 1], [], [])
 
 
 def _lefts_at(border: float, pieces: Iterable[_Piece]) -> set[int]:

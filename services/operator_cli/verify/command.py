@@ -23,6 +23,7 @@ from shared.errors import Unavailable
 from shared.runtime.in_force import COMMAND as REINDEX
 from shared.runtime.in_force import model_in_force
 from shared.runtime.resources import wanted_generation
+from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError, Settings
 from shared.state import ledger, verification_result
 from shared.state.as_of import overtaken
@@ -181,7 +182,10 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         chosen = registry.find(of or registry.serving)
         if chosen is None:
             raise ConfigurationError(f"the index has no generation {of}; `sluice reindex status` lists them")
-        embedder, _ = await model_in_force(chosen, embedders, settings if chosen.id == registry.serving else None)
+        if chosen.id == registry.serving:
+            embedder, _ = await model_in_force(chosen, settings, embedders)
+        else:
+            embedder = await model_of(chosen, embedders)
         yield VerifierParts(
             log=log,
             store=store,

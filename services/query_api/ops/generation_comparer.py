@@ -13,8 +13,8 @@ from services.query_api.ops.generation_service import GenerationService, Generat
 from services.query_api.search.retrieval import Retriever
 from shared.answers.ndcg import DEPTH, ndcg
 from shared.errors import Rejected
-from shared.runtime.in_force import model_in_force
 from shared.runtime.resources import Resources
+from shared.runtime.stage_runner import model_of
 from shared.state.generations import CODE, Registered, Registry, scale_of
 from shared.state.index import Index
 from shared.store import EVERYTHING
@@ -180,10 +180,9 @@ async def compare(base: Resources, generations: GenerationService, wanted: Compa
 
 
 async def _retriever(base: Resources, registered: Registered) -> Retriever:
-    embedder, _ = await model_in_force(registered, base.embedders)
     return Retriever(
         Index(base.store, registered.generation, base.gate),
-        embedder,
+        await model_of(registered, base.embedders),
         base.bm25,
         Metrics(CollectorRegistry()),  # that nobody reads: its searches don't count as users' searches
         scale=lambda: scale_of(base.watch.registry, registered.id),

@@ -80,7 +80,7 @@ def test_an_address_of_no_machine_is_told_by_the_system_s_reason() -> None:
 def test_a_running_sluice_is_found_and_its_troubles_with_it(wire: Wire) -> None:
     wire.answers("GET", "/", {"name": "Sluice", "version": "9.9"})
     wire.answers("GET", "/readyz", {"status": "ready", "checks": {"store": None}})
-    details = {"embed": "records that are tried again: 1, first: the model refuses a text"}
+    details = {"embed": "records that wait or are tried again: 1, first: the model refuses a text"}
     wire.answers("GET", "/readyz", {"status": "ready", "checks": {"embed": None}, "details": details})
     wire.answers("GET", "/readyz", {"status": "not ready", "checks": {"store": "it is away", "log": None}}, 503)
 

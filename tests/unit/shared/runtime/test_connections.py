@@ -236,13 +236,6 @@ async def test_a_large_body_is_no_header() -> None:
 CHUNKED = b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-async def test_a_body_of_countless_crumbs_is_refused() -> None:
-    async with serving(Connections(8)) as server:
-        peer = await server.connect(CHUNKED + b"1\r\nx\r\n" * 10_001)
-
-        assert b"more than 10,000 chunks of the body have fewer than 8 bytes on average" in await peer.reply()
-
-
 async def test_small_chunks_are_passed_on_together(monkeypatch: pytest.MonkeyPatch) -> None:
     passed, on_body = list[int](), HttpToolsProtocol.on_body
 

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from shared.runtime.probes import Detail, Probed, side_app
 from shared.version import VERSION
 
-AGAIN = "records that are tried again: 1, first: the model refuses a text"
+AGAIN = "records that wait or are tried again: 1, first: the model refuses a text"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def _page(text: str, across: Iterable[Edge] = (), upright: Iterable[Edge] = (), 
     return Page(words, list(across), list(upright), lambda at: at in bold)
 
 
-def _grid(columns: Sequence[int], rows: Sequence[int]) -> tuple[list[Edge], list[Edge]]:
+def _grid(columns: Sequence[float], rows: Sequence[float]) -> tuple[list[Edge], list[Edge]]:
     """Return the lines at the columns and rows given in characters and lines."""
     xs, ys = [_WIDE * x - 2 for x in columns], [_HIGH * y - 1 for y in rows]
     return [Edge(y, xs[0], xs[-1]) for y in ys], [Edge(x, ys[0], ys[-1]) for x in xs]
@@ -53,17 +53,24 @@ Sourdough             Bake it for fifty minutes in the oven
 """
 
 
-@pytest.mark.parametrize("by_rows", [False, True])
-def test_a_short_list_drawn_before_the_prose_beside_it_is_a_column(by_rows: bool) -> None:
-    page = _page(_LISTS)
-    drawn = page.words if by_rows else sorted(page.words, key=lambda word: (word.left >= 22 * _WIDE, word.top))
+@pytest.mark.parametrize(
+    ("lower", "by_rows", "columns"),
+    [(5, False, True), (5, True, False), (0, False, False)],
+    ids=["drawn by columns", "drawn by rows", "at one height, as a form's values, which are drawn last"],
+)
+def test_a_short_list_drawn_before_the_prose_beside_it_is_a_column(lower: float, by_rows: bool, columns: bool) -> None:
+    page, at = _page(_LISTS), 22 * _WIDE
+    words = [
+        word._replace(top=word.top + lower, bottom=word.bottom + lower) if word.left >= at else word
+        for word in page.words
+    ]
+    drawn = words if by_rows else sorted(words, key=lambda word: (word.left >= at, word.top))
+    # What is drawn last stands above all, so that nothing is read as it is drawn.
+    title = Word("Bread", 0, -20, 30, -10, len(drawn))
+    text, _ = text_of(page._replace(words=[*(word._replace(at=at) for at, word in enumerate(drawn)), title]))
 
-    words = [word._replace(at=at) for at, word in enumerate(drawn)]
-    text, _ = text_of(page._replace(words=words))
-
-    columns = zip(*(re.split(r" {3,}", line) for line in _LISTS.strip().split("\n")), strict=True)
-    read = " ".join(word.text for word in words) if text is None else text
-    assert (read.split() == " ".join(" ".join(column) for column in columns).split()) is not by_rows
+    both = zip(*(re.split(r" {3,}", line) for line in _LISTS.strip().split("\n")), strict=True)
+    assert ((text or "").split()[1:] == " ".join(" ".join(column) for column in both).split()) is columns
 
 
 def test_a_column_that_goes_on_alone_is_read_before_the_shorter_one_beside_it() -> None:
@@ -807,7 +814,7 @@ Ask at the office.
 
 def _box(left: int, top: float, right: int, bottom: float) -> tuple[list[Edge], list[Edge]]:
     """Return the sides of a box at the characters and lines."""
-    return _grid([left, right], [top, bottom])  # type: ignore[list-item]
+    return _grid([left, right], [top, bottom])
 
 
 def test_boxes_beside_each_other_are_read_one_after_the_other() -> None:
@@ -821,14 +828,49 @@ def test_boxes_beside_each_other_are_read_one_after_the_other() -> None:
     assert (text or "").split("\n\n") == ["Three of our services:", first, second, "Ask at the office."]
 
 
+def test_a_table_in_a_box_stays_in_it() -> None:
+    text = """
+Berths                   Lock
+Length     Fee           Open from six in the
+8 m        120           morning until eight in
+12 m       210           the evening.
+"""
+    boxes = [_box(-1, -0.6, 20, 4.6), _box(23, -0.6, 50, 4.6)]
+    table = _grid([0, 10, 18], [1, 2, 3, 4])
+    across, upright = ([*table[side], *(edge for box in boxes for edge in box[side])] for side in (0, 1))
+
+    read, _ = text_of(_page(text, across, upright, bold=[1]))
+
+    lines = [line for line in (read or "").replace(TABLE, "").split("\n") if line]
+    assert lines[:4] == ["Berths", "Length | Fee", "Length: 8 m; Fee: 120", "Length: 12 m; Fee: 210"]
+    assert lines[4:] == ["Lock", "Open from six in the", "morning until eight in", "the evening."]
+
+
+def test_what_is_around_a_box_in_a_corner_is_no_box() -> None:
+    notice = ["Flood in the valley", "Leave the meadow", "when the horn", "sounds, and go", "up to the mill."]
+    outer, inner = _box(-1, -0.6, 30, 6), _box(19, 2.8, 30, 6)
+    lines = [*notice[:3], f"{notice[3]:19}Call", f"{notice[4]:19}55 01"]
+    page = _page("\n".join(lines), [*outer[0], *inner[0]], [*outer[1], *inner[1]])
+    words = [
+        word._replace(top=word.top + 5, bottom=word.bottom + 5) if word.left >= 19 * _WIDE else word
+        for word in page.words
+    ]
+
+    read, _ = text_of(page._replace(words=words))
+
+    assert [line for line in (read or "").split("\n") if line] == [*notice, "Call", "55 01"]
+
+
 def test_a_column_of_rows_that_is_filled_is_no_box_of_its_own() -> None:
     rows = "Berths of the north        12\nBerths of the harbour      30\nPlaces on land             11"
     across, upright = _box(26, -0.5, 30, 3.5)
 
-    text, _ = text_of(_page(rows, across, upright))
+    title = Word("Berths", 0, -20, 36, -10, 9)  # is drawn last, so that nothing is read as it is drawn
+    page = _page(rows, across, upright)
+    text, _ = text_of(page._replace(words=[*page.words, title]))
 
     for line in rows.split("\n"):
-        assert any(all(word in each for word in line.split()) for each in (text or rows).split("\n"))
+        assert any(all(word in each for word in line.split()) for each in (text or "").split("\n"))
 
 
 def test_what_is_around_a_box_is_read_whole() -> None:
