@@ -178,7 +178,7 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
         tables += [] if table is None else [table]
     found = [*head, *_flow(page, *_with_frames(groups, pieces, tables)), *foot]
     lines = [part for part in found if isinstance(part, str)]
-    if len(lines) == len(found) and " ".join(lines).split() == " ".join(word.text for word in page.words).split():
+    if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
         return None, None
     parts: list[str] = []
     last: Columns | None = None
