@@ -80,7 +80,7 @@ class Settings(BaseModel):
 
     log: str = "sqlite:"  # the log: sqlite:, or kafka://host:9092
     log_password: SecretStr = SecretStr("")  # password of the user in SLUICE_LOG=kafka://user@host:9092
-    store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?grpc=6334&replicas=3&shards=2&ca=/file.pem
+    store: str = "edge:"  # the index: edge:, or qdrant+https://host:6333?replicas=3&shards=2&ca=/file.pem
     qdrant_api_key: SecretStr = SecretStr("")  # API key of the Qdrant server
     qdrant_prefix: str = Field(default="", pattern=_QDRANT_PREFIX)  # prefix of every collection's name on Qdrant
     embedder: str = "minilm:int8"  # minilm:int8, minilm:, onnx:FOLDER, ollama://host/model, openai+https://…/model

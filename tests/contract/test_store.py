@@ -7,14 +7,13 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
-from msgspec.structs import replace
 from qdrant_client import AsyncQdrantClient
 
 from shared.embedder import unit
@@ -43,7 +42,9 @@ from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import QdrantStore
 from tests.fakes.store import MemoryStore
 from tests.servers.local_qdrant import local_qdrant
-from tests.servers.qdrant import QdrantServer
+
+if TYPE_CHECKING:
+    from tests.servers.qdrant import QdrantServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,11 +65,11 @@ LOCAL_GAPS = {
 }
 
 
-SERVER = [pytest.param(over, marks=pytest.mark.server) for over in ("REST", "gRPC")]
+SERVER = pytest.param("server", marks=pytest.mark.server)
 
 
 @pytest_asyncio.fixture(
-    scope="module", loop_scope="module", params=["edge", "memory", "local", "local over REST", *SERVER]
+    scope="module", loop_scope="module", params=["edge", "memory", "local", "local over REST", SERVER]
 )
 async def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Store]:
     """One store for all tests: each test begins with empty `chunks` and `heads`."""
@@ -83,22 +84,14 @@ async def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     elif request.param == "local over REST":
         made = QdrantStore(QdrantAddress(url=stack.enter_context(local_qdrant())), prefix="t.")
     else:
-        made = _on_server(request.getfixturevalue("qdrant_server"), request.param)
+        server: QdrantServer = request.getfixturevalue("qdrant_server")
+        made = QdrantStore(server.address, server.api_key, prefix=f"test-{uuid4().hex[:8]}.")
     await made.start()
     yield made
     for name in await made.collections():
         await made.drop_collection(name)
     await made.close()
     stack.close()
-
-
-def _on_server(server: QdrantServer, over: str) -> QdrantStore:
-    address = server.address
-    if over == "REST":
-        address = replace(address, grpc_port=None)
-    elif address.grpc_port is None:
-        pytest.skip(f"the Qdrant server at {address.url} has no gRPC port that we know")
-    return QdrantStore(address, server.api_key, prefix=f"test-{uuid4().hex[:8]}.")
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from tests.docs import site
 QUESTIONS = {
     "How do I run it as a service that starts with the machine?": ("deploy/host/README.md", "systemctl enable --now"),
     "How do callers reach it by TLS?": ("deploy/host/README.md", "caddy run --config"),
-    "Which ports have to be open?": ("deploy/host/README.md", "Qdrant 6333 (REST) and 6334"),
+    "Which ports have to be open?": ("deploy/host/README.md", "Qdrant 6333"),
     "How does another team get a key, and how is one taken back?": ("docs/security.md", "sluice keys revoke ID"),
     "How do I make a backup, and come back to it?": ("docs/operations.md", "sluice restore /backups/"),
     "How do I upgrade, and go back?": ("deploy/host/README.md", "To go back, restore"),

@@ -87,7 +87,7 @@ def store(qdrant_server: QdrantServer) -> Iterator[Dependency]:
         yield Dependency(
             proxy,
             {
-                "store": f"qdrant+http://{proxy.address}?grpc=off",
+                "store": f"qdrant+http://{proxy.address}",
                 "qdrant_api_key": None if key is None else SecretStr(key),
                 "qdrant_prefix": f"t{uuid4().hex[:8]}",
             },

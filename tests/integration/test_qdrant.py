@@ -1,4 +1,4 @@
-"""What only a real Qdrant server can show: both transports, its key, its strict mode, replicas."""
+"""What only a real Qdrant server can show: its key, its strict mode, replicas."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -51,15 +51,10 @@ def prefix() -> str:
     return f"test-{uuid4().hex[:8]}."
 
 
-@pytest.fixture(params=["REST", "gRPC"])
-def opened(request: pytest.FixtureRequest, qdrant_server: QdrantServer, prefix: str) -> Open:
+@pytest.fixture
+def opened(qdrant_server: QdrantServer, prefix: str) -> Open:
     """Return what makes stores of one prefix, not started."""
-    address = qdrant_server.address
-    if request.param == "REST":
-        address = replace(address, grpc_port=None)
-    elif address.grpc_port is None:
-        pytest.skip(f"the Qdrant server at {address.url} has no gRPC port that we know")
-    return partial(QdrantStore, address, qdrant_server.api_key, prefix)
+    return partial(QdrantStore, qdrant_server.address, qdrant_server.api_key, prefix)
 
 
 @pytest_asyncio.fixture
@@ -75,15 +70,9 @@ async def store(opened: Open) -> AsyncIterator[QdrantStore]:
 @pytest_asyncio.fixture
 async def vendor(qdrant_server: QdrantServer) -> AsyncIterator[AsyncQdrantClient]:
     """Yield the client as an operator would use it."""
-    client = make_client(qdrant_server.address, qdrant_server.api_key, timeout_s=30, over_grpc=False)
+    client = make_client(qdrant_server.address, qdrant_server.api_key, timeout_s=30)
     yield client
     await client.close()
-
-
-async def test_a_server_is_asked_over_grpc_where_that_is_open(
-    request: pytest.FixtureRequest, store: QdrantStore
-) -> None:
-    assert store.over == request.node.callspec.params["opened"]
 
 
 async def test_a_wrong_key_stops_the_start(qdrant_server: QdrantServer) -> None:

@@ -3,15 +3,8 @@
 import json
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
-
-import grpc  # type: ignore[import-untyped]  # it publishes no types
-import grpc.aio  # type: ignore[import-untyped]
-from qdrant_client.grpc import ListCollectionsRequest, ListCollectionsResponse
-from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
 
 from tests.servers.loopback import Connection, LoopbackServer
 
@@ -74,36 +67,8 @@ class FakeQdrant(LoopbackServer):
         await connection.send(status, json.dumps({"status": {"error": sentence}, "time": 0.0}).encode(), *headers)
 
 
-class _Collections(CollectionsServicer):
-    def __init__(self, key: str | None) -> None:
-        self._key = key
-
-    async def List(  # noqa: N802 - the service's name for it
-        self, _request: ListCollectionsRequest, context: Any
-    ) -> ListCollectionsResponse:
-        if self._key not in {None, dict(context.invocation_metadata()).get("api-key")}:
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Invalid API key")
-        return ListCollectionsResponse()
-
-
-@asynccontextmanager
-async def over_grpc(key: str | None = None, identity: tuple[bytes, bytes] | None = None) -> AsyncIterator[int]:
-    """Give the port of the gRPC side; `identity` is key and certificate in PEM, for TLS."""
-    server = grpc.aio.server()
-    add_CollectionsServicer_to_server(_Collections(key), server)  # type: ignore[no-untyped-call]  # generated code
-    if identity is None:
-        port = server.add_insecure_port("127.0.0.1:0")
-    else:
-        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([identity]))
-    await server.start()
-    try:
-        yield port
-    finally:
-        await server.stop(None)
-
-
 def encrypted(key_file: str, certificate_file: str) -> ssl.SSLContext:
-    """Return what the REST side needs to speak TLS."""
+    """Return what the server needs to speak TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate_file, key_file)
     return context

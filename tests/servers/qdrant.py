@@ -24,7 +24,7 @@ class QdrantServer:
 @pytest.fixture(scope="session")
 def qdrant_server() -> Iterator[QdrantServer]:
     """Yield the server, or skip where there is none: no package registry has one."""
-    given = os.environ.get(URL)  # http://host:6333, with ?grpc=port where gRPC isn't on 6334 beside it
+    given = os.environ.get(URL)  # http://host:6333
     if given:
         yield QdrantServer(qdrant_address(f"qdrant+{given}"), os.environ.get(API_KEY))
         return
@@ -35,4 +35,4 @@ def qdrant_server() -> Iterator[QdrantServer]:
     key = "a key of tests"
     with QdrantContainer(IMAGE, api_key=key) as container:
         url = f"http://{container.get_container_host_ip()}:{container.exposed_rest_port}"
-        yield QdrantServer(QdrantAddress(url=url, grpc_port=container.exposed_grpc_port), key)
+        yield QdrantServer(QdrantAddress(url=url), key)

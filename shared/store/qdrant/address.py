@@ -8,16 +8,14 @@ import msgspec
 from shared.settings import ConfigurationError
 
 REST_PORT: Final = 6333
-GRPC_PORT: Final = 6334
 _SCHEMES: Final = frozenset({"qdrant+http", "qdrant+https"})
-_OPTIONS: Final = ("grpc", "replicas", "shards", "ca")
+_OPTIONS: Final = ("replicas", "shards", "ca")
 
 
 class QdrantAddress(msgspec.Struct, frozen=True, kw_only=True):
     """The address of a server or of a node of a cluster, and the properties of new collections."""
 
-    url: str  # of its REST interface
-    grpc_port: int | None = None  # tried at start; None: only REST is used
+    url: str
     replicas: int | None = None  # of a new collection; None: the server's default
     shards: int | None = None  # likewise
     ca: str | None = None  # file of trusted certificate authorities; None: the usual ones
@@ -36,9 +34,6 @@ class QdrantAddress(msgspec.Struct, frozen=True, kw_only=True):
 def qdrant_address(setting: str) -> QdrantAddress:
     """Return the address that a setting names; the port is 6333 unless given.
 
-    If REST is on port 6333, gRPC is tried on 6334. With another REST port it is tried only where `grpc=` names its
-    port: another server may be on 6334.
-
     Raises:
         ConfigurationError: it has another shape; the sentence says what is wrong.
     """
@@ -51,12 +46,10 @@ def qdrant_address(setting: str) -> QdrantAddress:
         raise ConfigurationError("SLUICE_STORE: a Qdrant server takes no user; its key goes into SLUICE_QDRANT_API_KEY")
     if parts.scheme not in _SCHEMES or not parts.hostname or parts.fragment or given == 0:
         raise ConfigurationError(f"SLUICE_STORE={setting} must be edge: or qdrant+http://host:{REST_PORT}")
-    port = given or REST_PORT
-    host = parts.netloc if given else f"{parts.netloc.removesuffix(':')}:{port}"
+    host = parts.netloc if given else f"{parts.netloc.removesuffix(':')}:{REST_PORT}"
     options = _options(parts.query)
     address = QdrantAddress(
         url=f"{parts.scheme.removeprefix('qdrant+')}://{host}{parts.path.rstrip('/')}",
-        grpc_port=_grpc_port(options.get("grpc"), GRPC_PORT if port == REST_PORT else None),
         replicas=_count("replicas", options.get("replicas")),
         shards=_count("shards", options.get("shards")),
         ca=options.get("ca"),
@@ -75,25 +68,10 @@ def _options(query: str) -> dict[str, str]:
     return options
 
 
-def _grpc_port(given: str | None, default: int | None) -> int | None:
-    if given is None:
-        return default
-    if given == "off":
-        return None
-    port = _number(given)
-    if port is None or not 0 < port < 65536:
-        raise ConfigurationError(f"SLUICE_STORE: grpc={given} must be a port, as in grpc={GRPC_PORT}, or grpc=off")
-    return port
-
-
 def _count(name: str, given: str | None) -> int | None:
     if given is None:
         return None
-    count = _number(given)
-    if count is None or not 0 < count <= 1000:
+    count = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
+    if not 0 < count <= 1000:
         raise ConfigurationError(f"SLUICE_STORE: {name}={given} must be 1 to 1000")
     return count
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

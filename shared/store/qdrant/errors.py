@@ -1,11 +1,8 @@
-"""The client's two families of errors, REST and gRPC, turned into ours. Pure."""
+"""The client's errors, turned into ours. Pure."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import grpc  # type: ignore[import-untyped]  # it publishes no types
-import grpc.aio  # type: ignore[import-untyped]
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
@@ -15,8 +12,6 @@ from shared.store import NO_COLLECTION
 VENDOR: Final = (
     ApiException,
     QdrantException,
-    grpc.aio.AioRpcError,
-    grpc.aio.UsageError,
     # For a proxy's page with status 200, which the client doesn't catch.
     json.JSONDecodeError,
     UnicodeDecodeError,
@@ -26,29 +21,16 @@ LIMIT: Final = "store_limit"
 _LONGEST: Final = 500  # characters of the server's message
 
 _TOO_LARGE, _TOO_MANY = 413, 429
-_BY_GRPC: Final[Mapping[Any, int]] = {
-    grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.UNAUTHENTICATED: 401,
-    grpc.StatusCode.PERMISSION_DENIED: 403,
-    grpc.StatusCode.NOT_FOUND: 404,
-    grpc.StatusCode.ALREADY_EXISTS: 409,
-    grpc.StatusCode.OUT_OF_RANGE: _TOO_LARGE,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: _TOO_MANY,
-}
 _REFUSED: Final = frozenset({400, 409, _TOO_LARGE, 422})
 _UNINDEXED: Final = ("No range index for", "No appropriate index for")  # orders and facets need one, filters don't
 _PREFIXES: Final = ("Wrong input: ", "Bad request: ", "Rate limiting exceeded: ", "Not found: ")
 
 
 def status(error: BaseException | None) -> int | None:
-    """Return the HTTP status, or the one that matches the gRPC code; None if there is neither."""
+    """Return the HTTP status; None if there is none."""
     if isinstance(error, UnexpectedResponse):
         return error.status_code
-    if isinstance(error, ResourceExhaustedResponse):
-        return _TOO_MANY
-    if isinstance(error, grpc.aio.AioRpcError):
-        return _BY_GRPC.get(error.code())
-    return None
+    return _TOO_MANY if isinstance(error, ResourceExhaustedResponse) else None
 
 
 def ours(error: Exception, url: str, *, limited: type[PipelineError] = Unavailable) -> Exception:
@@ -86,8 +68,6 @@ def reason(error: BaseException | None) -> str:
     """Return the server's message, or why there is none; at most 500 characters, without a key."""
     if isinstance(error, UnexpectedResponse):
         text = _sentence(error.content) or f"{error.status_code} {error.reason_phrase}"
-    elif isinstance(error, grpc.aio.AioRpcError):
-        text = error.details() or error.code().name
     elif isinstance(error, ResponseHandlingException):
         text = f"{type(error.source).__name__} {error.source}".rstrip()
     elif isinstance(error, ResourceExhaustedResponse):

@@ -9,7 +9,7 @@ two replicas both must be up, with three one may be away (docs/adr/0014-qdrant.m
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -44,7 +44,7 @@ from shared.store.input_validation import (
     json_path,
 )
 from shared.store.qdrant.address import QdrantAddress
-from shared.store.qdrant.connect import check_version, make_client, open_grpc
+from shared.store.qdrant.connect import check_version, make_client
 from shared.store.qdrant.errors import NO_ACCESS, VENDOR, ours, status, too_large
 from shared.store.qdrant.translate import SPARSE, payload_selector, query_request, schema, server_filter, server_point
 from shared.times import PATIENCE
@@ -121,15 +121,13 @@ class QdrantStore:
         self._address = address
         self._api_key = api_key
         self._prefix = prefix
-        self._timeout_s = timeout_s
-        self._client = client or make_client(address, api_key, timeout_s=timeout_s, over_grpc=False)
+        self._client = client or make_client(address, api_key, timeout_s=timeout_s)
         self._sleep = sleep
-        self.over: Literal["REST", "gRPC"] = "REST"
         self._shapes: dict[str, _Shape] = {}
         self._closed = False
 
     async def start(self) -> None:
-        """Connect, and choose gRPC if it answers. The choice is final: a channel reconnects by itself.
+        """Connect.
 
         Raises:
             Unavailable: nobody answers.
@@ -144,12 +142,7 @@ class QdrantStore:
             key = "SLUICE_QDRANT_API_KEY isn't the server's" if self._api_key else "SLUICE_QDRANT_API_KEY isn't set"
             raise ConfigurationError(f"{key}: {error.sentence}") from error
         check_version(server)
-        faster = await open_grpc(self._address, self._api_key, timeout_s=self._timeout_s)
-        if faster is not None:
-            self._client, slower = faster, self._client
-            self.over = "gRPC"
-            await slower.close()
-        log.info("store_reached", url=self._address.url, version=server, over=self.over)
+        log.info("store_reached", url=self._address.url, version=server)
 
     async def close(self) -> None:
         """Disconnect. Later calls raise Unavailable."""

@@ -124,7 +124,7 @@ def test_an_address_names_the_place_without_secrets_and_options(tmp_path: Path) 
 
     assert address() == "edge:"
     assert address(log="kafka://k:9092") == f"edge:{tmp_path / 'store'}"
-    assert address(store="qdrant+http://me:pw@q:6333?grpc=6334", qdrant_prefix="x.") == "qdrant+http://q:6333 x."
+    assert address(store="qdrant+http://me:pw@q:6333?replicas=3", qdrant_prefix="x.") == "qdrant+http://q:6333 x."
 
 
 async def test_a_checkpoint_stands_on_both_sides_and_never_goes_back(tmp_path: Path) -> None:

@@ -7,18 +7,16 @@ from shared.store.qdrant.address import QdrantAddress, qdrant_address
 @pytest.mark.parametrize(
     ("setting", "address"),
     [
-        ("qdrant+http://q", QdrantAddress(url="http://q:6333", grpc_port=6334)),
-        ("qdrant+http://q:6333/", QdrantAddress(url="http://q:6333", grpc_port=6334)),
-        ("qdrant+https://q.example", QdrantAddress(url="https://q.example:6333", grpc_port=6334)),
-        ("qdrant+http://[::1]:6333", QdrantAddress(url="http://[::1]:6333", grpc_port=6334)),
-        ("qdrant+http://[::1]", QdrantAddress(url="http://[::1]:6333", grpc_port=6334)),
+        ("qdrant+http://q", QdrantAddress(url="http://q:6333")),
+        ("qdrant+http://q:6333/", QdrantAddress(url="http://q:6333")),
+        ("qdrant+https://q.example", QdrantAddress(url="https://q.example:6333")),
+        ("qdrant+http://[::1]:6333", QdrantAddress(url="http://[::1]:6333")),
+        ("qdrant+http://[::1]", QdrantAddress(url="http://[::1]:6333")),
         ("qdrant+https://q:443/vectors/", QdrantAddress(url="https://q:443/vectors")),
-        ("qdrant+https://q:443?grpc=443", QdrantAddress(url="https://q:443", grpc_port=443)),
-        ("qdrant+http://q?grpc=off", QdrantAddress(url="http://q:6333")),
-        ("qdrant+http://q:7333", QdrantAddress(url="http://q:7333")),  # 6334 may be another server's
+        ("qdrant+http://q:7333", QdrantAddress(url="http://q:7333")),
         (
             "qdrant+https://q?replicas=3&shards=2&ca=/etc/ca.pem",
-            QdrantAddress(url="https://q:6333", grpc_port=6334, replicas=3, shards=2, ca="/etc/ca.pem"),
+            QdrantAddress(url="https://q:6333", replicas=3, shards=2, ca="/etc/ca.pem"),
         ),
     ],
 )
@@ -39,9 +37,7 @@ def test_a_setting_names_a_server(setting: str, address: QdrantAddress) -> None:
         ("qdrant+http://q:x", "=qdrant.*x"),
         ("qdrant+http://q:70000", "=qdrant.*70000"),
         ("qdrant+http://[::1", "=qdrant.*is not an address"),
-        ("qdrant+http://q?grcp=1", "unknown option 'grcp'; the options are grpc, replicas, shards, ca"),
-        ("qdrant+http://q?grpc=on", "grpc=on must be a port"),
-        ("qdrant+http://q?grpc=65536", "grpc=65536 must be a port"),
+        ("qdrant+http://q?replica=1", "unknown option 'replica'; the options are replicas, shards, ca"),
         ("qdrant+http://q?replicas=0", "replicas=0 must be 1 to 1000"),
         ("qdrant+http://q?shards=-1", "shards=-1 must be 1 to 1000"),
         ("qdrant+http://q?shards=²", "shards=² must be 1 to 1000"),

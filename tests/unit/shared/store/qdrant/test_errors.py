@@ -1,10 +1,7 @@
 """What the client's errors become. The texts are a real server's (1.19.0)."""
 
 import json
-from typing import Any
 
-import grpc  # type: ignore[import-untyped]  # it publishes no types
-import grpc.aio  # type: ignore[import-untyped]
 import httpx
 import pytest
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
@@ -14,7 +11,6 @@ from shared.errors import Rejected, Unavailable
 from shared.store.qdrant.errors import ours, too_large
 
 URL = "http://q:6333"
-CODE = grpc.StatusCode
 UNINDEXED = (
     'Index required but not found for "metadata.subjectId" of one of the following types: [keyword]. '
     "Help: Create an index for this key or use a different filter."
@@ -27,10 +23,6 @@ BATCH = 'Limit exceeded 64 > 10 for "upsert limit". Help: Reduce the "upsert lim
 def rest(status: int, text: str) -> UnexpectedResponse:
     content = json.dumps({"status": {"error": text}, "time": 0.1}).encode()
     return UnexpectedResponse(status, "Reason", content, httpx.Headers())
-
-
-def over_grpc(code: Any, text: str) -> grpc.aio.AioRpcError:
-    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=text)
 
 
 PAGE = UnexpectedResponse(502, "Bad Gateway", b"<html>bad gateway</html>", httpx.Headers())
@@ -48,25 +40,14 @@ NOTHING = UnexpectedResponse(503, "Service Unavailable", b"", httpx.Headers())
         (NOTHING, "unavailable", "can't answer: 503 Service Unavailable"),
         (ResponseHandlingException(httpx.ReadTimeout("")), "unavailable", "can't answer: ReadTimeout$"),
         (ResponseHandlingException(httpx.ConnectError("refused")), "unavailable", "ConnectError refused"),
-        (over_grpc(CODE.UNAVAILABLE, "Connection refused"), "unavailable", "can't answer: Connection refused"),
-        (over_grpc(CODE.DEADLINE_EXCEEDED, ""), "unavailable", "can't answer: DEADLINE_EXCEEDED"),
-        (grpc.aio.UsageError("Channel is closed."), "unavailable", "Channel is closed"),
         (rest(401, "Invalid API key"), "store_access", "refuses access: Invalid"),
         (rest(403, "Storage locked: x"), "store_access", "refuses access: Storage locked"),
-        (over_grpc(CODE.UNAUTHENTICATED, "Invalid API key"), "store_access", "refuses access"),
-        (over_grpc(CODE.PERMISSION_DENIED, "Forbidden: x"), "store_access", "refuses access"),
         (rest(404, "Not found: Collection `a` doesn't exist!"), "no_collection", "collection: Collection `a`"),
-        (over_grpc(CODE.NOT_FOUND, "Not found: x"), "no_collection", "no such collection: x"),
         (rest(429, "Rate limiting exceeded: Write"), "store_busy", "accepts no more requests for now: Write"),
         (ResourceExhaustedResponse("Rate limiting exceeded: Write", 3), "store_busy", "for now: Write"),
-        (over_grpc(CODE.RESOURCE_EXHAUSTED, "Insufficient storage: x"), "store_busy", "Insufficient"),
         (rest(400, f"Bad request: {UNINDEXED}"), "store_limit", "set to refuse this: Index required"),
-        (over_grpc(CODE.INVALID_ARGUMENT, f"Bad request: {UNINDEXED}"), "store_limit", "refuse this: Index"),
-        *(
-            (error, "unavailable", f"can't answer: {text[:30]}")
-            for text in (NO_ORDER, NO_FACET)
-            for error in (rest(400, f"Wrong input: {text}"), over_grpc(CODE.INVALID_ARGUMENT, text))
-        ),
+        (rest(400, f"Wrong input: {NO_ORDER}"), "unavailable", f"can't answer: {NO_ORDER[:30]}"),
+        (rest(400, f"Wrong input: {NO_FACET}"), "unavailable", f"can't answer: {NO_FACET[:30]}"),
         (rest(400, "Bad request: Max points count limit of 9 reached!"), "store_limit", "this: Max points"),
     ],
 )
@@ -85,8 +66,6 @@ def test_what_the_server_can_not_do_now_is_unavailable(error: Exception, code: s
         rest(400, "Wrong input: Vector dimension error: expected dim: 8, got 9"),
         rest(422, "Validation error in JSON body: because"),
         rest(413, "Payload too large"),
-        over_grpc(CODE.INVALID_ARGUMENT, "Wrong input: because"),
-        over_grpc(CODE.OUT_OF_RANGE, "Error, decoded message length too large"),
     ],
 )
 def test_a_request_it_will_never_take_is_a_bug(error: Exception) -> None:
@@ -96,9 +75,8 @@ def test_a_request_it_will_never_take_is_a_bug(error: Exception) -> None:
     assert str(found).startswith(f"the store at {URL} refused the request: ")
 
 
-@pytest.mark.parametrize("error", [rest(400, UNINDEXED), over_grpc(CODE.INVALID_ARGUMENT, UNINDEXED)])
-def test_what_a_caller_chose_is_rejected_without_telling_where_the_store_is(error: Exception) -> None:
-    found = ours(error, URL, limited=Rejected)
+def test_what_a_caller_chose_is_rejected_without_telling_where_the_store_is() -> None:
+    found = ours(rest(400, UNINDEXED), URL, limited=Rejected)
 
     assert isinstance(found, Rejected)
     assert '"metadata.subjectId"' in found.sentence
@@ -114,8 +92,6 @@ def test_a_long_answer_is_cut() -> None:
     [
         (rest(413, "Payload too large"), True),
         (rest(400, BATCH), True),
-        (over_grpc(CODE.INVALID_ARGUMENT, BATCH), True),
-        (over_grpc(CODE.OUT_OF_RANGE, "Error, decoded message length too large"), True),
         (rest(400, UNINDEXED), False),
         (rest(429, BATCH), False),
         (ResponseHandlingException(httpx.ReadTimeout("")), False),

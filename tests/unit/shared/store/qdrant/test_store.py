@@ -21,10 +21,9 @@ from structlog.testing import capture_logs
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 from shared.store import EVERYTHING, Filter, Leg, Order, Point, Range, Sparse
-from shared.store.qdrant import connect
 from shared.store.qdrant.address import QdrantAddress
 from shared.store.qdrant.store import LEAST, QdrantStore, shortfalls
-from tests.servers.fake_qdrant import FakeQdrant, encrypted, over_grpc
+from tests.servers.fake_qdrant import FakeQdrant, encrypted
 from tests.servers.loopback import running
 from tests.servers.ports import free_port
 
@@ -155,12 +154,10 @@ async def test_nobody_waits_for_ever(server: FakeQdrant, waits: list[int | None]
 async def test_the_key_goes_along_and_into_no_log(server: FakeQdrant) -> None:
     server.key = "very-secret"
     with capture_logs() as logged:
-        async with over_grpc(server.key) as port:
-            store = QdrantStore(QdrantAddress(url=server.url, grpc_port=port), server.key)
-            await store.start()
-            await store.close()
+        store = QdrantStore(QdrantAddress(url=server.url), server.key)
+        await store.start()
+        await store.close()
 
-    assert store.over == "gRPC"
     assert logged
     assert "very-secret" not in str(logged)
 
@@ -213,42 +210,6 @@ async def test_a_server_that_is_too_old_for_our_filters_stops_the_start(
         await store.start()
 
 
-async def test_grpc_is_taken_where_it_answers_and_outlives_the_choice(server: FakeQdrant) -> None:
-    async with over_grpc() as port:
-        store = QdrantStore(QdrantAddress(url=server.url, grpc_port=port))
-        await store.start()
-        assert store.over == "gRPC"
-        before = len(server.requests)
-        assert await store.collections() == []
-
-    with pytest.raises(Unavailable, match=f"^the store at {server.url} can't answer"):
-        await store.collections()
-    await store.close()
-
-    assert len(server.requests) == before
-
-
-async def test_where_grpc_is_closed_rest_it_is(server: FakeQdrant) -> None:
-    store = QdrantStore(QdrantAddress(url=server.url, grpc_port=free_port()))
-
-    with capture_logs() as logged:
-        await store.start()
-    await store.close()
-
-    assert store.over == "REST"
-    assert [entry["event"] for entry in logged] == ["store_without_grpc", "store_reached"]
-
-
-async def test_where_something_else_listens_rest_it_is(server: FakeQdrant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connect, "PROBE_S", 0.2)
-    store = QdrantStore(QdrantAddress(url=server.url, grpc_port=int(server.url.rpartition(":")[2])))
-
-    await store.start()
-    await store.close()
-
-    assert store.over == "REST"
-
-
 async def test_nobody_there_is_unavailable_by_url() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     store = QdrantStore(QdrantAddress(url=url))
@@ -275,17 +236,13 @@ async def test_a_server_that_hangs_is_unavailable(server: FakeQdrant) -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("over", ["REST", "gRPC"])
-async def test_calls_after_the_close_are_unavailable(server: FakeQdrant, over: str) -> None:
-    async with over_grpc() as port:
-        store = QdrantStore(QdrantAddress(url=server.url, grpc_port=port if over == "gRPC" else None))
-        await store.start()
-        await store.close()
+async def test_calls_after_the_close_are_unavailable(store: QdrantStore) -> None:
+    await store.start()
+    await store.close()
 
-        for call in (store.collections, lambda: store.upsert("c", points(1))):
-            with pytest.raises(Unavailable):
-                await call()
-        await store.close()
+    for call in (store.collections, lambda: store.upsert("c", points(1))):
+        with pytest.raises(Unavailable):
+            await call()
 
 
 @pytest.fixture(scope="module")
@@ -315,22 +272,17 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return key_file, certificate_file
 
 
-async def test_an_authority_of_ones_own_is_trusted_on_both_transports(identity: tuple[Path, Path]) -> None:
+async def test_an_authority_of_ones_own_is_trusted(identity: tuple[Path, Path]) -> None:
     key, certificate = identity
-    async with (
-        running(FakeQdrant(), encrypted(str(key), str(certificate))) as server,
-        over_grpc(identity=(key.read_bytes(), certificate.read_bytes())) as port,
-    ):
-        trusting = QdrantStore(QdrantAddress(url=server.url, grpc_port=port, ca=str(certificate)), "a-key")
+    async with running(FakeQdrant(), encrypted(str(key), str(certificate))) as server:
+        trusting = QdrantStore(QdrantAddress(url=server.url, ca=str(certificate)), "a-key")
         await trusting.start()
         assert await trusting.collections() == []
         await trusting.close()
-        stranger = QdrantStore(QdrantAddress(url=server.url, grpc_port=port), "a-key")
+        stranger = QdrantStore(QdrantAddress(url=server.url), "a-key")
         with pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
             await stranger.start()
         await stranger.close()
-
-    assert trusting.over == "gRPC"
 
 
 def test_a_file_of_authorities_that_is_none_is_named(tmp_path: Path) -> None:
