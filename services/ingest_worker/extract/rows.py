@@ -1,7 +1,7 @@
 """Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from services.ingest_worker.extract.table_header import (
@@ -12,6 +12,7 @@ from services.ingest_worker.extract.table_header import (
     find_header,
     is_figure,
     is_name,
+    is_preamble,
     of_rows,
     own,
 )
@@ -42,9 +43,10 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     names: list[str] = []
     above: list[str] = []  # names alone, which may be the header of what is below a blank row
     counted: set[int] = set()  # columns of figures, without the first, in which a sum has its name
-    for begins, whole in _blocks(rows):
+    for (begins, whole), (_, following) in pairwise(chain(_blocks(rows), [(True, list[list[str]]())])):
         block = whole
-        header = find_header(block) if begins else None
+        preamble = begins and not names and is_preamble(block, following)
+        header = find_header(block) if begins and not preamble else None
         if header is not None:
             yield from (" | ".join(own(cells)) for cells in block[: header.at])
             names = header.names
@@ -70,15 +72,18 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
 def _fits(names: Sequence[str], counted: Container[int], block: Sequence[Sequence[str]]) -> bool:
     filled = [(at, cell) for cells in block for at, cell in enumerate(cells) if cell and not isinstance(cell, Covered)]
     figures = [is_figure(cell) for at, cell in filled if at in counted]
-    whole = any(len(own(cells)) == len(own(names)) for cells in block)
-    goes_on = whole or not figures or 2 * sum(figures) > len(figures)
-    return goes_on and all(at < len(names) and names[at] for at, _ in filled)
+    corner = bool(names) and not names[0]  # above the names of the rows
+    whole = any(len(own(cells)) == len(own(names)) + corner for cells in block)
+    goes_on = whole or (not corner and (not figures or 2 * sum(figures) > len(figures)))
+    return goes_on and all(at < len(names) and (names[at] or not at) for at, _ in filled)
 
 
 def _row(cells: Sequence[str], names: Sequence[str]) -> str:
     named = ((names[at] if at < len(names) else "", cell) for at, cell in enumerate(cells) if cell)
     return "; ".join(
-        f"{name[:_NAME]}: {cell}" if name else cell for name, cell in named if name or not isinstance(cell, Covered)
+        f"{name[:_NAME].rstrip(':')}: {cell}" if name else cell
+        for name, cell in named
+        if name or not isinstance(cell, Covered)
     )
 
 

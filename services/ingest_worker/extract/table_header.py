@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
-from itertools import dropwhile, groupby, pairwise
+from itertools import groupby, pairwise, zip_longest
 from operator import itemgetter
 from statistics import median
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ LOOK_AHEAD: Final = 200  # rows that decide about a header
 _CANDIDATES: Final = 10  # rows among which the header is looked for
 _LONGEST: Final = 60  # characters of a name of a column
 _FIGURE: Final = re.compile(r"(?=\D*+\d)[\d\s.,:/%$€£¥'+()-]++|#(?:N/A|[A-Z\d/_]{2,18}[!?])")  # or a formula's error
+_UNIT: Final = re.compile(r"\[[^\]]{1,12}\]|\([^)]{1,12}\)|%")
 _DIGITS: Final = re.compile(r"\d++")
 _WORDS: Final = re.compile(r"[^\W\d_]++")
 # Looks of dates, times and percentages, which may count
@@ -195,9 +196,9 @@ def _is_label(cell: str) -> bool:
 
 def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the rows have a name and its value each, so that none is the header of the others."""
-    pairs = [*dropwhile(lambda cells: len(cells) < 2, map(own, rows))]  # below their title
+    pairs = [cells for cells in map(own, rows) if len(cells) > 1]  # without the titles above and among them
     if not pairs or any(len(pair) != 2 for pair in pairs):
-        return False
+        return _is_form_of_pairs(rows)
     if all(_is_label(name) and not _is_label(value) for name, value in pairs):
         return True
     names, values = sum(is_name(name) for name, _ in pairs), [value for _, value in pairs[1:]]
@@ -206,6 +207,28 @@ def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     # A column has values of one kind, a form's properties have any.
     mixed = 0 < 4 * sum(map(is_figure, values)) <= 3 * len(values) and _commonest(values)[1] < 0.5
     return mixed or 2 * names > len(pairs)
+
+
+def _is_form_of_pairs(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the rows have several names, each with its value beside it, in the same columns."""
+    places = [[at for at, cell in enumerate(cells) if cell] for cells in rows]
+    widest = max(places, key=len)
+    if len(rows) < 2 or len(widest) < 4 or any(len(at) % 2 or at != widest[: len(at)] for at in places):
+        return False
+    names = [cells[at] for cells in rows for at in widest[::2] if at < len(cells) and cells[at]]
+    first, *below = [[cells[at] for at in widest[1::2] if at < len(cells)] for cells in rows]
+    if any(map(is_figure, names)) or any(map(is_name, first)) or not any(first):
+        return False
+    mixed = any(len(set(map(is_figure, filter(None, values)))) > 1 for values in zip_longest(*below))
+    return (mixed or any(map(is_figure, first))) and 2 * sum(map(is_name, names)) > len(set(names)) == len(names)
+
+
+def is_preamble(rows: Sequence[Sequence[str]], following: Sequence[Sequence[str]]) -> bool:
+    """Return whether the rows are what an export says of the wider table that follows: no header, but properties."""
+    width = max(map(len, map(own, rows)))
+    values = [own(cells)[1] for cells in rows if len(own(cells)) > 1]
+    wider = bool(following) and width <= 3 < len(own(following[0])) and len(rows) <= _CANDIDATES
+    return wider and bool(values) and not is_name(values[0]) and 2 * sum(map(is_figure, values)) <= len(values)
 
 
 def _commonest(values: Sequence[str]) -> tuple[str, float]:
@@ -270,6 +293,8 @@ def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | 
         return None
     width = max(len(cells), len(following))
     above, under = ([*row, *[""] * (width - len(row))] for row in (cells, following))
+    if all(map(_UNIT.fullmatch, below)) and (len(set(below)) > 1 or not following[0]):
+        return [" ".join(filter(None, both)) for both in zip(above, under, strict=True)]
     groups = list(above)
     if not any(isinstance(cell, Covered) for cell in cells):
         if len(set(below)) == len(below):

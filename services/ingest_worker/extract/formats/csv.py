@@ -77,5 +77,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=6,
+    revision=7,
 )

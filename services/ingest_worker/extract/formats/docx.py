@@ -522,5 +522,5 @@ FORMAT = Format(
     read=read,
     begins=b"PK",
     libraries=("lxml",),
-    revision=8,
+    revision=9,
 )

@@ -193,5 +193,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=4,
+    revision=5,
 )

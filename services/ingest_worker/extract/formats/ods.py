@@ -173,5 +173,5 @@ FORMAT = Format(
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
     libraries=("lxml", "python-calamine"),
-    revision=7,
+    revision=8,
 )

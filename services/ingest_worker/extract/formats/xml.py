@@ -404,5 +404,5 @@ FORMAT = Format(
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked first
     read=read,
     libraries=("chardet", "lxml"),
-    revision=10,
+    revision=11,
 )

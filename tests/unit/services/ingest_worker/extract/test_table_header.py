@@ -129,6 +129,9 @@ def test_after_a_gap_a_table_has_its_own_header_or_none_unless_the_names_fit() -
         "Application for leave;Name:|Anna|Dept:|IT;From:|1 May|To:|5 May;Days:|5|Reason:|holiday",
         "Make:|Cessna|Series:|210;Year:|1978|Built:|No;Certificate:||Number:|;Gear:||Seats:|;Engines:|1|Weight:|9",
         "Statement;Account:|DE00 1234;Period:|1.1.2024 - 31.1.2024",
+        "Invoice No|A-17||Date|5.3.2024;Customer|Wren Ltd||Due|4.4.2024",
+        "Project|Wren|Manager|Kim;Start|1.1.2024|End|1.6.2024;Owner|Roe|Status|4;Budget|500|City|Bath",
+        "Engine;Power|90 kW;Fuel|Diesel;Body;Length|4.2 m;Doors|5",
         "姓名：|王|部门：|财务;地址：|北京|电话：|123;邮箱：|a@b.cn|备注：|无",
     ],
 )
@@ -198,6 +201,8 @@ def test_a_form_above_its_table_is_none_of_it() -> None:
         "Total:|Kiel|Ulm|Bonn;Tea|4|5|6;Milk|7|8|9",
         "Item|Price:|Amount:|Note;Tea|3|4|hot;Milk|1|2|cold",
         "Parameter|Symbol|Unit|Value;Mass|m|kg|4;Length|l|m|5",
+        "Item|Qty|Remark|Price;Rope|3|worn|5;Buoy|1|new|n/a",
+        "Column|Example|Description|Default;name|Wren|title|none;city|Hull|address|Bath",
         "Datum|Uhrzeit|Ort|Thema;1.1.|9:00|Kiel|Segel;2.1.|10:00|Bonn|Anker",
     ],
 )
@@ -296,3 +301,33 @@ def test_what_stands_above_a_blank_row_is_a_header_only_if_it_is_names(above: st
 )
 def test_an_answer_with_a_question_mark_and_people_who_take_turns_are_no_names(rows: str) -> None:
     assert find_header(_rows(rows)) is None
+
+
+def test_units_below_the_names_belong_to_them_and_values_in_brackets_do_not() -> None:
+    assert labelled(_rows("Run,Length,Mass\n,[mm],[kg]\nS1,12.5,3")).endswith(
+        "Run: S1; Length [mm]: 12.5; Mass [kg]: 3"
+    )
+    assert labelled(_rows("Time,Heat\n(s),(°C)\n0,4.5")).endswith("Time (s): 0; Heat (°C): 4.5")
+    assert labelled(_rows("Day,Open\n2024-03-05,(12)\n2024-03-06,3")).endswith("Day: 2024-03-06; Open: 3")
+    assert labelled(_rows("Item,Mass\n(none),(none)\nS2,13")).endswith("Item: S2; Mass: 13")
+
+
+def test_names_of_rows_below_a_blank_corner_keep_their_columns_after_a_gap() -> None:
+    table = ",Plan,Actual\nStaff,5,6\nBoats,7,8\n,,\n"
+
+    assert labelled(_rows(table + "Rent,50,51")).endswith("Rent; Plan: 50; Actual: 51")
+    assert labelled(_rows(table + "EUR,1.1")).endswith("EUR | 1.1")
+
+
+@pytest.mark.parametrize(
+    ("above", "rows"), [("Turnover,Checking\nIBAN,DE02\nPeriod,May", 0), ("Zone,Tariff\nA,5\nB,6", 2)]
+)
+def test_what_an_export_says_of_its_table_is_no_table_and_a_small_table_is_one(above: str, rows: int) -> None:
+    found = labelled(_rows(above + "\n,\nDay,Ship,Port,Cost\n1 May,Wren,Hull,5"))
+
+    assert sum(above.split(",", maxsplit=1)[0] + ": " in line for line in found.split("\n")) == rows
+    assert found.endswith("Day: 1 May; Ship: Wren; Port: Hull; Cost: 5")
+
+
+def test_a_name_that_ends_with_a_colon_has_no_second_one() -> None:
+    assert labelled(_rows("Bill to:,Ship to:\nWren,Skua\nPier,Dock\n")).endswith("Bill to: Pier; Ship to: Dock")

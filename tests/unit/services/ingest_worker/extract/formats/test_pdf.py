@@ -674,7 +674,7 @@ def test_a_table_in_letters_of_one_width_beside_code_keeps_its_header() -> None:
 
     text = _read(drawn.replace(b"Helvetica", b"Courier")).text
 
-    assert "Line:: Red; Jul: 41; Aug: 43" in text
+    assert "Line: Red; Jul: 41; Aug: 43" in text
 
 
 def test_a_line_of_code_that_is_said_to_be_far_away_gets_no_blanks() -> None:
