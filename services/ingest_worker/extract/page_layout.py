@@ -171,12 +171,11 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     if len(pieces) > _MOST_PIECES:
         return None, None
     tables: list[_Block] = []
-    head, pieces, foot = _without_margins(pieces)
     groups = _touching(page, pieces)
     for box in _boxes(groups, pieces):
         table, pieces = _ruled(page, box, pieces)
         tables += [] if table is None else [table]
-    found = [*head, *_flow(page, *_with_frames(groups, pieces, tables)), *foot]
+    found = list(_flow(page, *_with_frames(groups, pieces, tables)))
     lines = [part for part in found if isinstance(part, str)]
     if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
         return None, None
@@ -297,24 +296,6 @@ def _is_within(word: Word, stamps: Iterable[Word]) -> bool:
 # ---- columns of prose
 
 
-def _without_margins(pieces: list[_Piece]) -> tuple[list[str], list[_Piece], list[str]]:
-    """Return the first line, the pieces and the last line.
-
-    The lines only if they were drawn last, and smaller than what is below the first, as browsers print margins.
-    """
-    lines = _lines(pieces)
-    if len(lines) < 3 or lines[0][0].bottom - lines[0][0].top >= lines[1][0].bottom - lines[1][0].top:
-        return [], pieces, []
-    places = [[word.at for piece in line for word in piece.words] for line in lines]
-    last = max(map(max, places[1:-1]))
-    head, foot = (" ".join(piece.text for piece in lines[at]) for at in (0, -1))
-    if min(places[0]) < last:
-        return [], pieces, []
-    if min(places[-1]) < max(places[0]):
-        return [head], [piece for piece in pieces if piece not in lines[0]], []
-    return [head], [piece for piece in pieces if piece not in lines[0] and piece not in lines[-1]], [foot]
-
-
 def _flow(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], depth: int = 0) -> Iterator[str | _Table]:
     """Yield the lines of text, and tables; columns of prose one after the other, with the tables in each."""
     gutter = _gutter(pieces) if depth < 4 else None
@@ -323,8 +304,7 @@ def _flow(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], depth:
         yield from _with_blocks(page, pieces, blocks, across, depth)
         return
     if gutter is None:
-        for part in _divided(_lines(pieces)):
-            yield from _with_open_tables(page, part)
+        yield from _with_open_tables(page, _lines(pieces))
         return
     both: list[_Piece | _Block] = [*pieces, *blocks]
     band: list[_Piece | _Block] = []
@@ -466,9 +446,7 @@ def _with_frames(
         # A column of a table may be filled.
         bare = [each for each in level if id(each) not in framed]
         beside = level or any(map(box.is_level, others))
-        # Lines of a paragraph or list may go on over a picture's border.
-        goes_on = any(_lefts_at(border, inside) & _lefts_at(border, around) for border in (box.top, box.bottom))
-        if beside and (not bare or _stand_apart(inside, bare)) and not goes_on:
+        if beside and (not bare or _stand_apart(inside, bare)):
             pieces, blocks = around, [*others, box._replace(pieces=inside, blocks=within)]
     return pieces, blocks
 
@@ -495,15 +473,6 @@ def _filled_boxes(groups: Iterable[_Box], pieces: Sequence[_Piece], blocks: Sequ
             # What is around the boxes of a chart is no rectangle.
             if len(fields[cell]) == len(rows) * len(columns) and len(_lines(held)) + len(tables) > 1:
                 yield _Frame(xs[min(columns)], ys[min(rows)], xs[max(columns) + 1], ys[max(rows) + 1], [], [])
-
-
-def _lefts_at(border: float, pieces: Iterable[_Piece]) -> set[int]:
-    """Return where lines begin that are nearer to the border of a box than their height."""
-    return {
-        round(each.left)
-        for each in pieces
-        if min(abs(each.top - border), abs(each.bottom - border)) < 0.8 * (each.bottom - each.top)
-    }
 
 
 def _divide(some: Iterable[_Any], holds: Callable[[_Any], bool]) -> tuple[list[_Any], list[_Any]]:
@@ -854,31 +823,6 @@ def _is_group(lines: Sequence[_Line]) -> bool:
     return height < _LARGE * usual and first[0].left > min(line[0].left for line in below) + 3 * height
 
 
-def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
-    """Yield the lines in parts: behind a wider gap, a header with other columns begins another table."""
-    start = 0
-    gaps: list[float] = []
-    rows: list[_Line] = []  # lines of several pieces
-    for at, line in enumerate(lines):
-        if len(line) > 1 and rows and rows[-1] is not lines[at - 1]:
-            # Behind a title alone: what is beside each other above it, as in a letter's head, is none of its columns.
-            beside = rows[-1][0].left < line[0].left + _NEAR and max(map(len, rows)) < len(line)
-            if beside and len(lines[at - 1]) == 1 and _begins_with_header(lines[at:]):
-                yield lines[start:at]
-                start, gaps, rows = at, [], []
-        elif len(line) > 1 and rows:
-            gap, height = line[0].top - rows[-1][0].bottom, line[0].bottom - line[0].top
-            wider = gaps and gap > max(1.5 * median_low(gaps), 0.5 * height)
-            more = len(rows) >= _LEAST_ROWS and max(map(len, rows)) < len(line)
-            if wider and (more or not _share_columns(rows[-1], line)) and _begins_with_header(lines[at:]):
-                yield lines[start:at]
-                start, gaps, rows = at, [], []
-            else:
-                gaps.append(gap)
-        rows += [line] if len(line) > 1 else []
-    yield lines[start:]
-
-
 def _block_end(lines: Sequence[_Line], start: int) -> int:
     """Return where the lines end that may be a table: those of several pieces, with single lines between them."""
     end = start + 1
@@ -902,35 +846,14 @@ def _block_end(lines: Sequence[_Line], start: int) -> int:
     return end
 
 
-def _begins_with_header(lines: Sequence[_Line]) -> bool:
-    header = find_header([[piece.text for piece in line] for line in takewhile(lambda line: len(line) > 1, lines)])
-    return header is not None and header.at == 0
-
-
-def _share_columns(above: _Line, below: _Line) -> bool:
-    """Return whether a piece behind the first of one line begins, ends or is centred as one of the other does."""
-    return any(
-        min(abs(one.left - other.left), abs(one.right - other.right), abs(_middle(one) - _middle(other))) < _NEAR / 2
-        for one in above[1:]
-        for other in below[1:]
-    )
-
-
-def _middle(piece: _Piece) -> float:
-    return (piece.left + piece.right) / 2
-
-
 def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
     """Return the table that the lines make, None if they don't."""
-    over = list(_over_columns(lines[0], lines[1:]))
-    columns = _columns(line for line in lines[len(over) :] if len(line) > 1)
-    lines = [*over, *lines[len(over) :]]
+    columns = _columns(line for line in lines if len(line) > 1)
     if not 1 < len(columns) <= _MOST_COLUMNS or _is_spaced_prose(lines, columns):
         return None
     rows: list[list[str]] = []
     styles: list[object] = []
     begins: list[float] = []  # bottom of the row so far
-    rule = _rule(page, lines, columns)
     apart = _are_apart(lines, columns)
     for line in lines:
         cells = _filled(line, columns)
@@ -942,21 +865,10 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
             continue
         rows.append(cells)
         begins.append(line[0].bottom)
-        styles.append((page.style(line[-1].words[0].at), line[0].top < rule))
+        styles.append(page.style(line[-1].words[0].at))
     if not _is_table(rows, wrapped=apart):
         return None
     return _Table(lines[0][0].top, tuple(left for left, _ in columns), rows, styles)
-
-
-def _over_columns(first: _Line, below: Sequence[_Line]) -> Iterator[_Line]:
-    """Yield the first line if each of its pieces is centred over equally many columns; the pieces reach over these."""
-    columns = _columns(line for line in below if len(line) > 1)[1:]
-    many = len(columns) // len(first)
-    if len(first) < 2 or many < 2 or many * len(first) < len(columns):
-        return
-    boxes = [(columns[at][0], columns[at + many - 1][1]) for at in range(0, len(columns), many)]
-    if all(abs(_middle(piece) - sum(box) / 2) < _SAME for piece, box in zip(first, boxes, strict=True)):
-        yield [piece._replace(left=left, right=right) for piece, (left, right) in zip(first, boxes, strict=True)]
 
 
 def _is_spaced_prose(lines: Iterable[_Line], columns: Sequence[Sequence[float]]) -> bool:
@@ -970,14 +882,6 @@ def _is_spaced_prose(lines: Iterable[_Line], columns: Sequence[Sequence[float]])
             taken |= met
         count += len(line)
     return torn > _TORN * count
-
-
-def _rule(page: Page, lines: Sequence[_Line], columns: Sequence[Sequence[float]]) -> float:
-    """Return where a line, or the end of a coloured row, divides the table; 0 if nothing or much does."""
-    top, bottom, width = lines[0][0].bottom, lines[-1][0].top, columns[-1][1] - columns[0][0]
-    across = (edge.place for edge in page.across if top - _NEAR < edge.place < bottom and edge.end - edge.start > width)
-    found = {round(place / (2 * _NEAR)): place for place in across}
-    return min(found.values()) if 0 < len(found) < 4 else 0.0
 
 
 def _columns(lines: Iterable[_Line]) -> list[list[float]]:

@@ -505,13 +505,6 @@ West      Brandt        heavy
 """
 
 
-def test_a_line_below_the_first_row_makes_it_the_header() -> None:
-    below = [Edge(_HIGH - 1.0, 0.0, 40.0 * _WIDE)]
-
-    assert _rows(text_of(_page(_PIERS, below))[0])[1:2] == ["Pier: North; Warden: Petry; Crane: heavy"]
-    assert _rows(text_of(_page(_PIERS))[0])[0] == "Pier; Warden; Crane"
-
-
 def test_rows_of_the_next_page_are_no_header() -> None:
     lines = _grid((0, 10, 24, 34), (0, 1, 2, 3, 4))
     _, columns = text_of(_page(_PIERS, *lines))
@@ -542,38 +535,6 @@ def test_narrow_columns_are_read_one_after_the_other(columns: tuple[str, str]) -
     page = _page("\n".join(f"{one:24}{other}" for one, other in zip(left, right, strict=True)))
 
     assert (text_of(page)[0] or "").split("\n") == [*left, *right]
-
-
-def test_what_stands_in_other_columns_behind_a_gap_is_another_table() -> None:
-    page = _page(
-        """
-Number      2026-118
-Date        3 November 2026
-Customer    K-771
-
- Pos  Article           Pieces    Amount
- 1    Ring of rubber    2         118.00
- 2    Cap               1          12.50
-"""
-    )
-
-    assert _rows(text_of(page)[0]) == [
-        "Number 2026-118\nDate 3 November 2026\nCustomer K-771",
-        "Pos | Article | Pieces | Amount",
-        "Pos: 1; Article: Ring of rubber; Pieces: 2; Amount: 118.00",
-        "Pos: 2; Article: Cap; Pieces: 1; Amount: 12.50",
-    ]
-
-
-def test_addresses_above_a_table_in_the_same_places_are_none_of_its_names() -> None:
-    addresses = "Bill to      Ship to\nPort Kiel    Yard 4\nPier 3       Mole 9\n\n"
-    rows = "Item         Pieces     Price\nRope         40         88.00\nShackle      6          31.50"
-
-    assert _rows(text_of(_page(addresses + rows))[0])[1:] == [
-        "Item | Pieces | Price",
-        "Item: Rope; Pieces: 40; Price: 88.00",
-        "Item: Shackle; Pieces: 6; Price: 31.50",
-    ]
 
 
 def test_names_of_groups_above_a_gap_are_of_the_table() -> None:
@@ -675,39 +636,6 @@ def test_tables_of_words_in_lower_case_stay_tables(table: str) -> None:
     assert (text_of(_page(table))[0] or "").count(TABLE) >= 4
 
 
-def test_a_year_centred_over_several_columns_belongs_to_each() -> None:
-    text, _ = text_of(
-        _page(
-            """
-                  2022                    2023
-Region      Revenue     Staff      Revenue     Staff
-North        41.2        12         44.0        13
-South        38.9        10         37.5         9
-Total        80.1        22         81.5        22
-"""
-        )
-    )
-
-    assert _rows(text)[-2] == ("Region: South; 2022 Revenue: 38.9; 2022 Staff: 10; 2023 Revenue: 37.5; 2023 Staff: 9")
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        "Region       2022         2023\nNorth        41.2         44.0\nSouth        38.9         37.5",
-        (
-            "             2022                    2023\nNorth        41.2        12         44.0        13\n"
-            "South        38.9        10         37.5         9"
-        ),
-    ],
-)
-def test_years_that_stand_over_one_column_name_only_that(table: str) -> None:
-    text, _ = text_of(_page(table))
-
-    assert "2022: 41.2" in (text or "")
-    assert "2022: 12" not in (text or "")
-
-
 def _beside(initial: str, rest: str, below: str = "the sea, only a river", size: int = 26) -> list[str]:
     """Return the lines of a page of two lines beside an initial, and one below."""
     first = Word(initial, 0, 0, 14, size)
@@ -760,44 +688,6 @@ def test_names_right_above_coloured_rows_are_theirs(above: str, names: str | Non
     text, _ = text_of(page._replace(across=across))
 
     assert (names in _rows(text)) if names else not any("Warden:" in row for row in _rows(text))
-
-
-def _printed(size: int, head: int, foot: int) -> list[str]:
-    """Return the rows of a page as browsers print it; `head` and `foot` tell when its margins are drawn."""
-    rows = "Pier        Depth     Crane\nNorth       4.5       2\nSouth       12        9"
-    page = _page(f"3/5/26, 10:15        Boats\n\n{rows}\nskerrow.example      1/1")
-    drawn, high = {0: head, 5: foot}, {0: size}
-    words = [
-        word._replace(bottom=word.top + high.get(word.at, 10), at=drawn.get(word.at, word.at)) for word in page.words
-    ]
-    return _rows(text_of(page._replace(words=words))[0])
-
-
-def test_margins_that_are_drawn_last_are_no_rows() -> None:
-    rows = ["Pier | Depth | Crane", "Pier: North; Depth: 4.5; Crane: 2", "Pier: South; Depth: 12; Crane: 9"]
-
-    assert _printed(8, head=10, foot=11) == ["3/5/26, 10:15 Boats", *rows, "skerrow.example 1/1"]
-    for size, head in ((10, 10), (8, 0)):  # names of columns have the size of their values, or are drawn before them
-        assert _printed(size, head=head, foot=11) != ["3/5/26, 10:15 Boats", *rows, "skerrow.example 1/1"]
-
-
-@pytest.mark.parametrize(
-    ("above", "apart"),
-    [
-        ("Skerrow Ltd         Invoice 17\nQuay 3              Due in June\nInvoice", True),
-        # Names over several columns stand further right, and a title within a table is above values.
-        ("            North               South\n(in millions)", False),
-        ("Pier        Depth     Crane     Boats\nNorth       4.5       3         8\nAll others", False),
-    ],
-)
-def test_what_is_beside_each_other_above_a_title_is_no_part_of_the_table_below(above: str, apart: bool) -> None:
-    table = (
-        "Pier        Depth     Crane     Length\nEast        7.5       2         12\nWest        12        9         30"
-    )
-
-    rows = _rows(text_of(_page(f"{above}\n{table}"))[0])
-
-    assert ("Pier: East; Depth: 7.5; Crane: 2; Length: 12" in rows) is apart
 
 
 _CARDS = """
