@@ -18,7 +18,7 @@ from services.ingest_worker.extract.format_types import Extraction, Format, Hint
 from services.ingest_worker.extract.markdown_writer import counted, raised
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, whole, words
-from services.ingest_worker.extract.symbols import in_font, is_of_signs
+from services.ingest_worker.extract.symbols import in_font
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -53,8 +53,8 @@ _SLIDE = "drawing-page"  # the family of slides' styles
 _FAMILIES = {"span": "text", "p": "paragraph", "h": "paragraph"}  # of styles, by elements
 _INHERITED = 20  # styles, each of the one before
 # What a style says of these
-_SHOWN = frozenset({"display", "visibility", "text-line-through-style", "text-position", "font-name"})
-_BOLD = "bold"  # ours: text in bold letters
+_SHOWN = frozenset({"display", "visibility", "text-line-through-style", "text-position", "font-name", "font-weight"})
+_BOLD = "bold"  # ours: text in bold letters, or in the style of columns' names
 _NUMBER = "number"  # ours: of an item
 _COUNT = "count"  # ours: of an item, behind those of the items that it is within
 _LEVELS = 10  # of headings
@@ -115,9 +115,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     if body is None:
         raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
     assert root is not None
-    _show_signs(root, styles)
     hidden = _restyled(root, styles)
-    _mark_bold(root)
     _number_items(root, styles)
     slides = list(body.iter("{*}page"))
     unseen = [number for number, slide in enumerate(slides, 1) if attribute(slide, "style-name") in hidden]
@@ -185,41 +183,35 @@ def _box(element: "_Element") -> Box | None:
 
 
 def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
-    """Take hidden text away, mark struck and raised text, and return the names of the hidden styles of slides."""
-    hidden, struck, high = set[tuple[str, str]](), set[tuple[str, str]](), set[tuple[str, str]]()
-    for name, says in _styles(root, styles):
-        if says.get("display") == "none" or says.get("visibility") == "hidden":
-            hidden.add(name)
-        elif says.get("text-line-through-style", "none") != "none":
-            struck.add(name)
-        elif says.get("text-position", "").startswith("super"):
-            high.add(name)
-    for element in list(root.iter("{*}span", "{*}p", "{*}h")) if hidden or struck or high else ():
-        style_name = _named(element)
-        if style_name in hidden:
-            element[:] = []
-            element.text = None
-        elif style_name in high and tag(element) == "span" and element.text:
-            before, parent = element.getprevious(), element.getparent()
-            ahead = (parent.text if parent is not None else "") if before is None else before.tail
-            element.text = raised(element.text, ahead or "")
-        elif (
-            style_name in struck
-            and words(element)
-            and not any(_named(each) in struck for each in element.iterancestors("{*}span", "{*}p", "{*}h"))
-        ):
-            enclose(element, "~~", "~~")
-    return frozenset(name for family, name in hidden if family == _SLIDE)
+    """Take hidden text away, mark struck, raised and bold text, and write what symbol fonts show for letters.
 
-
-def _show_signs(root: "_Element", styles: "_Element | None") -> None:
-    """Take hidden paragraphs away, and write what symbol fonts show for letters."""
+    Return the names of the hidden styles of slides.
+    """
     for hides in [each for each in root.iter("{*}hidden-paragraph") if attribute(each, "is-hidden") == "true"]:
         if (paragraph := hides.getparent()) is not None:
             paragraph[:], paragraph.text = [], None
-    fonts = {name: says["font-name"] for name, says in _styles(root, styles) if is_of_signs(says.get("font-name", ""))}
-    for element in root.iter("{*}span", "{*}p", "{*}h") if fonts else ():
-        element.text = in_font(element.text or "", fonts.get(_named(element), ""))
+    known = dict(_styles(root, styles))
+    struck = {name for name, says in known.items() if says.get("text-line-through-style", "none") != "none"}
+    for element in list(root.iter("{*}span", "{*}p", "{*}h")):
+        says = known.get(_named(element), {})
+        element.text = in_font(element.text or "", says.get("font-name", ""))
+        if says.get("font-weight") == "bold" or attribute(element, "style-name").startswith(_NAMING):
+            element.set(_BOLD, "1")
+        if _hides(says):
+            element[:], element.text = [], None
+        elif _named(element) in struck:
+            around = any(_named(each) in struck for each in element.iterancestors("{*}span", "{*}p", "{*}h"))
+            if words(element) and not around:
+                enclose(element, "~~", "~~")
+        elif says.get("text-position", "").startswith("super") and tag(element) == "span" and element.text:
+            before, parent = element.getprevious(), element.getparent()
+            ahead = (parent.text if parent is not None else "") if before is None else before.tail
+            element.text = raised(element.text, ahead or "")
+    return frozenset(name for (family, name), says in known.items() if family == _SLIDE and _hides(says))
+
+
+def _hides(says: dict[str, str]) -> bool:
+    return says.get("display") == "none" or says.get("visibility") == "hidden"
 
 
 def _named(element: "_Element") -> tuple[str, str]:
@@ -234,6 +226,8 @@ def _styles(root: "_Element", styles: "_Element | None") -> Iterator[tuple[tuple
     for style in (*usual, *root.iterfind("{*}automatic-styles/{*}style")):
         own = {str(key).rpartition("}")[2]: str(value) for each in style for key, value in each.attrib.items()}
         says = {key: own[key] for key in _SHOWN & own.keys()}
+        if attribute(style, "parent-style-name").startswith(_NAMING):
+            says["font-weight"] = "bold"
         for family in (attribute(style, "family"),) if attribute(style, "family") else {*_FAMILIES.values(), _SLIDE}:
             known[family, attribute(style, "name")] = attribute(style, "parent-style-name"), says
     for name in known:
@@ -244,19 +238,6 @@ def _styles(root: "_Element", styles: "_Element | None") -> Iterator[tuple[tuple
             parent, own = known[above]
             says, above = own | says, (above[0], parent)
         yield name, says
-
-
-def _mark_bold(root: "_Element") -> None:
-    """Mark what is in bold letters, or in the style of columns' names."""
-    bold = {
-        attribute(style, "name")
-        for style in root.iterfind("{*}automatic-styles/{*}style")
-        if attribute(style, "parent-style-name").startswith(_NAMING)
-        or any(attribute(says, "font-weight") == "bold" for says in style)
-    }
-    for each in root.iter("{*}p", "{*}span"):
-        if attribute(each, "style-name").startswith(_NAMING) or attribute(each, "style-name") in bold:
-            each.set(_BOLD, "1")
 
 
 def _number_items(root: "_Element", styles: "_Element | None") -> None:
