@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from html.parser import HTMLParser
+from html import unescape
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
@@ -28,6 +28,11 @@ _NUMBERED = re.compile(rf"^([ \t]*+)(?:-|\d++\.) (?:#{{1,6}} )?(?:(\d++)|{MARK}(
 _NO_XML = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]"
     rb"|&#(?:0{0,5}(?:[0-8]|1[124-9]|2[0-9]|3[01])|[xX]0{0,5}(?:[0-8b-cB-Ce-fE-F]|1[0-9a-fA-F]))(?![0-9a-fA-F]);?"
+)
+# Tags, and elements whose text isn't shown: of a page without a tree
+_FLAT = re.compile(
+    r"<(script|style|title|template|noscript)\b.*?(?:</\1\b[^<>]*+>|\Z)|<!--.*?(?:-->|\Z)|</?[a-z!?][^<>]*+>?",
+    re.DOTALL | re.IGNORECASE,
 )
 _TAG = re.compile(r"<(/?+)([a-z][\w:.-]*+)([^<>]*+)>?", re.IGNORECASE)
 _BEFORE = re.compile(r"(?:<[?!][^<>]*+>\s*+)*+")  # a document
@@ -169,29 +174,8 @@ def numbered(markdown: str) -> str:
 
 def flat_text(source: bytes) -> str:
     """Return the text between the tags, for a page that can't be parsed into a tree."""
-    flat = _Flat()
-    flat.feed(source.decode("utf-8", "replace"))
-    flat.close()
-    return " ".join(" ".join(flat.words).split())
-
-
-class _Flat(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self._unseen: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the base class has it
-        if self._unseen is None and tag in ("script", "style", "title", "template", "noscript"):
-            self._unseen = tag
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._unseen:
-            self._unseen = None
-
-    def handle_data(self, data: str) -> None:
-        if self._unseen is None:
-            self.words.append(data)
+    flat = _FLAT.sub(" ", source.decode("utf-8", "replace"))
+    return " ".join(unescape(flat).split())
 
 
 def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
