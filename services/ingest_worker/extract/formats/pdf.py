@@ -327,41 +327,31 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
     try:
         read: list[_Page] = []
         partly: list[tuple[int, Columns | None]] = []  # pages of which some was looked at, and what was before them
-        late, hides, spaced = 0, False, False
+        late = 0
         says = document.get_metadata_dict() | {"Lang": _string(document)}
         columns: Columns | None = None  # of the table at the end of the page before
         first_line: str | None = None
         count = len(document)
         limits.check_pages(hints.name, count)  # before any page costs time
         limits.earn(pages=count)
-        filled = document.get_formtype() != pdfium.FORMTYPE_NONE
         outline = _outline(document)
+        filled = document.get_formtype() != pdfium.FORMTYPE_NONE
+        known = _Known(filled=filled, titled=_is_titled(says), hiding=count <= _SHORT, measured=not outline)
         for number in range(count):
             if limits.spent():
                 late = count - number
                 break
-            titled, doubted = bool(number) or _is_titled(says), hides or count <= _SHORT
-            page = _page(
-                document,
-                number,
-                columns,
-                filled=filled,
-                titled=titled,
-                doubted=doubted,
-                measured=not outline,
-                spaced=number < _SHORT or spaced,
-            )
-            spaced = spaced or page.spaced
+            page = _page(document, number, columns, known)
             read.append(page)
             if page.hides is None:
                 partly.append((number, columns))
-            columns, first_line, hides = page.columns, first_line or page.headline, hides or bool(page.hides)
-        doubts = deque(partly if hides else ())
+            columns, first_line = page.columns, first_line or page.headline
+            spaced = known.spaced if number != _SHORT - 1 else any(each.spaced for each in read)
+            known = known._replace(titled=True, hiding=known.hiding or bool(page.hides), spaced=spaced)
+        doubts = deque(partly if known.hiding else ())
         while doubts and not limits.spent():
             number, columns = doubts.popleft()
-            again = _page(
-                document, number, columns, filled=filled, titled=True, doubted=True, measured=not outline, spaced=spaced
-            )
+            again = _page(document, number, columns, known)
             if again.hides:
                 read[number] = again
         pages = [*(page.text for page in read), *[None] * late]
@@ -526,21 +516,20 @@ def _with_scan(text: str, seen: str) -> str:
     return "\n".join([text, *(line for line, words in lines if 2 * len(words & known) < len(words))])
 
 
-def _page(
-    document: Any,
-    number: int,
-    before: Columns | None,
-    *,
-    filled: bool,
-    titled: bool,
-    doubted: bool = False,
-    measured: bool = False,
-    spaced: bool = False,
-) -> _Page:
-    """Return what is on the page; its headline only if the document isn't `titled`, lines if it is `measured`.
+class _Known(NamedTuple):
+    """What is known of a document before its next page is read, and so what is looked for."""
 
-    What annotations show becomes text, too, and with `filled`, the values of form fields. Text that can't be seen is
-    left out: where the page is `doubted`, or may have a table, each piece is looked at, else some.
+    filled: bool  # it has form fields, whose values become text
+    titled: bool  # no headline is needed
+    hiding: bool  # it may have text that can't be seen, so that each piece is looked at, not only some
+    measured: bool  # it has no outline, so that lines in larger letters are headings
+    spaced: bool = True  # pdfium may miss blanks: it did on one of the first pages
+
+
+def _page(document: Any, number: int, before: Columns | None, known: _Known) -> _Page:
+    """Return what is on the page; what annotations show becomes text, too.
+
+    Text that can't be seen is left out. Where the page may have a table, each piece is looked at.
     """
     import pypdfium2
 
@@ -548,28 +537,29 @@ def _page(
         page = OpenPage(document, number)
         try:
             added, draws, linked = _annotations(document, page)
-            flat = (filled or draws) and (
+            flat = (known.filled or draws) and (
                 pdfium.FPDFPage_Flatten(page.raw, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS
             )
             if flat:
                 page.open()
-            hides = drop_hidden_text(page, some=not doubted)
+            hides = drop_hidden_text(page, some=not known.hiding)
             text = _tightened(page, page.text())
             columns: Columns | None = None
             # What was flattened is drawn last, wherever it stands.
             garbled = text if _is_garbled(page, text) else ""
             text = "" if garbled else text
-            lines = _sizes(page, text) if measured else ()
-            look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=titled)
+            lines = _sizes(page, text) if known.measured else ()
+            look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=known.titled)
             arranges = look.arranged or _is_alone(page, text)
             if arranges and hides is None and (hides := drop_hidden_text(page)):
                 shown = _tightened(page, page.text())
                 text = "" if garbled else shown
-            lost = _lost_spaces(page, text) if spaced else {}
+            lost = _lost_spaces(page, text) if known.spaced else {}
             inserted = lost | (_marks(page, text) if arranges or look.small else {})
             inserted |= _links(page, text, linked) if linked and text else {}
             indents = _indents(page, text)
-            positions = _positions(page, text, added, inserted) if arranges or (look.large and not titled) else None
+            wanted = arranges or (look.large and not known.titled)
+            positions = _positions(page, text, added, inserted) if wanted else None
             if positions and arranges:
                 arranged, columns = text_of(positions._replace(indents=indents), before)
                 text = as_read(page, text, inserted | indents) if arranged is None else arranged
@@ -577,7 +567,7 @@ def _page(
                 text = "\n".join([as_read(page, text, inserted | indents), *(each[0] for each in added)])
             text = _BEFORE_INDENT.sub("", text) if _INDENT in text else text
             shows = bool(garbled) or (len(text) < _FEW and _shows(page, blank=not text.strip()))
-            first_line = headline(positions) if positions and not titled else None
+            first_line = headline(positions) if positions and not known.titled else None
         finally:
             page.close()
     except pypdfium2.PdfiumError:
@@ -599,20 +589,15 @@ def _tightened(page: OpenPage, text: str) -> str:
     single = _SINGLE.search(text)
     if not (single or signs) or len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return text
-    before, behind = pdfium.FS_RECTF(), pdfium.FS_RECTF()
     shown = list(text)
     for at in signs:  # a glyph may stand for a blank and a sign
-        pdfium.FPDFText_GetLooseCharBox(page.textpage, at, before)
-        pdfium.FPDFText_GetLooseCharBox(page.textpage, at + 1, behind)
+        before, behind = _box(page, at), _box(page, at + 1)
         if before.left == behind.left < before.right == behind.right:
             shown[at] = "\uffff"
-    if not single:
-        return "".join(shown)
-    for run in _SPACED.finditer(text):
+    for run in _SPACED.finditer(text) if single else ():
         gaps: dict[int, float] = {}
         for at in range(run.start() + 1, run.end(), 2):
-            pdfium.FPDFText_GetLooseCharBox(page.textpage, at - 1, before)
-            pdfium.FPDFText_GetLooseCharBox(page.textpage, at + 1, behind)
+            before, behind = _box(page, at - 1), _box(page, at + 1)
             if pdfium.FPDFText_IsGenerated(page.textpage, at) == 1:
                 gaps[at] = (behind.left - before.right) / (before.top - before.bottom)
         least = min(gaps.values(), default=1.0)
