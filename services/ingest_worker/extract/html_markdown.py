@@ -31,7 +31,8 @@ _NO_XML = re.compile(
 )
 # Tags, and elements whose text isn't shown: of a page without a tree
 _FLAT = re.compile(
-    r"<(script|style|title|template|noscript)\b.*?(?:</\1\b[^<>]*+>|\Z)|<!--.*?(?:-->|\Z)|</?[a-z!?][^<>]*+>?",
+    r"<(script|style|title|template|noscript)\b.*?(?:</\1\b[^<>]*+>|\Z)|<!--.*?(?:-->|\Z)"
+    r"|</?[a-z!?](?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|[\"'])*+>?",
     re.DOTALL | re.IGNORECASE,
 )
 _TAG = re.compile(r"<(/?+)([a-z][\w:.-]*+)([^<>]*+)>?", re.IGNORECASE)
