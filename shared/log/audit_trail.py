@@ -12,7 +12,7 @@ import structlog
 from aiokafka import TopicPartition
 
 from shared.contracts import AuditEntry, AuditRecord, AuditResult, decode, encode
-from shared.errors import Rejected, Unavailable
+from shared.errors import PipelineError, Rejected, Unavailable
 from shared.log import Log, Publish
 from shared.log.read import records
 from shared.times import now_ms
@@ -58,8 +58,7 @@ class AuditTrail:
         self._calls: dict[AuditedCall, None] = {}
         self._waiting: list[AuditEntry] = []
         self._added = self._written = 0
-        self._attempt: asyncio.Task[None] | None = None  # to write what is there
-        self._writing: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None  # what is there; an attempt at a time
         self._counted: Counter[AuditEntry] = Counter()  # by the kind of call, since `EVERY_S` began
 
     def change(self, call: AuditedCall, document_id: str, result: AuditResult) -> None:
@@ -99,21 +98,16 @@ class AuditTrail:
         upto = self._added
         while self._written < upto:
             # Whoever waits shares it, or while the log is away each would wait for its own attempt after all others'.
-            if self._attempt is None or self._attempt.done():
-                self._attempt = asyncio.create_task(self._write())
-                # If all who wait have left, nobody else reads its error.
-                self._attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
-            await asyncio.shield(self._attempt)
+            await asyncio.shield(self._attempt())
 
     async def end(self) -> None:
         """Write what is left, unless the log is away; then no attempt goes on."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
                 await self.sum_up()
-        left = [each for each in (self._attempt, self._writing) if each is not None]
-        for each in left:
-            each.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
 
     async def sum_up(self) -> None:
         """Write the counts, and what couldn't be written before. Call it every `EVERY_S`."""
@@ -121,19 +115,24 @@ class AuditTrail:
         for kind, count in counted.items():
             if count > 1:
                 self.add(msgspec.structs.replace(kind, time=now_ms(), count=count - 1))
-        await self._soon()
+        with suppress(Unavailable, Rejected):
+            await self.written()
 
     def _note(self) -> None:
         self._added += 1
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._soon())
+        self._attempt()
 
-    async def _soon(self) -> None:
-        try:
-            while self._written < self._added:
-                await self.written()
-        except (Unavailable, Rejected) as error:
-            log.warning("audit_entries_wait", count=len(self._waiting), reason=error.sentence)
+    def _attempt(self) -> asyncio.Task[None]:
+        """Return the attempt that is under way, or a new one."""
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+            self._writing.add_done_callback(self._ended)
+        return self._writing
+
+    def _ended(self, attempt: asyncio.Task[None]) -> None:
+        if not attempt.cancelled() and (error := attempt.exception()) is not None:
+            bug = None if isinstance(error, PipelineError) else error
+            log.warning("audit_entries_wait", count=len(self._waiting), reason=str(error), exc_info=bug)
 
     def _collect(self) -> None:
         """Turn the changes noted so far into entries, ahead of entries that are added later."""
@@ -141,14 +140,15 @@ class AuditTrail:
         self._waiting += [entry for call in calls for entry in call.entries()]
 
     async def _write(self) -> None:
-        upto = self._added
-        self._collect()
-        while self._waiting:
-            value, taken = _record(self._waiting)
-            # Entries stay until the log confirms them, so an entry may be there twice but is never missing.
-            await self._publish(AUDIT, value, key=_KEY)
-            del self._waiting[:taken]
-        self._written = max(self._written, upto)
+        while self._written < self._added:
+            upto = self._added
+            self._collect()
+            while self._waiting:
+                value, taken = _record(self._waiting)
+                # Entries stay until the log confirms them, so an entry may be there twice but is never missing.
+                await self._publish(AUDIT, value, key=_KEY)
+                del self._waiting[:taken]
+            self._written = upto
 
 
 def _record(entries: list[AuditEntry]) -> tuple[bytes, int]:
