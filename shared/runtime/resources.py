@@ -106,7 +106,9 @@ class Resources:
         await broker.start()
         works = bool(consumptions) or join is not None
         if works:
-            stack.push_async_callback(self._keep_checkpoints(broker))
+            keep = self._checkpoints(broker)
+            stack.push_async_callback(keep)  # once more, when the stages have ended
+            repeat(stack, keep, CHECKPOINT_S, at_once=False)
         for consumption in consumptions:
             stack.push_async_callback(consumption.stop)
         stages = GenerationStages(
@@ -159,31 +161,19 @@ class Resources:
         shadows = [dict(list(readers(each.id).items())[1:]) for each in beside]  # submissions have one reader
         self.backlog.follow(readers(registry.serving), shadows)
 
-    def _keep_checkpoints(self, broker: KafkaBroker) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Start writing checkpoints to log and store; return a function that writes the last one and ends."""
-        address = store_address(self.settings)
+    def _checkpoints(self, broker: KafkaBroker) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Return what writes a checkpoint to log and store, unless one is away: the next one covers it."""
+        address, send = store_address(self.settings), partial(publish, broker)
         written: Registry | None = None
 
         async def keep() -> None:
             nonlocal written
-            with suppress(Unavailable):  # the next checkpoint covers this one
-                await pairing.keep_checkpoint(self.log, self.store, partial(publish, broker), address)
+            with suppress(Unavailable):
+                await pairing.keep_checkpoint(self.log, self.store, send, address)
                 with suppress(ConfigurationError):  # another release writes the registry now, and its copy
-                    written = await keep_copy(self.store, partial(publish, broker), written)
+                    written = await keep_copy(self.store, send, written)
 
-        async def keep_for_ever() -> None:
-            while True:
-                await asyncio.sleep(CHECKPOINT_S)
-                await keep()
-
-        keeping = asyncio.create_task(keep_for_ever())
-
-        async def end() -> None:
-            keeping.cancel()
-            await asyncio.wait([keeping])
-            await keep()
-
-        return end
+        return keep
 
     async def restore(self) -> None:
         """Do what a start does with what was lost while the store was in use.
