@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-import msgspec
 import structlog
 from aiokafka import ConsumerRecord, TopicPartition
 from prometheus_client import CollectorRegistry, Gauge
 
 from services.embed_worker.sweep import throttle
 from shared.blobs import Blobs, StoredBlob
-from shared.contracts import TERMINAL, DeadLetter, Message, decode
+from shared.contracts import TERMINAL, DeadLetter, decode
 from shared.errors import Rejected
 from shared.log import Log, Record
 from shared.log.dead_letters import body_owner
@@ -32,7 +31,7 @@ from shared.topics import DAY, DEAD_LETTERS, EXTRACTED, SUBMITTED, Topic, chunks
 log = structlog.get_logger(__name__)
 
 GRACE_MS: Final = DAY  # between the scan that finds no owner and the scan that removes
-MARKS: Final = "unowned.blobs"
+MARKS: Final = "unowned.blobs"  # `since`: log time of the scan that found no owner, ms since 1970
 _HEADS: Final = "heads."
 _LAST_LOOK: Final = "00000000-0000-5000-8000-000000000001"  # a point beside the marks: time of the last scan
 _BATCH: Final = 256
@@ -40,17 +39,6 @@ _RECORDS: Final = 200  # read between two pauses
 _SHARE: Final = 0.2  # of the time that reading takes, pauses included: a scan has no hurry
 
 Name = tuple[str, str]  # document id, sha256
-
-
-class Mark(Message, frozen=True):
-    """A blob without an owner."""
-
-    tenant: str
-    document_id: str
-    sha256: str
-    size: int
-    put: str
-    since: int  # log time of the scan that found no owner, ms since 1970
 
 
 class Collected(NamedTuple):
@@ -214,11 +202,10 @@ class BlobCollector:
             for point in page:
                 if point.id == _LAST_LOOK:
                     continue
-                mark = msgspec.convert(point.payload, Mark)
                 blob = unowned.pop(point.id, None)
                 if blob is None:  # it has an owner again, was stored again, or is removed
                     gone.append(point.id)
-                elif now >= mark.since + GRACE_MS:
+                elif now >= point.payload["since"] + GRACE_MS:
                     if await self.blobs.remove(blob):
                         removed.append(blob)
                     left.pop(point.id)
@@ -227,9 +214,7 @@ class BlobCollector:
         return removed, list(left.values())
 
     async def _write_marks(self, new: dict[str, StoredBlob], gone: list[str], now: int) -> None:
-        marks = [
-            Point(id=id_, payload=msgspec.to_builtins(Mark(**blob._asdict(), since=now))) for id_, blob in new.items()
-        ]
+        marks = [Point(id=id_, payload={"since": now}) for id_ in new]
         for start in range(0, len(marks), _BATCH):
             await self.store.put_if(MARKS, marks[start : start + _BATCH], None, fields=())
         for start in range(0, len(gone), _BATCH):

@@ -1,7 +1,7 @@
 """Port: the store for large bodies. A blob is named tenant/documentId/sha256; documents never share one."""
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from shared.contracts import BlobRef
@@ -18,6 +18,10 @@ class StoredBlob(NamedTuple):
     sha256: str
     size: int  # bytes
     put: str  # identifies this put among all puts of the same blob
+    age_s: float  # when it began to be listed; the difference of the store's clock from ours adds to it
+
+
+Document = tuple[str, str]  # tenant and id
 
 
 class Blobs(Protocol):
@@ -38,11 +42,8 @@ class Blobs(Protocol):
             Unavailable: the store can't be reached.
         """
 
-    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
-
-    def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        """Yield all blobs in batches, in no particular order. Raises Unavailable."""
+    def stored(self, document: Document | None = None) -> AsyncIterator[Sequence[StoredBlob]]:
+        """Yield all blobs, or those of one document, in batches, in no particular order. Raises Unavailable."""
 
     async def remove(self, blob: StoredBlob) -> bool:
         """Delete the blob unless it was put again since `blob` was listed; return whether it was deleted.
@@ -50,6 +51,13 @@ class Blobs(Protocol):
         Raises:
             Unavailable: the store can't be reached.
         """
+
+
+async def collect(blobs: Blobs, document: Document, keep: Collection[str], older_than_s: float) -> int:
+    """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many."""
+    found = [blob async for some in blobs.stored(document) for blob in some]
+    gone = [blob for blob in found if blob.sha256 not in keep and blob.age_s > older_than_s]
+    return len({blob.sha256 for blob in gone if await blobs.remove(blob)})
 
 
 _TENANT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")

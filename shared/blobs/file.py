@@ -13,14 +13,14 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from shared.blobs import StoredBlob, blob_name, document_name
+from shared.blobs import Document, StoredBlob, blob_name, document_name
 from shared.contracts import BlobRef
 from shared.errors import Rejected, Unavailable
 
@@ -52,40 +52,30 @@ class FileBlobs:
     async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
         return await asyncio.to_thread(self._get, self._document(tenant, document_id) / blob_name(ref.sha256), ref)
 
-    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        limit = time.time() - older_than_s
-        return await asyncio.to_thread(
-            self._remove,
-            self._document(tenant, document_id),
-            lambda path: path.name not in keep and path.stat().st_mtime < limit,
-        )
-
-    async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        """Yield all blobs, those of one document at a time."""
-        for document in await asyncio.to_thread(self._documents):
-            if found := await asyncio.to_thread(self._stored, document):
+    async def stored(self, document: Document | None = None) -> AsyncIterator[Sequence[StoredBlob]]:
+        """Yield the blobs, those of one document at a time."""
+        now = time.time()
+        every = await asyncio.to_thread(self._documents) if document is None else [self._document(*document)]
+        for each in every:
+            if found := await asyncio.to_thread(self._stored, each, now):
                 yield found
 
     async def remove(self, blob: StoredBlob) -> bool:
-        document = self._document(blob.tenant, blob.document_id)
-        name = blob_name(blob.sha256)
-        removed = await asyncio.to_thread(
-            self._remove, document, lambda path: path.name == name and _put_of(path.stat()) == blob.put
-        )
-        return bool(removed)
+        path = self._document(blob.tenant, blob.document_id) / blob_name(blob.sha256)
+        return await asyncio.to_thread(self._remove, path, blob.put)
 
     def _documents(self) -> list[Path]:
         with self._failures_named():
             tenants = [path for path in self._folder.glob("*") if "~" not in path.name]
             return [document for tenant in tenants for document in tenant.iterdir()]
 
-    def _stored(self, document: Path) -> list[StoredBlob]:
+    def _stored(self, document: Path, now: float) -> list[StoredBlob]:
         found = []
         with self._failures_named(), suppress(FileNotFoundError):  # a document's folder is deleted with its last blob
             for path in document.iterdir():
                 status = path.stat()
-                put = _put_of(status)
-                found.append(StoredBlob(document.parent.name, document.name, path.name, status.st_size, put))
+                names = document.parent.name, document.name, path.name
+                found.append(StoredBlob(*names, status.st_size, _put_of(status), now - status.st_mtime))
         return found
 
     def _document(self, tenant: str, document_id: str) -> Path:
@@ -147,17 +137,14 @@ class FileBlobs:
                 _sync(folder)
             self._lasting.add(tenant)
 
-    def _remove(self, document: Path, matches: Callable[[Path], bool]) -> int:
-        with self._failures_named():
-            if not document.exists():
-                return 0
-            with self._lock(document):
-                gone = [path for path in document.glob("*") if matches(path)]
-                for path in gone:
-                    path.unlink()
-                with suppress(OSError):  # not empty, or already deleted
-                    document.rmdir()
-        return len(gone)
+    def _remove(self, path: Path, put: str) -> bool:
+        with self._failures_named(), self._lock(path.parent):
+            if not path.exists() or _put_of(path.stat()) != put:
+                return False
+            path.unlink()
+            with suppress(OSError):  # not empty
+                path.parent.rmdir()
+        return True
 
     @contextmanager
     def _lock(self, document: Path) -> Iterator[None]:

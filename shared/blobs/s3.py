@@ -18,7 +18,7 @@ import obstore
 from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import S3Store
 
-from shared.blobs import StoredBlob, blob_name, document_name
+from shared.blobs import Document, StoredBlob, blob_name, document_name
 from shared.blobs.s3_address import S3Address
 from shared.contracts import BlobRef
 from shared.errors import Rejected, Unavailable
@@ -93,35 +93,21 @@ class S3Blobs:
         await self._sure_of_none(folder)
         raise Rejected(f"the blob {folder} is missing", "blob_missing")
 
-    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        """Delete the document's blobs that are not in `keep` (sha256) and older than that; return how many.
-
-        Times are by the store's clock, so its difference from ours adds to the ages.
-        """
-        document = document_name(tenant, document_id)
-        limit = time.time() - older_than_s
-        found = await self._listed(document)
-        if not found:
-            await self._sure_of_none(document)
-        gone = [
-            each for each in found if _name(document, each) not in keep and each["last_modified"].timestamp() < limit
-        ]
-        await self._deleted(gone)
-        left = {_name(document, each) for each in found if each not in gone}
-        return len({_name(document, each) for each in gone} - left)
-
-    async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        listing = obstore.list(self._store, chunk_size=_LISTED).__aiter__()
-        while True:
-            objects = await self._call(_next_of(listing))
-            if not objects:
-                return
+    async def stored(self, document: Document | None = None) -> AsyncIterator[Sequence[StoredBlob]]:
+        now, folder = time.time(), None if document is None else document_name(*document)
+        listing = obstore.list(self._store, prefix=folder, chunk_size=_LISTED).__aiter__()
+        objects = await self._call(_next_of(listing))
+        if folder is not None and not objects:
+            await self._sure_of_none(folder)
+        while objects:
             found = []
             for each in objects:
                 match each["path"].split("/"):
                     case [tenant, document_id, sha256, put]:  # other objects don't belong to Sluice
-                        found.append(StoredBlob(tenant, document_id, sha256, each["size"], put))
+                        age_s = now - each["last_modified"].timestamp()
+                        found.append(StoredBlob(tenant, document_id, sha256, each["size"], put, age_s))
             yield found
+            objects = await self._call(_next_of(listing))
 
     async def remove(self, blob: StoredBlob) -> bool:
         """Delete the blob and return whether it was there. A later put is another object and stays."""
@@ -196,10 +182,6 @@ async def _next_of(listing: "AsyncIterator[Sequence[ObjectMeta]]") -> "Sequence[
 async def _digest(data: bytes) -> str:
     # In a thread, because 25 MB take 116 ms.
     return await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
-
-
-def _name(document: str, found: "ObjectMeta") -> str:
-    return found["path"].removeprefix(f"{document}/").partition("/")[0]
 
 
 def _reason(message: str) -> str:

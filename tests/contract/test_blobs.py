@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.blobs import Blobs, StoredBlob
+from shared.blobs import Blobs, StoredBlob, collect
 from shared.blobs.open import open_blobs
 from shared.contracts import BlobRef
 from shared.errors import Rejected
@@ -89,7 +89,7 @@ async def test_the_same_body_is_one_blob_of_each_document(blobs: Blobs) -> None:
     await blobs.put("globex", DOCUMENT, b"body")
 
     assert first == second
-    assert await blobs.collect("acme", DOCUMENT, frozenset(), NOW) == 1
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset(), NOW) == 1
     assert await blobs.get("acme", OTHER, first) == b"body"
     assert await blobs.get("globex", DOCUMENT, first) == b"body"
 
@@ -106,21 +106,21 @@ async def test_collecting_takes_what_is_not_kept_and_says_how_many(blobs: Blobs)
     one, two, three = [await blobs.put("acme", DOCUMENT, body) for body in (b"1", b"2", b"3")]
     kept = frozenset((one.sha256, three.sha256))
 
-    assert await blobs.collect("acme", DOCUMENT, kept, NOW) == 1
-    assert await blobs.collect("acme", DOCUMENT, kept, NOW) == 0
+    assert await collect(blobs, ("acme", DOCUMENT), kept, NOW) == 1
+    assert await collect(blobs, ("acme", DOCUMENT), kept, NOW) == 0
     assert await blobs.get("acme", DOCUMENT, one) == b"1"
     assert await blobs.get("acme", DOCUMENT, three) == b"3"
     with pytest.raises(Rejected, match="is missing"):
         await blobs.get("acme", DOCUMENT, two)
-    assert await blobs.collect("acme", DOCUMENT, frozenset(), NOW) == 2
-    assert await blobs.collect("acme", DOCUMENT, frozenset(), NOW) == 0
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset(), NOW) == 2
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset(), NOW) == 0
     assert await blobs.put("acme", DOCUMENT, b"1") == one
 
 
 async def test_collect_takes_what_is_not_kept(blobs: Blobs) -> None:
     kept, gone = [await blobs.put("acme", DOCUMENT, body) for body in (b"kept", b"gone")]
 
-    assert await blobs.collect("acme", DOCUMENT, frozenset({kept.sha256}), older_than_s=-1) == 1
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset({kept.sha256}), older_than_s=-1) == 1
 
     assert await blobs.get("acme", DOCUMENT, kept) == b"kept"
     with pytest.raises(Rejected, match="missing"):
@@ -130,9 +130,9 @@ async def test_collect_takes_what_is_not_kept(blobs: Blobs) -> None:
 async def test_collect_leaves_what_is_young(blobs: Blobs) -> None:
     ref = await blobs.put("acme", DOCUMENT, b"young")
 
-    assert await blobs.collect("acme", DOCUMENT, frozenset(), older_than_s=3600) == 0
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset(), older_than_s=3600) == 0
     assert await blobs.get("acme", DOCUMENT, ref) == b"young"
-    assert await blobs.collect("acme", OTHER, frozenset(), older_than_s=0) == 0
+    assert await collect(blobs, ("acme", OTHER), frozenset(), older_than_s=0) == 0
 
 
 async def test_putting_again_renews_the_age(blobs: Blobs, kept: Kept) -> None:
@@ -141,10 +141,10 @@ async def test_putting_again_renews_the_age(blobs: Blobs, kept: Kept) -> None:
 
     await blobs.put("acme", DOCUMENT, b"body")
 
-    assert await blobs.collect("acme", DOCUMENT, frozenset(), DAY) == 0
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset(), DAY) == 0
     assert await blobs.get("acme", DOCUMENT, ref) == b"body"
     kept.age(2 * DAY)
-    assert await blobs.collect("acme", DOCUMENT, frozenset(), DAY) == 1
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset(), DAY) == 1
 
 
 async def test_collect_takes_what_is_old_and_not_kept(blobs: Blobs, kept: Kept) -> None:
@@ -152,7 +152,7 @@ async def test_collect_takes_what_is_old_and_not_kept(blobs: Blobs, kept: Kept) 
     kept.age(2 * DAY)
     young = await blobs.put("acme", DOCUMENT, b"young")
 
-    assert await blobs.collect("acme", DOCUMENT, frozenset({wanted.sha256}), DAY) == 1
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset({wanted.sha256}), DAY) == 1
 
     assert await blobs.get("acme", DOCUMENT, wanted) == b"wanted"
     assert await blobs.get("acme", DOCUMENT, young) == b"young"
@@ -221,7 +221,7 @@ async def test_puts_at_once_leave_one_whole_blob(blobs: Blobs) -> None:
 
     assert len(set(refs)) == 1
     assert await blobs.get("acme", DOCUMENT, refs[0]) == b"body"
-    assert await blobs.collect("acme", DOCUMENT, frozenset(), NOW) == 1
+    assert await collect(blobs, ("acme", DOCUMENT), frozenset(), NOW) == 1
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ async def test_a_name_that_could_lead_elsewhere_is_rejected(blobs: Blobs, tenant
     for call in (
         blobs.put(tenant, document, b""),
         blobs.get(tenant, document, ref),
-        blobs.collect(tenant, document, frozenset(), 0),
+        collect(blobs, (tenant, document), frozenset(), 0),
     ):
         with pytest.raises(Rejected, match=r"tenant|document id"):
             await call

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from shared.blobs import StoredBlob, blob_name, document_name
+from shared.blobs import Document, StoredBlob, blob_name, document_name
 from shared.contracts import BlobRef
 from shared.errors import Rejected, Unavailable
 
@@ -54,15 +54,11 @@ class MemoryBlobs:
             )
         return kept.data
 
-    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
-        document_name(tenant, document_id)
-        limit = _now() - older_than_s
-        return self._remove(
-            lambda key, kept: key[:2] == (tenant, document_id) and key[2] not in keep and kept.at < limit
-        )
-
-    async def stored(self) -> AsyncIterator[Sequence[StoredBlob]]:
-        yield [StoredBlob(*key, kept.size, str(kept.number)) for key, kept in self._blobs.items()]
+    async def stored(self, document: Document | None = None) -> AsyncIterator[Sequence[StoredBlob]]:
+        if document is not None:
+            document_name(*document)
+        chosen = ((key, kept) for key, kept in self._blobs.items() if document in {None, key[:2]})
+        yield [StoredBlob(*key, kept.size, str(kept.number), _now() - kept.at) for key, kept in chosen]
 
     async def remove(self, blob: StoredBlob) -> bool:
         return bool(self._remove(lambda key, kept: key == blob[:3] and str(kept.number) == blob.put))

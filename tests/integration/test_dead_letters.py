@@ -14,6 +14,7 @@ from services.ingest_worker.parsers import ParserPool
 from services.query_api.app import ApiParts, make_api
 from services.query_api.ops.redrive import SETTLED_HEADER, DeadLetterService
 from services.standalone.serve import start
+from shared.blobs import collect
 from shared.contracts import BlobRef, DocumentChunked, DocumentExtracted, DocumentSubmitted, LogPosition, decode, encode
 from shared.errors import Rejected
 from shared.ids import document_id
@@ -130,7 +131,7 @@ class System:
         """Publish the version again, its text lost; return the text."""
         record = await self.truth(version)
         event = decode(record.value, DocumentExtracted)
-        await self.parts.blobs.collect(self.tenant, self.name, frozenset(), -60.0)
+        await collect(self.parts.blobs, (self.tenant, self.name), frozenset(), -60.0)
         bare = encode(DocumentExtracted(document=event.document))
         await self.parts.publish(EXTRACTED, bare, key=record.key, route=self.name.encode())
         return event.text or ""
@@ -168,7 +169,7 @@ async def broken_ingest(system: System) -> Callable[[], Awaitable[object]]:
     """Submit a document whose body is lost; the answer brings it back."""
     body, blobs = TEXT.encode(), system.parts.blobs
     ref = await blobs.put(system.tenant, system.name, body)
-    await blobs.collect(system.tenant, system.name, frozenset(), -60.0)
+    await collect(blobs, (system.tenant, system.name), frozenset(), -60.0)
     await system.ended(None, blob=ref, media_type="text/markdown")
     return lambda: blobs.put(system.tenant, system.name, body)
 
@@ -332,7 +333,7 @@ async def test_a_large_letter_gives_its_record_back_byte_by_byte(system: System)
 async def test_a_letter_whose_body_is_lost_is_refused_and_stays(system: System) -> None:
     await system.send(a_large_body(system), system.name.encode())
     letter = await system.letter()
-    await system.parts.blobs.collect(system.tenant, system.name, frozenset(), -60.0)
+    await collect(system.parts.blobs, (system.tenant, system.name), frozenset(), -60.0)
 
     [refused] = await system.settle("redrive", all=True)
 

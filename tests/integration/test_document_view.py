@@ -11,6 +11,7 @@ from litestar import Litestar
 from structlog.testing import capture_logs
 
 from services.query_api.app import ApiParts
+from shared.blobs import collect
 from shared.contracts import BlobRef
 from shared.state.ledger import Entry
 from shared.topics import SUBMITTED
@@ -271,7 +272,7 @@ async def test_what_is_gone_says_what_decides_how_long_originals_are_kept(
     document = await shown(client, large.json()["documentId"])
     entry = await parts.ledger.get(document["documentId"])
     assert entry is not None
-    await parts.blobs.collect(entry.tenant, entry.document_id, frozenset(), -60.0)
+    await collect(parts.blobs, (entry.tenant, entry.document_id), frozenset(), -60.0)
 
     gone = problem(await client.get(f"/rag/documents/{document['documentId']}/original"), 404, "NOT_KEPT")
 

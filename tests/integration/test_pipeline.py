@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from services.standalone.serve import start
+from shared.blobs import collect
 from shared.contracts import DocumentSubmitted
 from shared.ids import document_id
 from shared.settings import Settings
@@ -180,7 +181,7 @@ async def test_an_overlap_is_shown_and_not_embedded(tmp_path: Path) -> None:
 async def test_a_missing_body_is_a_failure_not_an_outage(pipeline: Pipeline) -> None:
     name = document_id("default", "s", "a.md")
     ref = await pipeline.parts.blobs.put("default", name, b"soon gone")
-    await pipeline.parts.blobs.collect("default", name, frozenset(), -60.0)
+    await collect(pipeline.parts.blobs, ("default", name), frozenset(), -60.0)
 
     entry = await pipeline.send(a_document(text=None, blob=ref))
 

@@ -22,6 +22,7 @@ from services.operator_cli.verify.command import VerifyOutcome, opened
 from services.operator_cli.verify.findings import VerifyReport
 from services.operator_cli.verify.verifier import VerifierParts
 from services.standalone.serve import start
+from shared.blobs import collect
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
 from shared.ids import document_id, point_id
@@ -242,7 +243,7 @@ async def head_unreadable(rig: Rig) -> None:
 
 
 async def text_lost(rig: Rig) -> None:
-    assert await rig.parts.blobs.collect("default", B, frozenset(), -60.0) > 0
+    assert await collect(rig.parts.blobs, ("default", B), frozenset(), -60.0) > 0
 
 
 async def entry_forgets(rig: Rig) -> None:

@@ -300,8 +300,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "an erasure takes blobs of whatever age",
         "services/query_api/ops/eraser.py",
-        "await self.base.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)",
-        "await self.base.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s * 0)",
+        "await collect(self.base.blobs, (fence.tenant, name), kept[name], age_s)",
+        "await collect(self.base.blobs, (fence.tenant, name), kept[name], age_s * 0)",
     ),
     _mutant(
         "what a switch has overtaken is not searched again",
@@ -521,15 +521,15 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a blob goes at the first look",
         "services/embed_worker/blob_collector.py",
-        "elif now >= mark.since + GRACE_MS:",
-        "elif now >= mark.since:",
+        'elif now >= point.payload["since"] + GRACE_MS:',
+        'elif now >= point.payload["since"]:',
         "tests/integration/test_blob_collection.py",
     ),
     _mutant(
         "a blob that was put again is removed by its old mark",
         "shared/blobs/file.py",
-        "path.name == name and _put_of(path.stat()) == blob.put",
-        "path.name == name",
+        "if not path.exists() or _put_of(path.stat()) != put:",
+        "if not path.exists():",
         "tests/contract/test_blobs.py",
     ),
     _mutant(

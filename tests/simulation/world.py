@@ -9,7 +9,7 @@ import logging
 import random
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
@@ -49,6 +49,7 @@ from services.query_api.ops import eraser as eraser_module
 from services.query_api.ops.eraser import Eraser
 from services.query_api.ops.redrive import DeadLetterService
 from shared import claim_check as claim_check_module
+from shared.blobs import Document, StoredBlob
 from shared.contracts import DEFAULT_TENANT, DocumentSubmitted, encode, erasure
 from shared.embedder import Vector
 from shared.embedder.served import ServedEmbedder
@@ -223,15 +224,17 @@ class _Blobs(_Gated):
 
     _part: MemoryBlobs
 
-    async def collect(self, tenant: str, document_id: str, keep: frozenset[str], older_than_s: float) -> int:
+    async def stored(self, document: Document | None = None) -> AsyncIterator[Sequence[StoredBlob]]:
         now = asyncio.get_running_loop().time
-        limit = now() - older_than_s
+        began = now()
 
-        async def collect() -> int:
-            return await self._part.collect(tenant, document_id, keep, now() - limit)
+        async def listed() -> list[Sequence[StoredBlob]]:
+            late = now() - began
+            every = [some async for some in self._part.stored(document)]
+            return [[blob._replace(age_s=blob.age_s - late) for blob in some] for some in every]
 
-        count: int = await self._through("blobs.collect", collect)
-        return count
+        for some in await self._through("blobs.stored", listed):
+            yield some
 
 
 class _Model(_Gated):

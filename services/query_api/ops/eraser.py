@@ -15,6 +15,7 @@ import structlog
 from services.query_api.ingest.submissions import Submissions
 from services.query_api.ops import feedback
 from services.query_api.ops.redrive import settle
+from shared.blobs import collect
 from shared.contracts import LogPosition, encode, erasure
 from shared.errors import Rejected
 from shared.log import Publish, Record, Replacement
@@ -138,7 +139,7 @@ class Eraser:
                     _keep(kept, mention(record), erased)
         for name, fence in fences.items():
             age_s = asyncio.get_running_loop().time() - fence.at
-            await self.base.blobs.collect(fence.tenant, name, frozenset(kept[name]), age_s)
+            await collect(self.base.blobs, (fence.tenant, name), kept[name], age_s)
         log.info("documents_erased", count=len(erased))
 
     def _instead(

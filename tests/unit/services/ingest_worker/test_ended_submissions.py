@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from shared.blobs import collect
 from shared.contracts import DEFAULT_TENANT, BlobRef, DocumentExtracted, DocumentSubmitted, StatusNotice, decode
 from shared.errors import Rejected
 from shared.log import Record
@@ -25,7 +26,7 @@ async def test_it_is_passed_over_before_its_body_is_asked_for() -> None:
     await stage.ingest(first)
     version = decode(stage.sent[0].value, DocumentExtracted).document
     await Statuses(stage.ledger, stage.publish).end(version, "created", chunk_count=1)
-    await stage.blobs.collect(DEFAULT_TENANT, NAME, frozenset(), -60.0)
+    await collect(stage.blobs, (DEFAULT_TENANT, NAME), frozenset(), -60.0)
     stage.sent.clear()
 
     await stage.ingest(first)

@@ -1,6 +1,6 @@
 """The first stage: what it sends on to another place in the log."""
 
-from shared.blobs import CLAIM_CHECK_BYTES
+from shared.blobs import CLAIM_CHECK_BYTES, collect
 from shared.contracts import (
     DEFAULT_TENANT,
     DocumentSubmitted,
@@ -19,13 +19,13 @@ async def test_a_replay_writes_no_foreign_record_anew_that_was_erased_since() ->
     await stage.ingest(foreign)
     assert [each.topic for each in stage.sent] == [SUBMITTED], "this is how it gets to its own partition"
     await stage.ingest(record(2, PARTITION, erasure(DEFAULT_TENANT, NAME), NAME.encode()))
-    await stage.blobs.collect(DEFAULT_TENANT, NAME, frozenset(), -60.0)
+    await collect(stage.blobs, (DEFAULT_TENANT, NAME), frozenset(), -60.0)
     stage.sent.clear()
 
     await stage.ingest(foreign)
 
     assert stage.sent == []
-    assert await stage.blobs.collect(DEFAULT_TENANT, NAME, frozenset(), -60.0) == 0
+    assert await collect(stage.blobs, (DEFAULT_TENANT, NAME), frozenset(), -60.0) == 0
 
 
 async def test_a_page_whose_turn_is_far_off_goes_behind_what_came_after_it_and_keeps_its_place() -> None:

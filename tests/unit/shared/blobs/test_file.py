@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from shared.blobs import collect
 from shared.blobs.file import FileBlobs
 from shared.blobs.open import open_blobs
 from shared.errors import Rejected, Unavailable
@@ -99,7 +100,7 @@ asyncio.run(main())
 async def test_a_deleted_document_leaves_no_folder(blobs: FileBlobs, tmp_path: Path) -> None:
     await blobs.put("acme", DOCUMENT, b"body")
 
-    await blobs.collect("acme", DOCUMENT, frozenset(), -60.0)
+    await collect(blobs, ("acme", DOCUMENT), frozenset(), -60.0)
 
     assert not (tmp_path / "acme" / DOCUMENT).exists()
 
@@ -189,9 +190,9 @@ async def test_a_blob_put_again_while_it_is_collected_is_there(blobs: FileBlobs,
         aged(tmp_path / "acme" / DOCUMENT / ref.sha256, 2 * DAY)
 
         await asyncio.gather(
-            blobs.collect("acme", DOCUMENT, frozenset(), DAY),
+            collect(blobs, ("acme", DOCUMENT), frozenset(), DAY),
             blobs.put("acme", DOCUMENT, body),
-            blobs.collect("acme", DOCUMENT, frozenset(), DAY),
+            collect(blobs, ("acme", DOCUMENT), frozenset(), DAY),
         )
 
         assert await blobs.get("acme", DOCUMENT, ref) == body
