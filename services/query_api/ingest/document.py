@@ -5,8 +5,9 @@ Also the replies that all ingest routes share.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from litestar import Response
@@ -15,6 +16,7 @@ from litestar.params import JSONBody
 from services.query_api.http.problems import API, MOST_NAMED, Problem, invalid, path_of
 from services.query_api.http.reply_warnings import warn
 from services.query_api.http.request import (
+    DEFAULT_WAIT_S,
     HEAVY,
     ApiRequest,
     beside,
@@ -38,6 +40,7 @@ from shared.times import iso, now_ms
 
 _REFUSALS = {CONFLICT: 409, CHANGED: 412, GONE: 404}  # by error code; other failures are a 422
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
+T = TypeVar("T")
 LOOK_BACK_S = 1  # seconds after which a client should ask again about a document in progress
 
 
@@ -145,11 +148,6 @@ def _text_document(tenant: str, data: TextBody) -> DocumentSubmitted:
     return DocumentSubmitted(tenant=tenant, source="text", path=path, text=text, **data.submitted())
 
 
-def with_skipped(reply: IngestReply, skipped: Sequence[SkippedChunk]) -> IngestReply:
-    """Return the reply with the first of the skipped chunks, and their number."""
-    return msgspec.structs.replace(reply, skipped=tuple(skipped[:MOST_NAMED]), skipped_count=len(skipped))
-
-
 def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...], str | None]:
     """Return the submission made from a body, the prepared chunks that were left out of it, and the hash's doubt.
 
@@ -182,62 +180,53 @@ async def taken(
     request: ApiRequest, document: DocumentSubmitted, *, skipped: Sequence[SkippedChunk] = (), wordy: bool = False
 ) -> Response[IngestReply]:
     """Submit the document, and return its status as `replied` does. Raises a 503 if it couldn't be accepted."""
-    return await replied(request, await request.part(Submissions).submit(document), skipped, wordy=wordy)
+    receipt = await request.part(Submissions).submit(document)
+    return await replied(request, receipt, partial(reply_of, receipt, wordy=wordy, skipped=skipped))
 
 
 async def replied(
-    request: ApiRequest, receipt: SubmissionReceipt, skipped: Sequence[SkippedChunk], *, wordy: bool
-) -> Response[IngestReply]:
-    """Return the submission's status when it is processed or the caller's wait is over.
+    request: ApiRequest,
+    receipt: SubmissionReceipt,
+    reply: Callable[[SubmissionEnd | None], T],
+    *,
+    otherwise: float = DEFAULT_WAIT_S,
+) -> Response[T]:
+    """Return the reply about the submission's end when it is processed; without one when the caller's wait is over.
 
     Raises:
         Problem: 422, the document can't be processed.
     """
-    wait_s, headers = wait_of(request)
-    ended = await end_of(request, receipt, wait_s, headers)
-    reply = with_skipped(reply_of(receipt, ended, wordy=wordy), skipped)
-    if ended is None:
-        return Response(reply, status_code=202, headers={**whereabouts(request, receipt), **headers})
-    return Response(reply, headers=headers)
-
-
-async def end_of(
-    request: ApiRequest, receipt: SubmissionReceipt, wait_s: float, headers: Mapping[str, str]
-) -> SubmissionEnd | None:
-    """Return how the submission ended; None if it didn't end in time.
-
-    Raises:
-        Problem: 422, the document can't be processed.
-    """
+    wait_s, headers = wait_of(request, otherwise=otherwise)
     ended = await request.part(Submissions).end(receipt, wait_s)
-    if ended is None or ended.last.status != "failed":
-        return ended
+    if ended is None:  # links to the submission's status and to its event stream (RFC 5989)
+        prefix = API if path_of(request.scope).startswith(f"{API}/") else ""
+        document = f"{prefix}/rag/documents/{receipt.document_id}"
+        location, watched = f"{document}?submission={receipt.token}", f"{document}/events?since={receipt.token}"
+        links = {"Location": location, "Link": f'<{watched}>; rel="monitor"', "Retry-After": str(LOOK_BACK_S)}
+        return Response(reply(None), status_code=202, headers={**links, **headers})
     last = ended.last
-    raise Problem(
-        _REFUSALS.get(last.code or "", 422),
-        last.error or "the document could not be processed",
-        code=(last.code or "failed").upper(),
-        details={"documentId": receipt.document_id, "status": "failed"},
-        headers=headers,
-    )
+    if last.status == "failed":
+        raise Problem(
+            _REFUSALS.get(last.code or "", 422),
+            last.error or "the document could not be processed",
+            code=(last.code or "failed").upper(),
+            details={"documentId": receipt.document_id, "status": "failed"},
+            headers=headers,
+        )
+    return Response(reply(ended), headers=headers)
 
 
-def whereabouts(request: ApiRequest, receipt: SubmissionReceipt) -> dict[str, str]:
-    """Return the headers of a 202: links to the submission's status and to its event stream (RFC 5989)."""
-    prefix = API if path_of(request.scope).startswith(f"{API}/") else ""
-    document = f"{prefix}/rag/documents/{receipt.document_id}"
-    location, watched = f"{document}?submission={receipt.token}", f"{document}/events?since={receipt.token}"
-    return {"Location": location, "Link": f'<{watched}>; rel="monitor"', "Retry-After": str(LOOK_BACK_S)}
-
-
-def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd | None, *, wordy: bool) -> IngestReply:
+def reply_of(
+    receipt: SubmissionReceipt, ended: SubmissionEnd | None, *, wordy: bool, skipped: Sequence[SkippedChunk] = ()
+) -> IngestReply:
     """Return the reply for a submission, ended or not; with `wordy`, also the fields that older clients read."""
+    left_out: dict[str, Any] = {"skipped": tuple(skipped[:MOST_NAMED]), "skipped_count": len(skipped)}
     if ended is None:
-        return IngestReply(status="accepted", document_id=receipt.document_id, submission=receipt.token)
+        return IngestReply(status="accepted", document_id=receipt.document_id, submission=receipt.token, **left_out)
     last, count = ended.last, ended.chunk_count
     id_ = ended.entry.document_id  # not the receipt's id if the submission got another name
     if last.status in ("deleted", "superseded"):
-        return IngestReply(status=last.status, document_id=id_)
+        return IngestReply(status=last.status, document_id=id_, **left_out)
     failed, reading = last.status == "failed", ended.entry.reading(last.version)
     reply = IngestReply(
         status=last.status,
@@ -249,6 +238,7 @@ def reply_of(receipt: SubmissionReceipt, ended: SubmissionEnd | None, *, wordy: 
         path=None if id_ == receipt.document_id else ended.entry.path,
         notes=reading.notes,
         note_count=reading.note_count,
+        **left_out,
     )
     if last.status == "updated" and (before := last.replaced) is not None:
         replaced = ReplacedVersion(before.version, iso(before.updated_at))

@@ -38,14 +38,11 @@ from services.query_api.ingest.document import (
     IngestBody,
     IngestReply,
     content_name,
-    end_of,
     hash_doubt,
     replied,
     reply_of,
-    whereabouts,
-    with_skipped,
 )
-from services.query_api.ingest.submissions import SubmissionReceipt, Submissions
+from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
 from shared.contracts import DocumentSubmitted, Kept, Note
 from shared.errors import PipelineError
 from shared.ids import composed
@@ -214,23 +211,25 @@ async def rag_ingest_upload(request: ApiRequest) -> Response[IngestReply] | Resp
         _heed(request, upload.fields)
         if len(upload.files) == 1:
             sent = await _submitted(request, upload.files[0], upload.fields)
-            return await replied(request, sent.receipt, sent.skipped, wordy=True)
+            reply = partial(reply_of, sent.receipt, wordy=True, skipped=sent.skipped)
+            return await replied(request, sent.receipt, reply)
         return await _taken_all(request, upload.named())
 
 
 @submit("/knowledge-base", takes=WHOLE, holds=IN_MEMORY, body=_BODY)
 async def knowledge_base(request: ApiRequest) -> Response[KnowledgeReply]:
     """Add a file. The reply waits for the end of processing only when `Prefer: wait` asks for it."""
-    wait_s, headers = wait_of(request, otherwise=0.0)
     async with _sent(request) as upload:
         _heed(request, upload.fields)
         if len(upload.files) > 1:
             raise invalid("file", f"{len(upload.files)} files were sent, but this route takes one")
         sent = await _submitted(request, upload.files[0], upload.fields)
-    receipt, document = sent.receipt, sent.document
-    ended = await end_of(request, receipt, wait_s, headers)
-    id_ = ended.entry.document_id if ended else receipt.document_id
-    reply = KnowledgeReply(
+    return await replied(request, sent.receipt, partial(_knowledge, sent), otherwise=0.0)
+
+
+def _knowledge(sent: "_Sent", ended: SubmissionEnd | None) -> KnowledgeReply:
+    document, id_ = sent.document, ended.entry.document_id if ended else sent.receipt.document_id
+    return KnowledgeReply(
         success=True,
         id=id_,
         document_id=id_,
@@ -243,9 +242,6 @@ async def knowledge_base(request: ApiRequest) -> Response[KnowledgeReply]:
         chunk_count=ended.chunk_count if ended else None,
         notes=ended.entry.reading(ended.last.version).notes if ended else (),
     )
-    if ended is None:
-        return Response(reply, status_code=202, headers={**whereabouts(request, receipt), **headers})
-    return Response(reply, headers=headers)
 
 
 class _Sent(NamedTuple):
@@ -301,10 +297,10 @@ async def _taken_all(request: ApiRequest, upload: Upload) -> Response[UploadRepl
             sent = await _submitted(request, file, upload.fields, of_many=True)
         except (Problem, PipelineError) as error:
             return IngestReply(status="failed", file=file.name, error=error.sentence, code=error.code.upper())
-        reply = reply_of(sent.receipt, await request.part(Submissions).end(sent.receipt, wait_s), wordy=True)
+        ended = await request.part(Submissions).end(sent.receipt, wait_s)
+        reply = reply_of(sent.receipt, ended, wordy=True, skipped=sent.skipped)
         path = reply.path or sent.document.path
-        reply = msgspec.structs.replace(reply, file=file.name, source=sent.document.source, path=path)
-        return with_skipped(reply, sent.skipped)
+        return msgspec.structs.replace(reply, file=file.name, source=sent.document.source, path=path)
 
     items = await asyncio.gather(*(one(file) for file in upload.files))
     failed = sum(item.status == "failed" for item in items)

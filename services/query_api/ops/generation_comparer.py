@@ -228,7 +228,8 @@ async def _searched(retriever: Retriever, tenant: str, judged: Judged, top_k: in
     """Return what a generation finds, and the milliseconds that it took."""
     results = await retriever.search(tenant, judged.question, top_k=top_k)
     found = {hit.metadata["documentId"]: hit.metadata["path"] for hit in results.hits}
-    return found, 1e3 * (results.embed_s + results.store_s + results.fuse_s)
+    times = results.timings
+    return found, times.embed_ms + times.store_ms + times.fuse_ms
 
 
 def _notes(other: GenerationStatus) -> list[str]:

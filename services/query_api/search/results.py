@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from services.query_api.search.candidates import Candidate
 from shared.answers.prompt import day_of
@@ -55,15 +56,21 @@ class Expanded(msgspec.Struct, frozen=True):
     end: int
 
 
+class Timings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Milliseconds."""
+
+    embed_ms: float
+    store_ms: float
+    fuse_ms: float
+    rerank_ms: float | UnsetType = UNSET  # if a cross-encoder is configured
+
+
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """The hits of a search, best first, with warnings and timings."""
 
     hits: list[Found]
     warnings: list[str] = []
-    embed_s: float = 0.0
-    store_s: float = 0.0
-    fuse_s: float = 0.0
-    rerank_s: float | None = None  # None: no cross-encoder was asked
+    timings: Timings
     related: list[str] = []  # questions that were searched, too
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ from services.query_api.search.candidates import NO_WEIGHTS, Candidate, distinct
 from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.filters import FIELDS
 from services.query_api.search.relevance import WORDS, best, question, scorer_of
-from services.query_api.search.results import Expanded, Found, Results, found_chunk, joined, public
+from services.query_api.search.results import Expanded, Found, Results, Timings, found_chunk, joined, public
 from services.query_api.search.word_frequencies import reads
 from shared import tracing
 from shared.answers.follow_up import LONGEST_QUESTION
@@ -149,13 +150,10 @@ class Retriever:
         hits = [found_chunk(each, by_words=by_words) for each in order(query, rankings, by_words=by_words)]
         if conditions and not by_words and not warnings:
             warnings = await self.unmatched(query.tenant, query.where, {hit.metadata["documentId"] for hit in hits})
-        return Results(
-            hits=hits,
-            warnings=warnings,
-            embed_s=embedded - began,
-            store_s=searched - embedded,
-            fuse_s=time.perf_counter() - searched,
-        )
+        times = (began, embedded, searched, time.perf_counter())
+        embed_ms, store_ms, fuse_ms = (round(1e3 * (end - start), 3) for start, end in pairwise(times))
+        timings = Timings(embed_ms=embed_ms, store_ms=store_ms, fuse_ms=fuse_ms)
+        return Results(hits=hits, warnings=warnings, timings=timings)
 
     async def _embed(self, query: Query) -> Vector | None:
         """Return the query's vector; None in a search by words only.
@@ -206,8 +204,9 @@ class Retriever:
                 msgspec.structs.replace(hit, explanation=msgspec.structs.replace(hit.explanation, reranked=score))
                 for score, hit in sorted(zip(scores, read, strict=True), key=lambda each: -each[0])
             ]
-        hits, spent = [*read, *rest][:top_k], time.perf_counter() - began
-        return msgspec.structs.replace(results, hits=hits, warnings=warnings, rerank_s=spent)
+        spent = round(1e3 * (time.perf_counter() - began), 3)
+        timings = msgspec.structs.replace(results.timings, rerank_ms=spent)
+        return msgspec.structs.replace(results, hits=[*read, *rest][:top_k], warnings=warnings, timings=timings)
 
     async def expanded(self, hits: Sequence[Found], neighbours: int) -> list[Expanded]:
         """Return each hit joined with so many chunks before and after it, of the same version."""

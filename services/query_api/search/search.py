@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from litestar.params import JSONBody
-from msgspec import UNSET, UnsetType
 
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import ApiRequest, body_of, not_blank, parse_json, tags_of
@@ -22,7 +21,7 @@ from services.query_api.search.facets import FacetValues, fields_of
 from services.query_api.search.filters import filter_of
 from services.query_api.search.past import PastIndexes
 from services.query_api.search.query_expansion import QueryExpander, merged
-from services.query_api.search.results import Expanded, Explanation, Found, Results
+from services.query_api.search.results import Expanded, Explanation, Found, Results, Timings
 from services.query_api.search.retrieval import DEPTH, Mode, Retriever, Score, TopK
 from shared.answers import Turn
 from shared.answers.follow_up import spelled_out
@@ -87,15 +86,6 @@ class SearchGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     path: str
     score: float  # of the best result
     results: list[SearchHit]
-
-
-class Timings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Milliseconds."""
-
-    embed_ms: float
-    store_ms: float
-    fuse_ms: float
-    rerank_ms: float | UnsetType = UNSET  # if a cross-encoder is configured
 
 
 class SearchReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -238,7 +228,7 @@ async def _reply(search: CheckedSearch) -> SearchReply:
         query=search.query if of.explain else None,
         related=found.related if of.explain and of.expansion is not None else None,
         threshold=request.part(Settings).min_score if of.explain else None,
-        timings=_timings(found) if of.explain else None,
+        timings=found.timings if of.explain else None,
     )
 
 
@@ -274,15 +264,6 @@ def _arrange(search: CheckedSearch, hits: Sequence[Found]) -> tuple[list[Found],
     if of.diversity > 0:
         hits = arranging.diverse(hits[: 2 * DEPTH], of.diversity, search.end)
     return hits[page], None
-
-
-def _timings(found: Results) -> Timings:
-    return Timings(
-        embed_ms=round(1e3 * found.embed_s, 3),
-        store_ms=round(1e3 * found.store_s, 3),
-        fuse_ms=round(1e3 * found.fuse_s, 3),
-        rerank_ms=UNSET if found.rerank_s is None else round(1e3 * found.rerank_s, 3),
-    )
 
 
 def _groups(groups: Sequence[Sequence[Found]], shown: Sequence[SearchHit]) -> list[SearchGroup]:
