@@ -1,11 +1,9 @@
 """Loads many files, a few at a time. Files that the server already has are only compared."""
 
 import hashlib
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -76,19 +74,17 @@ def load(files: Iterable[FoundFile], server: "Client", about: Mapping[str, Any],
     _each(files, lambda found: _loaded(found, server, about), done)
 
 
-class MissingFiles(msgspec.Struct, frozen=True):
-    """A source's documents without a file."""
+def missing(
+    names: Iterable[str], server: "Client", *, source: str, chosen: Callable[[str], bool]
+) -> tuple[dict[str, str], int]:
+    """Return the source's documents without a file among these, path and id, and how many were compared.
 
-    gone: dict[str, str]  # path -> id
-    total: int  # documents of the source, these included
-
-
-def missing(names: Iterable[str], server: "Client", *, source: str, chosen: Callable[[str], bool]) -> MissingFiles:
-    """Return the source's documents without a file among these; `chosen` says which documents are compared."""
+    `chosen` says which documents are compared.
+    """
     there = set(names)
-    listed = server.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
+    listed = server.listed("/rag/documents", source=source)["items"]
     compared = {each["path"]: each["documentId"] for each in listed if chosen(each["path"])}
-    return MissingFiles({path: id_ for path, id_ in compared.items() if path not in there}, len(compared))
+    return {path: id_ for path, id_ in compared.items() if path not in there}, len(compared)
 
 
 def check_share(count: int, total: int, confirmed: int | None) -> None:
@@ -115,26 +111,9 @@ def renames(gone: Mapping[str, str], created: Mapping[str, Path], server: "Clien
     return found
 
 
-def remove(
-    documents: Mapping[str, str], server: "Client", *, done: Done, renamed: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """Delete the documents, given as path and id; `done` is called for each. Raises ServerAway as `load` does."""
-
-    def removed(item: tuple[str, str]) -> LoadOutcome:
-        path, id_ = item
-        return msgspec.structs.replace(outcome(path, lambda: server.delete(id_)), renamed_to=renamed.get(path))
-
-    _each(documents.items(), removed, done)
-
-
-def reread_each(documents: Iterable[tuple[str, str]], server: "Client", *, done: Done) -> None:
-    """Let the documents, given as path and id, be read again; `done` is called for each. Raises ServerAway."""
-
-    def read(item: tuple[str, str]) -> LoadOutcome:
-        ended = outcome(item[0], lambda: server.reread(item[1]))
-        return msgspec.structs.replace(ended, status="not kept") if ended.code == NOT_KEPT else ended
-
-    _each(documents, read, done)
+def change_each(documents: Iterable[tuple[str, str]], ask: Callable[[str], dict[str, Any]], done: Done) -> None:
+    """Call `ask` with each document's id, and `done` with its end; they are path and id. Raises ServerAway."""
+    _each(documents, lambda item: outcome(item[0], lambda: ask(item[1])), done)
 
 
 def _each(items: Iterable[T], act: Callable[[T], LoadOutcome], done: Done) -> None:
@@ -178,9 +157,8 @@ def outcome(path: str, ask: Callable[[], dict[str, Any]]) -> LoadOutcome:
     try:
         reply = ask()
     except RequestRefused as error:
-        return LoadOutcome(
-            path=path, status="failed", document_id=error.document_id, error=str(error), code=error.code or None
-        )
+        status, code = "not kept" if error.code == NOT_KEPT else "failed", error.code or None
+        return LoadOutcome(path=path, status=status, document_id=error.document_id, error=str(error), code=code)
     except OSError as error:
         return LoadOutcome(path=path, status="failed", error=str(error))
     return msgspec.convert({**reply, "path": path, "code": None}, LoadOutcome)

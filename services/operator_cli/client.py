@@ -3,8 +3,9 @@
 import json
 import mimetypes
 import os
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -22,8 +23,7 @@ FORGET_S: Final = 3600.0  # rewriting files of many gigabytes takes long
 TRIES: Final = 4  # of a request that the server answers with one of these statuses
 _FOR_NOW: Final = frozenset({httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS})
 _LONG: Final = httpx.Timeout(WAIT_S, connect=5)
-DOCUMENTS_A_PAGE: Final = 1000
-DEAD_LETTERS_A_PAGE: Final = 100
+A_PAGE: Final = {"/rag/documents": 1000, "/ops/dead-letters": 100}  # items
 RETRY_CAP_S: Final = 10.0  # longest pause, even if the server asks for a longer one
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses to replace, not to bind
 
@@ -123,12 +123,6 @@ class Client:
         checked = self._object("POST", "/rag/ingest/check", json={"items": items})["items"]
         return [bool(each["unchanged"]) for each in checked]
 
-    def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
-        """Return `{items[], nextCursor}`, at most `limit` items, newest first, over as many pages as needed."""
-        chosen = {"source": source, "status": status, "tags": list(tags) or None}
-        page = self._listed("/rag/documents", chosen, limit, DOCUMENTS_A_PAGE)
-        return {"items": page["items"], "nextCursor": page["nextCursor"]}
-
     def found(self, named: str) -> dict[str, Any]:
         """Return the document with this id, path or URL.
 
@@ -153,15 +147,6 @@ class Client:
     def delete(self, document_id: str) -> dict[str, Any]:
         """Delete a document; return `{status: "deleted", documentId}` when no search finds it any more."""
         return self._waiting("DELETE", _route("rag", "documents", document_id))
-
-    def erase(self, requests: Iterable[Mapping[str, Any]], *, dry_run: bool) -> Iterator[dict[str, Any]]:
-        """Erase documents; yield `{items[], proof}` per page, with each outcome; dry: with words to search for.
-
-        A request with `tenant` erases all of that tenant.
-        """
-        for each in requests:
-            path = "/ops/tenants/erase" if "tenant" in each else "/ops/erase"
-            yield from self.pages("POST", path, {**each, "dryRun": dry_run})
 
     def get(self, *path: str, **params: str | None) -> dict[str, Any]:
         """Return the reply of the route with these parts of its path."""
@@ -190,15 +175,12 @@ class Client:
             if cursor is None:
                 return
 
-    def dead_letters(self, *, limit: int, **filters: str | None) -> dict[str, Any]:
-        """Return `{items[], total, nextCursor}`, at most `limit` items, newest first, over as many pages as needed."""
-        return self._listed("/ops/dead-letters", filters, limit, DEAD_LETTERS_A_PAGE)
-
-    def _listed(self, path: str, filters: Mapping[str, Any], limit: int, a_page: int) -> dict[str, Any]:
+    def listed(self, path: str, limit: int = sys.maxsize, **filters: Any) -> dict[str, Any]:
+        """Return `{items[], nextCursor, …}`, at most `limit` items, newest first, over as many pages as needed."""
         items: list[Any] = []
         cursor: str | None = None
         while True:
-            params = _given(**filters, cursor=cursor, limit=min(a_page, limit - len(items)))
+            params = _given(**filters, cursor=cursor, limit=min(A_PAGE[path], limit - len(items)))
             page = self._object("GET", path, params=params)
             items += page["items"]
             cursor = page["nextCursor"]

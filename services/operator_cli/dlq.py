@@ -48,7 +48,7 @@ def ls(
     as_json: Json = False,
 ) -> None:
     """List dead letters, newest failure first. In a pipe, print tab-separated lines."""
-    page = client_of(context).dead_letters(limit=limit, **given(filters))
+    page = client_of(context).listed("/ops/dead-letters", limit, **given(filters))
     columns = ("id", "stage", "code", "lastSeen", "source", "path", "error")
     print_found(page, page["items"], columns, as_json=as_json)
     if page["nextCursor"] and not as_json:
@@ -100,7 +100,7 @@ def drop(
     chosen = _chosen(ids, given(filters), everything=everything)
     client = client_of(context)
     if not manner.dry_run and not manner.yes:
-        count = len(chosen[0]["ids"]) if ids else client.dead_letters(limit=1, **given(filters))["total"]
+        count = len(chosen[0]["ids"]) if ids else client.listed("/ops/dead-letters", 1, **given(filters))["total"]
         otherwise = f"add --yes to drop {count} dead letters without being asked"
         manner.confirm(f"Drop {count} dead letters?", otherwise=otherwise)
     _settle(client, "drop", chosen, dry_run=manner.dry_run, as_json=manner.as_json)

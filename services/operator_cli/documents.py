@@ -41,7 +41,7 @@ def documents_ls(
     as_json: Json = False,
 ) -> None:
     """List documents, most recently changed first. In a pipe, print tab-separated lines."""
-    page = client_of(context).documents(source=source, status=status, tags=tags or (), limit=limit)
+    page = client_of(context).listed("/rag/documents", limit, source=source, status=status, tags=tags or None)
     print_found(page, page["items"], _COLUMNS, right=("chunkCount", "noteCount"), as_json=as_json)
     if page["nextCursor"] and not as_json:
         console(stderr=True).print(f"there are more than {limit}: raise --limit")
@@ -156,7 +156,7 @@ def erase(
     if bool(ids) == bool(source):
         raise Misuse("give either document ids or a --source")
     requests = [{"source": source}] if source else [{"documentIds": some} for some in slices(ids or (), IDS)]
-    raise typer.Exit(_erase(client_of(context), requests, manner, wait=wait))
+    raise typer.Exit(_erase(client_of(context), "/ops/erase", requests, manner, wait=wait))
 
 
 def metadata_of(given: Sequence[str]) -> dict[str, Any]:
@@ -230,13 +230,13 @@ def _remove_chosen(client: "Client", chosen: dict[str, Any], manner: Manner) -> 
 def erase_tenant(client: "Client", tenant: str, manner: Manner, *, wait: bool) -> int:
     """Erase everything of a tenant and return the exit code: as `erase`, and 1 if documents came meanwhile."""
     before = client.get("ops", "tenants", tenant)
-    chosen = {"tenant": tenant}
-    code = _erase(client, [chosen], manner, wait=wait)
+    path, chosen = "/ops/tenants/erase", {"tenant": tenant}
+    code = _erase(client, path, [chosen], manner, wait=wait)
     if manner.dry_run:
         return code
     if before["letters"] and not before["documents"] + before["deleted"]:
         confirm_count("erased for good", "Erase for good", before["letters"], manner, what="dead letter")
-        [*client.erase([chosen | {"confirm": 0}], dry_run=False)]
+        [*client.pages("POST", path, {**chosen, "confirm": 0, "dryRun": False})]
     after = {each["tenant"]: each for each in client.get("ops", "tenants")["items"]}.get(tenant)
     left = 0 if after is None else after["documents"] + after["deleted"]
     if left:
@@ -248,9 +248,9 @@ def erase_tenant(client: "Client", tenant: str, manner: Manner, *, wait: bool) -
     return 1 if left else code
 
 
-def _erase(client: "Client", requests: Sequence[Mapping[str, Any]], manner: Manner, *, wait: bool) -> int:
+def _erase(client: "Client", path: str, requests: Sequence[Mapping[str, Any]], manner: Manner, *, wait: bool) -> int:
     dry_run, as_json = manner.dry_run, manner.as_json
-    pages = [*client.erase(requests, dry_run=True)]
+    pages = [page for each in requests for page in client.pages("POST", path, {**each, "dryRun": True})]
     looked = [item for page in pages for item in page["items"]]
     unknown = [each for each in looked if each["outcome"] == "unknown"]
     matched = len(looked) - len(unknown)
@@ -266,9 +266,9 @@ def _erase(client: "Client", requests: Sequence[Mapping[str, Any]], manner: Mann
     items, receipt = list[dict[str, Any]](), None
     with progress() as watch:
         watch.begin("erasing", len(looked))
-        # Ids confirm themselves; whatever else was chosen may match more by now.
-        confirmed = [each if "documentIds" in each else {**each, "confirm": matched} for each in requests]
-        for page in client.erase(confirmed, dry_run=False):
+        count = {"confirm": matched}  # ids confirm themselves; whatever else was chosen may match more by now
+        confirmed = [{"dryRun": False, **each, **({} if "documentIds" in each else count)} for each in requests]
+        for page in chain.from_iterable(client.pages("POST", path, each) for each in confirmed):
             receipt = page.get("receipt") or receipt
             for item in page["items"]:
                 items.append(item)

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from msgspec.structs import replace as replaced
 
 from services.operator_cli.bulk_load import (
     Done,
     LoadOutcome,
+    change_each,
     check_share,
     load,
     missing,
     outcome,
-    remove,
     renames,
-    reread_each,
     to_send,
 )
 from services.operator_cli.documents import confirm_count, metadata_of
@@ -184,10 +184,10 @@ def reread(context: typer.Context, *, source: Source = None, as_json: Json = Fal
     """Read documents again from their originals where the reader of their format has changed since."""
     client = client_of(context)
     report = IngestReport(IngestOptions(what=[], source=source, as_json=as_json))
-    listed = client.documents(source=source, status=None, tags=(), limit=sys.maxsize)["items"]
+    listed = client.listed("/rag/documents", source=source)["items"]
     with report.progress("reading", len(listed)):
         ready = ((each["path"], each["documentId"]) for each in listed if each["state"] == "ready")
-        reread_each(ready, client, done=report)
+        change_each(ready, client.reread, report)
     report.total()
     raise typer.Exit(1 if report.counts["failed"] else 0)
 
@@ -326,18 +326,19 @@ def _remove(  # noqa: PLR0917 - what was loaded, and what was found
     """
     names = (each.name for each in files)
     chosen = partial(wanted, include=options.include, exclude=options.exclude)
-    found = missing(names, client, source=options.files_source, chosen=chosen)
-    gone = {path: id_ for path, id_ in found.gone.items() if only is None or path in only}
+    found, total = missing(names, client, source=options.files_source, chosen=chosen)
+    gone = {path: id_ for path, id_ in found.items() if only is None or path in only}
     if options.dry_run:
         for path, id_ in gone.items():
             done(LoadOutcome(path=path, status="would remove", document_id=id_))
     elif gone:
         _check_folders(options, files)
         renamed = renames(gone, created, client)
-        check_share(len(gone) - len(renamed), found.total, options.confirm)
+        check_share(len(gone) - len(renamed), total, options.confirm)
         if options.confirm is None:
             confirm_count("removed", "Remove", len(gone), Manner(yes=options.yes, as_json=options.as_json))
-        remove(gone, client, done=done, renamed=renamed)
+        asked = gone.items()
+        change_each(asked, client.delete, lambda end: done(replaced(end, renamed_to=renamed.get(end.path))))
 
 
 def _check_folders(options: IngestOptions, files: Sequence[FoundFile]) -> None:

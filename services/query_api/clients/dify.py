@@ -8,7 +8,7 @@ from litestar.params import JSONBody
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest, not_blank
 from services.query_api.http.route_decorator import FILTERS, post
-from services.query_api.search.filters import FilterConditions, filter_of, unknown_operator
+from services.query_api.search.filters import filter_of, filters_joined, unknown_operator
 from services.query_api.search.retrieval import Retriever
 
 EVERYTHING: Final = "documents"
@@ -105,18 +105,18 @@ def filters_of(knowledge_id: str, condition: MetadataCondition | None) -> dict[s
     Raises:
         Problem: 422, a comparison isn't supported; 400, two conditions contradict each other.
     """
-    found = FilterConditions("metadata_condition")
+    found: list[tuple[str, str, Any]] = []
     if knowledge_id not in ("", EVERYTHING):
-        found.add("source", "eq", knowledge_id)
+        found.append(("source", "eq", knowledge_id))
     conditions = (condition.conditions if condition else None) or []
     if condition and condition.logical_operator == "or" and len(conditions) > 1:
         raise _impossible("logical_operator", "or")
     for each in conditions:
         if each.comparison_operator not in _OPERATORS:
             raise _impossible("comparison_operator", each.comparison_operator)
-        for name in [each.name] if isinstance(each.name, str) else each.name:
-            found.add(name, _OPERATORS[each.comparison_operator], each.value)
-    return found.filters
+        names = [each.name] if isinstance(each.name, str) else each.name
+        found += ((name, _OPERATORS[each.comparison_operator], each.value) for name in names)
+    return filters_joined(found, "metadata_condition")
 
 
 def _impossible(field: str, operator: str) -> Problem:

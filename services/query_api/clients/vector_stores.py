@@ -1,6 +1,6 @@
 """OpenAI's vector-store search. All documents of the caller's tenant are one store, named `documents`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -10,7 +10,7 @@ from services.query_api.documents.listing import of_tenant
 from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest, not_blank
 from services.query_api.http.route_decorator import FILTERS, get, post
-from services.query_api.search.filters import OPERATORS, FilterConditions, filter_of, unknown_operator
+from services.query_api.search.filters import OPERATORS, filter_of, filters_joined, unknown_operator
 from services.query_api.search.results import Found
 from services.query_api.search.retrieval import Retriever
 from services.query_api.search.search import MOST_QUERIES
@@ -86,12 +86,10 @@ def filters_of(given: Mapping[str, Any], field: str = "filters") -> dict[str, An
     Raises:
         Problem: 422, a comparison isn't supported; 400, the value is not a filter.
     """
-    conditions = FilterConditions(field)
-    _collect(given, field, conditions)
-    return conditions.filters
+    return filters_joined(_conditions(given, field), field)
 
 
-def _collect(given: Mapping[str, Any], field: str, conditions: FilterConditions) -> None:
+def _conditions(given: Mapping[str, Any], field: str) -> Iterator[tuple[str, str, Any]]:
     kind = given.get("type")
     if kind == "and":
         parts = given.get("filters")
@@ -100,7 +98,7 @@ def _collect(given: Mapping[str, Any], field: str, conditions: FilterConditions)
         for number, part in enumerate(parts):
             if not isinstance(part, Mapping):
                 raise invalid(f"{field}.filters[{number}]", "must be an object")
-            _collect(part, f"{field}.filters[{number}]", conditions)
+            yield from _conditions(part, f"{field}.filters[{number}]")
         return
     if not isinstance(kind, str):
         raise invalid(f"{field}.type", f"must be one of {', '.join(sorted(_COMPARISONS))} and `and`")
@@ -109,7 +107,7 @@ def _collect(given: Mapping[str, Any], field: str, conditions: FilterConditions)
         raise unknown_operator(f"{field}.type", kind, f"{kind!r} is not supported; {known} are")
     if not isinstance(given.get("key"), str) or "value" not in given:
         raise invalid(field, "must have a key and a value")
-    conditions.add(given["key"], kind, given["value"])
+    yield given["key"], kind, given["value"]
 
 
 def check_store(id_: str) -> None:

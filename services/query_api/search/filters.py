@@ -6,7 +6,7 @@ filters in `not` may match.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -172,38 +172,27 @@ def _path(field: str, key: str) -> str:
 OPERATORS: Final = frozenset({"eq", "in", "ne", "nin", "gt", "gte", "lt", "lte", "prefix"})
 
 
-class FilterConditions:
-    """Conditions joined by "and"."""
+def filters_joined(conditions: Iterable[tuple[str, str, Any]], field: str) -> dict[str, Any]:
+    """Return conditions joined by "and" as filters. Each is a key, one of OPERATORS, and a value; `field` is theirs.
 
-    def __init__(self, field: str) -> None:
-        """Take the name of the request's field, for error messages."""
-        self._field = field
-        self._equal: dict[str, Any] = {}
-        self._bounds: dict[str, dict[str, Any]] = {}
-        self._unequal: dict[str, list[Any]] = {}
-
-    def add(self, key: str, operator: str, value: Any) -> None:
-        """Add a condition; `operator` is one of OPERATORS.
-
-        Raises:
-            Problem: 400, the value doesn't fit the operator, or the field is restricted twice.
-        """
-        if isinstance(value, list) != (operator in ("in", "nin")):
-            raise invalid(self._field, f"{operator} takes {'a list' if operator in ('in', 'nin') else 'one value'}")
+    Raises:
+        Problem: 400, a value doesn't fit its operator, or a key is restricted twice.
+    """
+    found: dict[str, Any] = {}
+    unequal: dict[str, list[Any]] = {}
+    for key, operator, value in conditions:
+        several = operator in ("in", "nin")
+        if isinstance(value, list) != several:
+            raise invalid(field, f"{operator} takes {'a list' if several else 'one value'}")
         if operator in ("ne", "nin"):
-            self._unequal.setdefault(key, []).extend(value if isinstance(value, list) else [value])
+            unequal.setdefault(key, []).extend(value if several else [value])
         elif operator in ("eq", "in"):
-            if key in self._equal or key in self._bounds:
-                raise invalid(self._field, f"restricts {key} twice; send one list of values")
-            self._equal[key] = value
+            if key in found:
+                raise invalid(field, f"restricts {key} twice; send one list of values")
+            found[key] = value
         else:
-            bounds = self._bounds.setdefault(key, {})
-            if key in self._equal or operator in bounds:
-                raise invalid(self._field, f"restricts {key} twice")
+            bounds = found.setdefault(key, {})
+            if not isinstance(bounds, dict) or operator in bounds:
+                raise invalid(field, f"restricts {key} twice")
             bounds[operator] = value
-
-    @property
-    def filters(self) -> dict[str, Any]:
-        """Return the filters."""
-        unequal: dict[str, Any] = {"not": dict(self._unequal)} if self._unequal else {}
-        return {**self._equal, **self._bounds, **unequal}
+    return found | ({"not": unequal} if unequal else {})

@@ -1,3 +1,4 @@
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.operator_cli.bulk_load import AT_ONCE, COMPARED_AT_ONCE, LoadOutcome, load, missing, remove, to_send
+from services.operator_cli.bulk_load import AT_ONCE, COMPARED_AT_ONCE, LoadOutcome, change_each, load, missing, to_send
 from services.operator_cli.client import Client
 from services.operator_cli.errors import RequestRefused, ServerAway
 from services.operator_cli.local_files import FoundFile
@@ -56,10 +57,9 @@ class Server(Client):
         self.asked.append(len(held))
         return [self.has.get(f"{about['source']}/{path}/{'+'.join(about['tags'])}") == hash_ for _, path, hash_ in held]
 
-    def documents(self, *, source: str | None, status: str | None, tags: Sequence[str], limit: int) -> dict[str, Any]:
-        assert (status, tags) == (None, ())
-        assert limit > len(self.has)
-        return {"items": [{"path": path, "documentId": f"{source}/{path}"} for path in self.has]}
+    def listed(self, path: str, limit: int = sys.maxsize, **filters: Any) -> dict[str, Any]:
+        assert (path, limit) == ("/rag/documents", sys.maxsize)
+        return {"items": [{"path": each, "documentId": f"{filters['source']}/{each}"} for each in self.has]}
 
     def delete(self, document_id: str) -> dict[str, Any]:
         if document_id in self.refused:
@@ -152,15 +152,15 @@ def test_what_can_not_be_compared_is_sent(tmp_path: Path) -> None:
 def test_missing_are_the_source_s_documents_that_no_file_stands_for() -> None:
     server = Server(has=dict.fromkeys(("a.md", "b.md", "kept.txt"), ""))
 
-    gone = missing(["a.md"], server, source="s", chosen=lambda path: path.endswith(".md")).gone
+    gone = missing(["a.md"], server, source="s", chosen=lambda path: path.endswith(".md"))
 
-    assert gone == {"b.md": "s/b.md"}
+    assert gone == ({"b.md": "s/b.md"}, 2)
 
 
 def test_what_can_not_be_removed_fails_alone() -> None:
     heard: list[LoadOutcome] = []
 
-    remove({"a": "s/a", "b": "s/b"}, Server(refused=["s/a"]), done=heard.append)
+    change_each([("a", "s/a"), ("b", "s/b")], Server(refused=["s/a"]).delete, heard.append)
 
     assert sorted(heard, key=lambda each: each.path) == [
         LoadOutcome(path="a", status="failed", error="it won't go"),
