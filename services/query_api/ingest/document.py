@@ -57,22 +57,27 @@ class DescribedBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     on_conflict: str | None = None  # replace, error or new: what to do if the document exists with other content
     callback_url: str | None = None  # called once the submission has ended: docs/callbacks.md
 
-    def submitted(self) -> dict[str, Any]:
-        """Return these fields as the submission has them, and its time. Raises a 400 for an invalid one."""
+    def document(self, tenant: str, source: str, path: str, **more: Any) -> DocumentSubmitted:
+        """Return the submission; `more` are fields that this body lacks. Raises a 400 for an invalid one."""
         called, metadata = self.callback_url or "", metadata_of(self.metadata)
         if self.subject_id is not None and str(self.subject_id).strip():
             metadata = metadata_of({**metadata, "subjectId": self.subject_id})
-        return {
-            "title": title_of(self.title),
-            "tags": tags_of(self.tags),
-            "metadata": metadata,
+        document = DocumentSubmitted(
+            tenant=tenant,
+            source=name_of(source, "source", LONGEST_SOURCE),
+            path=name_of(path, "path", LONGEST_PATH),
+            title=title_of(self.title),
+            tags=tags_of(self.tags),
+            metadata=metadata,
             **sizes_of(self.chunk_size, self.chunk_overlap),
-            "keep": keep_of(self.keep),
-            "on_conflict": on_conflict_of(self.on_conflict),
+            keep=keep_of(self.keep),
+            on_conflict=on_conflict_of(self.on_conflict),
             # Whether the address may be called is decided when it is: docs/callbacks.md.
-            "callback_url": url_of(called, "callbackUrl") if called.strip() else None,
-            "submitted_at": now_ms(),
-        }
+            callback_url=url_of(called, "callbackUrl") if called.strip() else None,
+            submitted_at=now_ms(),
+            **more,
+        )
+        return described(document)
 
 
 class IngestBody(DescribedBody, frozen=True, kw_only=True, rename="camel"):
@@ -144,8 +149,7 @@ async def rag_ingest_text(data: JSONBody[TextBody], request: ApiRequest) -> Resp
 
 def _text_document(tenant: str, data: TextBody) -> DocumentSubmitted:
     text = not_blank(data.text, "text")
-    path = name_of(title_of(data.title) or content_name(text.encode()), "title", LONGEST_PATH)
-    return DocumentSubmitted(tenant=tenant, source="text", path=path, text=text, **data.submitted())
+    return data.document(tenant, "text", title_of(data.title) or content_name(text.encode()), text=text)
 
 
 def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple[SkippedChunk, ...], str | None]:
@@ -155,16 +159,8 @@ def document_of(tenant: str, data: IngestBody) -> tuple[DocumentSubmitted, tuple
         Problem: 400, a field can't be.
     """
     body, skipped = _body_of(data)
-    document = DocumentSubmitted(
-        tenant=tenant,
-        source=name_of(data.source, "source", LONGEST_SOURCE),
-        path=name_of(data.path, "path", LONGEST_PATH),
-        description=data.description,
-        hash=data.hash,
-        **body,
-        **data.submitted(),
-    )
-    return described(document), skipped, hash_doubt(document)
+    document = data.document(tenant, data.source, data.path, description=data.description, hash=data.hash, **body)
+    return document, skipped, hash_doubt(document)
 
 
 def hash_doubt(document: DocumentSubmitted) -> str | None:
@@ -355,12 +351,6 @@ async def rag_ingest_url(data: JSONBody[UrlBody], request: ApiRequest) -> Respon
     if not 0 <= data.depth <= MOST_DEPTH:
         raise invalid("depth", f"is {data.depth}, but must be from 0 to {MOST_DEPTH}")
     url = url_of(data.url)
-    document = DocumentSubmitted(
-        tenant=request.user.tenant,
-        source=name_of(data.source, "source", LONGEST_SOURCE),
-        path=url,
-        url=url,
-        crawl=Crawl(depth=data.depth, sitemap=data.sitemap) if data.depth or data.sitemap else None,
-        **data.submitted(),
-    )
+    crawl = Crawl(depth=data.depth, sitemap=data.sitemap) if data.depth or data.sitemap else None
+    document = data.document(request.user.tenant, data.source, url, url=url, crawl=crawl)
     return await taken(request, document, wordy=True)

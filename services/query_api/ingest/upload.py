@@ -27,8 +27,6 @@ from services.query_api.http.request import (
     beside,
     body_of,
     content_type,
-    described,
-    name_of,
     tags_of,
     wait_of,
 )
@@ -46,7 +44,6 @@ from services.query_api.ingest.submissions import SubmissionEnd, SubmissionRecei
 from shared.contracts import DocumentSubmitted, Kept, Note
 from shared.errors import PipelineError
 from shared.ids import composed
-from shared.inputs.limits import LONGEST_PATH, LONGEST_SOURCE
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
 
 MOST_FILES: Final = 100  # per request
@@ -320,18 +317,16 @@ def _document(tenant: str, file: File, content: bytes, fields: Mapping[str, list
     about: dict[str, Any] = {name: one(name) for name in _ABOUT}
     about["tags"] = [tag for value in fields.get("tags", []) + fields.get("tags[]", []) for tag in tags_of(value)]
     about["keep"] = ",".join(fields.get("keep", []))
-    document = DocumentSubmitted(
-        tenant=tenant,
-        source=name_of(one("source") or "upload", "source", LONGEST_SOURCE),
-        path=name_of(path, "path", LONGEST_PATH),
+    return body_of(about, DescribedBody).document(
+        tenant,
+        one("source") or "upload",
+        path,
         content=content,
         media_type=file.media_type,
         filename=file.name,
         description=one("description"),
         hash=one("hash"),
-        **body_of(about, DescribedBody).submitted(),
     )
-    return described(document)
 
 
 @asynccontextmanager
