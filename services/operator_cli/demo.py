@@ -141,7 +141,10 @@ def _tell(out: Console, folder: Path, started: Started) -> None:
         _heading(out, "Ask", WINDING)
         _check("three hours and ten minutes" in _answer(out, client, WINDING), f"the answer misses {CHANGED}")
 
-        _change(library / CHANGED)
+        changed = library / CHANGED
+        text = changed.read_text(encoding="utf-8")
+        _check(text.count(BEFORE) == 1, f"{CHANGED} doesn't hold the sentence that is to change")
+        changed.write_text(text.replace(BEFORE, AFTER), encoding="utf-8")
         _outcomes, embedded, _ = _loaded(stage, client, [each for each in files if each.name == CHANGED])
         _check(_outcomes[0].status == "updated", f"{CHANGED} is {_outcomes[0].status} after its change")
         _check(embedded in (1, 2), f"one paragraph changed, but {embedded} chunks were embedded")
@@ -179,12 +182,6 @@ def _answer(out: Console, client: Client, question: str) -> str:
     for line in source_lines(reply):
         out.print(f"    {line}", markup=False, style="dim")
     return text
-
-
-def _change(file: Path) -> None:
-    text = file.read_text(encoding="utf-8")
-    _check(text.count(BEFORE) == 1, f"{file.name} doesn't hold the sentence that is to change")
-    file.write_text(text.replace(BEFORE, AFTER), encoding="utf-8")
 
 
 def _loaded(stage: DemoServer, client: Client, files: list[FoundFile]) -> tuple[list[LoadOutcome], int, float]:

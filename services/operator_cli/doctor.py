@@ -75,6 +75,8 @@ def _checks() -> Iterator[Check]:
     yield door(settings)
     yield from growth(settings)
     yield weights(settings.embedder)
+    from shared.answers.open import entries  # parses SLUICE_CHAT; slow to import
+
     for variable, setting in (
         ("SLUICE_LOG", settings.log),
         ("SLUICE_STORE", settings.store),
@@ -82,7 +84,7 @@ def _checks() -> Iterator[Check]:
         ("SLUICE_CHAT", settings.chat),
         ("SLUICE_BLOBS", settings.blobs),
     ):
-        for each in _models(setting) if variable == "SLUICE_CHAT" else [setting]:
+        for each in [url for _, url in entries(setting)] if variable == "SLUICE_CHAT" else [setting]:
             yield part(variable, each)
 
 
@@ -284,13 +286,6 @@ def bucket(variable: str, setting: str) -> Check:
         found = f"{variable}: {error.sentence}"
         return Check("blobs", "failed", found, f"start it, or set {variable} to where it is")
     raise AssertionError("the bucket returned an object whose hash is all zeros")
-
-
-def _models(setting: str) -> list[str]:
-    """Return the addresses in SLUICE_CHAT without their aliases."""
-    from shared.answers.open import entries  # parses the same setting
-
-    return [url for _, url in entries(setting)]
 
 
 def _targets(setting: str) -> Iterator[tuple[str, int]]:

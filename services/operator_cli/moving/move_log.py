@@ -306,14 +306,11 @@ class LogMove:
                         offset=record.offset,
                         time=record.timestamp,
                     )
-                await self._find_bodies(copies)
+                for name, entry in (await self._ledger.entries([*copies])).items():
+                    found = partial(_with_body, copies=copies[name])
+                    if found(entry) is not None:
+                        await self._ledger.update(name, found)
         await self.store.flush()
-
-    async def _find_bodies(self, copies: Mapping[str, Mapping[tuple[int, int], LogPosition]]) -> None:
-        for name, entry in (await self._ledger.entries([*copies])).items():
-            found = partial(_with_body, copies=copies[name])
-            if found(entry) is not None:
-                await self._ledger.update(name, found)
 
     # A topic
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -198,7 +199,10 @@ class Verifier:
         before = self.cut
         now = self.cut = await cut(self.parts.log, self._groups, (DEAD_LETTERS,))
         unfinished = {tp: now.committed.get(tp, end) for tp, end in now.ends.items()}
-        spans = {tp: (before.ends.get(tp, self._begin(tp, unfinished[tp])), end) for tp, end in now.ends.items()}
+        # Of the chunked versions only the unfinished ones matter: their content follows from the truth.
+        chunks = chunks_topic(self.parts.generation.id)
+        begins = {tp: offset if tp.topic == chunks else 0 for tp, offset in unfinished.items()} | before.ends
+        spans = {tp: (begins[tp], end) for tp, end in now.ends.items()}
         self._tail = [each for each in self._tail if each[1] >= unfinished[each[0]]]
         about: set[str] = set()
         async with aclosing(records(self.parts.log, spans)) as new:
@@ -210,10 +214,6 @@ class Verifier:
                     if record.offset >= unfinished[tp]:
                         self._tail.append((tp, record.offset, name))
         return about
-
-    def _begin(self, tp: TopicPartition, unfinished: int) -> int:
-        # Of the chunked versions only the unfinished ones matter: their content follows from the truth.
-        return unfinished if tp.topic == chunks_topic(self.parts.generation.id) else 0
 
     def busy(self) -> set[str]:
         """Return the documents with unfinished records."""
@@ -458,7 +458,9 @@ class Verifier:
             made = await asyncio.to_thread(from_prepared, ready, self.parts.embedder.tokens)
         elif not document.deleted:
             text = await text_of(event, self.parts.blobs)
-            made = await asyncio.to_thread(self._chunks, text, event) if self._made_by is None else None
+            how: dict[str, Any] = {"generation": self.parts.generation, "tokens": self.parts.embedder.tokens}
+            split = partial(version_chunks, document, text, event.pages, event.parts, **how)
+            made = await asyncio.to_thread(split) if self._made_by is None else None
         if made is None or self._made_by == self.parts.generation.bm25:
             return expected_of(document, None)
         texts = [sparse_text(document, chunk) for chunk in made]
@@ -475,10 +477,6 @@ class Verifier:
             fault = _fault(document, f"the text of version {document.version} can't be shown: {error}")
             return JudgedDocument((fault,), Remedy(text=event.text is not None))
         return JudgedDocument()
-
-    def _chunks(self, text: str, event: DocumentExtracted) -> tuple[Chunk, ...]:
-        generation, tokens = self.parts.generation, self.parts.embedder.tokens
-        return version_chunks(event.document, text, event.pages, event.parts, generation=generation, tokens=tokens)
 
     async def _embedded_alike(self, wanted: Expected, points: Sequence[Point]) -> JudgedDocument:
         """Return the chosen points whose vector isn't the model's for their text."""

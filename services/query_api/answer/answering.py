@@ -173,7 +173,10 @@ class Answering:
             Rejected: the conversation has more tokens than the model takes.
             Unavailable: the search is unavailable, and no setting allows answers without it.
         """
-        models = self._chosen(request)
+        try:
+            models = self.models.chosen(request.model, request.target)
+        except UnknownModel as error:
+            raise invalid(error.field, str(error)) from None
         self.rate.take(request.caller.key)
         answerable = tuple(model for model in models if not model.answers.needs_passages)
         if not answerable and any(turn.images for turn in request.turns):
@@ -276,12 +279,6 @@ class Answering:
                 log.warning("answer_retried", model=model.name, reason=error.sentence)
             else:
                 return
-
-    def _chosen(self, request: AnswerRequest) -> tuple[ChatModel, ...]:
-        try:
-            return self.models.chosen(request.model, request.target)
-        except UnknownModel as error:
-            raise invalid(error.field, str(error)) from None
 
     async def _passages(self, request: AnswerRequest, retrieval: Retrieval, *, quotes: bool) -> _Found:
         """Return the passages that may be used for an answer, best first: those that pass the relevance gate.

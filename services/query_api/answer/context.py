@@ -23,21 +23,11 @@ class ContextBody(RagOptions, frozen=True, kw_only=True, rename="camel"):
     filters: dict[str, Any] | str | None = None
 
 
-class ContextDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage of the context."""
-
-    number: int  # n of the mark [n] in the context
-    text: str
-    title: str
-    score: float
-    metadata: dict[str, Any]
-
-
 class ContextReply(msgspec.Struct, frozen=True, kw_only=True):
     """The context; null if no passage is relevant enough."""
 
     context: str | None
-    documents: list[ContextDocument]
+    documents: tuple[Passage, ...]
 
 
 @post("/rag/context", role="query", takes=FILTERS, refuses=(422,))
@@ -49,8 +39,7 @@ async def rag_context(data: JSONBody[ContextBody], request: ApiRequest) -> Conte
     for warning in warnings:
         warn(request, warning, "filters")
     passages = tuple(shown(found))
-    documents = msgspec.convert(passages, list[ContextDocument], from_attributes=True)
-    return ContextReply(context=_context(question, passages) if passages else None, documents=documents)
+    return ContextReply(context=_context(question, passages) if passages else None, documents=passages)
 
 
 def _context(question: str, passages: tuple[Passage, ...]) -> str:

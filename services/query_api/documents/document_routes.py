@@ -131,7 +131,8 @@ class DocumentViews:
         behind = self._signer.opened(cursor, ListCursor) if cursor else None
         if behind is not None and behind.sort != listing.sort:
             raise invalid("cursor", f"was given for sort={behind.sort}")
-        entries, after = await (self._by_update if listing.by_update else self._sorted)(listing, limit, behind)
+        own_order = listing.sort in ("-updatedAt", "updatedAt")  # the store's
+        entries, after = await (self._by_update if own_order else self._sorted)(listing, limit, behind)
         heads = await self._index.heads([entry.document_id for entry in entries]) if entries else {}
         return DocumentPage(
             items=[view_of(entry, heads.get(entry.document_id)) for entry in entries],

@@ -35,11 +35,6 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     sort: str = "-updatedAt"
 
     @property
-    def by_update(self) -> bool:
-        """Return whether the list has the store's own order."""
-        return self.sort in ("-updatedAt", "updatedAt")
-
-    @property
     def looks(self) -> bool:
         """Return whether entries have to be checked one by one."""
         return bool(self.path_prefix or self.words or self.state)

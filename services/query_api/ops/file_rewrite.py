@@ -77,11 +77,6 @@ async def canaries(index: Index, tenant: str, document_id: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def can_rewrite(log: Log, index: Index) -> bool:
-    """Return whether some of the files are ours to rewrite."""
-    return isinstance(log, SqliteLog) or index.rewritable
-
-
 async def kept_parts(log: Log, index: Index, *, rewritten: bool) -> list[KeptPart]:
     """Return what each part keeps of an erasure's text, before or after our files are rewritten.
 
