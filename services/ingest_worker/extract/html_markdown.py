@@ -19,7 +19,18 @@ _TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
 _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
 _MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
-_COMMENT = re.compile(r"(``[^\n]*?``|`[^`\n]*+`|^(?: {4}|\t)[^\n]*+)|<!--.*?(?:-->|\Z)", re.DOTALL | re.MULTILINE)
+_MORE = r"(?:\s++[a-z][\w:-]*+=[^<>$]*+|\s++open)?\s*+/?>"  # attributes: a < b and c > d has none
+# Code, then what HTML writes into Markdown
+_MARKUP = re.compile(
+    r"(?P<code>``[^\n]*?``|`[^`\n]*+`|(?:(?<=\n\n)|\A\n?)(?: {4}|\t)[^\n]*+(?:\n(?: {4}|\t)[^\n]*+)*+)"
+    r"|(?P<comment><!--.*?(?:-->|\Z))"
+    r"|^ {0,3}<h(?P<level>[1-6])\b[^<>]*+>(?P<title>.{0,300}?)</h(?P=level)\s*+>"
+    r"|<a\s[^<>]*?\bhref=[\"'](?P<address>[^\"'<>]*+)[\"'][^<>]*+>(?P<words>.{0,300}?)</a\s*+>"
+    rf"|<sup>(?=-?\d)(?P<power>)|</?(?P<block>br|center|details|div|p|summary){_MORE}"
+    rf"|</?(?:a|b|code|em|font|i|img|kbd|picture|small|source|span|strong|su[bp]|u){_MORE}"
+    r"|&(?!lt;|gt;)(?P<character>[a-z]{2,8}|\#\d{2,6});",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
 _UNSEEN = frozenset({"script", "style", "noscript", "head", "svg", "iframe", "object", "select", "button", "form"})
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
@@ -144,9 +155,22 @@ def with_tables(markdown: str) -> str:
     return "\n".join([*found, *held]).strip()
 
 
-def without_comments(text: str) -> str:
-    """Return Markdown without the comments of HTML, but for those in code and one without an end."""
-    return _COMMENT.sub(lambda found: "" if found[1] is None and found[0].endswith("-->") else found[0], text)
+def without_tags(text: str) -> str:
+    """Return Markdown without comments and tags of HTML, but for tables, code, and a comment without an end."""
+    return _MARKUP.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found["code"] is not None or (found["comment"] and not found[0].endswith("-->")):
+        return found[0]
+    said = " ".join(without_tags(found["title"] or found["words"] or "").split())
+    if found["level"]:
+        return f"\n{'#' * int(found['level'])} {said}\n" if said else ""
+    if said and found["address"]:
+        return f"[{said}]({found['address']})"
+    if found["character"]:
+        return unescape(found[0])
+    return said or ("^" if found["power"] is not None else " " if found["block"] else "")
 
 
 def fence_after(line: str, fence: str) -> str:

@@ -57,6 +57,7 @@ _PGP = re.compile(
     r"|(MESSAGE|SIGNATURE)-----[ \t]*+\r?\n(?:[^\n-][^\n]*+\n|\n)*+-----END PGP \1-----[ \t\r]*+$)",
     re.MULTILINE,
 )
+_MARKS = re.compile(r"\[cid:[^\]\s]{1,200}\]|(?<=[\w.+-]@)([\w.-]{1,200})<mailto:[^\s<>@]{1,200}@\1>")  # of Outlook
 _UU = re.compile(r"^begin [0-7]{3} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)++)end[ \t\r]*+$", re.MULTILINE)
 
 
@@ -243,7 +244,7 @@ def _body(part: MIMEPart, hints: Hints) -> str:
             return entries(text)[0]
         case _:
             torn = part.get_param("format") == "flowed" and part.get_param("delsp") == "yes"  # words, too (RFC 3676)
-            return _SOFT.sub(r"\1", text) if torn else text
+            return _MARKS.sub(r"\1", _SOFT.sub(r"\1", text) if torn else text)
 
 
 def _bytes(part: MIMEPart) -> bytes:
@@ -280,5 +281,5 @@ FORMAT = Format(
     sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=8,
+    revision=9,
 )

@@ -9,7 +9,7 @@ import yaml
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
-from services.ingest_worker.extract.html_markdown import fence_after, with_tables, without_comments
+from services.ingest_worker.extract.html_markdown import fence_after, with_tables, without_tags
 from services.ingest_worker.text_blocks import first_heading
 from shared.contracts import Note
 
@@ -61,7 +61,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
-    if hints.suffix == ".mdx" or "<!--" in text:
+    if hints.suffix == ".mdx" or "<" in text or "&" in text:
         text = "".join(_shown(text, components=hints.suffix == ".mdx")).removesuffix("```\n").strip()
     notes: tuple[Note, ...] = ()
     try:
@@ -104,7 +104,7 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _shown(text: str, *, components: bool) -> Iterator[str]:
-    """Yield the text without comments and, with `components`, without imports, exports and tags of MDX.
+    """Yield the text without tags of HTML and, with `components`, without imports, exports and tags of MDX.
 
     What the tags show stays.
     """
@@ -114,7 +114,7 @@ def _shown(text: str, *, components: bool) -> Iterator[str]:
         before, fenced = fenced, fence_after(line, fenced)
         script = components and not before and bool(line.strip()) and (script or _SCRIPT.match(line) is not None)
         if fenced and not before:
-            page = without_comments("".join(shown))
+            page = without_tags("".join(shown))
             yield _COMPONENT.sub(lambda tag: " ".join(_LABEL.findall(tag[0])), page) if components else page
             shown = []
         if before or fenced:
@@ -139,5 +139,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet", "lxml", "pyyaml"),
-    revision=3,
+    revision=4,
 )

@@ -252,7 +252,7 @@ def _page(element: "_Element") -> str:
     root = tag(element.getroottree().getroot())
     if tag(element) == "text" and root == "mediawiki":
         return of_wiki(text.strip())
-    in_feed = root in _FEEDS and tag(element) in _SAID and element.get("type") != "text"
+    in_feed = root in (*_FEEDS, "kml") and tag(element) in _SAID and element.get("type") != "text"
     return part_text(text, within=in_feed)
 
 

@@ -40,6 +40,13 @@ def test_plain_text_is_taken_before_html_and_html_is_read_where_there_is_no_othe
     assert _read(only).text.endswith("\n\n# Low\n\nIt fell.")
 
 
+def test_marks_of_outlook_for_pictures_and_addresses_are_no_text() -> None:
+    mail = a_mail()
+    mail.set_content("Ask ann@x.org<mailto:ann@x.org> or Bo<mailto:bo@x.org> [cid:image001.png@01D] at nine.")
+
+    assert _read(mail).text.endswith("Ask ann@x.org or Bo<mailto:bo@x.org>  at nine.")
+
+
 @pytest.mark.parametrize(
     ("plain", "html", "said"),
     [
@@ -106,7 +113,7 @@ def test_a_message_that_both_forms_tell_is_read_once(plain: str, html: str) -> N
     mail.set_content(plain)
     mail.add_alternative(html, subtype="html")
 
-    assert _read(mail).text.partition("+0200\n\n")[2].strip() == plain
+    assert _read(mail).text.partition("+0200\n\n")[2].strip() == plain.replace("[cid:image001.png@01DA9F]\n", "\n")
 
 
 _PLAIN = "Content-Type: text/plain; charset=utf-8\n\n{}\n"

@@ -139,7 +139,7 @@ It falls at nine.
 """
     )
 
-    rows = "| Port | Depth |\n| --- | --- |\n| Skua | 4.2 m |\n| Skua | 5 m (https://x.org/a) |"
+    rows = "| Port | Depth |\n| --- | --- |\n| Skua | 4.2 m |\n| Skua | [5 m](https://x.org/a) |"
     assert [each.strip() for each in read.text.split("\n\n") if each.strip()] == ["# Ports", rows, "It falls at nine."]
 
 
@@ -187,6 +187,48 @@ def test_comments_are_left_out_but_for_those_in_code() -> None:
     assert (
         _read(f"# Tides\n\n<!-- a\nremark -->It <!-- never -->rose.\n\n{code}").text == f"# Tides\n\nIt rose.\n\n{code}"
     )
+
+
+def test_the_head_of_a_readme_in_html_is_its_title_and_no_tag_stays() -> None:
+    read = _read(
+        """<h1 align="center">
+  <img src="logo.svg" alt=""><br>
+  Sail &amp; row
+</h1>
+<p align="center"><a href="https://ci.org"><img src="b.svg"></a> <a href="https://x.org">Docs</a></p>
+
+<details><summary>Keys</summary>
+
+Hold <kbd>Ctrl</kbd>+<kbd>C</kbd>: 10<sup>5</sup> of H<sub>2</sub>O.<br>Done.
+
+| Key | Does |
+|---|---|
+| C | stops<br>all |
+
+</details>"""
+    )
+
+    assert read.title == "Sail & row"
+    assert "# Sail & row" in read.text.split("\n")
+    assert "[Docs](https://x.org)" in read.text
+    assert "Hold Ctrl+C: 10^5 of H2O. Done." in read.text
+    assert "| C | stops all |" in read.text
+    assert "Keys" in read.text
+    assert not {"<", "ci.org"} & {part for part in ("<", "ci.org") if part in read.text}
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [
+        "Set `<b>` or ``<i>``, then:\n\n    <p>as it is</p>\n    &amp;\n\nDone.",
+        "```html\n<h1>Kept</h1>\n```\n\nA list of List<String>, if 3 < 4 and b > a, at <https://x.org> and <Name>.",
+        "Write &lt;b&gt; for bold; R&D; AT&T; ?a=1&copy=2",
+        "If $a<b$ and $c>d$, or i<p and q>2.",
+        "1. Step\n\n       <p>as code</p>\n\n2. Step",
+    ],
+)
+def test_code_and_signs_that_are_no_tags_of_html_stay(ordinary: str) -> None:
+    assert _read(ordinary).text == ordinary
 
 
 def test_a_comment_of_mdx_is_no_text() -> None:

@@ -553,3 +553,10 @@ def test_words_of_a_drawing_stay_together_and_html_in_a_feeds_title_has_no_tags(
 )
 def test_what_only_resembles_a_list_line_or_reading_stays_as_it_is(source: str, text: str) -> None:
     assert _read(f"<doc><p>Begin.</p>{source}</doc>".encode()).text == f"Begin.\n\n{text}"
+
+
+def test_a_place_of_a_map_has_its_description_as_text() -> None:
+    place = "<Placemark><name>Pier</name><description><![CDATA[<b>Deep</b> water<br>8 m]]></description></Placemark>"
+
+    assert "description: Deep water 8 m" in _read(f"<kml><Document>{place * 2}</Document></kml>").text
+    assert "note: a < b & c" in _read("<r><i><note>a &lt; b &amp; c</note><n>1</n></i></r>").text
