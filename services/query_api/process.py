@@ -23,6 +23,7 @@ from services.query_api.search.word_frequencies import weight
 from services.query_api.serving_api import ServingApi
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
+from shared.answers.prompt import Prompting
 from shared.answers.templates import load_templates
 from shared.errors import Unavailable
 from shared.log.audit_trail import EVERY_S, AuditTrail
@@ -71,11 +72,9 @@ async def opened(
             )
     models = await open_models(
         settings.chat,
-        settings.history,
+        Prompting(history=settings.history, templates=load_templates(settings.prompts), context=settings.chat_context),
         settings.openai_api_key,
         extractive=Extractive(base.embedder.similarities, weight),
-        templates=load_templates(settings.prompts),
-        context=settings.chat_context,
     )
     reranker = await asyncio.to_thread(open_reranker, settings.rerank, settings.rerank_api_key, settings.rerank_timeout)
     if reranker is not None:

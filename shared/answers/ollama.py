@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
+import msgspec
 import ollama
 
 from shared.answers import Called, Conversation, Event, Finished, Sampling, ToolCall, Turn, Usage
-from shared.answers.prompt import ANSWER, CONTEXT, tokens
+from shared.answers.prompt import ANSWER, USUAL, Prompting, tokens
 from shared.answers.served import CUT_SHORT, answered
-from shared.answers.templates import Templates, packaged
 from shared.errors import Rejected, Unavailable
 from shared.model_server.http import TooLong
 from shared.model_server.ollama import OllamaAddress, connect, failures_named
@@ -29,21 +29,12 @@ class OllamaAnswers:
 
     needs_passages = False
 
-    def __init__(
-        self,
-        address: OllamaAddress,
-        history: int | None = None,
-        timeout_s: float = 120.0,
-        templates: Templates | None = None,
-        context: int = CONTEXT,
-    ) -> None:
+    def __init__(self, address: OllamaAddress, how: Prompting = USUAL, timeout_s: float = 120.0) -> None:
         """Take the model's address; `timeout_s` is the longest wait for the next piece, with the model's loading."""
-        self._context = context
+        self._how = how
         self._own_context: int | None = None  # of the model, as its server says
         self._address = address
         self.name = address.model
-        self._history = history
-        self._templates = templates or packaged()
         self._timeout_s = timeout_s
 
     async def context(self) -> int:
@@ -55,10 +46,10 @@ class OllamaAnswers:
                     async with asyncio.timeout(wait_s), connect(self._address.url, wait_s) as client:
                         told = (await client.show(self.name)).modelinfo or {}
             except (Unavailable, TooLong):
-                return self._context  # asked again the next time
+                return self._how.context  # asked again the next time
             lengths = [size for name, size in told.items() if name.endswith(".context_length")]
-            self._own_context = int(lengths[0]) if lengths else self._context
-        return min(self._context, self._own_context)
+            self._own_context = int(lengths[0]) if lengths else self._how.context
+        return min(self._how.context, self._own_context)
 
     async def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
         """Yield the answer's events; closing the iterator closes the connection, and the server stops.
@@ -71,13 +62,8 @@ class OllamaAnswers:
         settled: dict[str, Any] = {"temperature": 0} if conversation.passages else {}
         options = settled | _options(conversation.sampling)
         context = await self.context()
-        events = answered(
-            conversation,
-            self._history,
-            lambda turns: self._fitted(turns, options, conversation, context),
-            self._templates,
-            context,
-        )
+        how = msgspec.structs.replace(self._how, context=context)
+        events = answered(conversation, lambda turns: self._fitted(turns, options, conversation, context), how)
         async with aclosing(events):
             async for event in events:
                 yield event

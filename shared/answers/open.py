@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -11,8 +11,7 @@ from pydantic import SecretStr
 
 from shared.answers.extractive import Extractive
 from shared.answers.model_pool import ChatModel, ChatModels
-from shared.answers.prompt import CONTEXT
-from shared.answers.templates import Templates
+from shared.answers.prompt import USUAL, Prompting
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 
@@ -26,29 +25,17 @@ _ALIASED: Final = re.compile(r"([A-Za-z0-9._/-]+)=((?:auto|extractive|ollama|ope
 _SHAPES: Final = "must be auto:, extractive:, ollama://host:11434/model or openai+https://host/v1/model"
 
 
-class _Options(TypedDict):
-    """How a language model is asked, the same for all."""
-
-    history: int | None
-    templates: Templates | None
-    context: int
-
-
 async def open_models(
     setting: str,
-    history: int | None = None,
+    how: Prompting = USUAL,
     openai_api_key: SecretStr = _NO_KEY,
     extractive: Extractive | None = None,
-    *,
-    templates: Templates | None = None,
-    context: int = CONTEXT,
 ) -> ChatModels:
     """Return the models of a comma-separated list, the default first; each may have an alias, as in `fast=ollama://…`.
 
     A model is `auto:`, `extractive:`, `ollama://host:port/model` or `openai+https://host:port/v1/model`. `auto:` is the
     first chat model of the Ollama server at OLLAMA_HOST, or on this machine, if it is running now; otherwise extractive
-    answers. Those can always be chosen by name. A language model sees at most `history` earlier messages with passages,
-    and `context` tokens of a conversation with its answer. A server that is down now may be started later.
+    answers. Those can always be chosen by name. A server that is down now may be started later.
 
     Raises:
         ConfigurationError: an entry has another form, a name occurs twice, or a server refuses the key; the sentence
@@ -56,9 +43,8 @@ async def open_models(
     """
     models: list[ChatModel] = []
     extractive = extractive or Extractive()
-    options: _Options = {"history": history, "templates": templates, "context": context}
     for alias, url in entries(setting):
-        model = await _opened(url, openai_api_key, extractive, options)
+        model = await _opened(url, openai_api_key, extractive, how)
         if alias:
             model = msgspec.structs.replace(model, name=alias)
         if any(model.name == other.name for other in models):
@@ -80,8 +66,8 @@ def entries(setting: str) -> list[tuple[str, str]]:
     return [(match[1], match[2]) if match else ("", part) for match, part in aliased]
 
 
-async def _opened(url: str, openai_api_key: SecretStr, extractive: Extractive, options: _Options) -> ChatModel:
-    if url == "auto:" and (found := await _found(options)):
+async def _opened(url: str, openai_api_key: SecretStr, extractive: Extractive, how: Prompting) -> ChatModel:
+    if url == "auto:" and (found := await _found(how)):
         return ChatModel(name=found.name, server="ollama", answers=found)
     if url in ("auto:", "extractive:"):
         return ChatModel(name=extractive.name, server="extractive", answers=extractive)
@@ -90,19 +76,19 @@ async def _opened(url: str, openai_api_key: SecretStr, extractive: Extractive, o
         from shared.answers.ollama import OllamaAnswers
         from shared.model_server.ollama import ollama_address
 
-        ollama = OllamaAnswers(ollama_address("SLUICE_CHAT", url), **options)
+        ollama = OllamaAnswers(ollama_address("SLUICE_CHAT", url), how)
         return ChatModel(name=ollama.name, server="ollama", answers=ollama)
     if url.startswith("openai+"):
         from shared.answers.openai import OpenAiAnswers
         from shared.model_server.openai import openai_address
 
-        openai = OpenAiAnswers(openai_address("SLUICE_CHAT", url), openai_api_key, **options)
+        openai = OpenAiAnswers(openai_address("SLUICE_CHAT", url), openai_api_key, how)
         await openai.check(_LOOK_S)
         return ChatModel(name=openai.name, server="openai", answers=openai)
     raise ConfigurationError(f"SLUICE_CHAT={url} {_SHAPES}")
 
 
-async def _found(options: _Options) -> "OllamaAnswers | None":
+async def _found(how: Prompting) -> "OllamaAnswers | None":
     address = _server(os.environ.get("OLLAMA_HOST") or _DEFAULT_HOST)
     if address is None:
         return None
@@ -124,7 +110,7 @@ async def _found(options: _Options) -> "OllamaAnswers | None":
         model = await chat_model(url, _LOOK_S)
     except Unavailable:
         return None
-    return OllamaAnswers(OllamaAddress(url, model), **options) if model else None
+    return OllamaAnswers(OllamaAddress(url, model), how) if model else None
 
 
 def _server(value: str) -> tuple[str, int] | None:

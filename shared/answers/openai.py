@@ -9,9 +9,8 @@ import msgspec
 from pydantic import SecretStr
 
 from shared.answers import MORE_SAMPLING, Called, Conversation, Event, Finished, JsonFormat, ToolCall, Turn, Usage
-from shared.answers.prompt import CONTEXT
+from shared.answers.prompt import USUAL, Prompting
 from shared.answers.served import CUT_SHORT, answered
-from shared.answers.templates import Templates, packaged
 from shared.errors import Unavailable
 from shared.model_server.http import BadAnswer, TooLong
 from shared.model_server.openai import KEY_VARIABLE, OpenAiAddress, OpenAiServer
@@ -64,28 +63,19 @@ class OpenAiAnswers:
     needs_passages = False
 
     def __init__(
-        self,
-        address: OpenAiAddress,
-        key: SecretStr,
-        history: int | None = None,
-        timeout_s: float = 120.0,
-        *,
-        templates: Templates | None = None,
-        context: int = CONTEXT,
+        self, address: OpenAiAddress, key: SecretStr, how: Prompting = USUAL, timeout_s: float = 120.0
     ) -> None:
         """Take the model's address and its server's key; `timeout_s` is the longest wait for the next piece."""
         self._address = address
         self.name = address.model
         self._key = key
-        self._history = history
-        self._templates = templates or packaged()
+        self._how = how
         self._timeout_s = timeout_s
-        self._context = context
         self._refused: frozenset[str] = frozenset()  # optional fields that this server refuses
 
     async def context(self) -> int:
         """Return the setting's number of tokens; servers of this protocol don't say their models'."""
-        return self._context
+        return self._how.context
 
     async def check(self, timeout_s: float) -> None:
         """Return if the server lists its models, is away, or has no such list.
@@ -115,9 +105,7 @@ class OpenAiAnswers:
             Rejected: the question is longer than the model's window.
         """
         optional = _optional(conversation)
-        return answered(
-            conversation, self._history, lambda turns: self._events(turns, optional), self._templates, self._context
-        )
+        return answered(conversation, lambda turns: self._events(turns, optional), self._how)
 
     async def _events(
         self, turns: list[Turn], optional: dict[str, Any]

@@ -29,6 +29,17 @@ _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 _TEMPLATES: Final = packaged()
 
 
+class Prompting(msgspec.Struct, frozen=True, kw_only=True):
+    """How language models are asked, the same for all."""
+
+    history: int | None = None  # most earlier messages beside passages; None: as many as fit
+    templates: Templates = _TEMPLATES
+    context: int = CONTEXT
+
+
+USUAL: Final = Prompting()
+
+
 def messages(
     conversation: Conversation,
     history: int | None = None,

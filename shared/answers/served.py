@@ -4,10 +4,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Final
 
+import msgspec
+
 from shared.answers import Called, Conversation, Event, Finished, Prompted, Turn
 from shared.answers.citations import KnownCitations, filtered
-from shared.answers.prompt import messages, new_boundary, shown, tokens
-from shared.answers.templates import Templates
+from shared.answers.prompt import Prompting, messages, new_boundary, shown, tokens
 from shared.errors import Rejected
 from shared.model_server.http import BadAnswer, TooLong
 
@@ -18,9 +19,7 @@ _REFUSALS: Final = frozenset({400, 422})  # of what was sent, such as tools to a
 _SHARES: Final = (1, 2, 4, 8, 16, 32)  # the prompt's limits are divided by these in turn, until it fits the model
 
 
-async def answered(
-    conversation: Conversation, history: int | None, ask: Ask, templates: Templates, context: int
-) -> AsyncGenerator[Event, None]:
+async def answered(conversation: Conversation, ask: Ask, how: Prompting) -> AsyncGenerator[Event, None]:
     """Yield the passages of the prompt, then the events that `ask` gives for it.
 
     Citations of other passages are dropped; JSON has none, and stays as it is. A prompt that exceeds the model's window
@@ -33,11 +32,11 @@ async def answered(
     sent: list[Turn] | None = None
     boundary = new_boundary()
     for share in _SHARES:
-        turns = messages(conversation, history, share=share, context=context, templates=templates, boundary=boundary)
+        turns = messages(conversation, **msgspec.structs.asdict(how), share=share, boundary=boundary)
         if turns == sent:
             continue
         sent = turns
-        passages = tuple(shown(conversation.passages, share=share, context=context))
+        passages = tuple(shown(conversation.passages, share=share, context=how.context))
         accepted = False
         try:
             asked: AsyncGenerator[str | Called | Finished, None] = ask(turns)

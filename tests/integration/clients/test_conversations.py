@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from services.query_api.app import ApiParts
 from shared.answers.ollama import OllamaAnswers
+from shared.answers.prompt import Prompting
 from shared.model_server.ollama import OllamaAddress
 from tests.answering import models_of
 from tests.integration.api import a_client, an_app, ingested, problem
@@ -158,7 +159,7 @@ async def test_with_documents_the_oldest_messages_give_way_and_the_reply_says_so
 async def test_a_bound_on_the_history_holds_only_beside_passages(
     parts: ApiParts, chat_server: FakeOllama, model: FakeOllama, tenants: Iterator[str]
 ) -> None:
-    answers = OllamaAnswers(OllamaAddress(chat_server.url, CHAT_MODEL), history=2, timeout_s=5)
+    answers = OllamaAnswers(OllamaAddress(chat_server.url, CHAT_MODEL), Prompting(history=2), timeout_s=5)
     said = a_conversation(9, 500)
     body = {"message": said[-1]["content"], "conversationHistory": said[:-1]}
     async with a_client(an_app(parts, models=models_of(answers)), next(tenants)) as client:

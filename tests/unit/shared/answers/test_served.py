@@ -3,9 +3,8 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from shared.answers import Called, Conversation, Finished, Passage, Prompted, Turn
-from shared.answers.prompt import CONTEXT
+from shared.answers.prompt import Prompting
 from shared.answers.served import answered
-from shared.answers.templates import packaged
 from shared.errors import Rejected
 from shared.model_server.http import TooLong
 
@@ -22,7 +21,7 @@ async def events_of(most: int) -> list[object]:
         yield "At nine [1], or at ten [99]."
         yield Finished()
 
-    return [event async for event in answered(CONVERSATION, 5, ask, packaged(), CONTEXT)]
+    return [event async for event in answered(CONVERSATION, ask, Prompting(history=5))]
 
 
 async def test_passages_come_first_and_unknown_citations_go() -> None:
