@@ -18,8 +18,7 @@ from shared.state.generations import first_registry, serving
 from shared.state.index import Generation, Head, Index, of_document, vector_hash
 from shared.state.ledger import COLLECTION, End, Ledger, finished
 from shared.store import EVERYTHING, Filter, Leg, Match, Point, Sparse
-from shared.store.qdrant.connect import make_client
-from shared.store.qdrant.store import LEAST, QdrantStore
+from shared.store.qdrant.store import LEAST, QdrantStore, make_client
 from tests.builders import an_entry
 from tests.servers.qdrant import QdrantServer
 

@@ -8,13 +8,17 @@ two replicas both must be up, with three one may be away (docs/adr/0014-qdrant.m
 """
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
+import httpx
 import msgspec
 import structlog
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.common.version_check import is_compatible
 
 from shared.errors import PipelineError, Rejected, Unavailable
 from shared.settings import ConfigurationError
@@ -44,7 +48,6 @@ from shared.store.input_validation import (
     json_path,
 )
 from shared.store.qdrant.address import QdrantAddress
-from shared.store.qdrant.connect import check_version, make_client
 from shared.store.qdrant.errors import NO_ACCESS, VENDOR, ours, status, too_large
 from shared.store.qdrant.translate import SPARSE, payload_selector, query_request, schema, server_filter, server_point
 from shared.times import PATIENCE
@@ -72,6 +75,11 @@ def shortfalls(strict: models.StrictModeConfigOutput | None) -> list[str]:
     return found
 
 
+OLDEST: Final = (1, 19)  # the first that knows filters by the beginning of a text
+# Qdrant closes an idle connection after 5 s, and a request sent at that moment is lost. On loopback, a reply of some kB
+# takes 40 ms longer on a reused connection (Nagle's algorithm, delayed acknowledgement).
+_REST: Final = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2.0)
+_REST_ON_LOOPBACK: Final = httpx.Limits(max_connections=100, max_keepalive_connections=0)
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 _SLICE: Final = 64  # points in one request
@@ -80,6 +88,47 @@ _SPARE: Final = 16  # hits asked for beyond the limit, so that a few stale ones 
 _WIDER: Final = 4
 _REPEATS: Final = 2  # of a search, because versions switched meanwhile
 _PATIENCE_S: Final = 30  # longest total wait for a server that limits the rate of writes
+
+
+def make_client(address: QdrantAddress, api_key: str | None, *, timeout_s: int) -> AsyncQdrantClient:
+    """Return a client, not connected.
+
+    Raises:
+        ConfigurationError: the file of authorities can't be used.
+    """
+    try:
+        trusted = True if address.ca is None else ssl.create_default_context(cafile=address.ca)
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigurationError(f"SLUICE_STORE: ca={address.ca} can't be used: {error}") from error
+    return AsyncQdrantClient(
+        url=address.url,
+        # Sent as a header: the client's parameter warns where there is no TLS, which is usual in a private network.
+        headers={"api-key": api_key} if api_key else None,
+        timeout=timeout_s,
+        check_compatibility=False,
+        limits=_REST_ON_LOOPBACK if address.loopback else _REST,
+        verify=trusted,
+    )
+
+
+def check_version(server: str) -> None:
+    """Log a warning if the versions of client and server differ by more than Qdrant supports.
+
+    Raises:
+        ConfigurationError: the server is too old for our filters.
+    """
+    numbers = server.split(".")[:2]
+    if all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ConfigurationError(f"SLUICE_STORE: the Qdrant server is {server}, but {oldest} or newer is needed")
+    own = version("qdrant-client")
+    if not is_compatible(own, server):
+        log.warning(
+            "store_version",
+            server=server,
+            client=own,
+            reason=f"Qdrant {server} and its client {own} are more than one minor version apart; update the server",
+        )
 
 
 class _Shape(msgspec.Struct, frozen=True):
