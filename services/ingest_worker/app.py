@@ -25,9 +25,8 @@ from services.ingest_worker.parsers import alone, parser_pool
 from services.ingest_worker.store_recovery import Rebuilder
 from shared.contracts import StatusNotice, decode, document_of
 from shared.log import Log
-from shared.log.consume import ConsumeOptions, Consumption, consume
+from shared.log.consume import ConsumeOptions, Consumption, consume, follow
 from shared.log.dead_letters import DeadLetters
-from shared.log.follow import follow
 from shared.log.publish import partition_for, publish
 from shared.runtime.process import RunningService, repeat
 from shared.runtime.resources import Resources, open_resources

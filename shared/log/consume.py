@@ -103,28 +103,42 @@ def consume(
     )
     subscriber = broker.subscriber(
         topic,
+        **_RAW_BATCHES,
         group_id=group,
-        batch=True,
         max_records=options.max_records,
-        batch_timeout_ms=50,
-        ack_policy=AckPolicy.MANUAL,
         auto_offset_reset="none",
         listener=consumption,
-        parser=readable_headers,
-        decoder=raw_records,
-        no_reply=True,  # else a foreign `reply_to` header would make us publish to the topic it names
         session_timeout_ms=10_000,
         heartbeat_interval_ms=3_000,
         rebalance_timeout_ms=int(2 * options.drain_s * 1000) + 5_000,
         max_poll_interval_ms=_A_DAY_MS,  # a worker that waits for the end of an outage is alive
     )
 
-    @subscriber
+    @subscriber  # type: ignore[untyped-decorator]  # its overloads see no options in a dictionary
     async def dispatch(records: list[Record]) -> None:
         await consumption.dispatch(subscriber.consumer, records)
 
     consumption.consumer = lambda: subscriber.consumer
     return consumption
+
+
+def follow(broker: KafkaBroker, topic: str, seen: Callable[[Record], None]) -> Callable[[], Any]:
+    """Call `seen` with every record written after `broker.start()`; return a getter of the consumer.
+
+    All partitions are read from their end, without a group or commits. If `seen` raises Rejected, the record is logged
+    and skipped.
+    """
+    subscriber = broker.subscriber(topic, **_RAW_BATCHES, max_records=500, auto_offset_reset="latest")
+
+    @subscriber  # type: ignore[untyped-decorator]  # likewise
+    async def batch(records: list[Record]) -> None:
+        for record in records:
+            try:
+                seen(record)
+            except Rejected as error:
+                log.warning("record_passed: %s: %s", _where(record), error.sentence)
+
+    return lambda: subscriber.consumer
 
 
 def stepped_aside(why: str) -> AbstractContextManager[Crowded]:
@@ -135,7 +149,7 @@ def stepped_aside(why: str) -> AbstractContextManager[Crowded]:
     return _aside.get()(why)
 
 
-async def readable_headers(raw: tuple[Record, ...], original: Callable[[Any], Awaitable[Any]]) -> Any:
+async def _readable_headers(raw: tuple[Record, ...], original: Callable[[Any], Awaitable[Any]]) -> Any:
     """Return FastStream's message of a batch; its raw records keep their headers unchanged."""
     # FastStream decodes every header; one that is null or not UTF-8 would fail the whole batch.
     message = await original(tuple(map(_readable, raw)))
@@ -153,9 +167,19 @@ def _readable(record: Record) -> Record:
     return record
 
 
-async def raw_records(message: Any) -> list[Record]:
+async def _raw_records(message: Any) -> list[Record]:
     """Return the batch's records undecoded: the handler decodes each one, so that each can fail by itself."""
     return list(message.raw_message)
+
+
+_RAW_BATCHES: dict[str, Any] = {
+    "batch": True,
+    "batch_timeout_ms": 50,
+    "ack_policy": AckPolicy.MANUAL,
+    "parser": _readable_headers,
+    "decoder": _raw_records,
+    "no_reply": True,  # else a foreign `reply_to` header would make us publish to the topic it names
+}
 
 
 class _Running(PartitionLane):

@@ -20,9 +20,8 @@ from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected, Unavailable
 from shared.log import Record
-from shared.log.consume import Consumption, consume
+from shared.log.consume import Consumption, consume, follow
 from shared.log.failure import Failure
-from shared.log.follow import follow
 from shared.log.kafka import KafkaAddress, KafkaLog, kafka_address
 from shared.log.publish import publish
 from shared.settings import ConfigurationError

@@ -25,7 +25,7 @@ from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, LogPosition, StatusNotice, decode
 from shared.errors import Unavailable
 from shared.log import Publish, Record
-from shared.log.follow import follow
+from shared.log.consume import follow
 from shared.log.headers import sent_position
 from shared.runtime.body_budget import MemoryBudget
 from shared.runtime.resources import Resources
