@@ -1,10 +1,10 @@
 """Limits the memory for large bodies in a stage; further bodies wait on the log and in the blob store."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
+from weakref import WeakValueDictionary
 
 from shared.log.consume import stepped_aside
 
@@ -19,7 +19,7 @@ class MemoryBudget:
     """
 
     def __init__(self, size: int = ROOM_BYTES) -> None:
-        self._each = defaultdict[str, _Budget](lambda: _Budget(size))
+        self._each = WeakValueDictionary[str, _Budget]()  # of tenants with bodies
         self._all = _Budget(2 * size)
         self._size = size
 
@@ -30,7 +30,8 @@ class MemoryBudget:
             yield
             return
         size = min(size, self._size)
-        async with self._each[tenant].taken(size), self._all.taken(size):
+        budget = self._each.setdefault(tenant, _Budget(self._size))
+        async with budget.taken(size), self._all.taken(size):
             yield
 
 

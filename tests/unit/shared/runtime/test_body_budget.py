@@ -102,3 +102,11 @@ async def test_a_tenant_s_large_bodies_keep_no_other_tenant_waiting(holders: Hol
 
     await holders.go("a")
     assert holders.inside == ["d", "e"]
+
+
+async def test_a_tenant_leaves_nothing_behind() -> None:
+    room = MemoryBudget(10)
+    async with room.taken(6, "a"):
+        assert list(room._each) == ["a"]
+
+    assert not room._each
