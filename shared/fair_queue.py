@@ -1,7 +1,8 @@
 """A fair queue: however many items one flow has, the others still get their turn."""
 
+import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -36,3 +37,29 @@ class FairQueue(Generic[T]):
         if waiting:
             self._flows[flow] = waiting  # at the end, behind the other flows
         return item
+
+
+class Rotation:
+    """Runs one callback per iteration of the event loop, round-robin by caller; a caller's own keep their order.
+
+    An iteration runs every task that is ready. If 500 requests start in one, every other request waits for all of them
+    at each of its steps.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = FairQueue[Callable[[], None]]()
+        self._running = False
+
+    def add(self, caller: Hashable, start: Callable[[], None]) -> None:
+        """Run `start` at once if nothing was started in this iteration, else when it is the caller's turn."""
+        self._waiting.put(caller, start)
+        if not self._running:
+            self._next()
+
+    def _next(self) -> None:
+        self._running = bool(self._waiting)
+        if not self._running:
+            return
+        start = self._waiting.take()
+        asyncio.get_running_loop().call_soon(self._next)
+        start()

@@ -4,12 +4,13 @@ import asyncio
 import math
 import re
 import time
-from collections import deque
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import ClassVar, Final
 from weakref import WeakKeyDictionary
+
+from shared.fair_queue import Rotation
 
 HELD_S: Final = 0.005  # how long a loop over many items may hold the event loop
 # Seconds that each question to the store or the log may take for whoever asks it, if its adapter waits longer.
@@ -19,7 +20,7 @@ PATIENCE: ContextVar[float] = ContextVar("patience", default=math.inf)
 class LoopTurns:
     """Gives the event loop back every few milliseconds. Of all that do, one goes on in each of its iterations."""
 
-    _waiting: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]]] = WeakKeyDictionary()
+    _rotations: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, Rotation]] = WeakKeyDictionary()
 
     def __init__(self) -> None:
         self._since = time.perf_counter()
@@ -28,21 +29,10 @@ class LoopTurns:
         """Let others run if this has held the event loop for `HELD_S`."""
         if time.perf_counter() - self._since > HELD_S:
             loop = asyncio.get_running_loop()
-            waiting = self._waiting.setdefault(loop, deque())
-            waiting.append(turn := loop.create_future())
-            if len(waiting) == 1:
-                loop.call_soon(self._next, loop, waiting)
-            await turn
+            turn = asyncio.Event()
+            loop.call_soon(self._rotations.setdefault(loop, Rotation()).add, None, turn.set)
+            await turn.wait()
             self._since = time.perf_counter()
-
-    @classmethod
-    def _next(cls, loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:
-        """Let the one that has waited for longest go on, and the next one in the loop's next iteration."""
-        if not waiting[0].done():  # done: cancelled
-            waiting[0].set_result(None)
-        waiting.popleft()
-        if waiting:
-            loop.call_soon(cls._next, loop, waiting)
 
 
 def now_ms() -> int:

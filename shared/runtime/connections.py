@@ -8,7 +8,7 @@ import asyncio
 import json
 import resource
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -21,34 +21,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from shared.fair_queue import FairQueue
-
-
-class RequestRotation:
-    """Runs one callback per iteration of the event loop, round-robin by caller; a caller's own keep their order.
-
-    An iteration runs every task that is ready. If 500 requests start in one iteration, every other request waits for
-    all of them at each of its steps.
-    """
-
-    def __init__(self) -> None:
-        self._waiting = FairQueue[Callable[[], None]]()
-        self._running = False
-
-    def add(self, caller: Hashable, start: Callable[[], None]) -> None:
-        """Run `start` at once if nothing was started in this iteration, else when it is the caller's turn."""
-        self._waiting.put(caller, start)
-        if not self._running:
-            self._next()
-
-    def _next(self) -> None:
-        self._running = bool(self._waiting)
-        if not self._running:
-            return
-        start = self._waiting.take()
-        asyncio.get_running_loop().call_soon(self._next)
-        start()
-
+from shared.fair_queue import Rotation
 
 log = structlog.get_logger(__name__)
 
@@ -108,7 +81,7 @@ class Connections:
     ) -> None:
         """Take the limits; `per_address` doesn't hold for loopback addresses and `proxies`."""
         self.headers_s = headers_s
-        self.starts = RequestRotation()  # of requests
+        self.starts = Rotation()  # of requests
         self._most = most
         self._per_address = most if per_address is None else per_address
         self.proxies = tuple(proxies)

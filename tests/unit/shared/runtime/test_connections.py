@@ -18,7 +18,6 @@ from shared.runtime.connections import (
     HEADER_FIELDS,
     Connections,
     LimitedProtocol,
-    RequestRotation,
     connections_within_file_limit,
 )
 from shared.runtime.listening import answered, bound, connections_of
@@ -480,46 +479,3 @@ async def test_a_client_that_asks_first_is_told_to_go_on() -> None:
         peer.send(b"hi")
 
         assert (await peer.reply()).endswith(b"\r\n\r\n2")
-
-
-async def _turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def test_callers_take_turns_and_each_keeps_its_order() -> None:
-    queue, started = RequestRotation(), list[str]()
-    for caller, number in (("a", 1), ("a", 2), ("a", 3), ("b", 1), ("a", 4), ("c", 1), ("b", 2)):
-        queue.add(caller, lambda name=f"{caller}{number}": started.append(name))  # type: ignore[misc]
-
-    await _turns(20)
-
-    assert started == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
-
-
-async def test_one_starts_in_each_turn_and_the_first_one_at_once() -> None:
-    queue, started = RequestRotation(), list[int]()
-    for number in range(5):
-        queue.add("a", lambda number=number: started.append(number))  # type: ignore[misc]
-    seen = [len(started)]
-    for _ in range(6):
-        await _turns(1)
-        seen.append(len(started))
-
-    assert seen == [1, 2, 3, 4, 5, 5, 5]
-    queue.add("a", lambda: started.append(5))
-    assert started[-1] == 5, "nothing waits, so it starts at once"
-
-
-async def test_a_start_that_fails_holds_up_no_other() -> None:
-    queue, started = RequestRotation(), list[str]()
-
-    def fail() -> None:
-        raise ValueError("x")
-
-    with pytest.raises(ValueError, match="x"):
-        queue.add("a", fail)
-    queue.add("a", lambda: started.append("after"))
-    await _turns(3)
-
-    assert started == ["after"]
