@@ -8,7 +8,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, MutableMapping, Sequence
+import time
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from itertools import islice
 from socket import gethostname
 from traceback import walk_tb
@@ -93,6 +94,7 @@ def configure_logging(
             chain.append(lambda _logger, _method, event: {**process, **event})
 
     handler = logging.StreamHandler(stream)
+    handler.addFilter(RateFilter())  # in an outage, each client complains ten times a second
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=chain,
@@ -119,6 +121,33 @@ def configure_logging(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,  # loggers are made at import, before this is called
     )
+
+
+class RateFilter(logging.Filter):
+    """Passes each kind of warning or error of aiokafka once in `every_s` seconds, with the number of those dropped."""
+
+    def __init__(self, every_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._clock = clock
+        # By logger and message: when one was passed last, and how many were dropped since.
+        self._last: dict[tuple[str, object], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log the record."""
+        if record.levelno < logging.WARNING or not record.name.startswith("aiokafka"):
+            return True
+        what = (record.name, record.msg)
+        now = self._clock()
+        when, held_back = self._last.get(what, (float("-inf"), 0))
+        if now - when < self._every_s:
+            self._last[what] = (when, held_back + 1)
+            return False
+        if held_back:
+            record.msg = f"{record.getMessage()} (and {held_back} more like it)"
+            record.args = None
+        self._last[what] = (now, 0)
+        return True
 
 
 class Redact:

@@ -95,6 +95,7 @@ TESTED_BY: Final = {
     "services/query_api/search/search.py": "tests/integration/test_search_pages.py",
     "services/standalone/parser_adapter.py": "tests/integration/clients/test_open_webui.py",
     "services/standalone/serve.py": "tests/integration/test_pipeline.py",
+    "shared/log/kafka/__init__.py": "tests/integration/test_kafka.py",
     "shared/log/sqlite/consumer.py": "tests/property/test_log_machine.py",
     "shared/log/sqlite/file.py": "tests/unit/shared/log/test_sqlite.py",
     "shared/log/sqlite/producer.py": "tests/property/test_log_machine.py",
