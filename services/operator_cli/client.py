@@ -100,15 +100,7 @@ class Client:
     def upload(self, file: Path, path: str, about: Mapping[str, Any]) -> dict[str, Any]:
         """Send a file; return `{status, documentId, chunkCount}` when it is processed, or `accepted` after WAIT_S."""
         sent = {"file": (file.name, file.read_bytes(), media_type(file))}
-        return self._waiting("POST", "/rag/ingest/upload", data={**about, "path": path}, files=sent)
-
-    def upload_body(self, content: bytes, path: str | None, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Send content that may have no file name; returns what `upload` does."""
-        return self._waiting("POST", "/rag/ingest/upload", params=_given(path=path, **about), content=content)
-
-    def ingest_url(self, url: str, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Submit a page that the server fetches; returns what `upload` does."""
-        return self._waiting("POST", "/rag/ingest/url", json={**about, "url": url})
+        return self.waiting("POST", "/rag/ingest/upload", data={**about, "path": path}, files=sent)
 
     def unchanged(self, held: Sequence[tuple[Path, str, str]], about: Mapping[str, Any]) -> list[bool]:
         """Return for each file, given with its path and hash, whether `upload` would change nothing."""
@@ -142,11 +134,11 @@ class Client:
 
     def reread(self, document_id: str) -> dict[str, Any]:
         """Let the document be read again from its original if its reader has changed; returns what `upload` does."""
-        return self._waiting("POST", _route("rag", "documents", document_id, "reread"))
+        return self.waiting("POST", _route("rag", "documents", document_id, "reread"))
 
     def delete(self, document_id: str) -> dict[str, Any]:
         """Delete a document; return `{status: "deleted", documentId}` when no search finds it any more."""
-        return self._waiting("DELETE", _route("rag", "documents", document_id))
+        return self.waiting("DELETE", _route("rag", "documents", document_id))
 
     def get(self, *path: str, **params: str | None) -> dict[str, Any]:
         """Return the reply of the route with these parts of its path."""
@@ -169,7 +161,7 @@ class Client:
         """Yield the reply to the body, and to what follows it page by page, with one request for each."""
         cursor: str | None = None
         while True:
-            page = self._waiting(method, path, json=_given(**body, cursor=cursor))
+            page = self.waiting(method, path, json=_given(**body, cursor=cursor))
             yield page
             cursor = page["nextCursor"]
             if cursor is None:
@@ -203,7 +195,7 @@ class Client:
         samples = (each for family in families for each in family.samples if each.name == name)
         return {next(iter(each.labels.values()), ""): each.value for each in samples}
 
-    def _waiting(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+    def waiting(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """Return the reply to a request that is answered when the document has ended, or after WAIT_S."""
         prefer, timeout = {"Prefer": f"wait={WAIT_S}"}, httpx.Timeout(WAIT_S + 30, connect=5)
         return self._object(method, path, headers=prefer, timeout=timeout, **options)

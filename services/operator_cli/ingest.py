@@ -288,9 +288,12 @@ def _others(client: "Client", options: IngestOptions) -> list[tuple[str, Callabl
     """Return the documents that aren't files: a name to show, and the function that sends it."""
 
     def piped() -> dict[str, Any]:
-        return client.upload_body(sys.stdin.buffer.read(), options.path, options.about)
+        named = {} if options.path is None else {"path": options.path}
+        content = sys.stdin.buffer.read()
+        return client.waiting("POST", "/rag/ingest/upload", params={**named, **options.about}, content=content)
 
-    pages = [(url, partial(client.ingest_url, url, options.about)) for url in options.urls]
+    send = partial(client.waiting, "POST", "/rag/ingest/url")
+    pages = [(url, partial(send, json={**options.about, "url": url})) for url in options.urls]
     return [(options.path or STDIN, piped)] * options.piped + pages
 
 

@@ -103,7 +103,7 @@ def _described(app: Litestar) -> dict[str, Any]:
         for method, (handler, _) in route.route_handler_map.items()
         if handler.resolve_include_in_schema() and method.lower() in spec["paths"].get(route.path_format, {})
     ]
-    types = _Types(cast("RouteOptions", handler.opt) for _, _, handler in routes)
+    types = _Types()
     for path, method, handler in routes:
         operation = spec["paths"][path][method]
         declared = cast("RouteOptions", handler.opt)
@@ -128,18 +128,10 @@ def _described(app: Litestar) -> dict[str, Any]:
 
 
 class _Types:
-    """The schemas of all types that routes declare."""
+    """The schemas of the types that routes declare; `components` has those that were asked for."""
 
-    def __init__(self, declared: Iterable[RouteOptions]) -> None:
-        contents = [
-            content
-            for each in declared
-            for content in (each.get("ok", {}), each.get("body", {}), *each.get("instead", {}).values())
-        ]
-        kinds = [kind for content in contents for given in content.values() for kind in _several(given)]
-        named = [kind for kind in kinds if kind is not bytes and not isinstance(kind, dict)]
-        schemas, self.components = msgspec.json.schema_components(named, ref_template=_REF)
-        self._schemas = dict(zip(map(repr, named), schemas, strict=True))
+    def __init__(self) -> None:
+        self.components: dict[str, Any] = {}
 
     def content(self, content: Content) -> dict[str, Any]:
         """Return the content of a reply."""
@@ -150,12 +142,10 @@ class _Types:
             return {"type": "string", "format": "binary"}
         if isinstance(given, dict):
             return given
-        schemas = [self._schemas[repr(kind)] for kind in _several(given)]
-        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-
-
-def _several(given: Any) -> tuple[Any, ...]:
-    return given if isinstance(given, tuple) else (given,)
+        kinds = given if isinstance(given, tuple) else (given,)
+        schemas, named = msgspec.json.schema_components(kinds, ref_template=_REF)
+        self.components |= named
+        return schemas[0] if len(schemas) == 1 else {"anyOf": [*schemas]}
 
 
 def _responses(

@@ -118,12 +118,6 @@ def compare_words(asked: Question, candidates: Sequence[Candidate]) -> list[Word
     return [of(*both) for both in zip(occurs, occurs[len(texts) :], strict=False)]
 
 
-def _compare(asked: Question, candidate: Candidate, of: WordFeatures) -> Features:
-    """Return all features of the candidate; `of` are those of its words."""
-    together = adjacent(asked.pairs, candidate.text, asked.forms) if of.phrases else ()
-    return Features(candidate.cosine, of.coverage, len(together) / len(asked.pairs) if together else 0.0)
-
-
 def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], count: int) -> list[Candidate]:
     """Return the `count` candidates with the highest scores, with score and features; ties keep their order.
 
@@ -151,6 +145,8 @@ def best(asked: Question, scorer: Calibration, candidates: Sequence[Candidate], 
             candidate.score, candidate.features = -negative, known
             found.append(candidate)
         else:
-            whole[at] = known = _compare(asked, candidate, of)
+            together = adjacent(asked.pairs, candidate.text, asked.forms) if of.phrases else ()
+            phrases = len(together) / len(asked.pairs) if together else 0.0
+            whole[at] = known = Features(candidate.cosine, of.coverage, phrases)
             heapq.heapreplace(waiting, (-score(*known), at))
     return found

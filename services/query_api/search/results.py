@@ -12,6 +12,7 @@ from shared.answers.prompt import day_of
 from shared.contracts import with_header
 
 MOST_COPIES = 20  # other places of a text that a hit names
+_PLACE = ("documentId", "source", "path", "chunkOrder")
 PRIVATE = frozenset({"vectorHash", "chunkHash", "embeddedHash", "origin", "textBlob", "textSize", "tenant"})
 
 
@@ -89,7 +90,8 @@ def found_chunk(candidate: Candidate, *, by_words: bool) -> Found:
         equal = [metadata, *(public(_decode(each).metadata) for each in candidate.copies[:MOST_COPIES])]
         # Another title may be that of another file, and this one's name may be what the query asks for.
         metadata = max((each for each in equal if each.get("title") == metadata.get("title")), key=day_of)
-        metadata["copies"] = [_place(each) for each in equal if each is not metadata]
+        others = (each for each in equal if each is not metadata)
+        metadata["copies"] = [{name: each.get(name) for name in _PLACE} for each in others]
     dense, sparse = candidate.ranks.get("dense"), candidate.ranks.get("sparse")
     return Found(
         text=candidate.text,
@@ -103,10 +105,6 @@ def found_chunk(candidate: Candidate, *, by_words: bool) -> Found:
             coverage=candidate.features.coverage,
         ),
     )
-
-
-def _place(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata.get(name) for name in ("documentId", "source", "path", "chunkOrder")}
 
 
 def public(metadata: Mapping[str, Any]) -> dict[str, Any]:
