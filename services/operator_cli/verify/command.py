@@ -99,7 +99,7 @@ async def verify(
             if parts is not before:  # what was found is of the lost one
                 verifier = verifying(parts)
                 report = await verifier.verify()
-        repaired = await Repair(parts, verifier, patience_s, dry_run).repair(report)
+        repaired = await Repair(verifier, dry_run).repair(report)
         if not dry_run:
             report = await verifying(parts).verify()
         outcome = VerifyOutcome(report=report, found=outcome.report, repaired=repaired, dry_run=dry_run)

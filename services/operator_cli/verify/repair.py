@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from services.operator_cli.verify.findings import Remedy, VerifyReport
-from services.operator_cli.verify.verifier import SeenDocument, Verifier, VerifierParts
+from services.operator_cli.verify.verifier import SeenDocument, Verifier
 from shared.contracts import DocumentExtracted, LogPosition, Message, decode
 from shared.log.headers import PLACE_HEADER, position_header, position_of, text_headers
 from shared.log.publish import sending
@@ -46,12 +46,11 @@ class Repaired(Message, frozen=True):
 class Repair:
     """Repairs the differences that a verification has found; in a dry run it only counts what it would do."""
 
-    parts: VerifierParts
     verifier: Verifier
-    patience_s: float
     dry_run: bool
 
     def __post_init__(self) -> None:
+        self.parts = self.verifier.parts
         self._ledger = Ledger(self.parts.store)
         self._places: dict[LogPosition, str] = {}  # documents by the submission to send again
         self._done = Repaired()
@@ -63,8 +62,6 @@ class Repair:
             ConfigurationError: the log has no version of any document, and the store has points.
             Unavailable: a part is away; begin again.
         """
-        if not report.differences:
-            return Repaired()
         if not self.verifier.truth.versions.documents:
             raise ConfigurationError(
                 "the log has no version of any document, so it can't say what the store should hold: is SLUICE_LOG the "
@@ -96,7 +93,7 @@ class Repair:
                 await self.verifier.read_on()
                 if self.verifier.cut.committed != committed:
                     moved, committed = time.monotonic(), self.verifier.cut.committed
-                elif time.monotonic() - moved > self.patience_s:
+                elif time.monotonic() - moved > self.verifier.patience_s:
                     return False
         return True
 

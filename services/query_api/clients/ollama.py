@@ -161,10 +161,9 @@ async def ollama_tags(request: ApiRequest) -> OllamaModels:
 @get("/ps", role="query", needs_parts=False)
 async def ollama_ps(request: ApiRequest) -> OllamaModels:
     """List the loaded models. All models are always reported as loaded."""
-    models = request.part(Models)
     loaded = {"expires_at": "2318-01-01T00:00:00Z", "size_vram": 0}  # Ollama's "never"
-    lengths = await models.contexts()
-    return OllamaModels([_listed(name, **loaded, context_length=lengths[name]) for name in models.listed()])
+    lengths = await request.part(Models).contexts()
+    return OllamaModels([_listed(name, **loaded, context_length=length) for name, length in lengths.items()])
 
 
 def _listed(name: str, **loaded: Any) -> OllamaListedModel:

@@ -99,9 +99,8 @@ class OpenAIModels(msgspec.Struct, frozen=True, kw_only=True, tag_field="object"
 )
 async def openai_models(request: ApiRequest) -> OpenAIModels:
     """List the models."""
-    models = request.part(Models)
-    lengths = await models.contexts()
-    return OpenAIModels(data=[OpenAIModel(id=name, context_length=lengths[name]) for name in models.listed()])
+    lengths = await request.part(Models).contexts()
+    return OpenAIModels(data=[OpenAIModel(id=name, context_length=length) for name, length in lengths.items()])
 
 
 @get("/v1/models/{name:path}", role="query", needs_parts=False)

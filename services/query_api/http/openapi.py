@@ -103,12 +103,12 @@ def _described(app: Litestar) -> dict[str, Any]:
         for method, (handler, _) in route.route_handler_map.items()
         if handler.resolve_include_in_schema() and method.lower() in spec["paths"].get(route.path_format, {})
     ]
-    types = _Types()
+    types: dict[str, Any] = {}
     for path, method, handler in routes:
         operation = spec["paths"][path][method]
         declared = cast("RouteOptions", handler.opt)
         if (body := declared.get("body")) is not None:
-            operation["requestBody"] = {"content": types.content(body), "required": "query" not in declared}
+            operation["requestBody"] = {"content": _content(body, types), "required": "query" not in declared}
         operation |= {
             "summary": (operation.get("description") or operation["summary"]).partition("\n")[0],
             "responses": _responses(path, handler, operation, types),
@@ -120,40 +120,35 @@ def _described(app: Litestar) -> dict[str, Any]:
         if (example := examples().get(operation["operationId"])) is not None:
             _show(operation, example)
     components = spec["components"]
-    components["schemas"] = {**types.components, **components["schemas"], **ERRORS}
+    components["schemas"] = {**types, **components["schemas"], **ERRORS}
     components["headers"] = _HEADERS
     components["responses"] = {f"{error}{status}": _refusal(status, error) for status in _WHY for error in ERRORS}
     spec["info"]["description"] = _DESCRIPTION
     return spec
 
 
-class _Types:
-    """The schemas of the types that routes declare; `components` has those that were asked for."""
+def _content(content: Content, components: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a reply; the types that it refers to are added to the components."""
+    return {media_type: {"schema": _schema(given, components)} for media_type, given in content.items()}
 
-    def __init__(self) -> None:
-        self.components: dict[str, Any] = {}
 
-    def content(self, content: Content) -> dict[str, Any]:
-        """Return the content of a reply."""
-        return {media_type: {"schema": self._schema(given)} for media_type, given in content.items()}
-
-    def _schema(self, given: Any) -> dict[str, Any]:
-        if given is bytes:
-            return {"type": "string", "format": "binary"}
-        if isinstance(given, dict):
-            return given
-        kinds = given if isinstance(given, tuple) else (given,)
-        schemas, named = msgspec.json.schema_components(kinds, ref_template=_REF)
-        self.components |= named
-        return schemas[0] if len(schemas) == 1 else {"anyOf": [*schemas]}
+def _schema(given: Any, components: dict[str, Any]) -> dict[str, Any]:
+    if given is bytes:
+        return {"type": "string", "format": "binary"}
+    if isinstance(given, dict):
+        return given
+    kinds = given if isinstance(given, tuple) else (given,)
+    schemas, named = msgspec.json.schema_components(kinds, ref_template=_REF)
+    components |= named
+    return schemas[0] if len(schemas) == 1 else {"anyOf": [*schemas]}
 
 
 def _responses(
-    path: str, handler: HTTPRouteHandler, operation: Mapping[str, Any], types: _Types
+    path: str, handler: HTTPRouteHandler, operation: Mapping[str, Any], types: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
     declared = cast("RouteOptions", handler.opt)
     ok, accepted, headers = declared.get("ok"), declared.get("accepted"), declared.get("headers", ())
-    content = operation["responses"]["200"]["content"] if ok is None else types.content(ok)
+    content = operation["responses"]["200"]["content"] if ok is None else _content(ok, types)
     found: dict[str, dict[str, Any]] = {
         "200": {
             "description": "The request succeeded.",
@@ -174,7 +169,7 @@ def _responses(
         why = f"The body has more than {most} bytes, or more than {values} values of JSON."
         found["413"] = {**_refusal(413, error), "description": f"{HTTPStatus(413).phrase}. {why}"}
     for status, instead in declared.get("instead", {}).items():
-        found[str(status)] = {**_refusal(status, "Problem"), "content": types.content(instead)}
+        found[str(status)] = {**_refusal(status, "Problem"), "content": _content(instead, types)}
     return found
 
 
