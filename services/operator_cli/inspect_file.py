@@ -15,7 +15,7 @@ from services.ingest_worker.parsers import parser_pool
 from services.ingest_worker.text_blocks import blocks
 from services.operator_cli.errors import CommandError, Misuse
 from services.operator_cli.terminal import note_line
-from shared.contracts import DEFAULT_TENANT, Chunk, DocumentVersion, Note
+from shared.contracts import DEFAULT_TENANT, Chunk, DocumentVersion, Note, like
 from shared.embedder.open import open_embedder
 from shared.errors import PipelineError
 from shared.ids import document_id
@@ -81,14 +81,10 @@ async def _inspected(name: str, data: bytes, settings: Settings) -> Inspection:
     finally:
         await embedder.close()
         await parsers.close()
-    return Inspection(
+    return like(
+        Inspection,
+        found,
         name=name,
-        document_type=found.document_type,
-        title=found.title,
-        language=found.language,
-        file=found.file,
-        notes=found.notes,
-        note_count=found.note_count,
         seconds={step: round(seconds, 4) for step, seconds in steps.items()},
         pages=[
             {"page": number, "start": start, "end": end}
@@ -96,7 +92,6 @@ async def _inspected(name: str, data: bytes, settings: Settings) -> Inspection:
         ],
         tables=list(_tables(found)),
         chunks=chunks,
-        text=found.text,
     )
 
 

@@ -22,7 +22,7 @@ from services.operator_cli.moving.manifest import BackedUpFile, Manifest
 from services.operator_cli.terminal import CommandProgress
 from shared.blobs import Blobs
 from shared.blobs.open import open_blobs
-from shared.contracts import BlobRef, Message
+from shared.contracts import BlobRef, Message, like
 from shared.errors import Rejected, Unavailable
 from shared.ids import file_hash
 from shared.log.sqlite import SqliteLog
@@ -77,14 +77,13 @@ async def backup(settings: Settings, target: Path, watch: CommandProgress, *, pa
     points, blobs = (
         sum(each.size for each in made.files if each.path.startswith(part)) for part in ("store/", "blobs/")
     )
-    return BackedUp(
+    return like(
+        BackedUp,
+        made,
         path=str(target),
         log_bytes=made.size - points - blobs,
         store_bytes=points,
         blob_bytes=blobs,
-        documents=made.documents,
-        points=made.points,
-        blobs=made.blobs,
         seconds=round(asyncio.get_running_loop().time() - began, 1),
     )
 

@@ -14,7 +14,7 @@ from services.operator_cli.errors import CommandError
 from services.operator_cli.moving import collections, manifest
 from services.operator_cli.moving.manifest import Manifest
 from services.operator_cli.terminal import CommandProgress
-from shared.contracts import Message
+from shared.contracts import Message, like
 from shared.runtime.data_lock import lock_data_folder
 from shared.settings import ConfigurationError
 from shared.state import pairing
@@ -63,17 +63,8 @@ async def restore(source: Path, data: Path, watch: CommandProgress, *, dry_run: 
         if not dry_run:
             await _stage(source, made, staging, watch)
             await asyncio.to_thread(_settle, staging, data)
-    return Restored(
-        path=str(data),
-        dry_run=dry_run,
-        created=made.created,
-        sluice=made.sluice,
-        documents=made.documents,
-        points=made.points,
-        blobs=made.blobs,
-        settings=made.settings,
-        seconds=round(asyncio.get_running_loop().time() - began, 1),
-    )
+    seconds = round(asyncio.get_running_loop().time() - began, 1)
+    return like(Restored, made, path=str(data), dry_run=dry_run, seconds=seconds)
 
 
 @contextmanager

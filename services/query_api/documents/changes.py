@@ -21,7 +21,7 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import EVENT_STREAM, JSON, StreamEvent, get
 from services.query_api.ingest.submissions import StatusWaiters, any_of
-from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode
+from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode, like
 from shared.errors import Rejected
 from shared.log import Log
 from shared.log.read import reading
@@ -141,14 +141,7 @@ class ChangeFeed:
             return None
         if notice.tenant != tenant or notice.status not in TERMINAL:
             return None
-        return Change(
-            document_id=notice.document_id,
-            status=notice.status,
-            version=notice.version,
-            submission=self.signer.submission(tenant, notice.place),
-            note_codes=notice.note_codes,
-            note_count=notice.note_count,
-        )
+        return like(Change, notice, submission=self.signer.submission(tenant, notice.place))
 
 
 class _Page(NamedTuple):

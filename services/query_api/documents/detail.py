@@ -15,7 +15,7 @@ from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import EVENT_STREAM, StreamEvent, get
 from services.query_api.ingest.submissions import StatusWaiters
-from shared.contracts import TERMINAL, Given, LogPosition, Status
+from shared.contracts import TERMINAL, Given, LogPosition, Status, like
 from shared.errors import Unavailable
 from shared.state.callbacks import MOST_SHOWN, Callback, Callbacks, shown_key
 from shared.state.index import Index
@@ -174,12 +174,11 @@ def _stages(last: Last, *, chunked: bool) -> Iterator[StageTime]:
 
 def _callback_view(callback: Callback, token: str) -> CallbackView:
     at = callback.next if callback.state == "sending" else None
-    return CallbackView(
+    return like(
+        CallbackView,
+        callback,
         submission=token,
         url=callback.url.partition("?")[0],
-        state=callback.state,
-        tries=callback.tries,
-        error=callback.error,
         next_at=None if at is None else iso(at),
         ended_at=None if callback.over is None else iso(callback.over),
     )
@@ -258,16 +257,9 @@ class ProgressTracker:
         done, count = embedding or (None, None)
         if step == "searchable" and (count := last.chunk_count) is None:
             count = (await self.library.view(tenant, document_id)).chunk_count
-        return Progress(
-            document_id=document_id,
-            step=step,
-            status=last.status,
-            version=last.version,
-            chunks_embedded=done,
-            chunk_count=count,
-            error=last.error,
-            code=last.code.upper() if last.code else None,
-        )
+        code = last.code.upper() if last.code else None
+        more = {"document_id": document_id, "step": step, "chunks_embedded": done, "chunk_count": count, "code": code}
+        return like(Progress, last, **more)
 
     async def watch(
         self, tenant: str, document_id: str, place: LogPosition | None, seen: str

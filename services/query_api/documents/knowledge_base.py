@@ -9,6 +9,7 @@ from services.query_api.documents.listing import Listing, of_tenant
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
 from services.query_api.ingest.upload import KnowledgeReply, Processing
+from shared.contracts import like
 
 _STANDING = {"accepted": "pending", "failed": "failed"}  # by status; all other statuses are "completed"
 
@@ -37,18 +38,13 @@ async def knowledge_base_document(document_id: FromPath[str], request: ApiReques
 
 def _knowledge(document: DocumentView) -> KnowledgeReply:
     ended = document.status != "accepted"
-    detail = document if isinstance(document, DocumentDetail) else None
-    return KnowledgeReply(
+    progress = document.progress if isinstance(document, DocumentDetail) else 100 if ended else 0
+    return like(
+        KnowledgeReply,
+        document,
         success=True,
         id=document.document_id,
-        document_id=document.document_id,
         status=_STANDING.get(document.status, "completed"),
-        processing_status=Processing(detail.progress if detail else 100 if ended else 0),
-        filename=detail.filename if detail else None,
-        title=document.title,
-        description=detail.description if detail else None,
-        tags=document.tags,
+        processing_status=Processing(progress),
         chunk_count=document.chunk_count if ended else None,
-        error=document.error,
-        notes=document.notes,
     )

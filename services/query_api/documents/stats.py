@@ -19,6 +19,7 @@ from services.query_api.documents.document_routes import STATUSES
 from services.query_api.documents.listing import of_tenant
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
+from shared.contracts import like
 from shared.errors import Unavailable
 from shared.log.groups import unread
 from shared.runtime.resources import Resources
@@ -250,15 +251,8 @@ def _of(tenant: str, *conditions: Condition) -> Filter:
 
 def generation_view(generation: Generation) -> GenerationView:
     """Return the generation's settings."""
-    return GenerationView(
-        id=generation.id,
-        model=generation.model.name,
-        dimension=generation.model.dimension,
-        chunk_size=generation.chunk_size,
-        chunk_overlap=generation.chunk_overlap,
-        chunk_unit=generation.chunk_unit,
-        chunker=generation.chunker,
-    )
+    model = generation.model
+    return like(GenerationView, generation, model=model.name, dimension=model.dimension)
 
 
 def _disk(folder: Path | None) -> Disk | None:

@@ -22,7 +22,7 @@ from services.query_api.http.opaque_tokens import Signer
 from services.query_api.http.problems import unavailable
 from shared import tracing
 from shared.claim_check import submission_value
-from shared.contracts import DocumentSubmitted, LogPosition, StatusNotice, decode
+from shared.contracts import DocumentSubmitted, LogPosition, StatusNotice, decode, like
 from shared.errors import Unavailable
 from shared.log import Publish, Record
 from shared.log.consume import follow
@@ -267,20 +267,15 @@ class Submissions:
 
     async def _enter(self, id_: str, document: DocumentSubmitted, place: LogPosition) -> None:
         """Enter the document in the ledger before the first stage has read it, so that its status can be shown."""
-        entry = Entry(
-            document_id=id_,
-            tenant=document.tenant,
-            source=document.source,
-            path=document.path,
+        entry = like(
+            Entry,
+            document,
             rev=0,
             writer="",
             accepted=Accepted(),
             last=Last(version=0, place=place, status="accepted", at=place.time),
             created_at=place.time,
             updated_at=place.time,
-            title=document.title,
-            url=document.url,
-            tags=document.tags,
         )
         try:
             async with asyncio.timeout(ENTER_S):

@@ -41,7 +41,7 @@ from services.query_api.ingest.document import (
     reply_of,
 )
 from services.query_api.ingest.submissions import SubmissionEnd, SubmissionReceipt, Submissions
-from shared.contracts import DocumentSubmitted, Kept, Note
+from shared.contracts import DocumentSubmitted, Kept, Note, like
 from shared.errors import PipelineError
 from shared.ids import composed
 from shared.inputs.prepared_chunks import SkippedChunk, chunk_file, prepared_chunks
@@ -225,17 +225,15 @@ async def knowledge_base(request: ApiRequest) -> Response[KnowledgeReply]:
 
 
 def _knowledge(sent: "_Sent", ended: SubmissionEnd | None) -> KnowledgeReply:
-    document, id_ = sent.document, ended.entry.document_id if ended else sent.receipt.document_id
-    return KnowledgeReply(
+    id_ = ended.entry.document_id if ended else sent.receipt.document_id
+    return like(
+        KnowledgeReply,
+        sent.document,
         success=True,
         id=id_,
         document_id=id_,
         status="completed" if ended else "pending",
         processing_status=Processing(100 if ended else 0),
-        filename=document.filename,
-        title=document.title,
-        description=document.description,
-        tags=document.tags,
         chunk_count=ended.chunk_count if ended else None,
         notes=ended.entry.reading(ended.last.version).notes if ended else (),
     )

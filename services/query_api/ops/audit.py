@@ -11,7 +11,7 @@ from services.query_api.http.opaque_tokens import OffsetCursor, Signer
 from services.query_api.http.problems import Problem, time_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get
-from shared.contracts import AuditEntry
+from shared.contracts import like
 from shared.log.audit_trail import AuditFilter, audit_page
 from shared.runtime.resources import Resources
 from shared.times import iso
@@ -87,9 +87,5 @@ async def ops_audit(request: ApiRequest, wanted: NamedDependency[AuditQuery]) ->
         limit=wanted.limit,
     )
     cursor = signer.sign(_AuditCursor(page.after), tenant=own)
-    return AuditViewPage(items=[_view(each) for each in page.entries], cursor=cursor, more=not page.end)
-
-
-def _view(entry: AuditEntry) -> AuditView:
-    fields = msgspec.structs.asdict(entry)
-    return AuditView(time=iso(fields.pop("time")), document_ids=fields.pop("documents"), **fields)
+    items = [like(AuditView, each, time=iso(each.time), document_ids=each.documents) for each in page.entries]
+    return AuditViewPage(items=items, cursor=cursor, more=not page.end)

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Response
@@ -16,7 +16,7 @@ from services.query_api.http.problems import Problem, invalid, time_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get, post
 from services.query_api.ops.redrive import DeadLetterService, SettledLetter, document_of
-from shared.contracts import BlobRef, DeadLetter
+from shared.contracts import BlobRef, DeadLetter, like
 from shared.log.open_letters import LetterFilter, OpenLetter
 from shared.times import iso
 
@@ -48,7 +48,7 @@ class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     generation: str | None = None  # the generation that the stage belongs to
 
 
-_SAME: Final = frozenset(DeadLetterView.__struct_fields__) & frozenset(DeadLetter.__struct_fields__)
+V = TypeVar("V", bound=DeadLetterView)
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -166,7 +166,7 @@ async def ops_dead_letters(request: ApiRequest, wanted: NamedDependency[LetterQu
     below = None if after is None else signer.opened(after, _Below, tenant=tenant).offset
     found = await request.part(DeadLetterService).open.newest(_filter(wanted, tenant), limit=wanted.limit, below=below)
     return DeadLetterPage(
-        items=[DeadLetterView(**_fields(each)) for each in found.letters],
+        items=[_view(DeadLetterView, each) for each in found.letters],
         total=found.total,
         next_cursor=None if found.after is None else signer.sign(_Below(found.after), tenant=tenant),
     )
@@ -176,7 +176,7 @@ async def ops_dead_letters(request: ApiRequest, wanted: NamedDependency[LetterQu
 async def ops_dead_letter(letter_id: FromPath[str], request: ApiRequest) -> DeadLetterWhole:
     """Show a dead letter with its record."""
     each = await _one(request, letter_id)
-    return DeadLetterWhole(**_fields(each), record=_record(each.letter))
+    return _view(DeadLetterWhole, each, record=_record(each.letter))
 
 
 @get(
@@ -237,17 +237,11 @@ async def _one(request: ApiRequest, letter_id: str) -> OpenLetter:
     return found.letters[0]
 
 
-def _fields(each: OpenLetter) -> dict[str, Any]:
+def _view(kind: type[V], each: OpenLetter, **more: Any) -> V:
     letter = each.letter
-    return {
-        **{name: getattr(letter, name) for name in _SAME},
-        "id": each.id,
-        "code": letter.code.upper(),
-        "error": letter.sentence,
-        "first_seen": iso(letter.first_seen),
-        "last_seen": iso(letter.last_seen),
-        "size": letter.blob.size if letter.blob is not None else len(letter.value or b""),
-    }
+    size = letter.blob.size if letter.blob is not None else len(letter.value or b"")
+    code, times = letter.code.upper(), {"first_seen": iso(letter.first_seen), "last_seen": iso(letter.last_seen)}
+    return like(kind, letter, id=each.id, code=code, error=letter.sentence, **times, size=size, **more)
 
 
 def _record(letter: DeadLetter) -> RecordView:

@@ -18,7 +18,7 @@ from services.query_api.http.auth import Caller
 from services.query_api.http.problems import time_of
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get, post
-from shared.contracts import AnswerSource, Feedback, decode, encode
+from shared.contracts import AnswerSource, Feedback, decode, encode, like
 from shared.errors import Rejected
 from shared.log import Log, Publish
 from shared.log.read import Span, records
@@ -173,10 +173,4 @@ async def ops_feedback(request: ApiRequest, since: FromQuery[str | None] = None,
     Only the last 10,000 thumbs of all tenants are looked at.
     """
     found = await request.part(Thumbs).newest(request.user.tenant, limit, time_of(since, "since") or 0)
-    return FeedbackList([_view(each) for each in found])
-
-
-def _view(thumb: Feedback) -> FeedbackView:
-    fields = msgspec.structs.asdict(thumb)
-    del fields["tenant"]
-    return FeedbackView(time=iso(fields.pop("time")), **fields)
+    return FeedbackList([like(FeedbackView, each, time=iso(each.time)) for each in found])

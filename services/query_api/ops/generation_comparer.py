@@ -12,6 +12,7 @@ from services.query_api.ops.generation_plan import chunk_topic_bytes, index_byte
 from services.query_api.ops.generation_service import GenerationService, GenerationStatus
 from services.query_api.search.retrieval import Retriever
 from shared.answers.ndcg import DEPTH, ndcg
+from shared.contracts import like
 from shared.errors import Rejected
 from shared.runtime.resources import Resources
 from shared.runtime.stage_runner import model_of
@@ -23,7 +24,6 @@ MOST_QUESTIONS: Final = 500  # of one comparison
 SHOWN: Final = 10  # questions that a report lists
 _CHUNKS: Final = 16  # read for a question: many have no title, or one that was drawn before
 _WARMING: Final = "warm"  # loads model and collection before searches are timed
-_OF_STATUS: Final = ("model", "chunk_size", "chunk_unit", "documents", "chunks", "failed", "embedded", "copied")
 Ranking = Mapping[str, str]  # path by document, best first
 
 
@@ -199,9 +199,9 @@ async def _side(
     size = await index_bytes(base.store, registered.generation)
     size += await chunk_topic_bytes(base.log, registered.generation)
     took = registered.built_at - registered.began if registered.built_at and registered.began else None
-    return Side(
-        id=registered.id,
-        **{name: getattr(status, name) for name in _OF_STATUS},
+    return like(
+        Side,
+        status,
         disk_bytes=size or None,
         build_seconds=None if took is None else round(took / 1000),
         search_ms=round(median(times), 1),

@@ -10,6 +10,7 @@ from services.query_api.http.problems import Problem, invalid
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.route_decorator import get, post
 from services.query_api.ingest.submissions import Submissions
+from shared.contracts import like
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log.groups import GroupLag, PartitionLag, descriptions, lags
@@ -77,15 +78,8 @@ async def ops_replay(data: JSONBody[ReplayBody], request: ApiRequest) -> ReplayP
     the topic is the end for all pages, so the records of the replay itself are not replayed.
     """
     signer, tenant = request.part(Signer), request.user.tenant
-    order = ReplayOrder(
-        topic=data.topic,
-        since=_bound(data.from_, "from"),
-        until=_bound(data.until, "until"),
-        partition=data.partition,
-        key=data.key,
-        source=data.source,
-        tenant=tenant,
-    )
+    since, until = _bound(data.from_, "from"), _bound(data.until, "until")
+    order = like(ReplayOrder, data, since=since, until=until, tenant=tenant)
     run = bytes_hash(repr((order, data.dry_run)).encode("utf-8", "surrogatepass"))
     spans = None
     if data.cursor is not None:
@@ -104,16 +98,9 @@ async def ops_replay(data: JSONBody[ReplayBody], request: ApiRequest) -> ReplayP
         )
     except Rejected as error:
         raise Problem(400, error.sentence) from error
-    sees_all = request.user.may("operator")
-    return ReplayPage(
-        topic=done.topic,
-        dry_run=done.dry_run,
-        sent=done.sent,
-        next_cursor=signer.sign(_ReplayCursor(run, done.rest), tenant=tenant) if done.rest else None,
-        read=done.read if sees_all else None,
-        unreadable=done.unreadable if sees_all else None,
-        partitions=done.partitions if sees_all else None,
-    )
+    following = signer.sign(_ReplayCursor(run, done.rest), tenant=tenant) if done.rest else None
+    hidden = {} if request.user.may("operator") else dict.fromkeys(("read", "unreadable", "partitions"))
+    return like(ReplayPage, done, next_cursor=following, **hidden)
 
 
 def _bound(given: int | str, field: str) -> ReplayBound:
