@@ -5,7 +5,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Final, NamedTuple
 
 import httpx
@@ -181,14 +181,11 @@ class Fetcher:
     @asynccontextmanager
     async def _turn(self, tenant: str) -> AsyncIterator[None]:
         """Run the block when the tenant has a turn. Raises Busy."""
-        if not self._turns.locked(tenant):
-            await self._turns.acquire(tenant)
-        else:
-            with stepped_aside("other pages are fetched first") as crowded:
-                while not await self._turns.came(tenant, _TURN_S):
-                    # Each postponed page is written to the log anew: a thousand of them, every 15 s, would be felt.
-                    if crowded():
-                        raise Busy
+        with stepped_aside("other pages are fetched first") if self._turns.locked(tenant) else nullcontext() as crowded:
+            while not await self._turns.came(tenant, _TURN_S):
+                # Each postponed page is written to the log anew: a thousand of them, every 15 s, would be felt.
+                if crowded is not None and crowded():
+                    raise Busy
         try:
             yield
         finally:
