@@ -304,7 +304,8 @@ def _flow(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], depth:
         yield from _with_blocks(page, pieces, blocks, across, depth)
         return
     if gutter is None:
-        yield from _with_open_tables(page, _lines(pieces))
+        for part in _divided(_lines(pieces)):
+            yield from _with_open_tables(page, part)
         return
     both: list[_Piece | _Block] = [*pieces, *blocks]
     band: list[_Piece | _Block] = []
@@ -823,6 +824,31 @@ def _is_group(lines: Sequence[_Line]) -> bool:
     return height < _LARGE * usual and first[0].left > min(line[0].left for line in below) + 3 * height
 
 
+def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
+    """Yield the lines in parts: behind a wider gap, a header with other columns begins another table."""
+    start = 0
+    gaps: list[float] = []
+    rows: list[_Line] = []  # lines of several pieces
+    for at, line in enumerate(lines):
+        if len(line) > 1 and rows and rows[-1] is not lines[at - 1]:
+            # Behind a title alone: what is beside each other above it, as in a letter's head, is none of its columns.
+            beside = rows[-1][0].left < line[0].left + _NEAR and max(map(len, rows)) < len(line)
+            if beside and len(lines[at - 1]) == 1 and _begins_with_header(lines[at:]):
+                yield lines[start:at]
+                start, gaps, rows = at, [], []
+        elif len(line) > 1 and rows:
+            gap, height = line[0].top - rows[-1][0].bottom, line[0].bottom - line[0].top
+            wider = gaps and gap > max(1.5 * median_low(gaps), 0.5 * height)
+            more = len(rows) >= _LEAST_ROWS and max(map(len, rows)) < len(line)
+            if wider and (more or not _share_columns(rows[-1], line)) and _begins_with_header(lines[at:]):
+                yield lines[start:at]
+                start, gaps, rows = at, [], []
+            else:
+                gaps.append(gap)
+        rows += [line] if len(line) > 1 else []
+    yield lines[start:]
+
+
 def _block_end(lines: Sequence[_Line], start: int) -> int:
     """Return where the lines end that may be a table: those of several pieces, with single lines between them."""
     end = start + 1
@@ -844,6 +870,24 @@ def _block_end(lines: Sequence[_Line], start: int) -> int:
             break
         end += 1  # the rest of the last row's cells
     return end
+
+
+def _begins_with_header(lines: Sequence[_Line]) -> bool:
+    header = find_header([[piece.text for piece in line] for line in takewhile(lambda line: len(line) > 1, lines)])
+    return header is not None and header.at == 0
+
+
+def _share_columns(above: _Line, below: _Line) -> bool:
+    """Return whether a piece behind the first of one line begins, ends or is centred as one of the other does."""
+    return any(
+        min(abs(one.left - other.left), abs(one.right - other.right), abs(_middle(one) - _middle(other))) < _NEAR / 2
+        for one in above[1:]
+        for other in below[1:]
+    )
+
+
+def _middle(piece: _Piece) -> float:
+    return (piece.left + piece.right) / 2
 
 
 def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:

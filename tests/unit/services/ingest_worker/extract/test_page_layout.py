@@ -537,6 +537,38 @@ def test_narrow_columns_are_read_one_after_the_other(columns: tuple[str, str]) -
     assert (text_of(page)[0] or "").split("\n") == [*left, *right]
 
 
+def test_what_stands_in_other_columns_behind_a_gap_is_another_table() -> None:
+    page = _page(
+        """
+Number      2026-118
+Date        3 November 2026
+Customer    K-771
+
+ Pos  Article           Pieces    Amount
+ 1    Ring of rubber    2         118.00
+ 2    Cap               1          12.50
+"""
+    )
+
+    assert _rows(text_of(page)[0]) == [
+        "Number 2026-118\nDate 3 November 2026\nCustomer K-771",
+        "Pos | Article | Pieces | Amount",
+        "Pos: 1; Article: Ring of rubber; Pieces: 2; Amount: 118.00",
+        "Pos: 2; Article: Cap; Pieces: 1; Amount: 12.50",
+    ]
+
+
+def test_addresses_above_a_table_in_the_same_places_are_none_of_its_names() -> None:
+    addresses = "Bill to      Ship to\nPort Kiel    Yard 4\nPier 3       Mole 9\n\n"
+    rows = "Item         Pieces     Price\nRope         40         88.00\nShackle      6          31.50"
+
+    assert _rows(text_of(_page(addresses + rows))[0])[1:] == [
+        "Item | Pieces | Price",
+        "Item: Rope; Pieces: 40; Price: 88.00",
+        "Item: Shackle; Pieces: 6; Price: 31.50",
+    ]
+
+
 def test_names_of_groups_above_a_gap_are_of_the_table() -> None:
     groups = "(In millions)\n              Ferry                 Boats\n\n"
     years = "              2026       2025       2026       2025\n"
@@ -688,6 +720,25 @@ def test_names_right_above_coloured_rows_are_theirs(above: str, names: str | Non
     text, _ = text_of(page._replace(across=across))
 
     assert (names in _rows(text)) if names else not any("Warden:" in row for row in _rows(text))
+
+
+@pytest.mark.parametrize(
+    ("above", "apart"),
+    [
+        ("Skerrow Ltd         Invoice 17\nQuay 3              Due in June\nInvoice", True),
+        # Names over several columns stand further right, and a title within a table is above values.
+        ("            North               South\n(in millions)", False),
+        ("Pier        Depth     Crane     Boats\nNorth       4.5       3         8\nAll others", False),
+    ],
+)
+def test_what_is_beside_each_other_above_a_title_is_no_part_of_the_table_below(above: str, apart: bool) -> None:
+    table = (
+        "Pier        Depth     Crane     Length\nEast        7.5       2         12\nWest        12        9         30"
+    )
+
+    rows = _rows(text_of(_page(f"{above}\n{table}"))[0])
+
+    assert ("Pier: East; Depth: 7.5; Crane: 2; Length: 12" in rows) is apart
 
 
 _CARDS = """
