@@ -2,13 +2,13 @@
 
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from faststream import AckPolicy
-from faststream.exceptions import IncorrectState
 from faststream.kafka import KafkaBroker
+from faststream.kafka.helpers.admin import AdminService
 
 _logger = logging.getLogger("sluice.log.broker")
 
@@ -19,27 +19,14 @@ class Driver:
 
     producer: Callable[[], Any]  # makes an unstarted one
     consumer: Callable[..., Any]  # likewise
-    describe_cluster: Callable[[], Awaitable[dict[str, Any]]]  # for `broker.ping`: raises if the log is away
 
 
-class _Admin:
-    """FastStream's admin client, only for pings: `Log.ensure_topics` creates topics."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver: Driver | None = driver
-
-    @property
-    def client(self) -> Driver:
-        if self._driver is None:
-            raise IncorrectState("the broker is stopped")
-        return self._driver
+class _Admin(AdminService):
+    """Creates no topics: `Log.ensure_topics` does. It never connects."""
 
     async def create_topics(self, topics: list[Any]) -> list[Any]:
         del topics
         return []
-
-    async def disconnect(self) -> None:
-        self._driver = None
 
 
 class DriverBroker(KafkaBroker):
@@ -67,7 +54,7 @@ class DriverBroker(KafkaBroker):
             serializer=config.fd_config._serializer,  # noqa: SLF001 - as FastStream's own connect does
             codec=config.broker_codec,
         )
-        config.admin = _Admin(self._driver)  # type: ignore[assignment]  # the two methods that are called
+        config.admin = _Admin()
         config.builder = self._driver.consumer
         return config.builder
 

@@ -57,7 +57,7 @@ from shared.store import Store
 from shared.store.bm25 import Bm25, current_bm25
 from shared.store.open import open_store
 from shared.times import now_ms
-from shared.topics import DAY, Topic, check_tenant_topics, pipeline_topics, readers
+from shared.topics import AUDIT, DAY, Topic, check_tenant_topics, pipeline_topics, readers
 
 log_ = structlog.get_logger(__name__)  # `log` is the documents' log here
 
@@ -134,7 +134,7 @@ class Resources:
             asked = [store_troubles(self.store, self.gate)]
             # A stage can't work without them; an API can still do some of its work.
             if works:
-                asked += [log_troubles(broker), clock_details(self.log)]
+                asked += [log_troubles(self.log), clock_details(self.log)]
             if embeds:
                 asked.append(embedder_troubles(self.embedder))
             found = {name: trouble for checks in await asyncio.gather(*asked) for name, trouble in checks.items()}
@@ -476,9 +476,14 @@ async def store_troubles(store: Store, gate: RebuildGate | None = None) -> dict[
         return {"store": str(error) or f"the store gave no answer in {PROBE_S:g} s"}
 
 
-async def log_troubles(broker: KafkaBroker) -> dict[str, str | None]:
+async def log_troubles(log: Log) -> dict[str, str | None]:
     """Return the check of the log: None, or that it doesn't answer."""
-    return {"log": None if await broker.ping(PROBE_S) else f"the log gave no answer in {PROBE_S:g} s"}
+    try:
+        async with asyncio.timeout(PROBE_S):
+            await log.end_offsets(AUDIT)
+    except (TimeoutError, Unavailable):
+        return {"log": f"the log gave no answer in {PROBE_S:g} s"}
+    return {"log": None}
 
 
 async def clock_details(log: Log) -> dict[str, str | None]:

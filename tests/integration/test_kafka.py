@@ -240,14 +240,12 @@ async def test_a_log_that_is_away_is_waited_for_and_then_unavailable(
     await fresh.stop()
     with pytest.raises(Unavailable):
         await log.committed("g", EVENTS.name)
-    assert not await started.ping(timeout=0.5)
 
     waiting = asyncio.create_task(join(kafka.address))
     await asyncio.to_thread(kafka.start)
     patient = await waiting
     assert sum((await patient.end_offsets(EVENTS.name)).values()) == 0
     await publish(started, EVENTS.name, b"", key=b"k")
-    assert await started.ping(timeout=HANG_S)
 
 
 @CI_ONLY

@@ -102,9 +102,7 @@ class KafkaLog:
         self._admin = self._reader = None
 
     def broker(self, client_id: str) -> KafkaBroker:
-        return DriverBroker(
-            Driver(partial(self.producer, client_id), partial(self.consumer, patient=True), self.ping), client_id
-        )
+        return DriverBroker(Driver(partial(self.producer, client_id), partial(self.consumer, patient=True)), client_id)
 
     def consumer(self, *, group_id: str | None = None, **options: Any) -> Consumer:
         """Return an unstarted consumer with aiokafka's methods; `auto_offset_reset` is "none" unless given."""
@@ -135,11 +133,6 @@ class KafkaLog:
             self._limit,
             self.delivery_s,
         )
-
-    async def ping(self) -> dict[str, Any]:
-        """Return the cluster's description of itself."""
-        described: dict[str, Any] = await self._ask(lambda admin: admin.describe_cluster(), patience_s=0)
-        return described
 
     # Topics
 

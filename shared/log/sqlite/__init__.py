@@ -81,13 +81,7 @@ class SqliteLog:
 
     def broker(self, client_id: str) -> KafkaBroker:
         storage = self._storage
-        return DriverBroker(
-            Driver(partial(Producer, storage), partial(Consumer, storage, patient=True), self._answers), client_id
-        )
-
-    async def _answers(self) -> dict[str, Any]:
-        await self._storage.read(lambda connection: connection.execute("SELECT 1").fetchone())
-        return {}
+        return DriverBroker(Driver(partial(Producer, storage), partial(Consumer, storage, patient=True)), client_id)
 
     def consumer(self, *, group_id: str | None = None, **options: Any) -> Consumer:
         """Return an unstarted consumer with aiokafka's methods; `auto_offset_reset` is "none" unless given."""

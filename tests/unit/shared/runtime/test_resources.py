@@ -33,7 +33,7 @@ from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.pairing import decide
 from shared.state.rebuild_gate import RebuildGate, last_rebuild, write_rebuild
 from shared.state.registry_backup import registered
-from shared.topics import EXTRACTED
+from shared.topics import EXTRACTED, audit_topic
 from tests.fakes.state import GENERATION
 from tests.fakes.store import MemoryStore
 from tests.servers.fake_ollama import EMBEDDING_MODEL, fake_ollama
@@ -41,14 +41,12 @@ from tests.servers.fake_ollama import EMBEDDING_MODEL, fake_ollama
 
 async def test_a_log_is_named_when_it_is_silent(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "log")
-    broker = log.broker("probed")
     await log.start()
-    await broker.start()
+    await log.ensure_topics([audit_topic(None)])
 
-    well = await log_troubles(broker)
-    await broker.stop()
+    well = await log_troubles(log)
     await log.stop()
-    ill = await log_troubles(broker)
+    ill = await log_troubles(log)
 
     assert well == {"log": None}
     assert ill == {"log": "the log gave no answer in 2 s"}
