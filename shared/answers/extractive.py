@@ -71,8 +71,11 @@ _LACKING: Final = 0.1  # what the confidence loses if neither the quotes nor the
 _LEFT_OUT_BY_RANK: Final = 0.15  # of a word: cost per passage when there are too many units to compare
 _ALIKE: Final = 0.7  # similarity at which a unit answers, however few words match
 _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with the question
+_POOR: Final = 0.2  # a passage's score below which a unit must be close to the question, or hold its words
+_COVERED: Final = 0.8
 # The more there is to choose from, the likelier something looks like an answer and is none. Then the passage must be a
-# good one, or the place hold all words of the question and be close to it.
+# good one, or the place hold all words of the question and be close to it, or the search and the model must agree: the
+# best passage has nearly all words, and its most similar unit is the most similar of all.
 _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
 _NEAR: Final = 0.55  # least similarity, in a good passage
@@ -157,18 +160,31 @@ class Wanted(msgspec.Struct, frozen=True):
     kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
 
 
-def wanted(question: str) -> Wanted:
-    """Return the question's parts."""
+def wanted(question: str, passages: Sequence[Passage] = ()) -> Wanted:
+    """Return the question's parts.
+
+    A name that most documents of the passages have, such as the product's own, says nothing about what is asked.
+    """
     coded = codes(question)
-    capitals, explaining = (set(), set()) if is_german(question) else names(question)
-    named = capitals - coded | numbers(question)
+    capitals, explaining = (set[str](), set[str]()) if is_german(question) else names(question)
+    common = _in_most(capitals - coded, passages)
+    named = capitals - coded - common | numbers(question)
     asked = set(content_words(question) or words(question))
     return Wanted(
-        words=frozenset(asked - named - explaining or asked),
+        words=frozenset(asked - named - explaining - common or asked),
         names=frozenset(named),
         codes=frozenset(coded - named | versions(question, asked=True)),
         kinds=tuple(pattern for asks, pattern in _ANSWER_KINDS if asks.search(question)),
     )
+
+
+def _in_most(names: AbstractSet[str], passages: Sequence[Passage]) -> set[str]:
+    """Return the names that most documents of the passages have, if that is more than a name may select."""
+    texts: dict[str, str] = {}
+    for passage in passages[:_PASSAGES]:
+        texts[_document(passage)] = f"{texts.get(_document(passage), '')} {passage.title} {passage.shown}".casefold()
+    most = max(_MOST_FOCUSED, len(texts) // 2)
+    return {name for name in names if sum(name in text for text in texts.values()) > most}
 
 
 class Extractive:
@@ -235,12 +251,13 @@ class Extractive:
 def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
     """Return the units that may be quoted, at most `MOST_COMPARED`, those with most of the question's words first.
 
-    Names, years and numbers of the question must be in the passage's document, as far as its passages show it: a
+    Names, years and numbers of the question must be in the passage, or in its document's title, path or beginning: a
     passage about another company or year answers another question. A code such as `MQTT` must be somewhere.
     """
-    asks = wanted(question)
+    asks = wanted(question, passages)
     best = passages[:_PASSAGES]
     held = _held(best)
+    subjects = _held(best, whole=False)
     if not all(any(_holds(there, code) for there in held.values()) for code in asks.codes):
         return []
     forms = other_forms(asks.words, frozenset().union(*held.values()))
@@ -248,7 +265,8 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
     found: list[Quotable] = []
     for rank, passage in enumerate(best):
         there = held[_document(passage)]
-        if not all(_holds(there, name) for name in asks.names):
+        near = subjects[_document(passage)] | _all_words(passage)
+        if not all(_holds(near, name) for name in asks.names):
             continue
         fits = all(_holds(there, code) for code in asks.codes)
         section = str(passage.metadata.get("sectionTitle") or "")
@@ -349,7 +367,7 @@ def focus(question: str, passages: Sequence[Passage]) -> tuple[str, ...]:
 
     What is asked about them often stands in a passage that doesn't repeat the name, so they are searched once more.
     """
-    asks = wanted(question)
+    asks = wanted(question, passages)
     held = _held(passages[:_PASSAGES])
     fitting = [document for document, there in held.items() if all(_holds(there, name) for name in asks.names)]
     return tuple(fitting) if asks.names and 0 < len(fitting) <= min(_MOST_FOCUSED, len(held) - 1) else ()
@@ -382,7 +400,7 @@ def answer(
     if len(looked_up) <= MOST_QUOTED and (len(looked_up) == 1 or len(tables) == 1):
         rows = list(reversed(looked_up.items()))
         return _cited(passages, [(row.rank, _shortened(text)) for text, row in rows])
-    asks = wanted(question)
+    asks = wanted(question, passages)
     few = (among or len(found)) < _CROWD
     matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few)
     near = [matching.covered(each.terms) for each in found] if alike is None else alike
@@ -545,13 +563,18 @@ class _Matching:
         each = self._found[at]
         if each.exact:
             return True
+        covered = self.covered(each.terms | each.above)
         if near[at] < _UNLIKE or self._few:
-            return near[at] >= _UNLIKE
+            poor = self._passages[each.rank].score < _POOR and each.lookup is None
+            return near[at] >= (_SETTLES if poor and covered < _COVERED else _UNLIKE)
         if near[at] >= _ALIKE and each.unit.kind not in _KEYED:  # those are alike by the names of their fields
+            return True
+        agreed = each.rank == 0 and near[at] == max(near) and self._whole[0] >= _COVERED
+        if agreed and each.unit.kind not in _KEYED:
             return True
         if self._passages[each.rank].score > _GOOD:
             return near[at] >= _NEAR
-        return near[at] >= _CLOSE and self.covered(each.terms | each.above) == 1.0
+        return near[at] >= _CLOSE and covered == 1.0
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""
@@ -683,13 +706,14 @@ def _document(passage: Passage) -> str:
     return str(passage.metadata.get("documentId") or passage.number)
 
 
-def _held(passages: Sequence[Passage]) -> dict[str, set[str]]:
-    """Return the words of each document that its passages, title and path show."""
+def _held(passages: Sequence[Passage], *, whole: bool = True) -> dict[str, set[str]]:
+    """Return the words of each document that its passages, title and path show; not `whole`: only its beginning."""
     held: dict[str, set[str]] = {}
     for passage in passages:
         metadata = passage.metadata
-        above = " ".join(str(metadata.get(name) or "") for name in ("path", "sectionTitle", "url"))
-        text = f"{passage.title} {above} {passage.shown}"
+        read = whole or not metadata.get("chunkOrder")
+        above = " ".join(str(metadata.get(name) or "") for name in ("path", "url", *(["sectionTitle"] if read else [])))
+        text = f"{passage.title} {above} {passage.shown if read else ''}"
         held.setdefault(_document(passage), set()).update(words(text), versions(text))
     return held
 

@@ -176,6 +176,40 @@ def test_a_name_may_stand_in_another_passage_of_its_document() -> None:
     assert focus("What was the wind speed?", (head, other)) == ()
 
 
+def a_part(document: str, order: int, text: str, score: float = 0.6) -> Passage:
+    metadata = {"documentId": document, "chunkOrder": order}
+    return Passage(number=order + 1, text=text, title=document, score=score, metadata=metadata)
+
+
+def test_a_name_that_is_no_subject_of_its_document_must_stand_in_the_passage() -> None:
+    head = a_part("Limits", 0, "Files of all kinds are read.")
+    named = a_part("Limits", 1, "Lamps run on Windmere. Windmere has no boats.")
+    other = a_part("Limits", 2, "The pumps run at night. They run for hours.")
+
+    assert "pumps" not in answered("Where can pumps run on Windmere?", head, named, other)
+    subject = a_part("Limits", 0, "All about Windmere.")
+    assert "The pumps run at night." in answered("Where can pumps run on Windmere?", subject, other)
+
+
+def test_the_name_that_most_documents_have_says_nothing_about_the_question() -> None:
+    others = [a_part(f"Boat {number}", 1, "Sails of Skerrow are red.", score=0.5) for number in range(4)]
+    told = a_part("Pumps", 1, "The pumps are oiled at night.", score=0.7)
+
+    assert answered("When does Skerrow oil pumps?", told, *others) == "The pumps are oiled at night. [1]"
+
+
+def test_of_little_to_choose_from_in_a_poor_passage_a_place_must_be_close_or_hold_the_words() -> None:
+    def replied(question: str, score: float, near: float) -> str:
+        passages = (a_passage(1, "The barge is moored at the lock.", score=score),)
+        found = quotable(question, passages)
+        return "".join(answer(question, passages, found, [near])[1])
+
+    elsewhere = "Whom does the keeper of the lock pay for the barge?"
+    assert replied(elsewhere, 0.15, 0.55) == NO_ANSWER
+    assert NO_ANSWER not in {replied(elsewhere, 0.3, 0.55), replied(elsewhere, 0.15, 0.65)}
+    assert replied("At which lock is the barge moored?", 0.15, 0.55) != NO_ANSWER
+
+
 def test_a_code_that_no_passage_knows_is_not_answered() -> None:
     passage = a_passage(1, "The broker MQTT connects by TCP.")
 
@@ -435,6 +469,23 @@ def test_of_much_to_choose_from_a_place_must_be_in_a_good_passage_or_hold_all_wo
     assert replied("At which lock is the barge moored?", crowd, 0.4) != NO_ANSWER
     # A name only has to be in the document.
     assert replied("At which lock of Skerrow is the barge moored?", f"# Skerrow\n\n{crowd}", 0.4) != NO_ANSWER
+
+
+def test_what_the_search_and_the_model_both_choose_answers_in_a_crowd_too() -> None:
+    text = "The keeper moors the barge at night." + "".join(f" Barge {number} was painted." for number in range(20))
+    question = "When does the keeper moor the barge here?"
+
+    def replied(text: str, *, first: bool, near: float = 0.5) -> str:
+        other = a_passage(1, "Lamps are lit.", score=0.4)
+        passages = (a_passage(1, text, score=0.4), other) if first else (other, a_passage(2, text, score=0.4))
+        found = quotable(question, passages)
+        cosines = [near if "night" in each.unit.text else 0.45 for each in found]
+        return "".join(answer(question, passages, found, cosines)[1])
+
+    assert "at night" in replied(text, first=True)
+    assert replied(text, first=False) == NO_ANSWER
+    assert replied(text, first=True, near=0.44) == NO_ANSWER
+    assert replied(text.replace("keeper moors", "crew leaves"), first=True) == NO_ANSWER
 
 
 @pytest.mark.parametrize(
