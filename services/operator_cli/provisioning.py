@@ -18,7 +18,7 @@ from shared.settings import Settings
 from shared.state.generations import first_registry, registry_of
 from shared.state.index import Generation
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.state.registry_backup import registered
+from shared.state.pairing import registered
 from shared.store import Store
 from shared.topics import TopicDifference
 

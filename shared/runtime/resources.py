@@ -51,7 +51,6 @@ from shared.state.ledger import COLLECTION as LEDGER
 from shared.state.ledger import Ledger
 from shared.state.pairing import BothSides, PairingDecision, by_hand, decide, store_address
 from shared.state.rebuild_gate import CODE, GRACE_S, LOST, Rebuild, RebuildGate, last_rebuild, write_rebuild
-from shared.state.registry_backup import keep_copy, registered, tell_log
 from shared.state.sessions import Sessions
 from shared.store import Store
 from shared.store.bm25 import Bm25, current_bm25
@@ -171,7 +170,7 @@ class Resources:
             with suppress(Unavailable):
                 await pairing.keep_checkpoint(self.log, self.store, send, address)
                 with suppress(ConfigurationError):  # another release writes the registry now, and its copy
-                    written = await keep_copy(self.store, send, written)
+                    written = await pairing.keep_copy(self.store, send, written)
 
         return keep
 
@@ -181,7 +180,7 @@ class Resources:
         Raises:
             ConfigurationError: it is another store now. Unavailable: a part is away.
         """
-        seen = (self.watch.registry, await registered(self.store, self.log))
+        seen = (self.watch.registry, await pairing.registered(self.store, self.log))
         known = max((each for each in seen if each is not None), key=lambda each: each.rev, default=None)
         await make_missing(
             self.settings,
@@ -255,7 +254,7 @@ async def open_resources(
 
     gate = RebuildGate(store)
     grace_s = GRACE_S if attach else 0.0  # without attach, only this process reads the store
-    known = await registered(store, log)
+    known = await pairing.registered(store, log)
     if known is not None:
         embedder, address = await model_in_force(known.current, settings, embedders)
     elif chunker is not None:
@@ -358,7 +357,7 @@ async def _succession(log: Log, store: Store, found: Registry, lost: str) -> Reg
     wanted = msgspec.structs.replace(succeed(found), rev=found.rev + 1)
     # The log's copy first: if the store is lost again at once, the number of the generation isn't used twice.
     async with sending(log, "pairing") as send:
-        await tell_log(send, wanted)
+        await pairing.tell_registry(send, wanted)
     await serving(store, wanted)  # becomes the registry of a store without one
     return await change(store, succeed)
 

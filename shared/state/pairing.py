@@ -15,6 +15,7 @@ from shared.errors import Rejected, Unavailable
 from shared.log import Log, Publish, Record
 from shared.log.read import records_now
 from shared.settings import ConfigurationError, Settings
+from shared.state.generations import FORMAT, Registry, only_serving, registry_in, registry_of
 from shared.state.rebuild_gate import COLLECTION, PAIRING_POINT
 from shared.store import Filter, IndexKind, Match, Point, Range, Store, retrieved
 from shared.topics import EXTRACTED, PAIRING, Topic, moved_topic
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 _INDEXES: Final[dict[str, IndexKind]] = {"storeId": "keyword", "checkpoint": "integer", "rev": "integer"}
 KEY: Final = b"store"  # of the log's copy
+_REGISTRY_KEY: Final = b"generations"
 _PAIR_BY_HAND: Final = "If this log and this store do belong together, run: sluice init --pair"
 
 
@@ -216,10 +218,10 @@ async def on_log(log: Log) -> Pairing | None:
         except Rejected as error:
             raise ConfigurationError(f"{PAIRING}@{record.offset} can't be read: {error}") from None
 
-    return await newest_copy(log, KEY, read, lambda pairing: pairing.checkpoint)
+    return await _newest_copy(log, KEY, read, lambda pairing: pairing.checkpoint)
 
 
-async def newest_copy(log: Log, key: bytes, read: Callable[[Record], T], number: Callable[[T], int]) -> T | None:
+async def _newest_copy(log: Log, key: bytes, read: Callable[[Record], T], number: Callable[[T], int]) -> T | None:
     """Return what is under this key on index.pairing, that with the highest number; None where nothing is.
 
     Raises Unavailable when the log is away.
@@ -280,3 +282,49 @@ async def keep_checkpoint(log: Log, store: Store, publish: Publish, address: str
     standing = await tell_store(store, wanted, known=known)
     if standing.store_id == wanted.store_id:
         await tell_log(publish, msgspec.structs.replace(standing, address=address))
+
+
+# The registry of generations: the log has a copy of the store's, so that a lost store is rebuilt as it was. The store's
+# is the truth while there is one; the copy follows it within seconds.
+
+
+async def keep_copy(store: Store, publish: Publish, written: Registry | None = None) -> Registry | None:
+    """Write the store's registry to the log unless it is what this process has `written`; return what it has now.
+
+    Raises Unavailable when either is away.
+    """
+    known = await registry_of(store)
+    if known is None or known.format != FORMAT or known == written:
+        return written
+    await tell_registry(publish, known)
+    return known
+
+
+async def tell_registry(publish: Publish, registry: Registry) -> None:
+    """Write the log's copy. Raises Unavailable when the log is away."""
+    await publish(PAIRING, encode(registry), key=_REGISTRY_KEY)
+
+
+async def registered(store: Store, log: Log) -> Registry | None:
+    """Return the registry of the store; of a store without one, what the log remembers; None for a new index.
+
+    What the log remembers has the serving generation alone: all others went with the store.
+
+    Raises:
+        Unavailable: the store or the log is away. ConfigurationError: another release's can't be read.
+    """
+    known = await registry_of(store)
+    if known is None and (remembered := await registry_on_log(log)) is not None:
+        return only_serving(remembered)
+    return known
+
+
+async def registry_on_log(log: Log) -> Registry | None:
+    """Return the log's copy, None if it has none.
+
+    Raises:
+        Unavailable: the log is away. ConfigurationError: another release's can't be read.
+    """
+    return await _newest_copy(
+        log, _REGISTRY_KEY, lambda record: registry_in(msgspec.json.decode(record.value)), lambda registry: registry.rev
+    )

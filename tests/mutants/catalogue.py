@@ -608,7 +608,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a store that is lost twice gets a generation's number twice",
         "shared/runtime/resources.py",
-        "        await tell_log(send, wanted)\n",
+        "        await pairing.tell_registry(send, wanted)\n",
         "        pass\n",
         "tests/unit/shared/runtime/test_resources.py",
     ),

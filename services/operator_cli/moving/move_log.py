@@ -39,7 +39,7 @@ from shared.log.read import in_batches, records, records_now
 from shared.state import pairing
 from shared.state.generations import Registry, change, on_another_log
 from shared.state.ledger import Entry, Ledger, older
-from shared.state.registry_backup import keep_copy
+from shared.state.pairing import keep_copy
 from shared.store import Store
 from shared.submission import document_id_of
 from shared.topics import (

@@ -28,8 +28,8 @@ from shared.settings import ConfigurationError, Settings
 from shared.state import ledger, verification_result
 from shared.state.as_of import overtaken
 from shared.state.generations import AsOf, first_registry, registry_of
+from shared.state.pairing import registered
 from shared.state.rebuild_gate import CODE, LOST, RebuildGate
-from shared.state.registry_backup import registered
 from shared.store import Store
 from shared.store.bm25 import current_bm25
 

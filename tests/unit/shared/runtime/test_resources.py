@@ -30,9 +30,8 @@ from shared.state import pairing
 from shared.state.generations import first_registry
 from shared.state.index import Index, ServingIndex
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.state.pairing import decide
+from shared.state.pairing import decide, registered
 from shared.state.rebuild_gate import RebuildGate, last_rebuild, write_rebuild
-from shared.state.registry_backup import registered
 from shared.topics import EXTRACTED, audit_topic
 from tests.fakes.state import GENERATION
 from tests.fakes.store import MemoryStore
