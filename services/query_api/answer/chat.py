@@ -1,6 +1,6 @@
 """`POST /chat`: answers a message from relevant passages. The AgentX V3 contract."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -134,9 +134,11 @@ def _turns(data: ChatBody) -> tuple[Turn, ...]:
 
 
 def _reply(answer: Answer, id_: str) -> ChatReply:
+    calls = {"tool_calls": parsed_calls(answer)} if answer.tool_calls else {}
+    message = {"role": "assistant", "content": answer.text, **calls}
     return ChatReply(
         status="success",
-        data=_ollama_object(answer),
+        data=ollama_end(answer.model, {"message": message}, answer.finish_reason, answer.usage),
         conversation_id=id_,
         rag_used=answer.rag_used,
         rag_sources=rag_sources(answer.passages),
@@ -158,19 +160,6 @@ def _reply(answer: Answer, id_: str) -> ChatReply:
     )
 
 
-def _ollama_object(answer: Answer) -> dict[str, Any]:
-    """Return the answer in the form of Ollama's /api/chat; durations are in nanoseconds, absent if unknown."""
-    calls = {"tool_calls": parsed_calls(answer)} if answer.tool_calls else {}
-    return {
-        "model": answer.model,
-        "created_at": iso(now_ms()),
-        "message": {"role": "assistant", "content": answer.text, **calls},
-        "done": True,
-        "done_reason": answer.finish_reason,
-        **{name: count for name, count in ollama_figures(answer.usage).items() if count is not None},
-    }
-
-
 def parsed_calls(answer: Answer) -> list[dict[str, Any]]:
     """Return the answer's calls of tools in Ollama's form: their arguments are parsed."""
     return [
@@ -179,9 +168,9 @@ def parsed_calls(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def ollama_figures(usage: Usage) -> dict[str, int | None]:
-    """Return the cost of an answer by the names of Ollama's fields."""
-    return {
+def ollama_end(model: str, said: Mapping[str, Any], reason: str, usage: Usage) -> dict[str, Any]:
+    """Return the object that ends an answer in Ollama's form; durations are in nanoseconds, absent if unknown."""
+    figures = {
         "total_duration": usage.total_ns,
         "load_duration": usage.load_ns,
         "prompt_eval_count": usage.prompt_tokens,
@@ -189,6 +178,8 @@ def ollama_figures(usage: Usage) -> dict[str, int | None]:
         "eval_count": usage.answer_tokens,
         "eval_duration": usage.answer_ns,
     }
+    known = {name: count for name, count in figures.items() if count is not None}
+    return {"model": model, "created_at": iso(now_ms()), **said, "done": True, "done_reason": reason, **known}
 
 
 def rag_sources(passages: Sequence[Passage]) -> list[RagSource]:

@@ -11,6 +11,7 @@ import msgspec
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import parse_json
 from shared.answers import MORE_SAMPLING, Preferences, Role, Sampling, ToolCall, Turn
+from shared.contracts import like
 
 _ROLES: Final[dict[str, Role]] = {
     "system": "system",
@@ -76,12 +77,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def preferences(self) -> Preferences:
         """Return the wishes in the form that the prompt takes."""
-        return Preferences(
-            persona=self.persona,
-            style="; ".join(filter(None, (self.style, self.ai_style, self.custom_twist))) or None,
-            language=self.language,
-            instructions=self.instructions,
-        )
+        styles = filter(None, (self.style, self.ai_style, self.custom_twist))
+        return like(Preferences, self, style="; ".join(styles) or None)
 
 
 def turns_of(messages: Sequence[ChatMessage] | None, field: str = "messages") -> list[Turn]:
@@ -179,12 +176,11 @@ def sampling(given: Any, max_tokens: int | None) -> Sampling:
     stops = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(stops, list) or not all(isinstance(each, str) for each in stops):
         raise invalid("stop", "must be a string or a list of strings")
-    return Sampling(
-        temperature=given.temperature,
-        top_p=given.top_p,
+    return like(
+        Sampling,
+        given,
         max_tokens=max_tokens if max_tokens is not None and max_tokens > 0 else None,
         stop=tuple(each for each in stops if each),
-        seed=getattr(given, "seed", None),
         more={name: value for name in MORE_SAMPLING if (value := getattr(given, name, None)) is not None},
     )
 

@@ -16,7 +16,7 @@ from litestar.response import ServerSentEvent, Stream
 from msgspec import UNSET, UnsetType
 
 from services.query_api.answer.answering import Answer, AnswerRequest, RagOptions
-from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_figures, parsed_calls
+from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_end, parsed_calls
 from services.query_api.answer.conversation_formats import ChatMessage, Options, image_addresses, objects, turns_of
 from services.query_api.clients.asking import ClientReply, figures
 from services.query_api.clients.embedding import texts_of, token_count, vectors_of
@@ -37,7 +37,7 @@ from services.query_api.http.route_decorator import (
     get,
     post,
 )
-from shared.answers import Turn
+from shared.answers import Turn, Usage
 from shared.times import iso, now_ms
 
 API_VERSION: Final = "0.17.4"  # of Ollama; clients ask for it to find out what they may send
@@ -271,7 +271,7 @@ async def ollama_generate(data: JSONBody[GenerateBody], request: ApiRequest) -> 
 def _loaded(model: str, body: Mapping[str, Any], empty: Mapping[str, Any]) -> Response[dict[str, Any]]:
     """Return the reply to a request without a question: Ollama's CLI sends one to load a model, or unload it (0)."""
     reason = "unload" if body.get("keep_alive") in (0, "0") else "load"
-    return Response({"model": model, "created_at": iso(now_ms()), **empty, "done": True, "done_reason": reason})
+    return Response(ollama_end(model, empty, reason, Usage()))
 
 
 class _ChatReply(ClientReply):
@@ -297,19 +297,11 @@ class _ChatReply(ClientReply):
         yield _encoded({"error": problem.sentence})
 
     def _last(self, answer: Answer, sources: list[SourceLink], text: str) -> dict[str, Any]:
-        cost = figures(self._prepared, answer)
-        content = self.piece(text)
+        content, reason = self.piece(text), "length" if answer.finish_reason == "length" else "stop"
         if answer.tool_calls and "message" in content:
             content["message"]["tool_calls"] = parsed_calls(answer)
-        return {
-            "model": self._model,
-            "created_at": iso(now_ms()),
-            **content,
-            "done": True,
-            "done_reason": "length" if answer.finish_reason == "length" else "stop",
-            **ollama_figures(cost),
-            **self._sources(answer, sources),
-        }
+        end = ollama_end(self._model, content, reason, figures(self._prepared, answer))
+        return {**end, **self._sources(answer, sources)}
 
 
 class _GenerateReply(_ChatReply):

@@ -142,13 +142,12 @@ class LetterQuery:
 
 def _filter(given: LetterSelection | LetterQuery, tenant: str, ids: Iterable[str] | None = None) -> LetterFilter:
     """Return the filter in the form in which the log's letters are searched. Raises a 400 for an invalid time."""
-    return LetterFilter(
+    return like(
+        LetterFilter,
+        given,
         tenant=tenant,
         ids=None if ids is None else frozenset(ids),
-        stage=given.stage,
         code=None if given.code is None else given.code.lower(),
-        source=given.source,
-        document_id=given.document_id,
         since=time_of(given.since, "since"),
         until=time_of(given.until, "until"),
     )

@@ -89,12 +89,11 @@ class Thumbs:
         """Keep the thumb, and return whether its question was kept. Sources that aren't the tenant's are left out."""
         asked = bool(given.question) and not self._questions_of.isdisjoint((tenant, "*"))
         sources = await self._standing(tenant, given.sources)
-        kept = Feedback(
+        kept = like(
+            Feedback,
+            given,
             time=int(time.time() * 1000),
             tenant=tenant,
-            request=given.request,
-            thumb=given.thumb,
-            model=given.model,
             sources=sources,
             reason=given.reason.strip(),
             question=given.question if asked else "",
