@@ -146,11 +146,12 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         signer=signer,
     )
     library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs, signer)
+    answering = Answering(retriever, parts.models, shared.rate, settings, parts.stopping)
     provided = (
         shared.pages,
         retriever,
         parts.past,
-        QueryExpander(parts.models, shared.rate),
+        QueryExpander(parts.models.default, shared.rate, answering.written),
         submissions,
         settings,
         library,
@@ -167,7 +168,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         changes.ChangeFeed(parts.log, parts.notices, signer),
         Thumbs(parts.log, parts.publish, parts.ledger, settings.feedback_questions),
         settings_report(settings, read_given()),
-        Answering(retriever, parts.models, shared.rate, settings, parts.stopping),
+        answering,
         Models(parts.models, parts.embedder),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),
