@@ -1,6 +1,6 @@
 """Compares the log's view of a document with the store's. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -126,7 +126,7 @@ def _judge_head(findings: _Findings, expected: Expected, payload: Payload | None
     if head.tenant != wanted.tenant:
         findings.add("I8", f"the head has the tenant {head.tenant}, its document {wanted.tenant}")
     if head.version == wanted.version:
-        findings.add("I1", f"the head of version {head.version}: {_unequal(_fields(head), _fields(wanted))}")
+        findings.add("I1", f"the head of version {head.version}: {_unequal(head, wanted)}")
         return None, wanted
     findings.add("I1", f"the head is at version {head.version}, the log at {wanted.version}")
     # The workers replace a lower head. With a higher head, they would take the version for a late one.
@@ -308,9 +308,7 @@ def _judge_entry(
                 wanted, validators=accepted.validators, extractor=accepted.extractor, body=accepted.body
             )
         if accepted != wanted:
-            findings.add(
-                "I3", f"the ledger's version {accepted.version}: {_unequal(_fields(accepted), _fields(wanted))}"
-            )
+            findings.add("I3", f"the ledger's version {accepted.version}: {_unequal(accepted, wanted)}")
         if older(accepted.place, newest.place):
             findings.add("I3", f"the ledger has version {accepted.version} at a place before its own")
     _judge_end(findings, entry, newest, failure, lettered=lettered)
@@ -413,12 +411,9 @@ def _read(findings: _Findings, payload: Payload | None) -> Entry | None:
 # Words
 
 
-def _fields(struct: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(struct)
-    return fields
-
-
-def _unequal(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def _unequal(one: Any, other: Any) -> str:
+    """Return how the fields of two structs differ, or the values of two mappings."""
+    found, wanted = msgspec.to_builtins((one, other))
     names = [
         name
         for name in sorted({*found, *wanted})

@@ -148,12 +148,15 @@ async def openai_responses(data: JSONBody[ResponsesBody], request: ApiRequest) -
     turns = turns_of(messages_of(data.input), "input")
     if data.instructions:
         turns.insert(0, Turn(role="system", content=data.instructions))
+    # In the form of chat completions; OpenAI's built-in tools are left out.
+    called = (each for each in tools if each.get("type") == "function")
+    functions = ({name: value for name, value in each.items() if name not in ("type", "strict")} for each in called)
     asked = AnswerRequest(
         caller=request.user,
         turns=tuple(turns),
         retrieval=searched or own,
         sampling=sampling(data, data.max_output_tokens),
-        tools=tuple(tools_of(tools)),
+        tools=tuple({"type": "function", "function": each} for each in functions),
         tool_choice=tool_choice_of(data.tool_choice),
         json_format=openai_format(data.text.format if data.text else None, made.choice, "text.format"),
     )
@@ -184,12 +187,6 @@ def messages_of(given: Any) -> list[ChatMessage]:
             case _:  # reasoning and references to stored items, which contain no message
                 continue
     return messages
-
-
-def tools_of(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the functions in the form of chat completions; OpenAI's built-in tools are left out."""
-    named = ({name: value for name, value in each.items() if name != "strict"} for each in tools)
-    return [{"type": "function", "function": each} for each in named if each.pop("type", None) == "function"]
 
 
 def tool_choice_of(given: str | dict[str, Any] | None) -> str | dict[str, Any] | None:

@@ -118,53 +118,39 @@ _DIFY_CODES = {401: 1002, 403: 1002, 404: 2001}  # Dify's own numbers; of the ot
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 _TEXT: dict[str, Any] = {"type": "string"}
-_PROBLEM: dict[str, Any] = {
-    "type": "object",
-    "description": "Why the request was refused or failed (RFC 9457). Ollama's clients read `error`.",
-    "properties": {
-        "type": {"type": "string", "description": "`urn:sluice:problem:` and the code."},
-        "title": _TEXT,
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "A sentence for people."},
-        "instance": {"type": "string", "description": "The request's path."},
-        "success": {"const": False},
-        "error": {"type": ["string", "boolean"], "description": "The sentence; `true` with `Prefer: errors=flag`."},
-        "message": {"type": "string", "description": "The sentence."},
-        "code": {"type": "string", "description": "For programs."},
-        "details": {"type": "object", "description": "Such as the `field` that is wrong."},
-    },
-    "required": ["type", "title", "status", "detail", "instance", "success", "error", "message", "code", "details"],
-}
+
+
+def _object(description: str = "", **properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object that has all of the properties."""
+    about = {"description": description} if description else {}
+    return {"type": "object", **about, "properties": properties, "required": [*properties]}
+
+
 ERRORS: dict[str, dict[str, Any]] = {  # the JSON schemas of the errors' bodies, by their name in /openapi.json
-    "Problem": _PROBLEM,
+    "Problem": _object(
+        "Why the request was refused or failed (RFC 9457). Ollama's clients read `error`.",
+        type={"type": "string", "description": "`urn:sluice:problem:` and the code."},
+        title=_TEXT,
+        status={"type": "integer"},
+        detail={"type": "string", "description": "A sentence for people."},
+        instance={"type": "string", "description": "The request's path."},
+        success={"const": False},
+        error={"type": ["string", "boolean"], "description": "The sentence; `true` with `Prefer: errors=flag`."},
+        message={"type": "string", "description": "The sentence."},
+        code={"type": "string", "description": "For programs."},
+        details={"type": "object", "description": "Such as the `field` that is wrong."},
+    ),
     "DifyError": {
         "description": "A problem that also has the fields of Dify's contract.",
         "allOf": [
             {"$ref": "#/components/schemas/Problem"},
-            {
-                "type": "object",
-                "properties": {"error_code": {"type": "integer"}, "error_msg": _TEXT},
-                "required": ["error_code", "error_msg"],
-            },
+            _object(error_code={"type": "integer"}, error_msg=_TEXT),
         ],
     },
-    "OpenAIError": {
-        "type": "object",
-        "description": "The error object of OpenAI's API.",
-        "properties": {
-            "error": {
-                "type": "object",
-                "properties": {
-                    "message": _TEXT,
-                    "type": _TEXT,
-                    "param": {"type": ["string", "null"]},
-                    "code": _TEXT,
-                },
-                "required": ["message", "type", "param", "code"],
-            }
-        },
-        "required": ["error"],
-    },
+    "OpenAIError": _object(
+        "The error object of OpenAI's API.",
+        error=_object(message=_TEXT, type=_TEXT, param={"type": ["string", "null"]}, code=_TEXT),
+    ),
 }
 
 _REQUEST_ID = "request_id"  # key in a scope's state

@@ -159,7 +159,8 @@ def routes_in(rooms: Iterable[ModuleType], *, excluding: Collection[str] = ()) -
     found: list[HTTPRouteHandler] = []
     for room in rooms:
         names = [f"{room.__name__}.{module.name}" for module in pkgutil.iter_modules(room.__path__)]
-        found += sorted((each for name in names if name not in excluding for each in handlers_in(name)), key=_position)
+        known = (each for name in names if name not in excluding for each in handlers_in(name))
+        found += sorted(known, key=lambda each: (min(each.paths), _METHODS.index(min(each.http_methods))))
     return found
 
 
@@ -170,10 +171,6 @@ def handlers_in(name: str) -> list[HTTPRouteHandler]:
     for handler in found:
         handler.parsed_fn_signature  # noqa: B018  # kept: else each path of each application parses it
     return found
-
-
-def _position(handler: HTTPRouteHandler) -> tuple[str, int]:
-    return min(handler.paths), _METHODS.index(min(handler.http_methods))
 
 
 async def allow_methods(message: Message, scope: Scope) -> None:
