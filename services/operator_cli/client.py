@@ -78,12 +78,12 @@ class Client:
 
     def search(self, query: str, *, top_k: int, filters: Mapping[str, Any], explain: bool = False) -> dict[str, Any]:
         """Return `{results[{text, score, metadata}]}`, best first."""
-        body = {"query": query, "topK": top_k, "filters": dict(filters), "explain": explain}
+        body = {"query": query, "topK": top_k, "filters": _given(**filters), "explain": explain}
         return self._object("POST", "/rag/search", json=body)
 
     def ask(self, question: str, *, top_k: int, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reply of `POST /chat` with retrieval on: `response`, `ragUsed`, `ragSources[]`, `data.model`."""
-        body = {"message": question, "useRag": True, "ragTopK": top_k, "ragFilters": dict(filters)}
+        body = {"message": question, "useRag": True, "ragTopK": top_k, "ragFilters": _given(**filters)}
         return self._object("POST", "/chat", json=body, timeout=_LONG)
 
     def mcp(self, message: bytes, headers: Mapping[str, str]) -> bytes:

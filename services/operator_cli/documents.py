@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from services.operator_cli.errors import Forbidden, Misuse, RequestRefused
-from services.operator_cli.options import Json, Manner, Source, Tags, client_of, filters_of, slices, with_options
+from services.operator_cli.options import Json, Manner, Source, Tags, client_of, slices, with_options
 from services.operator_cli.terminal import console, note_line, print_found, print_json, progress, shown
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ class DocumentFilters:
 
     def given(self) -> dict[str, Any]:
         """Return the filters of a search. Raises Misuse as `metadata_filters`."""
-        return {**filters_of(self.source, self.tags), **metadata_filters(self.metadata or ())}
+        named = {"source": self.source, "tags": self.tags or None}
+        given = {name: value for name, value in named.items() if value is not None}
+        return given | metadata_filters(self.metadata or ())
 
 
 @documents.command("rm", epilog="Example: sluice documents rm --source handbook --dry-run")

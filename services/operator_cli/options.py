@@ -44,12 +44,6 @@ def client_of(context: typer.Context) -> "Client":
     return context.with_resource(Client(context.obj))
 
 
-def filters_of(source: str | None, tags: Sequence[str] | None) -> dict[str, Any]:
-    """Return the given options as filters of a search."""
-    given = {"source": source, "tags": list(tags) if tags else None}
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def slices(ids: Sequence[str], size: int) -> list[list[str]]:
     """Return the ids, each once, in lists of at most `size`."""
     distinct = list(dict.fromkeys(ids))

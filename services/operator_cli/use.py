@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from services.operator_cli.options import Json, Source, Tags, TopK, client_of, filters_of
+from services.operator_cli.options import Json, Source, Tags, TopK, client_of
 from services.operator_cli.terminal import console, hit_lines, print_json, source_lines
 
 
@@ -22,7 +22,9 @@ def search(
 ) -> None:
     """Search for passages."""
     wordy = explain or not as_json
-    reply = client_of(context).search(query, top_k=top_k, filters=filters_of(source, tags), explain=wordy)
+    reply = client_of(context).search(
+        query, top_k=top_k, filters={"source": source, "tags": tags or None}, explain=wordy
+    )
     if as_json:
         print_json(reply)
         return
@@ -45,7 +47,7 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Ask a question; the answer cites its sources."""
-    reply = client_of(context).ask(question, top_k=top_k, filters=filters_of(source, tags))
+    reply = client_of(context).ask(question, top_k=top_k, filters={"source": source, "tags": tags or None})
     if as_json:
         print_json(reply)
         return

@@ -84,7 +84,7 @@ class Repair:
 
     async def _caught_up(self) -> bool:
         """Return whether each stage reached the end of its topic; False if a stage makes no progress."""
-        for topic in self.verifier.topics:
+        for topic in self.verifier.groups:
             await self.verifier.read_on()
             target = {tp: end for tp, end in self.verifier.cut.ends.items() if tp.topic == topic}
             moved, committed = time.monotonic(), self.verifier.cut.committed

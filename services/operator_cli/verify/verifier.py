@@ -127,18 +127,13 @@ class Verifier:
         generation = self.parts.generation
         ours = {generation.bm25: self.parts.bm25.fingerprint, generation.chunker: CHUNKER}
         self._made_by = next((its for its, our in ours.items() if its != our), None)  # code of another release
-        self._groups = readers(generation.id)
+        self.groups = readers(generation.id)  # by topic, in pipeline order
         self.truth = History(generation.id, self.parts.as_of, self.parts.before)
         self.cut = Cut(committed={}, ends={})
         self._tail: list[tuple[TopicPartition, int, str]] = []  # unfinished records and their documents
         self._rate = 2**64
         self._salt = time.time_ns()
         self._points = self._embedded = 0
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Return the topics that stages read, in pipeline order."""
-        return tuple(self._groups)
 
     async def verify(self) -> VerifyReport:
         """Return the differences.
@@ -197,7 +192,7 @@ class Verifier:
     async def read_on(self) -> set[str]:
         """Read the log up to its current end; return the documents of the new records."""
         before = self.cut
-        now = self.cut = await cut(self.parts.log, self._groups, (DEAD_LETTERS,))
+        now = self.cut = await cut(self.parts.log, self.groups, (DEAD_LETTERS,))
         unfinished = {tp: now.committed.get(tp, end) for tp, end in now.ends.items()}
         # Of the chunked versions only the unfinished ones matter: their content follows from the truth.
         chunks = chunks_topic(self.parts.generation.id)

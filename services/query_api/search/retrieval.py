@@ -208,10 +208,6 @@ class Retriever:
         timings = msgspec.structs.replace(results.timings, rerank_ms=spent)
         return msgspec.structs.replace(results, hits=[*read, *rest][:top_k], warnings=warnings, timings=timings)
 
-    async def expanded(self, hits: Sequence[Found], neighbours: int) -> list[Expanded]:
-        """Return each hit joined with so many chunks before and after it, of the same version."""
-        return await asyncio.gather(*(self._expanded(hit, neighbours) for hit in hits))
-
     async def documents(self, tenant: str, where: Filter, most: int) -> list[Head]:
         """Return the heads of at most `most` of the tenant's documents; `where` is as for `Index.metadata_page`."""
         async with self._patience("the store", self._store_breaker):
@@ -231,7 +227,8 @@ class Retriever:
         async with self._patience("the store", self._store_breaker):
             return await facet_values(self.index, tenant, fields, where)
 
-    async def _expanded(self, hit: Found, neighbours: int) -> Expanded:
+    async def expanded(self, hit: Found, neighbours: int) -> Expanded:
+        """Return the hit joined with so many chunks before and after it, of the same version."""
         order, version = hit.metadata["chunkOrder"], hit.metadata["version"]
         first = max(0, order - neighbours)
         async with self._patience("the store", self._store_breaker):

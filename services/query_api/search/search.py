@@ -209,7 +209,8 @@ async def _reply(search: CheckedSearch) -> SearchReply:
     else:  # two tasks less
         found = await _find(search)
     hits, groups = _arrange(search, found.hits)
-    expanded = await retriever.expanded(hits, of.expand) if of.expand else [None] * len(hits)
+    wider = (retriever.expanded(hit, of.expand) for hit in hits)
+    expanded = await asyncio.gather(*wider) if of.expand else [None] * len(hits)
     shown = [
         SearchHit(
             text=text_in(of.language, hit.text, hit.metadata),
