@@ -33,12 +33,14 @@ _APART: Final = 3.0  # lines between the paragraphs of a column
 _WRAPPED: Final = 0.45  # lines between those of one cell, at most
 _SAME: Final = 12.0  # points between the columns of a table on two pages
 _MARGIN: Final = 40.0  # points between the margins of two pages
+_SCRIPT: Final = 0.8  # times the height of other letters
 _LEADER: Final = ". . ."
 _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
 _TORN: Final = 0.15  # share of such words: 0.24 to 0.75 in 40 places of a scanned paper, up to 0.06 in 79 tables
 _LEAST_ROWS: Final = 3  # of a table that has lines between rows only, or that another one follows
 _HEADLINE: Final = 3  # lines
+_TITLE: Final = 1.15  # times the size of the lines above it
 _LARGE: Final = 1.25  # times the size of most lines
 _CURRENCIES: Final = frozenset("$€£¥")
 _AFTER: Final = frozenset("%)*")  # may stand behind a figure, with space between
@@ -223,7 +225,7 @@ def _with_initials(words: Sequence[Word]) -> Sequence[Word]:
 def _pieces(words: Sequence[Word]) -> list[_Piece]:
     """Return the pieces of lines, from top to bottom."""
     found: list[_Piece] = []
-    for row in _lines(words):
+    for row in _with_scripts(_lines(words)):
         run = [row[0]]
         for word in row[1:]:
             size = min(word.bottom - word.top, run[-1].bottom - run[-1].top)
@@ -233,6 +235,32 @@ def _pieces(words: Sequence[Word]) -> list[_Piece]:
             run.append(word)
         found.append(_piece(run))
     return found
+
+
+def _with_scripts(lines: Sequence[list[Word]]) -> Iterator[list[Word]]:
+    """Yield the lines; exponents and indices, which stand higher and lower, are in those of what they belong to."""
+    found = [list(line) for line in lines]
+    for one, other in (*pairwise(found), *((below, above) for above, below in pairwise(found))):
+        for word in list(one):
+            before = max((each for each in other if each.left < word.left), key=_left, default=word)
+            size = _height(before)
+            near = -1 < word.left - before.right < 0.2 * size and before.top < _level(word) < before.bottom
+            if near and _height(word) < _SCRIPT * size:
+                one.remove(word)
+                other.insert(other.index(before) + 1, word)
+    yield from filter(None, found)
+
+
+def _height(word: Word) -> float:
+    return word.bottom - word.top
+
+
+def _level(word: Word) -> float:
+    return (word.top + word.bottom) / 2
+
+
+def _left(word: Word) -> float:
+    return word.left
 
 
 def _apart(run: Sequence[Word], word: Word) -> float:
@@ -276,7 +304,8 @@ def headline(page: Page) -> str | None:
         for line in _lines(_pieces([word for word in page.words if word.at >= 0 and not _is_within(word, stamps)]))
         if any(map(str.isalpha, line[0].text)) and (len(line) > 1 or line[0].text[1:])
     ]
-    sizes = [round(line[0].bottom - line[0].top) for line in lines]
+    # A sign of a formula may be larger than all letters.
+    sizes = [round(median_low([_height(word) for piece in line for word in piece.words])) for line in lines]
     if not sizes or max(sizes) < _LARGE * median_low(sizes):
         return None
     at = sizes.index(max(sizes))
@@ -313,7 +342,7 @@ def _flow(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], depth:
     ordered = sorted(both, key=_top)
     for at, piece in enumerate((*ordered, None)):
         crosses = piece is None or piece.left < gutter < piece.right
-        if piece is not None and not crosses and (not band or _goes_on(ordered[at:], bottom, gutter)):
+        if piece is not None and not crosses and (not band or _belongs(ordered[at:], band, bottom, gutter)):
             bottom = max(bottom, piece.bottom) if band else piece.bottom
             band.append(piece)
             continue
@@ -366,14 +395,20 @@ def _sides(piece: _Piece) -> tuple[float, float]:
     return piece.top, piece.bottom
 
 
-def _goes_on(below: Sequence[_Piece | _Block], bottom: float, gutter: float) -> bool:
-    """Return whether what is below a band of two columns belongs to it: it is near, or prose of one column alone."""
+def _belongs(below: Sequence[_Piece | _Block], band: Sequence[_Piece | _Block], bottom: float, gutter: float) -> bool:
+    """Return whether what is below a band of two columns belongs to it.
+
+    It is near, or prose of one column alone, or the left column was drawn down to its end before the right one.
+    """
     first = below[0]
     gap, height = first.top - bottom, first.bottom - first.top
-    if not height <= gap < _APART * height:
-        return gap < height
+    if gap < height:
+        return True
     rest = list(takewhile(lambda each: not each.left < gutter < each.right, below))
-    return len({each.left < gutter for each in rest}) == 1 and _is_prose(_kinds(rest)[0])
+    left, right = _divide(_kinds([*band, *rest])[0], lambda each: each.right <= gutter)
+    if left and right and _is_drawn_before(left, right):
+        return True
+    return gap < _APART * height and len({each.left < gutter for each in rest}) == 1 and _is_prose(_kinds(rest)[0])
 
 
 def _top(each: _Piece | _Block) -> float:
@@ -410,24 +445,39 @@ def _are_columns(left: Sequence[_Piece], right: Sequence[_Piece]) -> bool:
     some, others = (
         [piece for piece in side if top <= piece.top <= bottom and piece.words[-1].at >= 0] for side in (left, right)
     )
-    if min(len(some), len(others)) < _LEAST_ROWS or not _stand_apart(some, others):
-        return False  # values of a form may be drawn after all labels
-    places, beside = ([piece.words[-1].at for piece in side] for side in (some, others))  # marks of lists come last
-    return max(places) < min(beside) or max(beside) < min(places)
+    if min(len(some), len(others)) < _LEAST_ROWS:
+        return False
+    # Values of a form may be drawn after all labels, but these are no lines of sentences.
+    if not _goes_on(left if prose[0] else right) and not _stand_apart(some, others):
+        return False
+    return _is_drawn_before(some, others) or _is_drawn_before(others, some)
+
+
+def _is_drawn_before(some: Iterable[_Piece], others: Iterable[_Piece]) -> bool:
+    """Return whether all of the one was drawn before the other; marks of lists, which may come last, don't count."""
+    places, beside = ([piece.words[-1].at for piece in side if piece.words[-1].at >= 0] for side in (some, others))
+    return max(places, default=0) < min(beside, default=0)
 
 
 def _is_prose(pieces: Sequence[_Piece]) -> bool:
-    if len(pieces) < 3:
+    """Return whether most lines are sentences; a few rows of a table with figures, or a formula, may be among them."""
+    lines = _lines(pieces)
+    rows, prose = _divide(lines, lambda line: len(line) > 1 and any(is_figure(piece.text) for piece in line))
+    texts = [piece.text for line in (prose if len(rows) < len(prose) else lines) for piece in line]
+    if len(texts) < 3:
         return False
-    texts = [piece.text for piece in pieces]
     if 5 * sum(map(is_figure, texts)) >= len(texts):
         return False
     if sum(map(len, texts)) + 2 * len(_IDEOGRAPH.findall("".join(texts))) >= 20 * len(texts):
         return True
     # Lines of narrow columns are pieces of sentences; cells of a table are not.
-    goes_on = sum(text[:1].islower() for text in texts)
     words = sum(len(text.split()) for text in texts)
-    return 3 * goes_on >= len(texts) and 2 * words >= 5 * len(texts) and any(map(_SENTENCE_END.search, texts))
+    return _goes_on(pieces) and 2 * words >= 5 * len(texts) and any(map(_SENTENCE_END.search, texts))
+
+
+def _goes_on(pieces: Sequence[_Piece]) -> bool:
+    """Return whether a third of the lines or more begin within a sentence."""
+    return 3 * sum(piece.text[:1].islower() for piece in pieces) >= len(pieces)
 
 
 # ---- boxes beside each other
@@ -691,7 +741,8 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
         begun = {cell for cell in cells[row] if cell in inside and rows_of[cell] == row}
         looks = Counter(page.style(inside[cell][0].at) for cell in begun)
         styles.append(looks.most_common(1)[0][0] if looks else None)
-    if not any(len(own(line)) > 1 for line in table[1:]):
+    # Boxes of a slide, of which a row alone is divided, are no table.
+    if sum(len(own(line)) > 1 for line in table) < 2:
         return None, pieces
     lefts = tuple(xs[column] for column in columns)
     return _Table(ys[rows[0]], lefts, table, styles, True, xs[0], xs[-1], ys[-1]), outside
@@ -856,7 +907,8 @@ def _block_end(lines: Sequence[_Line], start: int) -> int:
     for at in range(start + 1, len(lines)):
         line, above = lines[at], lines[at - 1]
         height = line[0].bottom - line[0].top
-        if line[0].top - above[0].bottom > 2.5 * height:
+        gap, size = line[0].top - above[0].bottom, above[0].bottom - above[0].top
+        if gap > 2.5 * height or (gap > height / 2 and height > _TITLE * size):  # a title is behind the table
             break
         alone = 0 if len(line) > 1 else alone + 1
         if alone > 2 or (alone and len(line[0].text) > 2 * REPEATED):
@@ -968,7 +1020,7 @@ def _is_table(rows: Sequence[Sequence[str]], *, wrapped: bool) -> bool:
         return False
     if any(_LEADER in cell for row in data for cell in row):  # a table of contents
         return False
-    if 2 * sum(row[0].endswith(":") for row in data) > len(data):  # a form
+    if _is_form(rows):
         return False
     with_figures = sum(any(map(is_figure, row[1:])) for row in data)
     if 3 * sum(map(is_figure, values)) >= len(values):
@@ -978,6 +1030,12 @@ def _is_table(rows: Sequence[Sequence[str]], *, wrapped: bool) -> bool:
     listed = any(cell.startswith(_BULLETS) for cell in values)
     many = len(rows[0]) > 2 and len(data) > _LEAST_ROWS
     return many and filled and not listed and (wrapped or short >= 0.8 * len(values))
+
+
+def _is_form(rows: Iterable[Sequence[str]]) -> bool:
+    """Return whether most rows begin with a label that ends with a colon: what is beside it is its value."""
+    first = [own(row)[0] for row in rows if len(own(row)) > 1]
+    return 2 * sum(cell.endswith(":") for cell in first) > len(first)
 
 
 def _are_apart(lines: Sequence[_Line], columns: Sequence[Sequence[float]]) -> bool:
@@ -1010,9 +1068,11 @@ def _continues(row: Sequence[str], cells: Sequence[str]) -> bool:
 
 def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns | None]:
     """Return the paragraphs of a table, and its columns; `before` are those of the table that it may go on with."""
+    rows = table.rows
+    if _is_form(rows):
+        return [f"{TABLE}{each}\n" for each in named_rows(rows, [""] * len(table.lefts))], None
     known = _continued(before, table) if before is not None else None
     at, count = _header(table, guess=known is None)
-    rows = table.rows
     names = [
         " ".join(dict.fromkeys(row[column] for row in rows[at : at + count] if row[column]))
         for column in range(len(table.lefts))

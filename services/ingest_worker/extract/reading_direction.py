@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 from itertools import chain, groupby, pairwise
+from statistics import median_low
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -77,6 +78,7 @@ def _seen(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int
     glyphs: list[_Glyph] = []
     marks: list[_Glyph] = []
     heights: list[float] = []
+    lines: list[float] = []  # twice the heights at which the letters have their middles
     for at in range(start, end):
         if text[at].isspace():
             continue
@@ -88,8 +90,10 @@ def _seen(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int
             glyphs[-1] = glyph._replace(shown=glyphs[-1].shown + glyph.shown, more=glyphs[-1].more + glyph.more)
         else:
             glyphs.append(glyph)
-        heights += [box.bottom, box.top]
-    if not glyphs or max(heights) - min(heights) > 2 * (heights[1] - heights[0]):
+        heights.append(box.top - box.bottom)
+        lines.append(box.top + box.bottom)
+    # Boxes of another font's letters may be much higher around the same line.
+    if not glyphs or max(lines) - min(lines) > 2 * (height := median_low(heights)):
         return []
     glyphs.sort(key=_middle)
     middles = [_middle(glyph) for glyph in glyphs]
@@ -101,7 +105,7 @@ def _seen(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int
         glyphs[nearest] = below._replace(shown=below.shown + mark.shown, more=below.more + mark.more)
     gaps = sorted((after.left - before.right, at) for at, (before, after) in enumerate(pairwise(glyphs), 1))
     widest = gaps[max(0, len(gaps) - sum(map(str.isspace, text[start:end]))) :]
-    usual = min(widest[len(widest) // 2][0], (heights[1] - heights[0]) / 4) if widest else 0.0
+    usual = min(widest[len(widest) // 2][0], height / 4) if widest else 0.0
     spaced = {at for gap, at in widest if gap > max(0.0, 0.4 * usual)}  # pdfium also puts blanks around marks
     shown = [_unfolded(each.shown) + each.more for each in glyphs]
     return [part for at, each in enumerate(shown) for part in ([" ", each] if at in spaced else [each])]

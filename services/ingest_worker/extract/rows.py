@@ -79,12 +79,15 @@ def _fits(names: Sequence[str], counted: Container[int], block: Sequence[Sequenc
 
 
 def _row(cells: Sequence[str], names: Sequence[str]) -> str:
-    named = ((names[at] if at < len(names) else "", cell) for at, cell in enumerate(cells) if cell)
-    return "; ".join(
-        f"{name[:_NAME].rstrip(':')}: {cell}" if name else cell
-        for name, cell in named
-        if name or not isinstance(cell, Covered)
-    )
+    parts: list[str] = []
+    for at, cell in enumerate(cells):
+        name = names[at] if at < len(names) else ""
+        if name and cell:
+            parts.append(f"{name[:_NAME].rstrip(':')}: {cell}")
+        elif cell and not isinstance(cell, Covered):
+            labelled = bool(parts) and parts[-1].endswith(":")  # a form's
+            parts += [f"{parts.pop()} {cell}" if labelled else cell]
+    return "; ".join(parts)
 
 
 def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[str]:

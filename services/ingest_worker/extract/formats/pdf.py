@@ -77,6 +77,14 @@ _SPACE = 0.6  # times the size of the letters; cells are further apart, and word
 _LOST_SPACE = 0.12  # times their height; letters of a word stood at most 0.06 apart in 60 documents, words 0.14
 _LONG_WORD = re.compile(r"\S{4,}")
 _BLANK = re.compile(r"(?<=\w) (?=\w)")
+# Signs that TeX draws over or under a letter, and what Unicode adds to the letter for them.
+_ACCENTS = dict(
+    zip("`´ˆ˜¯˘˙¨˚˝ˇ¸˛", "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327\u0328", strict=True)
+)
+_LINE_END = re.compile(r"(?<=\S)\r\n(?=\S)")
+_ACCENT = re.compile(f"[{''.join(_ACCENTS)}]")
+_MOST_ACCENTS = 5_000  # of a page
+_DOTLESS = {"ı": "i", "ȷ": "j"}
 _BEFORE_SIGN = re.compile(r"(?<=\w) (?=[.,;:!?])")
 _SINGLE = re.compile(r" \w \w \w(?!\w)")  # few pages have such letters; finds them in a fifth of the time
 _STAMP = 200  # characters; a scan's stamp or page number has fewer
@@ -497,7 +505,9 @@ def _sizes(page: OpenPage, text: str) -> list[_Line]:
         while start > done and _size(first := _box(page, start)) > usual and (line := LINE.match(text, start)):
             done = line.end()
             last, read = _box(page, done - 1), line_as_read(page, line, from_left=from_left)
-            found.append(_Line(min(map(_size, (first, last))), len(read), read, first.left, first.bottom, last.right))
+            middle = _box(page, next(at for at in range((start + done) // 2, done) if not text[at].isspace()))
+            height = median_low(map(_size, (first, middle, last)))  # not an initial's, nor a mark's
+            found.append(_Line(height, len(read), read, first.left, first.bottom, last.right))
             start = next_.start() if (next_ := LINE.search(text, done)) else done
     return found
 
@@ -543,7 +553,7 @@ def _page(document: Any, number: int, before: Columns | None, known: _Known) -> 
             if flat:
                 page.open()
             hides = drop_hidden_text(page, some=not known.hiding)
-            text = _tightened(page, page.text())
+            text = _mended(page)
             columns: Columns | None = None
             # What was flattened is drawn last, wherever it stands.
             garbled = text if _is_garbled(page, text) else ""
@@ -552,7 +562,7 @@ def _page(document: Any, number: int, before: Columns | None, known: _Known) -> 
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=known.titled)
             arranges = look.arranged or _is_alone(page, text)
             if arranges and hides is None and (hides := drop_hidden_text(page)):
-                shown = _tightened(page, page.text())
+                shown = _mended(page)
                 text = "" if garbled else shown
             lost = _lost_spaces(page, text) if known.spaced else {}
             inserted = lost | (_marks(page, text) if arranges or look.small else {})
@@ -583,11 +593,53 @@ def _is_alone(page: OpenPage, text: str) -> bool:
     return _height(page, found.start(1) - 1) > INITIAL * _height(page, len(text) // 2)
 
 
+def _mended(page: OpenPage) -> str:
+    """Return the page's text without what pdfium reads wrongly from the places of letters, as long as it was."""
+    text = page.text()
+    if len(text) != pdfium.FPDFText_CountChars(page.textpage):
+        return text
+    return _tightened(page, _accented(page, _with_whole_lines(page, text)))
+
+
+def _with_whole_lines(page: OpenPage, text: str) -> str:
+    """Return the text without the line ends that pdfium puts around exponents and indices; U+FFFF takes their place."""
+    shown = list(text)
+    for end in _LINE_END.finditer(text):
+        before, behind = _box(page, end.start() - 1), _box(page, end.end())
+        heights = before.top - before.bottom, behind.top - behind.bottom
+        small, large = sorted((before, behind), key=lambda box: box.top - box.bottom)
+        middle = (small.top + small.bottom) / 2
+        gap = (behind.left - before.right) / (max(heights) or 1.0)
+        if large.bottom < middle < large.top and -_SPACE / 2 < gap < _SPACE:
+            shown[end.start() : end.end()] = ("\uffff" if gap < _SPACE / 4 else " ", "\uffff")
+    return "".join(shown)
+
+
+def _accented(page: OpenPage, text: str) -> str:
+    """Return the text with letters for those that an accent of its own is drawn over; U+FFFF is where it was."""
+    shown = list(text)
+    for each in islice(_ACCENT.finditer(text), _MOST_ACCENTS):
+        at = each.start()
+        left, right, bottom, top = _tight(page, at)
+        middle, below = (left + right) / 2, bottom - 2 * (top - bottom)
+        # pdfium puts a sign that is higher than others, over a capital letter, behind the line.
+        near = pdfium.FPDFText_GetCharIndexAtPos(page.textpage, middle, below, 1, 4)
+        for other in (at + 1, at - 1, near):
+            letter = shown[other] if 0 <= other < len(shown) else ""
+            whole = unicodedata.normalize("NFC", f"{_DOTLESS.get(letter, letter)}{_ACCENTS[text[at]]}")
+            if letter.isalpha() and len(whole) == 1:
+                left, right, *_ = _tight(page, other)
+                if left <= middle <= right:
+                    shown[other], shown[at] = whole, "\uffff"
+                    break
+    return "".join(shown)
+
+
 def _tightened(page: OpenPage, text: str) -> str:
     """Return the text with U+FFFF, which cleaning takes away, for the blanks that pdfium put between spaced letters."""
     signs = [each.start() for each in _BEFORE_SIGN.finditer(text)]
     single = _SINGLE.search(text)
-    if not (single or signs) or len(text) != pdfium.FPDFText_CountChars(page.textpage):
+    if not (single or signs):
         return text
     shown = list(text)
     for at in signs:  # a glyph may stand for a blank and a sign
@@ -647,10 +699,17 @@ def _box(page: OpenPage, at: int) -> Any:
 
 def _is_raised(page: OpenPage, at: int) -> bool:
     """Return whether the digit stands higher than the letter before it; some raised ones have the size of others."""
-    x, line, left, right, bottom, top = (ctypes.c_double() for _ in range(6))
+    x, line = ctypes.c_double(), ctypes.c_double()
     quick("FPDFText_GetCharOrigin")(page.textpage, at - 1, ctypes.byref(x), ctypes.byref(line))
+    left, _, bottom, top = _tight(page, at)
+    return left > x.value and bottom - line.value > 0.5 * (top - bottom)
+
+
+def _tight(page: OpenPage, at: int) -> tuple[float, float, float, float]:
+    """Return left, right, bottom and top of what is drawn of a letter."""
+    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
     quick("FPDFText_GetCharBox")(page.textpage, at, *map(ctypes.byref, (left, right, bottom, top)))
-    return left.value > x.value and bottom.value - line.value > 0.5 * (top.value - bottom.value)
+    return left.value, right.value, bottom.value, top.value
 
 
 def _is_garbled(page: OpenPage, text: str) -> bool:
@@ -720,7 +779,7 @@ def _marks(page: OpenPage, text: str) -> dict[int, str]:
         while start > begin + 1 and _height(page, start - 1) < small:
             start -= 1
         if start < each.end():
-            found[start] = "^"
+            found |= {start: "^"} if _is_raised(page, start) else {}  # else an index
         elif begin < each.start() and _is_raised(page, each.start()):
             found[each.start()] = "^"
     return found
@@ -965,5 +1024,5 @@ FORMAT = Format(
     read=read,
     nests=True,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=12,
+    revision=13,
 )

@@ -848,3 +848,112 @@ def test_boxes_around_words_of_lines_make_no_table() -> None:
     across, upright = ([edge for box in boxes for edge in box[side]] for side in (0, 1))
 
     assert text_of(_page(lines, across, upright))[0] in (None, lines)
+
+
+_LEFT = [
+    "Fog is a frequent phenomenon",
+    "that offices of harbours have",
+    "filed reports on since 1911.",
+    "Earlier work treats only the",
+    "rivers of the south, and the",
+    "coast remains unexplored.",
+]
+_RIGHT = [
+    "We counted vessels in ports.",
+    "Port     Ships   Delay",
+    "Gdynia   1,204   18.2",
+    "Rostock    987   15.9",
+    "Esbjerg    455   31.4",
+    "Delays grow with the deficit.",
+]
+
+
+def _drawn_by_columns(left: Sequence[str], right: Sequence[str], gap: int = 0) -> Page:
+    """Return a page with two columns whose lines stand at the same heights, the left one drawn first."""
+    words: list[Word] = []
+    for at, (row, line, start) in enumerate(
+        [*((row, line, 0) for row, line in enumerate(left)), *((row, line, 34) for row, line in enumerate(right))]
+    ):
+        for word in re.finditer(r"\S+", line):
+            x, y = _WIDE * (start + word.start()), (_HIGH + 2) * row + (gap if row > 2 else 0)
+            words.append(Word(word[0], x, y, x + _WIDE * len(word[0]), y + _HIGH - 2, 10 * at))
+    return Page(words)
+
+
+@pytest.mark.parametrize("gap", [0, 14], ids=["even", "with a gap"])
+def test_a_table_with_figures_in_a_column_of_prose_does_not_join_the_columns(gap: int) -> None:
+    text, _ = text_of(_drawn_by_columns(_LEFT, _RIGHT, gap))
+
+    lines = [line for line in _rows(text)[0].split("\n") if line]
+    assert lines == [*_LEFT, _RIGHT[0]]
+    assert "Port: Gdynia; Ships: 1,204; Delay: 18.2" in _rows(text)
+
+
+def test_a_short_column_of_words_beside_sentences_is_one_if_it_was_drawn_after_them() -> None:
+    right = ["Fish    Price", "Cod     14.20", "Sole    31.00", "", "Letters", "The gates are of Bruges"]
+
+    text, _ = text_of(_drawn_by_columns(_LEFT, right))
+
+    assert (text or "").replace("\n\n", "\n").startswith("\n".join(_LEFT))
+
+
+def test_a_row_of_boxes_below_others_makes_no_table() -> None:
+    """The boxes of a slide: a title, what it says, and three at its foot."""
+    page = """
+    Agenda
+    Sensors
+    Storage
+    Author     Title     Page
+    """
+    across = [Edge(y, 0, 400) for y in (-1, 11, 35, 47)]
+    upright = [Edge(0, -1, 47), Edge(400, -1, 47), Edge(84, 35, 47), Edge(144, 35, 47)]
+
+    text, _ = text_of(_page(page, across, upright))
+
+    assert text is None  # the lines are read as they were drawn
+
+
+def test_exponents_and_indices_stay_with_what_they_belong_to() -> None:
+    words = [Word("area", 0, 10, 24, 20, 0), Word("x", 30, 10, 36, 20, 5), Word("2", 36, 8, 40, 14, 7)]
+    words += [Word("and", 46, 10, 64, 20, 9), Word("v", 70, 10, 76, 20, 13), Word("0", 76, 16, 80, 22, 15)]
+    words += [Word("gates", 0, 40, 30, 50, 17), Word("below", 200, 40, 230, 50, 23)]
+
+    text, _ = text_of(Page(sorted(words, key=lambda word: word.top - word.bottom)))  # small ones last
+
+    assert (text or "").split("\n")[0] == "area x 2 and v 0"
+
+
+def test_a_title_behind_a_table_is_no_row_of_it() -> None:
+    page = _page("Pier      Depth     Crane\nNorth     4.5       12\nSouth     6.1       9\nWest      3.2       4")
+    below = [Word("2.2", 0, 58, 20, 74, 90), Word("Costs", 36, 58, 80, 74, 94)]
+
+    text, _ = text_of(page._replace(words=[*page.words, *below]))
+
+    assert _rows(text)[-1] == "2.2 Costs"
+
+
+def test_labels_with_their_values_beside_each_other_are_no_columns() -> None:
+    text, columns = text_of(
+        _page(
+            """
+            Conditions:     Visual      Light:          Day
+            Station:        KADM        Distance:       9 miles
+            Wind direction: 90          Turbulence:     None
+            """,
+            *_grid([12, 28, 40, 56, 66], [0, 1, 2, 3]),
+        )
+    )
+
+    assert _rows(text) == [
+        "Conditions: Visual; Light: Day",
+        "Station: KADM; Distance: 9 miles",
+        "Wind direction: 90; Turbulence: None",
+    ]
+    assert columns is None
+
+
+def test_a_sign_larger_than_all_letters_makes_no_headline() -> None:
+    words = [Word("P", 0, 0, 10, 40, 0), Word("sums", 12, 15, 40, 25, 2), Word("squares", 44, 15, 80, 25, 7)]
+    words += [Word("Some", 0, 60, 30, 70, 15), Word("words", 34, 60, 64, 70, 20)]
+
+    assert headline(Page(words)) is None

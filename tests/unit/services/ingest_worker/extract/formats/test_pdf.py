@@ -725,6 +725,12 @@ def test_lines_in_two_directions_are_read_in_order(drawn: str, read: str) -> Non
     assert _read(_meaning(a_drawn_pdf([(72, 700, drawn)]))).text == read
 
 
+def test_letters_with_higher_boxes_around_their_line_are_read_in_order() -> None:
+    line = "BT /F1 10 Tf 72 700 Td (A) Tj 12 0 Td (B) Tj 12 0 Td /F1 28 Tf (C) Tj ET"
+
+    assert _read(_meaning(a_drawn_pdf([], lines=line))).text == "ג ב א"
+
+
 def test_the_letters_of_one_glyph_stay_in_order() -> None:
     assert _read(_meaning(a_drawn_pdf([(72, 700, "YXY")]))).text == "علأع"
 
@@ -766,3 +772,33 @@ def test_the_time_of_a_page_grows_with_its_letters_alone(
 
     limit = 16 * max(spent(1_000, 0), 0.02)
     assert spent(8_000, limit) <= limit
+
+
+@pytest.mark.parametrize(
+    ("drawn", "written"),
+    [
+        # As TeX draws them: the sign first, and the letter below it.
+        ("[(Stra\\337enb\\250) 335 (aume)] TJ", "Straßenbäume"),
+        ("[(Caf) (\\264) 445 (e)] TJ", "Café"),
+        ("[(gar) (\\270) 390 (con)] TJ", "garçon"),
+        # A sign that stands beside a letter is none of it.
+        ("(don\\264t and 5\\250) Tj", "don´t and 5¨"),
+    ],
+)
+def test_an_accent_drawn_over_a_letter_is_part_of_it(drawn: str, written: str) -> None:
+    page = f"BT /F1 20 Tf 72 700 Td {drawn} ET BT /F1 10 Tf 72 600 Td (The hall is of oak.) Tj ET"
+
+    assert _read(a_drawn_pdf([], lines=page)).text.split("\n")[0].removeprefix("# ") == written
+
+
+def test_an_index_or_exponent_ends_no_line() -> None:
+    page = (
+        "BT /F1 12 Tf 72 700 Td (Water dissolves CO) Tj ET"
+        " BT /F1 7 Tf 174.5 697 Td (2) Tj ET BT /F1 12 Tf 178.6 700 Td (, which lime takes up.) Tj ET"
+        " BT /F1 12 Tf 72 686 Td (It covers 12 m) Tj ET BT /F1 7 Tf 146.5 691 Td (2) Tj ET"
+        " BT /F1 12 Tf 154 686 Td (of floor.) Tj ET"
+    )
+
+    text = _read(a_drawn_pdf([], lines=page)).text
+
+    assert text.split("\n") == ["Water dissolves CO2, which lime takes up.", "It covers 12 m^2 of floor."]
