@@ -241,11 +241,12 @@ def _with_scripts(lines: Sequence[list[Word]]) -> Iterator[list[Word]]:
     """Yield the lines; exponents and indices, which stand higher and lower, are in those of what they belong to."""
     found = [list(line) for line in lines]
     for one, other in (*pairwise(found), *((below, above) for above, below in pairwise(found))):
-        for word in list(one):
+        for word, behind in zip(list(one), [*one[1:], None], strict=True):
             before = max((each for each in other if each.left < word.left), key=_left, default=word)
             size = _height(before)
             near = -1 < word.left - before.right < 0.2 * size and before.top < _level(word) < before.bottom
-            if near and _height(word) < _SCRIPT * size:
+            alone = behind is None or behind.left - word.right > _height(word) / 2  # no line of words
+            if near and alone and _height(word) < _SCRIPT * size:
                 one.remove(word)
                 other.insert(other.index(before) + 1, word)
     yield from filter(None, found)
@@ -405,10 +406,9 @@ def _belongs(below: Sequence[_Piece | _Block], band: Sequence[_Piece | _Block], 
     if gap < height:
         return True
     rest = list(takewhile(lambda each: not each.left < gutter < each.right, below))
-    left, right = _divide(_kinds([*band, *rest])[0], lambda each: each.right <= gutter)
-    if left and right and _is_drawn_before(left, right):
-        return True
-    return gap < _APART * height and len({each.left < gutter for each in rest}) == 1 and _is_prose(_kinds(rest)[0])
+    if len({each.left < gutter for each in rest}) == 1:  # a page's number may be far below
+        return gap < _APART * height and _is_prose(_kinds(rest)[0])
+    return _is_drawn_before(*_divide(_kinds([*band, *rest])[0], lambda each: each.right <= gutter))
 
 
 def _top(each: _Piece | _Block) -> float:
