@@ -134,6 +134,7 @@ class _Box(NamedTuple):
 
     across: list[Edge]
     upright: list[Edge]
+    headed: bool = False  # whether its first row is known to be a header
 
 
 class _Frame(NamedTuple):
@@ -568,7 +569,8 @@ def _boxes(groups: Iterable[_Box], pieces: Sequence[_Piece]) -> Iterator[_Box]:
                 alone.setdefault((round(edge.start), round(edge.end)), []).append(edge)
     for edges in alone.values():
         if len(edges) >= _LEAST_ROWS:
-            yield from _striped(sorted(edges), pieces)
+            found = list(_striped(sorted(edges), pieces))
+            yield from found or _between_rules(sorted(edges), pieces)
 
 
 def _beside_unfilled(upright: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[Edge]:
@@ -659,6 +661,35 @@ def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
             yield _Box([Edge(y, xs[0], xs[-1]) for y in ys], [Edge(x, ys[0], ys[-1]) for x in xs])
 
 
+def _between_rules(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
+    """Yield the table with a line above its header, one below it, and one at the end, as papers have them."""
+    top, below, bottom = edges[0].place, edges[1].place, edges[-1].place
+    start, end = edges[0].start - _NEAR, edges[0].end + _NEAR
+    within = [each for each in pieces if start < each.left and each.right < end and top < _middle_of(each) < bottom]
+    head, body = (_lines(some) for some in _divide(within, lambda each: _middle_of(each) < below))
+    names = max(head, key=len, default=[])
+    if len(names) < 2 or any(map(str.isdigit, "".join(piece.text for piece in names))):
+        return
+    columns = [[name.left, name.right] for name in names]
+    for each in sorted(within, key=lambda each: each.left - each.right):  # a line may be in pieces, if others are not
+        met = [column for column in columns if each.left < column[1] and column[0] < each.right]
+        if len(met) != 1:
+            return
+        met[0][:] = [min(met[0][0], each.left), max(met[0][1], each.right)]
+    ys = [top, below]
+    for above, line in pairwise(body):
+        # A label may stand beside the middle of its rows.
+        if len(line) > 1 and (line[0].left < columns[1][0] or any(is_figure(piece.text) for piece in line)):
+            ys.append((max(each.bottom for each in above) + min(each.top for each in line)) / 2)
+    xs = [start, *(left - _NEAR for left, _ in columns[1:]), end]
+    if len(ys) >= _LEAST_ROWS:
+        yield _Box([Edge(y, start, end) for y in (*ys, bottom)], [Edge(x, top, bottom) for x in xs], headed=True)
+
+
+def _middle_of(each: _Piece) -> float:
+    return (each.top + each.bottom) / 2
+
+
 def _until_gap(pieces: Sequence[_Piece]) -> tuple[list[_Piece], bool]:
     """Return the pieces down to an empty space between lines, and whether there is one."""
     bottom = math.inf
@@ -716,7 +747,7 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
     if width < 2 or height < 2 or width * height > _MOST_CELLS:
         return None, pieces
     words = [word for piece in pieces for word in piece.words if xs[0] < word.left < xs[-1]]
-    box = _Box([*box.across, *(Edge(cut, xs[0], xs[-1]) for cut in _cuts(words, xs, ys))], box.upright)
+    box = _Box([*box.across, *(Edge(cut, xs[0], xs[-1]) for cut in _cuts(words, xs, ys))], box.upright, box.headed)
     ys = _places(box.across)
     cells = _cells(box, xs, ys)
     inside, outside = _sorted(pieces, cells, xs, ys)
@@ -744,6 +775,8 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
     # Boxes of a slide, of which a row alone is divided, are no table.
     if sum(len(own(line)) > 1 for line in table) < 2:
         return None, pieces
+    if box.headed:
+        styles[0] = "header"
     lefts = tuple(xs[column] for column in columns)
     return _Table(ys[rows[0]], lefts, table, styles, True, xs[0], xs[-1], ys[-1]), outside
 

@@ -957,3 +957,66 @@ def test_a_sign_larger_than_all_letters_makes_no_headline() -> None:
     words += [Word("Some", 0, 60, 30, 70, 15), Word("words", 34, 60, 64, 70, 20)]
 
     assert headline(Page(words)) is None
+
+
+_ROLES = """
+Role      Key     May do
+Reader    R       Search   and  read documents, but
+                  nothing else in the system
+Writer    W       Upload
+Guest     none    Nothing
+"""
+
+
+def _rules(*rows: int) -> list[Edge]:
+    return [Edge(_HIGH * row - 1, 0, 300) for row in rows]
+
+
+def test_a_table_of_words_with_lines_around_its_header_and_at_its_end() -> None:
+    text, _ = text_of(_page(_ROLES, _rules(0, 1, 5)))
+
+    assert _rows(text) == [
+        "Role | Key | May do",
+        "Role: Reader; Key: R; May do: Search and read documents, but nothing else in the system",
+        "Role: Writer; Key: W; May do: Upload",
+        "Role: Guest; Key: none; May do: Nothing",
+    ]
+
+
+def test_rows_with_figures_need_no_label() -> None:
+    page = """
+Training  Model   Score
+          BM25    32.6
+Single    DPR     41.5
+          Both    39.0
+"""
+    text, _ = text_of(_page(page, _rules(0, 1, 4)))
+
+    assert [row.rpartition("Model")[2] for row in _rows(text)[1:]] == [
+        ": BM25; Score: 32.6",
+        ": DPR; Score: 41.5",
+        ": Both; Score: 39.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        """
+        Skills                         Languages
+        Sails and ropes of all kinds, and      none
+        knots
+        Ferry pilot in Bergen          none
+        """,
+        """
+        Pilot           2016 to 2024
+        Bergen          Norway
+        Officer         Stavanger
+        """,
+    ],
+    ids=["what is below reaches over what is above", "a date is no name"],
+)
+def test_lines_between_parts_of_a_text_make_no_table(page: str) -> None:
+    text, _ = text_of(_page(page, _rules(0, 1, 4)))
+
+    assert TABLE not in (text or "")
