@@ -977,7 +977,7 @@ def _middle(piece: _Piece) -> float:
 
 def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
     """Return the table that the lines make, None if they don't."""
-    columns = _columns(line for line in lines if len(line) > 1)
+    columns = _with_names(lines, _columns(line for line in lines if len(line) > 1))
     if not 1 < len(columns) <= _MOST_COLUMNS or _is_spaced_prose(lines, columns):
         return None
     rows: list[list[str]] = []
@@ -1031,6 +1031,22 @@ def _columns(lines: Iterable[_Line]) -> list[list[float]]:
             if len(found) > _MOST_COLUMNS:
                 break
     return sorted(found)
+
+
+def _with_names(lines: Iterable[_Line], columns: Iterable[Sequence[float]]) -> list[Sequence[float]]:
+    """Return the columns; a name alone and the figures on the right below it, as sheets are printed, are one."""
+    rows = [line for line in lines if len(line) > 1]
+    found: list[Sequence[float]] = []
+    named = False  # whether the column before has a name alone
+    for left, right in columns:
+        held = [(at, each) for at, line in enumerate(rows) for each in line if each.left < right and left < each.right]
+        if named and held and held[0][0] and all(is_figure(each.text) for _, each in held):
+            found[-1] = (found[-1][0], right)
+            named = False
+        else:
+            found.append((left, right))
+            named = [at for at, _ in held] == [0]
+    return found
 
 
 def _filled(line: _Line, columns: Sequence[Sequence[float]]) -> list[str]:

@@ -1020,3 +1020,21 @@ def test_lines_between_parts_of_a_text_make_no_table(page: str) -> None:
     text, _ = text_of(_page(page, _rules(0, 1, 4)))
 
     assert TABLE not in (text or "")
+
+
+def test_figures_on_the_right_of_their_columns_are_below_the_names_on_the_left() -> None:
+    """As sheets are printed."""
+    page = """
+Fish        Kilo        Price       Note
+Cod               4          2.5    fresh
+Eel               5            9
+Sole             12         31.0    few
+"""
+
+    text, _ = text_of(_page(page))
+
+    assert _rows(text)[1:] == [
+        "Fish: Cod; Kilo: 4; Price: 2.5; Note: fresh",
+        "Fish: Eel; Kilo: 5; Price: 9",
+        "Fish: Sole; Kilo: 12; Price: 31.0; Note: few",
+    ]
