@@ -137,8 +137,10 @@ class Gather:
         return batch
 
     def _next(self) -> Ask | None:
-        if not self._turn and self._waiting:
-            self._turn.extend(self._waiting.take().take())
+        while not self._turn and self._waiting:
+            callers = self._waiting.take()
+            while callers and len(self._turn) < FIRST:  # notes have a text each
+                self._turn.extend(callers.take())
         return self._turn.popleft() if self._turn else None
 
     async def _call(self, batch: Sequence[Ask]) -> None:

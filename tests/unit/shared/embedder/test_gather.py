@@ -202,3 +202,17 @@ async def test_many_documents_of_a_tenant_have_one_turn_and_share_it() -> None:
     asked = [text for texts in calls.texts for text in texts]
     assert asked.index(f"other{2 * FIRST - 1}") < 1 + 4 * FIRST
     assert asked.index("small") < 1 + 11 * FIRST  # behind one turn of each document of its tenant, and the other's
+
+
+async def test_a_tenants_turn_holds_as_many_texts_of_notes_as_of_a_document() -> None:
+    calls = Calls()
+    gather = Gather(calls, pace(FIRST), calls=1)
+
+    long = asyncio.create_task(gather.vectors([f"long {n}" for n in range(10 * FIRST)], "one"))
+    await calls.begun.get()
+    notes = [asyncio.create_task(gather.vectors([f"note {n}"], "other")) for n in range(FIRST)]
+    calls.go.set()
+    await asyncio.gather(long, *notes)
+
+    sent = [text for texts in calls.texts[1:] for text in texts]
+    assert sum(text.startswith("note") for text in sent[: 2 * FIRST]) == FIRST
