@@ -26,11 +26,14 @@ _MARKUP = re.compile(
     r"|(?P<comment><!--.*?(?:-->|\Z))"
     r"|^ {0,3}<h(?P<level>[1-6])\b[^<>]*+>(?P<title>.{0,300}?)</h(?P=level)\s*+>"
     r"|<a\s[^<>]*?\bhref=[\"'](?P<address>[^\"'<>]*+)[\"'][^<>]*+>(?P<words>.{0,300}?)</a\s*+>"
+    rf"|<img\s(?:[^<>]*?\s)?alt=[\"'](?P<alt>[^\"'<>]*+)[\"'][^<>]*+>"
+    r"|(?P<kind>\w<(?:a|(?P<tag>b|i|u|code)(?![^\n]{0,300}</(?P=tag)>))>)"  # List<a>
     rf"|<sup>(?=-?\d)(?P<power>)|</?(?P<block>br|center|details|div|p|summary){_MORE}"
     rf"|</?(?:a|b|code|em|font|i|img|kbd|picture|small|source|span|strong|su[bp]|u){_MORE}"
     r"|&(?!lt;|gt;)(?P<character>[a-z]{2,8}|\#\d{2,6});",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
+_ALT = re.compile(r"<img\s(?:[^<>]*?\s)?alt=[\"']([^\"'<>]*+)[\"'][^<>]*+>", re.IGNORECASE)
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
 _UNSEEN = frozenset({"script", "style", "noscript", "head", "svg", "iframe", "object", "select", "button", "form"})
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
@@ -161,9 +164,10 @@ def without_tags(text: str) -> str:
 
 
 def _shown(found: re.Match[str]) -> str:
-    if found["code"] is not None or (found["comment"] and not found[0].endswith("-->")):
+    if found["code"] is not None or found["kind"] or (found["comment"] and not found[0].endswith("-->")):
         return found[0]
-    said = " ".join(without_tags(found["title"] or found["words"] or "").split())
+    shown = _ALT.sub(r"\1", found["title"] or found["words"] or "")
+    said = " ".join((without_tags(shown) or found["alt"] or "").split())
     if found["level"]:
         return f"\n{'#' * int(found['level'])} {said}\n" if said else ""
     if said and found["address"]:

@@ -520,11 +520,11 @@ def _flatten_lists(table: "HtmlElement") -> None:
     for cell in list(islice(table.iter("td"), _MOST)):
         for code in list(cell.iter("pre")):
             code.tag, code.text, code[:] = "code", words(code), []
-        items = [words(item) for item in cell.iter("li")]
-        if items and len(words(cell)) <= 1_000:
-            before = " ".join((cell.text or "").split())
-            cell[:] = []
-            cell.text = " ".join(filter(None, [before, "; ".join(filter(None, items))]))
+        lists = list(cell.iter("ul", "ol"))
+        tag = "span" if cell.find(".//p") is None else "p"  # trafilatura drops a span between paragraphs
+        for each in reversed(lists) if len(words(cell)) <= 1_000 else ():
+            each.text = f" {'; '.join(filter(None, map(words, each.iterchildren('li'))))} "
+            each.tag, each[:], each.tail = tag, [], f" {each.tail or ''}"
 
 
 def _spread(table: "HtmlElement") -> None:

@@ -6,7 +6,7 @@ words that stand below each other with empty space between them.
 
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise, takewhile
@@ -21,6 +21,7 @@ from services.ingest_worker.extract.table_header import Covered, begins_with_dat
 TABLE: Final = "\1"  # a control character, which cleaning removes
 INITIAL: Final = 1.8  # times the height of the letters beside it: two lines
 _NEAR: Final = 3.0  # points between lines that are meant to be one
+_NUMBERED: Final = re.compile(r"[A-Z0-9]{1,2}(?:\.\d{1,2}){0,4}\.?")  # as titles are
 _NAMED_VALUE: Final = re.compile(r"\w: \S")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
 _IDEOGRAPH: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af]")  # says as much as three letters
@@ -174,11 +175,12 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     if len(pieces) > _MOST_PIECES:
         return None, None
     tables: list[_Block] = []
+    head, pieces, foot = _without_margins(pieces)
     groups = _touching(page, pieces)
     for box in _boxes(groups, pieces):
         table, pieces = _ruled(page, box, pieces)
         tables += [] if table is None else [table]
-    found = list(_flow(page, *_with_frames(groups, pieces, tables)))
+    found = [*head, *_flow(page, *_with_frames(groups, pieces, tables)), *foot]
     lines = [part for part in found if isinstance(part, str)]
     if len(lines) == len(found) and " ".join(lines).split() == [word.text for word in page.words]:
         return None, None
@@ -242,14 +244,22 @@ def _with_scripts(lines: Sequence[list[Word]]) -> Iterator[list[Word]]:
     """Yield the lines; exponents and indices, which stand higher and lower, are in those of what they belong to."""
     found = [list(line) for line in lines]
     for one, other in (*pairwise(found), *((below, above) for above, below in pairwise(found))):
-        for word, behind in zip(list(one), [*one[1:], None], strict=True):
-            before = max((each for each in other if each.left < word.left), key=_left, default=word)
-            size = _height(before)
+        most = max(map(_height, other), default=0.0)
+        lefts = [each.left for each in other]
+        scripts: dict[int, list[Word]] = {}  # by the word that they belong to
+        for word, behind in zip(one, [*one[1:], None], strict=True):
+            at = bisect_left(lefts, word.left) - 1
+            if at < 0 or _height(word) >= _SCRIPT * most:
+                continue
+            before, size = other[at], _height(other[at])
             near = -1 < word.left - before.right < 0.2 * size and before.top < _level(word) < before.bottom
             alone = behind is None or behind.left - word.right > _height(word) / 2  # no line of words
             if near and alone and _height(word) < _SCRIPT * size:
-                one.remove(word)
-                other.insert(other.index(before) + 1, word)
+                scripts.setdefault(at, []).append(word)
+        if scripts:
+            moved = {id(word) for words in scripts.values() for word in words}
+            one[:] = [word for word in one if id(word) not in moved]
+            other[:] = [each for at, word in enumerate(other) for each in (word, *scripts.get(at, ()))]
     yield from filter(None, found)
 
 
@@ -327,6 +337,24 @@ def _is_within(word: Word, stamps: Iterable[Word]) -> bool:
 # ---- columns of prose
 
 
+def _without_margins(pieces: list[_Piece]) -> tuple[list[str], list[_Piece], list[str]]:
+    """Return the first line, the pieces and the last line.
+
+    The lines only if they were drawn last, and smaller than what is below the first, as browsers print margins.
+    """
+    lines = _lines(pieces)
+    if len(lines) < 3 or lines[0][0].bottom - lines[0][0].top >= lines[1][0].bottom - lines[1][0].top:
+        return [], pieces, []
+    places = [[word.at for piece in line for word in piece.words] for line in lines]
+    last = max(map(max, places[1:-1]))
+    head, foot = (" ".join(piece.text for piece in lines[at]) for at in (0, -1))
+    if min(places[0]) < last:
+        return [], pieces, []
+    if min(places[-1]) < max(places[0]):
+        return [head], [piece for piece in pieces if piece not in lines[0]], []
+    return [head], [piece for piece in pieces if piece not in lines[0] and piece not in lines[-1]], [foot]
+
+
 def _flow(page: Page, pieces: Sequence[_Piece], blocks: Sequence[_Block], depth: int = 0) -> Iterator[str | _Table]:
     """Yield the lines of text, and tables; columns of prose one after the other, with the tables in each."""
     gutter = _gutter(pieces) if depth < 4 else None
@@ -386,11 +414,11 @@ def _with_blocks(
     yield from _flow(page, below, others, depth)
 
 
-def _stand_apart(some: Sequence[_Piece], others: Sequence[_Piece]) -> bool:
-    """Return whether hardly a line of the one stands at the height of one of the others, as in rows of a table."""
+def _stand_apart(some: Sequence[_Piece], others: Sequence[_Piece], most: float = 1 / 3) -> bool:
+    """Return whether at most this share of lines stand at the height of one of the others, as in rows of a table."""
     at = {(side, round(2 * y) + near) for each in others for side, y in enumerate(_sides(each)) for near in (-1, 0, 1)}
     level = sum(any((side, round(2 * y)) in at for side, y in enumerate(_sides(each))) for each in some)
-    return 3 * level <= min(len(some), len(others))
+    return level <= most * min(len(some), len(others))
 
 
 def _sides(piece: _Piece) -> tuple[float, float]:
@@ -448,8 +476,8 @@ def _are_columns(left: Sequence[_Piece], right: Sequence[_Piece]) -> bool:
     )
     if min(len(some), len(others)) < _LEAST_ROWS:
         return False
-    # Values of a form may be drawn after all labels, but these are no lines of sentences.
-    if not _goes_on(left if prose[0] else right) and not _stand_apart(some, others):
+    # Values of a form may be drawn after all labels, each beside its own.
+    if not _stand_apart(some, others, most=2 / 3 if _goes_on(left if prose[0] else right) else 1 / 3):
         return False
     return _is_drawn_before(some, others) or _is_drawn_before(others, some)
 
@@ -464,7 +492,7 @@ def _is_prose(pieces: Sequence[_Piece]) -> bool:
     """Return whether most lines are sentences; a few rows of a table with figures, or a formula, may be among them."""
     lines = _lines(pieces)
     rows, prose = _divide(lines, lambda line: len(line) > 1 and any(is_figure(piece.text) for piece in line))
-    texts = [piece.text for line in (prose if len(rows) < len(prose) else lines) for piece in line]
+    texts = [piece.text for line in (prose if 3 * len(rows) <= len(lines) else lines) for piece in line]
     if len(texts) < 3:
         return False
     if 5 * sum(map(is_figure, texts)) >= len(texts):
@@ -662,28 +690,54 @@ def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
 
 
 def _between_rules(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
-    """Yield the table with a line above its header, one below it, and one at the end, as papers have them."""
-    top, below, bottom = edges[0].place, edges[1].place, edges[-1].place
+    """Yield the tables with a line above their header, one below it, and one at the end, as papers have them."""
     start, end = edges[0].start - _NEAR, edges[0].end + _NEAR
-    within = [each for each in pieces if start < each.left and each.right < end and top < _middle_of(each) < bottom]
-    head, body = (_lines(some) for some in _divide(within, lambda each: _middle_of(each) < below))
-    names = max(head, key=len, default=[])
-    if len(names) < 2 or any(map(str.isdigit, "".join(piece.text for piece in names))):
-        return
-    columns = [[name.left, name.right] for name in names]
-    for each in sorted(within, key=lambda each: each.left - each.right):  # a line may be in pieces, if others are not
-        met = [column for column in columns if each.left < column[1] and column[0] < each.right]
+    within = [each for each in pieces if start < each.left and each.right < end]
+    places = [edge.place for edge in edges]
+    bands = [[each for each in within if top < _middle_of(each) < bottom] for top, bottom in pairwise(places)]
+    at = 0
+    while at + 1 < len(bands):
+        head = max(_lines(bands[at]), key=len, default=[])
+        columns = [(name.left, name.right) for name in head]
+        names = [piece.text for piece in head]
+        if (
+            len(names) < 2
+            or any(map(str.isdigit, "".join(names)))
+            or _has_values(head)
+            or max(map(len, names)) > REPEATED / 2
+        ):
+            at += 1
+            continue
+        last = at
+        while last < len(bands) and (wider := _widened(columns, bands[last])):
+            columns, last = wider, last + 1
+        body = _lines(each for band in bands[at + 1 : last] for each in band)
+        ys = [places[at], *([places[at + 1]] if last > at + 1 else [])]
+        for above, line in pairwise(body):
+            # A label may stand beside the middle of its rows.
+            if len(line) > 1 and (line[0].left < columns[1][0] or any(is_figure(piece.text) for piece in line)):
+                ys.append((max(each.bottom for each in above) + min(each.top for each in line)) / 2)
+        prose = sum(
+            _is_prose([each for line in body for each in line if left <= each.left <= right]) for left, right in columns
+        )
+        if len(ys) >= _LEAST_ROWS and prose < len(columns):
+            xs = [start, *(left - _NEAR for left, _ in columns[1:]), end]
+            headed = len(columns) > 2  # of two, the first row may be a label with its value
+            across = [Edge(y, start, end) for y in (*ys, places[last])]
+            yield _Box(across, [Edge(x, ys[0], places[last]) for x in xs], headed)
+        at = max(last, at + 1)
+
+
+def _widened(columns: Sequence[Sequence[float]], pieces: Sequence[_Piece]) -> list[tuple[float, float]]:
+    """Return the columns as wide as these pieces are, too; none if a piece is in none of them, or in several."""
+    found = [(left, right) for left, right in columns]
+    for each in sorted(pieces, key=lambda each: each.left - each.right):  # a line may be in pieces, if others are not
+        met = [at for at, (left, right) in enumerate(found) if each.left < right and left < each.right]
         if len(met) != 1:
-            return
-        met[0][:] = [min(met[0][0], each.left), max(met[0][1], each.right)]
-    ys = [top, below]
-    for above, line in pairwise(body):
-        # A label may stand beside the middle of its rows.
-        if len(line) > 1 and (line[0].left < columns[1][0] or any(is_figure(piece.text) for piece in line)):
-            ys.append((max(each.bottom for each in above) + min(each.top for each in line)) / 2)
-    xs = [start, *(left - _NEAR for left, _ in columns[1:]), end]
-    if len(ys) >= _LEAST_ROWS:
-        yield _Box([Edge(y, start, end) for y in (*ys, bottom)], [Edge(x, top, bottom) for x in xs], headed=True)
+            return []
+        left, right = found[met[0]]
+        found[met[0]] = min(left, each.left), max(right, each.right)
+    return found if pieces else []
 
 
 def _middle_of(each: _Piece) -> float:
@@ -941,7 +995,8 @@ def _block_end(lines: Sequence[_Line], start: int) -> int:
         line, above = lines[at], lines[at - 1]
         height = line[0].bottom - line[0].top
         gap, size = line[0].top - above[0].bottom, above[0].bottom - above[0].top
-        if gap > 2.5 * height or (gap > height / 2 and height > _TITLE * size):  # a title is behind the table
+        titled = len(line) == 2 and _NUMBERED.fullmatch(line[0].text) and height > _TITLE * size
+        if gap > 2.5 * height or (titled and gap > height / 2):
             break
         alone = 0 if len(line) > 1 else alone + 1
         if alone > 2 or (alone and len(line[0].text) > 2 * REPEATED):
@@ -977,12 +1032,15 @@ def _middle(piece: _Piece) -> float:
 
 def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
     """Return the table that the lines make, None if they don't."""
-    columns = _with_names(lines, _columns(line for line in lines if len(line) > 1))
+    over = list(_over_columns(lines[0], lines[1:]))
+    columns = _with_names(lines[len(over) :], _columns(line for line in lines[len(over) :] if len(line) > 1))
+    lines = [*over, *lines[len(over) :]]
     if not 1 < len(columns) <= _MOST_COLUMNS or _is_spaced_prose(lines, columns):
         return None
     rows: list[list[str]] = []
     styles: list[object] = []
     begins: list[float] = []  # bottom of the row so far
+    rule = _rule(page, lines, columns)
     apart = _are_apart(lines, columns)
     for line in lines:
         cells = _filled(line, columns)
@@ -994,10 +1052,21 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
             continue
         rows.append(cells)
         begins.append(line[0].bottom)
-        styles.append(page.style(line[-1].words[0].at))
+        styles.append((page.style(line[-1].words[0].at), line[0].top < rule))
     if not _is_table(rows, wrapped=apart):
         return None
     return _Table(lines[0][0].top, tuple(left for left, _ in columns), rows, styles)
+
+
+def _over_columns(first: _Line, below: Sequence[_Line]) -> Iterator[_Line]:
+    """Yield the first line if each of its pieces is centred over equally many columns; the pieces reach over these."""
+    columns = _columns(line for line in below if len(line) > 1)[1:]
+    many = len(columns) // len(first)
+    if len(first) < 2 or many < 2 or many * len(first) < len(columns):
+        return
+    boxes = [(columns[at][0], columns[at + many - 1][1]) for at in range(0, len(columns), many)]
+    if all(abs(_middle(piece) - sum(box) / 2) < _SAME for piece, box in zip(first, boxes, strict=True)):
+        yield [piece._replace(left=left, right=right) for piece, (left, right) in zip(first, boxes, strict=True)]
 
 
 def _is_spaced_prose(lines: Iterable[_Line], columns: Sequence[Sequence[float]]) -> bool:
@@ -1011,6 +1080,14 @@ def _is_spaced_prose(lines: Iterable[_Line], columns: Sequence[Sequence[float]])
             taken |= met
         count += len(line)
     return torn > _TORN * count
+
+
+def _rule(page: Page, lines: Sequence[_Line], columns: Sequence[Sequence[float]]) -> float:
+    """Return where a line, or the end of a coloured row, divides the table; 0 if nothing or much does."""
+    top, bottom, width = lines[0][0].bottom, lines[-1][0].top, columns[-1][1] - columns[0][0]
+    across = (edge.place for edge in page.across if top - _NEAR < edge.place < bottom and edge.end - edge.start > width)
+    found = {round(place / (2 * _NEAR)): place for place in across}
+    return min(found.values()) if 0 < len(found) < 4 else 0.0
 
 
 def _columns(lines: Iterable[_Line]) -> list[list[float]]:
@@ -1082,9 +1159,9 @@ def _is_table(rows: Sequence[Sequence[str]], *, wrapped: bool) -> bool:
 
 
 def _is_form(rows: Iterable[Sequence[str]]) -> bool:
-    """Return whether most rows begin with a label that ends with a colon: what is beside it is its value."""
+    """Return whether most rows begin with a label that ends with a colon, the first one, too, if it isn't alone."""
     first = [own(row)[0] for row in rows if len(own(row)) > 1]
-    return 2 * sum(cell.endswith(":") for cell in first) > len(first)
+    return 2 * sum(cell.endswith(":") for cell in first) > len(first) and first[0].endswith(":")
 
 
 def _are_apart(lines: Sequence[_Line], columns: Sequence[Sequence[float]]) -> bool:

@@ -81,6 +81,7 @@ _BLANK = re.compile(r"(?<=\w) (?=\w)")
 _ACCENTS = dict(
     zip("`´ˆ˜¯˘˙¨˚˝ˇ¸˛", "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327\u0328", strict=True)
 )
+_ORDINALS = ("st", "nd", "rd", "th")
 _LINE_END = re.compile(r"(?<=\S)\r\n(?=\S)")
 _ACCENT = re.compile(f"[{''.join(_ACCENTS)}]")
 _MOST_ACCENTS = 5_000  # of a page
@@ -606,12 +607,18 @@ def _with_whole_lines(page: OpenPage, text: str) -> str:
     shown = list(text)
     for end in _LINE_END.finditer(text):
         before, behind = _box(page, end.start() - 1), _box(page, end.end())
-        heights = before.top - before.bottom, behind.top - behind.bottom
         small, large = sorted((before, behind), key=lambda box: box.top - box.bottom)
-        middle = (small.top + small.bottom) / 2
-        gap = (behind.left - before.right) / (max(heights) or 1.0)
-        if large.bottom < middle < large.top and -_SPACE / 2 < gap < _SPACE:
-            shown[end.start() : end.end()] = ("\uffff" if gap < _SPACE / 4 else " ", "\uffff")
+        middle, gap = (small.top + small.bottom) / 2, behind.left - before.right
+        size = large.top - large.bottom
+        if large.bottom < middle < large.top and -_SPACE / 2 * size < gap < _SPACE * size:
+            joins = "\uffff" if gap < _SPACE / 4 * (small.top - small.bottom) else " "
+            if joins != " " and text[end.start() - 1].isdigit():
+                digits, letters_ = text[end.end()].isdigit(), text[end.end()].isalpha()
+                lowered = before is small and middle < (large.top + large.bottom) / 2
+                # A price has its cents higher; a large figure, or a note's, is no part of the word behind it.
+                part = lowered or text.startswith(_ORDINALS, end.end())
+                joins = "^" if digits else " " if letters_ and not part else joins
+            shown[end.start() : end.end()] = (joins, "\uffff")
     return "".join(shown)
 
 

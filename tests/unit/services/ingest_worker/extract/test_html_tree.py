@@ -1127,3 +1127,25 @@ def test_the_title_of_a_drawing_is_not_the_pages() -> None:
     page = f"<html><body><svg><title>Icon</title></svg><h1>Harbour</h1><p>{_PROSE}</p></body></html>"
 
     assert extract(page.encode(), Hints(filename="a.html")).title == "Harbour"
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        (
+            "Most ships.<br>Default: <b>20</b>.<ul><li>one</li><li>two <b>more</b></li></ul>Behind it.",
+            "Most ships. Default: **20**. one; two **more** Behind it.",
+        ),
+        (
+            "<p>First words.</p><p>Second words.</p><ol><li>step</li><li>next</li></ol>",
+            "First words. Second words. step; next",
+        ),
+    ],
+)
+def test_words_beside_a_list_in_a_cell_stay(cell: str, written: str) -> None:
+    table = f"<table><tr><th>Name</th><th>Meaning</th></tr><tr><td>most</td><td>{cell}</td></tr></table>"
+
+    page = f"<html><body><main><h1>Harbour</h1><p>{_PROSE}</p>{table}<p>{_PROSE}</p></main></body></html>"
+
+    shown = " ".join(extract(page.encode(), Hints(filename="a.html")).text.replace("*", "").split())
+    assert f"| most | {written.replace('*', '')} |" in shown

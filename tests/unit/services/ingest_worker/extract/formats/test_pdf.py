@@ -802,3 +802,16 @@ def test_an_index_or_exponent_ends_no_line() -> None:
     text = _read(a_drawn_pdf([], lines=page)).text
 
     assert text.split("\n") == ["Water dissolves CO2, which lime takes up.", "It covers 12 m^2 of floor."]
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "raised", "written"),
+    [("12", "49", 4, "12^49"), ("H", "2", -1, "H2"), ("1", "st", 4, "1st"), ("7", "Chapter", 4, "7 Chapter")],
+)
+def test_what_is_smaller_behind_figures_is_no_part_of_them(large: str, small: str, raised: int, written: str) -> None:
+    width = 6.67 * len(large) if large.isdigit() else 8.67
+    drawn = f"BT /F1 12 Tf 72 700 Td ({large}) Tj ET BT /F1 7 Tf {72 + width + 0.4} {700 + raised} Td ({small}) Tj ET"
+
+    text = _read(a_drawn_pdf([(72, 600, "The hall is of oak.")], lines=drawn)).text
+
+    assert text.split("\n")[0].removeprefix("# ") == written
