@@ -484,7 +484,7 @@ M = TypeVar("M", bound=Message)
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def like(kind: type[S], of: object, /, **more: Any) -> S:
+def like(kind: type[S], of: object, **more: Any) -> S:
     """Return a struct of this kind with the fields that `of` has by the same names; `more` are the others, and win."""
     same = {name: getattr(of, name) for name in kind.__struct_fields__ if name not in more and hasattr(of, name)}
     return kind(**same, **more)

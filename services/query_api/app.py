@@ -146,12 +146,11 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         signer=signer,
     )
     library = document_routes.DocumentViews(parts.ledger, parts.index, parts.blobs, signer)
-    answering = Answering(retriever, parts.models, shared.rate, settings, parts.stopping)
     provided = (
         shared.pages,
         retriever,
         parts.past,
-        QueryExpander(parts.models.default, shared.rate, answering.written),
+        QueryExpander(parts.models, shared.rate),
         submissions,
         settings,
         library,
@@ -168,7 +167,7 @@ def parts_of(parts: ApiParts, shared: SharedParts) -> dict[type, object]:
         changes.ChangeFeed(parts.log, parts.notices, signer),
         Thumbs(parts.log, parts.publish, parts.ledger, settings.feedback_questions),
         settings_report(settings, read_given()),
-        answering,
+        Answering(retriever, parts.models, shared.rate, settings, parts.stopping),
         Models(parts.models, parts.embedder),
         signer,
         Probed(parts.stopping.of(parts.readiness), parts.registry),

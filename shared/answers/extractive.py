@@ -180,11 +180,12 @@ def wanted(question: str, passages: Sequence[Passage] = ()) -> Wanted:
 
 def _in_most(names: AbstractSet[str], passages: Sequence[Passage]) -> set[str]:
     """Return the names that most documents of the passages have, if that is more than a name may select."""
-    texts: dict[str, str] = {}
+    there: dict[str, set[str]] = {}
     for passage in passages[:_PASSAGES]:
-        texts[_document(passage)] = f"{texts.get(_document(passage), '')} {passage.title} {passage.shown}".casefold()
-    most = max(_MOST_FOCUSED, len(texts) // 2)
-    return {name for name in names if sum(name in text for text in texts.values()) > most}
+        said = f"{passage.title} {passage.shown}".casefold()
+        there.setdefault(_document(passage), set()).update(re.findall(r"\w+", said))
+    most = max(_MOST_FOCUSED, len(there) // 2)
+    return {name for name in names if sum(_holds(each, name) for each in there.values()) > most}
 
 
 class Extractive:

@@ -73,9 +73,10 @@ class FileBlobs:
         found = []
         with self._failures_named(), suppress(FileNotFoundError):  # a document's folder is deleted with its last blob
             for path in document.iterdir():
-                status = path.stat()
-                names = document.parent.name, document.name, path.name
-                found.append(StoredBlob(*names, status.st_size, _put_of(status), now - status.st_mtime))
+                # Others may delete it meanwhile; another program's file is no blob.
+                with suppress(FileNotFoundError, Rejected):
+                    names, status = (document.parent.name, document.name, blob_name(path.name)), path.stat()
+                    found.append(StoredBlob(*names, status.st_size, _put_of(status), now - status.st_mtime))
         return found
 
     def _document(self, tenant: str, document_id: str) -> Path:

@@ -130,7 +130,12 @@ class AuditTrail:
         return self._writing
 
     def _ended(self, attempt: asyncio.Task[None]) -> None:
-        if not attempt.cancelled() and (error := attempt.exception()) is not None:
+        if attempt.cancelled():
+            return
+        if (error := attempt.exception()) is None:
+            if self._written < self._added:  # noted meanwhile
+                self._attempt()
+        else:
             bug = None if isinstance(error, PipelineError) else error
             log.warning("audit_entries_wait", count=len(self._waiting), reason=str(error), exc_info=bug)
 
@@ -140,15 +145,14 @@ class AuditTrail:
         self._waiting += [entry for call in calls for entry in call.entries()]
 
     async def _write(self) -> None:
-        while self._written < self._added:
-            upto = self._added
-            self._collect()
-            while self._waiting:
-                value, taken = _record(self._waiting)
-                # Entries stay until the log confirms them, so an entry may be there twice but is never missing.
-                await self._publish(AUDIT, value, key=_KEY)
-                del self._waiting[:taken]
-            self._written = upto
+        upto = self._added
+        self._collect()
+        while self._waiting:
+            value, taken = _record(self._waiting)
+            # Entries stay until the log confirms them, so an entry may be there twice but is never missing.
+            await self._publish(AUDIT, value, key=_KEY)
+            del self._waiting[:taken]
+        self._written = upto
 
 
 def _record(entries: list[AuditEntry]) -> tuple[bytes, int]:

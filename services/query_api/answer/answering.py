@@ -164,10 +164,6 @@ class Answering:
                     return step
         raise RuntimeError("the stream ended without an Answer")
 
-    async def written(self, conversation: Conversation) -> str:
-        """Return what the default model says. Raises as `stream` does."""
-        return (await self.finish(Prepared(conversation=conversation, models=(self.models.default,)))).text
-
     async def prepare(self, request: AnswerRequest) -> Prepared:
         """Return the request with its passages, ready to be streamed.
 

@@ -179,6 +179,7 @@ def filters_joined(conditions: Iterable[tuple[str, str, Any]], field: str) -> di
         Problem: 400, a value doesn't fit its operator, or a key is restricted twice.
     """
     found: dict[str, Any] = {}
+    ranges: dict[str, dict[str, Any]] = {}
     unequal: dict[str, list[Any]] = {}
     for key, operator, value in conditions:
         several = operator in ("in", "nin")
@@ -187,12 +188,12 @@ def filters_joined(conditions: Iterable[tuple[str, str, Any]], field: str) -> di
         if operator in ("ne", "nin"):
             unequal.setdefault(key, []).extend(value if several else [value])
         elif operator in ("eq", "in"):
-            if key in found:
+            if key in found or key in ranges:
                 raise invalid(field, f"restricts {key} twice; send one list of values")
             found[key] = value
         else:
-            bounds = found.setdefault(key, {})
-            if not isinstance(bounds, dict) or operator in bounds:
+            bounds = ranges.setdefault(key, {})
+            if key in found or operator in bounds:
                 raise invalid(field, f"restricts {key} twice")
             bounds[operator] = value
-    return found | ({"not": unequal} if unequal else {})
+    return found | ranges | ({"not": unequal} if unequal else {})

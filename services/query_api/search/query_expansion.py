@@ -2,17 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
 import structlog
 
 from services.query_api.http.admission import AnswerRate
+from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid
 from services.query_api.search.results import Found
-from shared.answers import Conversation, Sampling, Turn
-from shared.answers.model_pool import ChatModel
+from shared.answers import Conversation, Finished, Sampling, Turn
+from shared.answers.model_pool import ChatModels
 from shared.errors import PipelineError, Unavailable
 
 MOST: Final = 3  # related questions
@@ -28,10 +30,13 @@ log = structlog.get_logger(__name__)
 
 
 class QueryExpander:
-    """Asks a model for related questions; `write` returns what it says in a conversation."""
+    """Asks the default model for related questions."""
 
-    def __init__(self, model: ChatModel, rate: AnswerRate, write: Callable[[Conversation], Awaitable[str]]) -> None:
-        self._model, self._rate, self._write = model, rate, write
+    def __init__(self, models: ChatModels, rate: AnswerRate, *, patience_s: float = PATIENCE_S) -> None:
+        self._model = models.default
+        self._rate = rate
+        self._patience_s = patience_s
+        self._breaker = CircuitBreaker(f"the model {self._model.name}")
 
     def admit(self, key: str, at: str = "expansion") -> None:
         """Count one call of the model for the key, before anything is searched. `at` is the request's field.
@@ -46,7 +51,8 @@ class QueryExpander:
     async def related(self, question: str) -> tuple[list[str], list[str]]:
         """Return at most `MOST` related questions, and warnings. If the model fails: no question and one warning."""
         try:
-            return related_questions(await self._written(question), question), []
+            with self._breaker.guarded():
+                return related_questions(await self._written(question), question), []
         except PipelineError as error:
             log.warning("not_expanded", reason=str(error))
             return [], [f"expansion: {error}; only the query itself was searched"]
@@ -55,11 +61,20 @@ class QueryExpander:
         conversation = Conversation(
             turns=(Turn(role="user", content=question),), system=_TASK, sampling=Sampling(temperature=0.0)
         )
+        pieces: list[str] = []
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await self._write(conversation)
+            async with asyncio.timeout(self._patience_s):
+                stream = self._model.answers.stream(conversation)
+                # Closed here, so that a caller who goes away stops the model.
+                async with aclosing(stream) as events:  # type: ignore[type-var]  # adapters are generators
+                    async for event in events:
+                        if isinstance(event, str):
+                            pieces.append(event)
+                        elif isinstance(event, Finished):
+                            break
         except TimeoutError:
-            raise Unavailable(f"the model {self._model.name} gave no answer within {PATIENCE_S:g} s") from None
+            raise Unavailable(f"the model {self._model.name} gave no answer within {self._patience_s:g} s") from None
+        return "".join(pieces)
 
 
 def related_questions(text: str, question: str) -> list[str]:

@@ -198,6 +198,12 @@ def test_the_name_that_most_documents_have_says_nothing_about_the_question() -> 
     assert answered("When does Skerrow oil pumps?", told, *others) == "The pumps are oiled at night. [1]"
 
 
+def test_a_name_within_another_is_not_that_of_most_documents() -> None:
+    parts = [a_part(f"Quay {number}", 1, "The mayor of Hamburg is Peter Boom.", score=0.7) for number in range(5)]
+
+    assert answered("Who is the mayor of Ham?", *parts) == NO_ANSWER
+
+
 def test_of_little_to_choose_from_in_a_poor_passage_a_place_must_be_close_or_hold_the_words() -> None:
     def replied(question: str, score: float, near: float) -> str:
         passages = (a_passage(1, "The barge is moored at the lock.", score=score),)

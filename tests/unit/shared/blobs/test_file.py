@@ -235,3 +235,22 @@ def test_another_setting_is_refused_by_name_and_value(setting: str, tmp_path: Pa
         open_blobs(setting, tmp_path)
 
     assert str(caught.value).startswith(f"SLUICE_BLOBS={setting} must")
+
+
+async def test_files_of_other_programs_and_blobs_that_vanish_keep_no_blob(
+    blobs: FileBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [await blobs.put("acme", DOCUMENT, bytes([number])) for number in range(5)]
+    folder = tmp_path / "acme" / DOCUMENT
+    (folder / ".DS_Store").write_bytes(b"")
+    stat, gone = Path.stat, folder / refs[2].sha256
+
+    def vanishing(path: Path, **options: bool) -> os.stat_result:
+        if path == gone:
+            gone.unlink(missing_ok=True)
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", vanishing)
+
+    assert await collect(blobs, ("acme", DOCUMENT), (), 0) == 4
+    assert [path.name for path in folder.iterdir()] == [".DS_Store"]

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
@@ -74,6 +75,25 @@ async def test_entries_that_come_while_one_is_written_share_the_next_record() ->
 
     assert len(topic.entries) == 51
     assert len(topic.records) <= 2
+
+
+async def test_whoever_waits_has_an_end_while_others_go_on_adding() -> None:
+    topic = Topic()
+    publish = topic.publish
+
+    async def added_meanwhile(*given: Any, **options: Any) -> RecordMetadata:
+        done = await publish(*given, **options)
+        trail.add(an_entry("more"))
+        return done
+
+    trail = AuditTrail(added_meanwhile)
+    trail.add(an_entry("first"))
+    async with asyncio.timeout(10):
+        await trail.written()
+
+    assert topic.entries[0].action == "first"
+    topic.away = True
+    await trail.end()
 
 
 async def test_a_change_is_written_before_its_call_ends_and_its_ids_share_an_entry() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from services.query_api.http.problems import Problem
-from services.query_api.search.filters import MOST_FIELDS, filter_of
+from services.query_api.search.filters import MOST_FIELDS, filter_of, filters_joined
 from shared.store import Filter, Match
 
 
@@ -71,3 +71,11 @@ def test_the_tenant_is_no_filter() -> None:
 def test_too_many_fields_are_refused() -> None:
     with pytest.raises(Problem, match=f"at most {MOST_FIELDS}"):
         filter_of({f"f{n}": "v" for n in range(MOST_FIELDS + 1)})
+
+
+@pytest.mark.parametrize(
+    "conditions", [[("year", "eq", {"gte": 1}), ("year", "lt", 9)], [("year", "lt", 9), ("year", "eq", 4)]]
+)
+def test_a_value_and_a_range_of_one_key_are_refused(conditions: list[tuple[str, str, object]]) -> None:
+    with pytest.raises(Problem, match="restricts year twice"):
+        filters_joined(conditions, "filters")
