@@ -216,7 +216,7 @@ def _with_initials(words: Sequence[Word]) -> Sequence[Word]:
             word
             for word in words
             if -1 < word.left - initial.right < height / 4 and word.bottom - word.top < height / INITIAL
-            if initial.top < (word.top + word.bottom) / 2 < initial.bottom
+            if initial.top < _level(word) < initial.bottom
         ]
         rest = min(beside, key=lambda word: word.top, default=initial)
         if len(beside) > 1 and rest.text[0].islower():
@@ -267,12 +267,8 @@ def _height(word: Word) -> float:
     return word.bottom - word.top
 
 
-def _level(word: Word) -> float:
-    return (word.top + word.bottom) / 2
-
-
-def _left(word: Word) -> float:
-    return word.left
+def _level(each: Word | _Piece) -> float:
+    return (each.top + each.bottom) / 2
 
 
 def _apart(run: Sequence[Word], word: Word) -> float:
@@ -621,7 +617,7 @@ def _beside_unfilled(upright: Sequence[Edge], pieces: Sequence[_Piece]) -> Itera
 
 def _is_row(pieces: Iterable[_Piece], xs: Sequence[float], top: float, bottom: float) -> bool:
     """Return whether what is between the heights stands in the columns, each piece in one."""
-    row = [piece for piece in pieces if top < (piece.top + piece.bottom) / 2 < bottom]
+    row = [piece for piece in pieces if top < _level(piece) < bottom]
     columns = [bisect_right(xs, piece.left) for piece in row if xs[0] < piece.right and piece.left < xs[-1]]
     return len(set(columns)) > 1 and columns == [bisect_right(xs, piece.right) for piece in row]
 
@@ -694,7 +690,7 @@ def _between_rules(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[
     start, end = edges[0].start - _NEAR, edges[0].end + _NEAR
     within = [each for each in pieces if start < each.left and each.right < end]
     places = [edge.place for edge in edges]
-    bands = [[each for each in within if top < _middle_of(each) < bottom] for top, bottom in pairwise(places)]
+    bands = [[each for each in within if top < _level(each) < bottom] for top, bottom in pairwise(places)]
     at = 0
     while at + 1 < len(bands):
         head = max(_lines(bands[at]), key=len, default=[])
@@ -738,10 +734,6 @@ def _widened(columns: Sequence[Sequence[float]], pieces: Sequence[_Piece]) -> li
         left, right = found[met[0]]
         found[met[0]] = min(left, each.left), max(right, each.right)
     return found if pieces else []
-
-
-def _middle_of(each: _Piece) -> float:
-    return (each.top + each.bottom) / 2
 
 
 def _until_gap(pieces: Sequence[_Piece]) -> tuple[list[_Piece], bool]:
@@ -885,7 +877,7 @@ def _sorted(
             continue
         left: list[Word] = []
         for word in piece.words:
-            x, y = (word.left + word.right) / 2, (word.top + word.bottom) / 2
+            x, y = (word.left + word.right) / 2, _level(word)
             if xs[0] < x < xs[-1] and ys[0] < y < ys[-1]:
                 inside.setdefault(cells[bisect_right(ys, y) - 1][bisect_right(xs, x) - 1], []).append(word)
             else:
