@@ -147,11 +147,13 @@ class AuditTrail:
     async def _write(self) -> None:
         upto = self._added
         self._collect()
-        while self._waiting:
+        left = len(self._waiting)
+        while left > 0:  # what is added meanwhile is the next attempt's
             value, taken = _record(self._waiting)
             # Entries stay until the log confirms them, so an entry may be there twice but is never missing.
             await self._publish(AUDIT, value, key=_KEY)
             del self._waiting[:taken]
+            left -= taken
         self._written = upto
 
 

@@ -19,8 +19,8 @@ from shared.contracts import (
     DeadLetter,
     DocumentChunked,
     DocumentExtracted,
-    LetterHead,
     LogPosition,
+    Message,
     decode,
     encode,
 )
@@ -55,7 +55,22 @@ def owner_of(record: Record, kind: type[DocumentExtracted] | type[DocumentChunke
     )
 
 
-def entry_of(letter: LetterHead) -> str:
+class LetterFields(Message, frozen=True):
+    """The fields of a letter that its summary needs; the others aren't decoded."""
+
+    stage: str
+    code: str
+    topic: str
+    place: LogPosition
+    last_seen: int = 0
+    redrives: int = 0
+    tenant: str | None = None
+    source: str | None = None
+    document_id: str | None = None
+    generation: str | None = None
+
+
+def entry_of(letter: DeadLetter | LetterFields) -> str:
     """Return stage/topic/partition/offset/time; equal for all failures of one record in one stage.
 
     Several generations read documents.extracted, so there the generation is part of it.

@@ -17,11 +17,11 @@ import msgspec
 import structlog
 from aiokafka import TopicPartition
 
-from shared.contracts import DEFAULT_TENANT, DeadLetter, LetterHead, decode
+from shared.contracts import DEFAULT_TENANT, DeadLetter, decode
 from shared.errors import Rejected
 from shared.ids import bytes_hash
 from shared.log import Log, Record
-from shared.log.dead_letters import entry_of
+from shared.log.dead_letters import LetterFields, entry_of
 from shared.log.read import Reader, reading
 from shared.topics import DEAD_LETTERS
 
@@ -161,7 +161,7 @@ class OpenLetters:
             self._settle(key)
             return
         try:
-            head = decode(record.value, LetterHead)
+            head = decode(record.value, LetterFields)
         except Rejected as error:
             log.warning("dead_letter_unreadable", offset=record.offset, reason=error.sentence)
             return
@@ -227,7 +227,7 @@ class OpenLetters:
         return LetterPage(tuple(letters), total, chosen[-1][0] if more else None, self._position)
 
 
-def _id_of(letter: LetterHead) -> str:
+def _id_of(letter: LetterFields) -> str:
     # A document that fails again with every run is one letter, not one more each time.
     if letter.document_id is None:
         return _digest(entry_of(letter))
@@ -243,10 +243,21 @@ def _letter_of(record: Record) -> DeadLetter:
     try:
         return decode(record.value, DeadLetter)
     except Rejected as error:
-        head = msgspec.structs.asdict(decode(record.value, LetterHead))
-        head |= {"code": "undecodable", "sentence": f"the letter itself is damaged: {error.sentence}"}
-        head |= {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-        return DeadLetter(**head | {"time": record.timestamp}, value=record.value)
+        head = decode(record.value, LetterFields)
+        return DeadLetter(
+            stage=head.stage,
+            code="undecodable",
+            sentence=f"the letter itself is damaged: {error.sentence}",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            time=record.timestamp,
+            place=head.place,
+            value=record.value,
+            tenant=head.tenant,
+            redrives=head.redrives,
+            last_seen=head.last_seen,
+        )
 
 
 def _newest_failure(lines: Mapping[bytes, LetterSummary]) -> LetterSummary:

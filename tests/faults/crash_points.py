@@ -59,7 +59,7 @@ ON_THE_WAY = (
 BY_AN_OPERATOR = (
     "send null to dead.letters",
     "overwrite records",
-    "collect blobs",
+    "remove blob",
     "forget records",
     "rewrite collection",
 )
@@ -121,7 +121,6 @@ WRITES: dict[str, dict[str, Name]] = {
     "EdgeStore": {"rewrite": _just("rewrite collection")},
     "Blobs": {
         "put": _just("put blob"),
-        "collect": _just("collect blobs"),
         "remove": _just("remove blob"),
     },
 }

@@ -80,7 +80,7 @@ HARMLESS = {
 }  # fmt: skip
 # A server calls them nowhere so far, once a day, or for a generation that is dropped.
 UNUSED = {
-    "Store.drop_collection", "Blobs.remove", "Log.drop_topic",
+    "Store.drop_collection", "Log.drop_topic",
     "Log.reset_offsets", "Log.drop_group",
 }  # fmt: skip
 

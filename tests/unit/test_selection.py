@@ -26,12 +26,12 @@ LONG_RUNS = {  # make chaos FAULT=soak; by hand
 }
 # How often a file may skip: each place asks for something that a machine may lack.
 SKIPS = {
-    "tests/contract/test_store.py": 2,
+    "tests/contract/test_store.py": 1,
     "tests/e2e/browser.py": 1,
     "tests/integration/clients/test_libraries.py": 2,
     "tests/integration/clients/test_n8n_node.py": 2,
     "tests/integration/test_hostile_parser.py": 1,
-    "tests/integration/test_qdrant.py": 2,
+    "tests/integration/test_qdrant.py": 1,
     "tests/integration/test_slow_files.py": 1,
     "tests/servers/choice.py": 1,
     "tests/servers/qdrant.py": 1,
