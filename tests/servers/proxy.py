@@ -66,17 +66,25 @@ class Proxy:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
         if mode not in ("silent", "slow"):
-            tasks = list(self._connections)
-            for task, writer in self._connections.items():
-                writer.transport.abort()
-                task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
+            await self._reset()
         if mode == "refused" and self._server is not None:
+            for listening in self._server.sockets:
+                self._loop.remove_reader(listening.fileno())
+            # a connection that was taken a moment ago has no task yet, and needs the open server to get one
+            while asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.sleep(0)
+                await self._reset()
             self._server.close()
             self._server = None
         elif mode != "refused" and self._server is None:
             await self._listen()
+
+    async def _reset(self) -> None:
+        for task, writer in self._connections.items():
+            writer.transport.abort()
+            task.cancel()
+        if self._connections:
+            await asyncio.wait(list(self._connections))
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
