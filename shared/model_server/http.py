@@ -1,7 +1,7 @@
 """What adapters of model servers share, whatever the protocol: the client, and the classes of failures."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Final
@@ -14,6 +14,7 @@ from shared.errors import Unavailable
 from shared.settings import ConfigurationError
 
 CONNECT_S: Final = 5.0
+MOST_ANSWER: Final = 32 << 20  # bytes, unpacked; 64 vectors of 8,192 numbers have 12 MB
 
 # Not the request's fault: the server or a proxy is busy or down.
 _BUSY: Final = frozenset({408, 429, 502, 503, 504})
@@ -57,6 +58,33 @@ class BadAnswer(Unavailable):
         self.perhaps_the_text = perhaps_the_text and status in _PERHAPS_THE_TEXT
 
 
+class _Unpacked(httpx.AsyncByteStream):
+    """The body of an answer, which raises ValueError beyond `MOST_ANSWER`. 500 kB of gzip may be 500 MB."""
+
+    def __init__(self, packed: httpx.Response) -> None:
+        self._packed = packed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MOST_ANSWER
+        async for part in self._packed.aiter_bytes():
+            left -= len(part)
+            if left < 0:
+                raise ValueError(f"it has more than {MOST_ANSWER >> 20} MB")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._packed.aclose()
+
+
+async def _bounded(response: httpx.Response) -> None:
+    response.stream = _Unpacked(httpx.Response(response.status_code, headers=response.headers, stream=response.stream))
+    response.headers.pop("content-encoding", None)
+
+
+# A hook, because with a transport of ours httpx would pass over the proxies of the environment.
+BOUNDED: Final = {"response": [_bounded]}
+
+
 def client_with_key(variable: str, key: SecretStr, timeout_s: float) -> httpx.AsyncClient:
     """Return a client that sends the key, if there is one, and fails when nothing arrives for `timeout_s`.
 
@@ -72,6 +100,7 @@ def client_with_key(variable: str, key: SecretStr, timeout_s: float) -> httpx.As
         timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         headers={"authorization": f"Bearer {secret}"} if secret else {},
         verify=trusted(),
+        event_hooks=BOUNDED,
     )
 
 

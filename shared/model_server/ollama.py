@@ -13,7 +13,7 @@ import msgspec
 import ollama
 
 from shared.errors import Unavailable
-from shared.model_server.http import CONNECT_S, refusal, short, transport_named
+from shared.model_server.http import BOUNDED, CONNECT_S, refusal, short, transport_named
 from shared.settings import ConfigurationError
 
 DEFAULT_PORT = 11434
@@ -110,6 +110,7 @@ def connect(url: str, timeout_s: float) -> OllamaClient:
         follow_redirects=False,
         # The protocol is plain HTTP. An empty context saves 20 ms of loading certificates, and trusts nobody.
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        event_hooks=BOUNDED,
     )
 
 

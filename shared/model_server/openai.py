@@ -184,10 +184,12 @@ def _reason(error: Any) -> str:
 
 async def _lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a body. httpx's own method also splits at U+2028 and U+0085, which occur in answers."""
-    rest = b""
+    rest = bytearray()  # joined anew with each part, a line of 32 MB would hold the event loop for ten seconds
     async for data in response.aiter_bytes():
-        *lines, rest = (rest + data).split(b"\n")
+        *lines, last = data.split(b"\n")
         for line in lines:
-            yield line
+            yield bytes(rest + line)
+            rest.clear()
+        rest += last
     if rest:
-        yield rest
+        yield bytes(rest)

@@ -1,9 +1,20 @@
+import gzip
+import json
+from functools import cache
+from typing import Any
+
 import pytest
 from pydantic import SecretStr
 
+from shared.embedder.ollama import OllamaModel
+from shared.embedder.openai import OpenAiModel
 from shared.errors import Unavailable
-from shared.model_server.http import BadAnswer, TooLong, client_with_key, refusal
+from shared.model_server.http import MOST_ANSWER, BadAnswer, TooLong, client_with_key, refusal
+from shared.model_server.ollama import ollama_address
+from shared.model_server.openai import OpenAiAddress, OpenAiServer
+from shared.reranker.served import ServedReranker, rerank_address
 from shared.settings import ConfigurationError
+from tests.servers.loopback import Connection, LoopbackServer, running
 
 OLLAMA = "the input length exceeds the context length"
 OLDER_OLLAMA = "input length exceeds maximum context length"
@@ -79,3 +90,66 @@ async def test_without_a_key_none_is_sent() -> None:
 def test_a_key_that_is_no_header_value_is_refused_by_the_setting_s_name() -> None:
     with pytest.raises(ConfigurationError, match=r"SLUICE_RERANK_API_KEY has a character"):
         client_with_key("SLUICE_RERANK_API_KEY", SecretStr("kéy"), 1.0)
+
+
+@cache
+def packed_blanks() -> bytes:
+    return gzip.compress(b" " * (MOST_ANSWER + 1), 1)
+
+
+class _Large(LoopbackServer):
+    """Answers anything with blanks without end, or packed ones that are a byte too many."""
+
+    def __init__(self, *, packed: bool) -> None:
+        super().__init__()
+        self._packed = packed
+        self.sent = 0
+
+    async def answer(self, path: str, body: dict[str, Any], connection: Connection) -> bool:
+        if self._packed:
+            await connection.send(200, packed_blanks(), "content-encoding: gzip")
+            return True
+        part = b" " * (1 << 20)
+        await connection.begin("application/json")
+        while self.sent < 4 * MOST_ANSWER:
+            await connection.chunk(part)
+            self.sent += len(part)
+        await connection.end()
+        return True
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", ["openai", "ollama", "rerank", "events"])
+async def test_an_answer_without_end_is_left(kind: str, *, packed: bool) -> None:
+    async with running(_Large(packed=packed)) as server:
+        address, key = OpenAiAddress(f"{server.url}/v1", "m"), SecretStr("")
+
+        async def ask() -> None:
+            if kind == "openai":
+                await OpenAiModel(OpenAiServer(address, key, 60.0)).embed(["a"])
+            elif kind == "ollama":
+                await OllamaModel(ollama_address("X", f"ollama://{server.host}/m"), 60.0).ping()
+            elif kind == "rerank":
+                await ServedReranker(rerank_address("X", f"{server.url}/rerank"), key, 60.0).scores("q", ["a"])
+            else:
+                async for _ in OpenAiServer(address, key, 60.0).events("/chat/completions", {}, dict[str, Any]):
+                    pass
+
+        with pytest.raises(BadAnswer, match=f"invalid answer: it has more than {MOST_ANSWER >> 20} MB"):
+            await ask()
+
+        assert server.sent < 3 * MOST_ANSWER
+
+
+async def test_a_packed_answer_is_read() -> None:
+    class Packed(LoopbackServer):
+        async def answer(self, path: str, body: dict[str, Any], connection: Connection) -> bool:
+            data = json.dumps({"data": [{"index": 0, "embedding": [1.0]}]}).encode()
+            await connection.send(200, gzip.compress(data), "content-encoding: gzip")
+            return True
+
+    async with running(Packed()) as server:
+        model = OpenAiModel(OpenAiServer(OpenAiAddress(f"{server.url}/v1", "m"), SecretStr(""), 60.0))
+
+        assert await model.embed(["a"]) == [[1.0]]
+        await model.close()
