@@ -12,7 +12,7 @@ from services.ingest_worker.extract.markdown_writer import RAISED, counted
 from services.ingest_worker.extract.rows import Cell, spread
 from services.ingest_worker.extract.safe_xml import enclose, texts, whole, words
 from services.ingest_worker.extract.symbols import in_font
-from services.ingest_worker.extract.table_header import Covered, begins_with_form
+from services.ingest_worker.extract.table_header import Covered, is_form
 from shared.inputs.limits import LONGEST_URL
 
 if TYPE_CHECKING:
@@ -177,7 +177,10 @@ def _shape_tables(tree: "HtmlElement") -> None:
             _flatten_lists(table)
             first = next(table.iter("tr"), None)
             names = first is not None and (next(table.iter("th"), None) is None or _is_bold(first))
-            form = _is_form(table)
+            rows = [[cell for cell in row if cell.tag in ("td", "th")] for row in islice(table.iter("tr"), _MOST)]
+            beside = all(len(row) > 1 and row[0].tag == "th" and row[1].tag == "td" for row in rows)
+            unnamed = bool(rows) and any(cell.tag == "td" for cell in rows[0])
+            form = len(rows) > 1 and (beside or (unnamed and is_form([list(map(words, row)) for row in rows])))
             _spread(table)
             if form and first is not None:  # its header is blank
                 first.addprevious(first.makeelement("tr"))
@@ -186,16 +189,6 @@ def _shape_tables(tree: "HtmlElement") -> None:
             elif names and first is not None and len(first) > 1:
                 for cell in first.iterchildren("td"):  # trafilatura drops tables without a header
                     cell.tag = "th"
-
-
-def _is_form(table: "HtmlElement") -> bool:
-    """Return whether each row has a name and its values, so that none is the header of the others."""
-    rows = [[cell for cell in row if cell.tag in ("td", "th")] for row in islice(table.iter("tr"), _MOST)]
-    if len(rows) < 2 or any(len(row) < 2 for row in rows):
-        return False
-    return all(row[0].tag == "th" and row[1].tag == "td" for row in rows) or begins_with_form(
-        [list(map(words, row)) for row in rows[:2]]
-    )
 
 
 def _is_bold(row: "HtmlElement") -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from services.ingest_worker.extract.format_types import Format
 from shared.ids import bytes_hash
 
-COMMON: Final = "13"  # raise it when files of every format give a different text
+COMMON: Final = "14"  # raise it when files of every format give a different text
 _UNICODE: Final = f"unicode={unicodedata.unidata_version}"
 
 

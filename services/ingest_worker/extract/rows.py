@@ -1,5 +1,6 @@
 """Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -43,6 +44,7 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     names: list[str] = []
     above: list[str] = []  # names alone, which may be the header of what is below a blank row
     counted: set[int] = set()  # columns of figures, without the first, in which a sum has its name
+    sums: set[int] = set()
     for (begins, whole), (_, following) in pairwise(chain(_blocks(rows), [(True, list[list[str]]())])):
         block = whole
         preamble = begins and not names and is_preamble(block, following)
@@ -54,6 +56,7 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
             block = block[header.at + header.rows :]
             kinds = {(at, is_figure(cell)) for cells in block for at, cell in enumerate(cells) if cell}
             counted = {at for at, figure in kinds if at and figure and (at, False) not in kinds}
+            sums = _sums(block)
         elif begins and not _fits(names, counted, block):
             as_wide = bool(above) and len(own(block[0])) == len(own(above)) and _fits(above, (), block)
             names = above if as_wide and find_header([above, *block]) else []
@@ -66,7 +69,7 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
             if not names or remark:
                 yield " | ".join(own(cells))
             else:  # hundreds of columns are a matrix, and their names would dominate the text
-                yield _row(cells, names if len(own(cells)) <= _COLUMNS else [])
+                yield _row(cells, names if len(own(cells)) <= _COLUMNS else [], sums)
 
 
 def _fits(names: Sequence[str], counted: Container[int], block: Sequence[Sequence[str]]) -> bool:
@@ -78,8 +81,28 @@ def _fits(names: Sequence[str], counted: Container[int], block: Sequence[Sequenc
     return goes_on and all(at < len(names) and (names[at] or not at) for at, _ in filled)
 
 
-def _row(cells: Sequence[str], names: Sequence[str]) -> str:
+def _sums(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Return the columns of figures but the first: words there that begin a row are the name of a sum.
+
+    Where rows of figures go on below a blank cell, they are none.
+    """
+    counts = Counter[tuple[int, bool]]()
+    goes_on = set[int]()
+    for cells in rows:
+        first = next((at for at, cell in enumerate(cells) if cell), 0)
+        if first and is_figure(cells[first]):
+            goes_on.add(first)
+        filled = ((at, cell) for at, cell in enumerate(cells) if at and cell and not isinstance(cell, Covered))
+        counts.update((at, is_figure(cell)) for at, cell in filled if not first)
+    return {at for at, figure in counts if figure and counts[at, True] > 2 * counts[at, False]} - goes_on
+
+
+def _row(cells: Sequence[str], names: Sequence[str], sums: Container[int] = ()) -> str:
     parts: list[str] = []
+    first = next((at for at, cell in enumerate(cells) if cell), 0)
+    told = next((at for at, cell in enumerate(cells) if at > first and cell and not isinstance(cell, Covered)), first)
+    if any(cells[at] and at in sums for at in range(first, told)) and _names_sum(own(cells)):
+        parts, cells = [cells[first].rstrip(":")], ["" if at < told else cell for at, cell in enumerate(cells)]
     for at, cell in enumerate(cells):
         name = names[at] if at < len(names) else ""
         if name and cell:
@@ -90,11 +113,20 @@ def _row(cells: Sequence[str], names: Sequence[str]) -> str:
     return "; ".join(parts)
 
 
-def named_rows(rows: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[str]:
+def _names_sum(cells: Sequence[str]) -> bool:
+    return (
+        all(map(is_figure, cells[1:]))
+        and not is_figure(cells[0])
+        and sum(map(str.isalpha, cells[0])) > 1 + cells[0].isascii()
+    )  # n/a
+
+
+def named_rows(rows: Sequence[Sequence[str]], names: Sequence[str]) -> Iterator[str]:
     """Yield a paragraph for each row, its values below `names`; a row that is long, one for each value."""
+    sums = _sums(rows)
     for cells in rows:
         alone = len(own(cells)) == 1 and bool(cells[0]) and not isinstance(cells[0], Covered)  # a title among the rows
-        row = "".join(own(cells)) if alone else _row(cells, names)
+        row = "".join(own(cells)) if alone else _row(cells, names, sums)
         if alone or len(row) <= _PARAGRAPH:
             yield row
             continue

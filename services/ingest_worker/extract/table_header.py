@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
-from itertools import groupby, pairwise, zip_longest
+from itertools import chain, groupby, pairwise, zip_longest
 from operator import itemgetter
 from statistics import median
 from typing import Final, NamedTuple
@@ -17,7 +17,9 @@ LOOK_AHEAD: Final = 200  # rows that decide about a header
 _CANDIDATES: Final = 10  # rows among which the header is looked for
 _LONGEST: Final = 60  # characters of a name of a column
 _FIGURE: Final = re.compile(r"(?=\D*+\d)[\d\s.,:/%$€£¥'+()-]++|#(?:N/A|[A-Z\d/_]{2,18}[!?])")  # or a formula's error
-_UNIT: Final = re.compile(r"\[[^\]]{1,12}\]|\([^)]{1,12}\)|%")
+_UNIT: Final = re.compile(
+    r"(?!\W*[xX]?\W*\Z)(?:\[[^\]]{1,12}\]|\([^)]{1,12}\))|[\[(]?[%°€$£][\])]?"
+)  # (x) is an answer
 _DIGITS: Final = re.compile(r"\d++")
 _WORDS: Final = re.compile(r"[^\W\d_]++")
 # Looks of dates, times and percentages, which may count
@@ -71,11 +73,11 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
     Rows above it have fewer cells, or are a form: a title, a date, a list of properties.
     """
     widest, form = 0, False
-    if _is_list_of_properties(rows):
+    if _is_list_of_properties(rows) or _has_form_beside(rows):
         return None
     for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]):
         width = len(own(cells))
-        form = begins_with_form(rows[at : at + 2]) or (form and any(map(_is_label, own(cells)[:1])))
+        form = _begins_with_form(rows[at : at + 2]) or (form and any(map(_is_label, own(cells)[:1])))
         if form:
             continue
         if width >= 2 and width > widest:
@@ -96,7 +98,8 @@ def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     corner = not names[0] and _is_complete(names[1:]) and all(row[0] for row in below)
     filled = len(own(names)) + corner
     first = len(below[0]) if _is_complete(below[0]) else 0
-    if len(below) > 2 and filled < 0.75 * max(first, median(len(own(row)) for row in below)):
+    widths = [len(own(row)) for row in below]
+    if filled < 0.75 * max(first, median(widths)) and len(below) > 1 and (len(below) > 2 or filled < min(widths)):
         return False  # a line above the table
     figures = [cell for cell in names if is_figure(cell)]
     counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below, _shape(figures[0]))
@@ -164,12 +167,12 @@ def begins_with_data(rows: Sequence[Sequence[str]]) -> bool:
     A blank corner makes it a header.
     """
     some = [row for row in rows[:LOOK_AHEAD] if own(row)]
-    if some and begins_with_form(some):
+    if some and is_form(some):
         return True
     corner = bool(some) and not some[0][0].strip() and any(row[0].strip() for row in some[1:])
     if corner or len(some) < 3 or len(own(some[0])) < 2 or find_header(some) is not None:
         return False
-    return _is_list_of_properties(some) or all(
+    return all(
         _is_alike(cell, [row[at] for row in some[1:] if at < len(row) and row[at]])
         for at, cell in enumerate(some[0])
         if cell
@@ -182,7 +185,16 @@ def _is_alike(cell: str, values: Sequence[str]) -> bool:
     return once and shape == _shape(cell) and share >= 0.5 and not is_name(cell)
 
 
-def begins_with_form(rows: Sequence[Sequence[str]]) -> bool:
+def is_form(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the rows are names with their values beside them, so that none is the header of the others.
+
+    Of a list without colons, this shows from three rows on; one that begins with a blank cell is none.
+    """
+    listed = len(rows) > 2 and bool("".join(rows[0][:1]).strip())
+    return _begins_with_form(rows) or (listed and _is_list_of_properties(rows))
+
+
+def _begins_with_form(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row has names with a colon and values for them, and the second begins with one, too."""
     labels = [_is_label(cell) for cell in own(rows[0])]
     below = own(rows[1]) if len(rows) > 1 else []
@@ -197,6 +209,8 @@ def _is_label(cell: str) -> bool:
 def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the rows have a name and its value each, so that none is the header of the others."""
     pairs = [cells for cells in map(own, rows) if len(cells) > 1]  # without the titles above and among them
+    if sum(len(pair) == 2 for pair in pairs) > 2:  # an amount may have its currency beside it
+        pairs = [pair[:2] if len(pair) == 3 and is_figure(pair[1]) and pair[2].isupper() else pair for pair in pairs]
     if not pairs or any(len(pair) != 2 for pair in pairs):
         return _is_form_of_pairs(rows)
     if all(_is_label(name) and not _is_label(value) for name, value in pairs):
@@ -209,6 +223,16 @@ def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     return mixed or 2 * names > len(pairs)
 
 
+def _has_form_beside(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the rows below the first have usual names in its last column, with values beside them.
+
+    So an invoice begins: with an address, a title to the right of it, and a date and a number below that.
+    """
+    place = max((at for at, cell in enumerate(rows[0]) if cell), default=0)
+    beside = [own(cells[place:]) for cells in rows[1:] if own(cells[place:])] if place else []
+    return len(beside) > 1 and all(len(cells) == 2 and (is_name(cells[0]) or _is_label(cells[0])) for cells in beside)
+
+
 def _is_form_of_pairs(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the rows have several names, each with its value beside it, in the same columns."""
     places = [[at for at, cell in enumerate(cells) if cell] for cells in rows]
@@ -219,16 +243,31 @@ def _is_form_of_pairs(rows: Sequence[Sequence[str]]) -> bool:
     first, *below = [[cells[at] for at in widest[1::2] if at < len(cells)] for cells in rows]
     if any(map(is_figure, names)) or any(map(is_name, first)) or not any(first):
         return False
-    mixed = any(len(set(map(is_figure, filter(None, values)))) > 1 for values in zip_longest(*below))
-    return (mixed or any(map(is_figure, first))) and 2 * sum(map(is_name, names)) > len(set(names)) == len(names)
+    mixed = any(len(set(map(_kind, filter(None, values)))) > 1 for values in zip_longest(*below))
+    known = sum(map(is_name, names))
+    # A column's name hardly has a digit. Where all are usual names, a table would be one of fields: in small letters.
+    words = known == len(names) and not any(map(is_figure, chain(*below))) and not any(map(str.islower, names))
+    told = mixed or words or any(map(str.isdigit, "".join(first)))
+    return told and 2 * known > len(set(names)) == len(names)
+
+
+def _kind(cell: str) -> str:
+    shape = _shape(cell) if is_figure(cell) else "words"
+    return shape if shape in ("words", *_COUNTED) else "number"
 
 
 def is_preamble(rows: Sequence[Sequence[str]], following: Sequence[Sequence[str]]) -> bool:
-    """Return whether the rows are what an export says of the wider table that follows: no header, but properties."""
+    """Return whether the rows are what an export says of the wider table that follows: no header, but properties.
+
+    A property below the first has a usual name, too.
+    """
     width = max(map(len, map(own, rows)))
     values = [own(cells)[1] for cells in rows if len(own(cells)) > 1]
     wider = bool(following) and width <= 3 < len(own(following[0])) and len(rows) <= _CANDIDATES
-    return wider and bool(values) and not is_name(values[0]) and 2 * sum(map(is_figure, values)) <= len(values)
+    named = len(rows) == 1 or any(is_name(own(cells)[0]) or _is_label(own(cells)[0]) for cells in rows[1:])
+    return (
+        wider and named and bool(values) and not is_name(values[0]) and 2 * sum(map(is_figure, values)) <= len(values)
+    )
 
 
 def _commonest(values: Sequence[str]) -> tuple[str, float]:

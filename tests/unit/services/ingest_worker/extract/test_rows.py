@@ -143,6 +143,31 @@ def test_a_group_or_a_sum_below_a_gap_is_of_the_table(below: str, text: str) -> 
     assert _csv(f"Item,Q1,Note\nOil,1200,x\nPaint,300,y\n,,\n{below}\n") == text
 
 
+@pytest.mark.parametrize(
+    ("below", "text"),
+    [
+        (",,Subtotal,47\n,,VAT 20%:,9.4", "Subtotal; Sum: 47\nVAT 20%; Sum: 9.4"),
+        (",Total,,47", "Total; Sum: 47"),
+        ("Total,,,47", "Item: Total; Sum: 47"),
+        ("Mast,,late,4", "Item: Mast; Price: late; Sum: 4"),
+        (",,4,8\n,,late,9", "Price: 4; Sum: 8\nPrice: late; Sum: 9"),  # goes on
+        (",,n/a,9", "Price: n/a; Sum: 9"),
+        (",,sold out", "Price: sold out"),
+    ],
+)
+def test_words_before_a_sum_in_a_column_of_figures_are_its_name(below: str, text: str) -> None:
+    rows = [row.split(",") for row in f"Item,Qty,Price,Sum\nRope,2,3.5,7\nBuoy,1,40,40\n{below}".split("\n")]
+
+    assert "\n".join([*named_rows(rows[1:], rows[0])][2:]) == text
+    assert _csv("\n".join(map(",".join, rows))) == text
+
+
+def test_a_merged_name_of_a_sum_is_no_value_of_the_columns_that_it_covers() -> None:
+    rows = [["Item", "Qty", "Sum"], ["Rope", "2", "7"], ["Buoy", "1", "40"], ["Total", Covered("Total"), "47"]]
+
+    assert [*named_rows(rows[1:], rows[0])][-1] == "Total; Sum: 47"
+
+
 def test_a_header_of_three_rows_with_merged_cells_becomes_one() -> None:
     rows = [
         [Cell("Port", down=3), Cell("2024", across=4)],

@@ -131,6 +131,11 @@ def test_after_a_gap_a_table_has_its_own_header_or_none_unless_the_names_fit() -
         "Statement;Account:|DE00 1234;Period:|1.1.2024 - 31.1.2024",
         "Invoice No|A-17||Date|5.3.2024;Customer|Wren Ltd||Due|4.4.2024",
         "Project|Wren|Manager|Kim;Start|1.1.2024|End|1.6.2024;Owner|Roe|Status|4;Budget|500|City|Bath",
+        "Invoice No|A-17|Date|5 Mar 2024;Customer|Wren Ltd|Due|4 Apr 2024",
+        "Project|Wren refit|Manager|A. Berg;Start|2024-01-10|End|2024-06-30;Budget|50000|Spent|12000",
+        "Name|Kim Lee|Department|Accounts;Address|Quay|City|Hull",
+        "IBAN|DE02 1203;Kontoname|Giro;Bank|ING;Kunde|Kim;Saldo|1.234,56|EUR;Sortierung|Datum absteigend",
+        "ACME Ltd||Invoice;1 Quay St||No.|A-77;Hull||Date|5 Mar 2024",
         "Engine;Power|90 kW;Fuel|Diesel;Body;Length|4.2 m;Doors|5",
         "姓名：|王|部门：|财务;地址：|北京|电话：|123;邮箱：|a@b.cn|备注：|无",
     ],
@@ -201,6 +206,9 @@ def test_a_form_above_its_table_is_none_of_it() -> None:
         "Total:|Kiel|Ulm|Bonn;Tea|4|5|6;Milk|7|8|9",
         "Item|Price:|Amount:|Note;Tea|3|4|hot;Milk|1|2|cold",
         "Parameter|Symbol|Unit|Value;Mass|m|kg|4;Length|l|m|5",
+        "Item|Q1|Remark|Q2;Rope|5|worn|6;Buoy|7|new|8",
+        "Column|Sample|Description|Preset;name|Wren|title|none;city|Hull|address|Bath",
+        "Name|January|Manager|February;Start|5|End|6;Budget|50|Revenue|12",
         "Item|Qty|Remark|Price;Rope|3|worn|5;Buoy|1|new|n/a",
         "Column|Example|Description|Default;name|Wren|title|none;city|Hull|address|Bath",
         "Datum|Uhrzeit|Ort|Thema;1.1.|9:00|Kiel|Segel;2.1.|10:00|Bonn|Anker",
@@ -309,6 +317,8 @@ def test_units_below_the_names_belong_to_them_and_values_in_brackets_do_not() ->
     )
     assert labelled(_rows("Time,Heat\n(s),(°C)\n0,4.5")).endswith("Time (s): 0; Heat (°C): 4.5")
     assert labelled(_rows("Day,Open\n2024-03-05,(12)\n2024-03-06,3")).endswith("Day: 2024-03-06; Open: 3")
+    assert labelled(_rows("Question,Yes,No\nHeavy?,(x),( )\n,( ),(X)")).endswith("Yes: ( ); No: (X)")
+    assert labelled(_rows("Yes,No\n( ),(x)\n(x),( )")).startswith("Yes | No\n\n")
     assert labelled(_rows("Item,Mass\n(none),(none)\nS2,13")).endswith("Item: S2; Mass: 13")
 
 
@@ -320,7 +330,12 @@ def test_names_of_rows_below_a_blank_corner_keep_their_columns_after_a_gap() -> 
 
 
 @pytest.mark.parametrize(
-    ("above", "rows"), [("Turnover,Checking\nIBAN,DE02\nPeriod,May", 0), ("Zone,Tariff\nA,5\nB,6", 2)]
+    ("above", "rows"),
+    [
+        ("Turnover,Checking\nIBAN,DE02\nPeriod,May", 0),
+        ("Zone,Tariff\nA,5\nB,6", 2),
+        ("Name,Aufgabe\nKim,Segeln\nBo,Anker", 2),
+    ],
 )
 def test_what_an_export_says_of_its_table_is_no_table_and_a_small_table_is_one(above: str, rows: int) -> None:
     found = labelled(_rows(above + "\n,\nDay,Ship,Port,Cost\n1 May,Wren,Hull,5"))
