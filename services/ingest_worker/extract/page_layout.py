@@ -247,7 +247,7 @@ def _with_scripts(lines: Sequence[list[Word]]) -> Iterator[list[Word]]:
         most = max(map(_height, other), default=0.0)
         lefts = [each.left for each in other]
         scripts: dict[int, list[Word]] = {}  # by the word that they belong to
-        for word, behind in zip(one, [*one[1:], None], strict=True):
+        for word, behind in zip(one, [*one, None][1:], strict=True):
             at = bisect_left(lefts, word.left) - 1
             if at < 0 or _height(word) >= _SCRIPT * most:
                 continue
