@@ -9,7 +9,7 @@ from shared.contracts import with_header
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
-MORE_SAMPLING: Final = (
+MORE_SAMPLING: Final = (  # options that a server may refuse or ignore
     "top_k",
     "min_p",
     "typical_p",
@@ -22,6 +22,7 @@ MORE_SAMPLING: Final = (
     "mirostat_tau",
     "logit_bias",
 )
+SAMPLING: Final = ("temperature", "top_p", "max_tokens", "stop", "seed", *MORE_SAMPLING)  # by OpenAI's names
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +47,16 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     arguments: str  # a JSON object
 
+    @property
+    def in_openai(self) -> dict[str, Any]:
+        """Return the call as OpenAI's protocol has it."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
+    @property
+    def in_ollama(self) -> dict[str, Any]:
+        """Return the call as Ollama's protocol has it: its arguments are parsed."""
+        return {"function": {"name": self.name, "arguments": msgspec.json.decode(self.arguments or "{}")}}
+
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One message of the conversation."""
@@ -67,17 +78,6 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str | None = None  # number and format of what is wanted
 
 
-class Sampling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the model picks words. None leaves it to the model; with passages, the temperature is then 0."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    seed: int | None = None
-    more: dict[str, Any] = {}  # those of `MORE_SAMPLING` that were given; a server may refuse or ignore one
-
-
 class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON that the whole answer must be, for a program to read: any object, or what a schema allows."""
 
@@ -94,7 +94,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     passages: tuple[Passage, ...] = ()
     system: str | None = None
     preferences: Preferences = Preferences()
-    sampling: Sampling = Sampling()
+    sampling: dict[str, Any] = {}  # what was given of `SAMPLING`; without a temperature, with passages it is 0
     tools: tuple[dict[str, Any], ...] = ()  # as OpenAI's clients describe them; Ollama takes the same
     tool_choice: str | dict[str, Any] | None = None
     json_format: JsonFormat | None = None  # None: prose, with citations

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import ollama
 
-from shared.answers import Called, Conversation, Event, Finished, Sampling, ToolCall, Turn, Usage
+from shared.answers import Called, Conversation, Event, Finished, ToolCall, Turn, Usage
 from shared.answers.prompt import ANSWER, USUAL, Prompting, tokens
 from shared.answers.served import CUT_SHORT, answered
 from shared.errors import Rejected, Unavailable
@@ -18,6 +18,7 @@ from shared.model_server.ollama import OllamaAddress, connect, failures_named
 
 _LEAST_WINDOW: Final = 8192  # tokens; it only doubles, because the server loads the model anew for another one
 _LOOK_S: Final = 2.0  # longest wait for what the server says of its model
+_NAMES: Final = {"max_tokens": "num_predict"}  # of options that Ollama calls otherwise
 
 
 class OllamaAnswers:
@@ -60,7 +61,7 @@ class OllamaAnswers:
         """
         # Passages should be quoted, not varied.
         settled: dict[str, Any] = {"temperature": 0} if conversation.passages else {}
-        options = settled | _options(conversation.sampling)
+        options = settled | {_NAMES.get(name, name): value for name, value in conversation.sampling.items()}
         context = await self.context()
         how = msgspec.structs.replace(self._how, context=context)
         events = answered(conversation, lambda turns: self._fitted(turns, options, conversation, context), how)
@@ -123,25 +124,10 @@ class OllamaAnswers:
                     return
 
 
-def _options(sampling: Sampling) -> dict[str, Any]:
-    """Return the sampling options under Ollama's names, without those that the caller left open."""
-    given = {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "num_predict": sampling.max_tokens,
-        "stop": list(sampling.stop) or None,
-        "seed": sampling.seed,
-        **sampling.more,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def _message(turn: Turn) -> dict[str, Any]:
     message: dict[str, Any] = {"role": turn.role, "content": turn.content}
     if turn.tool_calls:
-        message["tool_calls"] = [
-            {"function": {"name": call.name, "arguments": json.loads(call.arguments)}} for call in turn.tool_calls
-        ]
+        message["tool_calls"] = [call.in_ollama for call in turn.tool_calls]
     if turn.images:
         message["images"] = [_image(image) for image in turn.images]
     if turn.name:

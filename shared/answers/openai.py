@@ -157,18 +157,10 @@ class OpenAiAnswers:
 
 def _optional(conversation: Conversation) -> dict[str, Any]:
     """Return the optional fields of a request, without those that the caller left open."""
-    sampling = conversation.sampling
-    temperature = sampling.temperature
-    if temperature is None and conversation.passages:
-        temperature = 0  # passages should be quoted, not varied
     given = {
         "stream_options": {"include_usage": True},
-        "temperature": temperature,
-        "top_p": sampling.top_p,
-        "max_tokens": sampling.max_tokens,
-        "stop": list(sampling.stop) or None,
-        "seed": sampling.seed,
-        **sampling.more,
+        "temperature": 0 if conversation.passages else None,  # they should be quoted, not varied
+        **conversation.sampling,
         "tools": list(conversation.tools) or None,
         "tool_choice": conversation.tool_choice if conversation.tools else None,
         "response_format": None if conversation.json_format is None else _response_format(conversation.json_format),
@@ -189,10 +181,7 @@ def _message(turn: Turn) -> dict[str, Any]:
         text = [{"type": "text", "text": turn.content}] if turn.content else []
         message["content"] = [*text, *({"type": "image_url", "image_url": {"url": each}} for each in turn.images)]
     if turn.tool_calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in turn.tool_calls
-        ]
+        message["tool_calls"] = [call.in_openai for call in turn.tool_calls]
     if turn.tool_call_id:
         message["tool_call_id"] = turn.tool_call_id
     return message

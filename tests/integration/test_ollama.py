@@ -12,7 +12,7 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
-from shared.answers import Answers, Conversation, Finished, Passage, Role, Sampling, Turn
+from shared.answers import Answers, Conversation, Finished, Passage, Role, Turn
 from shared.answers.ollama import OllamaAnswers
 from shared.answers.openai import OpenAiAnswers
 from shared.embedder.ollama import ollama_embedder
@@ -213,7 +213,7 @@ async def test_a_conversation_reaches_the_model_whole(ollama_url: str, messages:
     direct = json.loads(call(ollama_url, "POST", "/api/chat", body)[1])["prompt_eval_count"]
 
     answers = OllamaAnswers(OllamaAddress(ollama_url, CHAT_MODEL))
-    *_, last = [event async for event in answers.stream(Conversation(turns=turns, sampling=Sampling(max_tokens=1)))]
+    *_, last = [event async for event in answers.stream(Conversation(turns=turns, sampling={"max_tokens": 1}))]
 
     assert isinstance(last, Finished)
     assert last.usage.prompt_tokens == direct > size / 6  # no message lacks, and none was cut

@@ -98,7 +98,7 @@ async def chat(data: JSONBody[ChatBody], request: ApiRequest) -> Response[ChatRe
         not_blank(asked.content, "message")
     sampling = (data.options or Options()).sampling
     if data.temperature is not None:
-        sampling = msgspec.structs.replace(sampling, temperature=data.temperature)
+        sampling["temperature"] = data.temperature
     wanted = AnswerRequest(
         caller=request.user,
         turns=turns,
@@ -134,7 +134,7 @@ def _turns(data: ChatBody) -> tuple[Turn, ...]:
 
 
 def _reply(answer: Answer, id_: str) -> ChatReply:
-    calls = {"tool_calls": parsed_calls(answer)} if answer.tool_calls else {}
+    calls = {"tool_calls": [call.in_ollama for call in answer.tool_calls]} if answer.tool_calls else {}
     message = {"role": "assistant", "content": answer.text, **calls}
     return ChatReply(
         status="success",
@@ -158,14 +158,6 @@ def _reply(answer: Answer, id_: str) -> ChatReply:
         general_knowledge=answer.general,
         warnings=answer.warnings,
     )
-
-
-def parsed_calls(answer: Answer) -> list[dict[str, Any]]:
-    """Return the answer's calls of tools in Ollama's form: their arguments are parsed."""
-    return [
-        {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments or "{}")}}
-        for call in answer.tool_calls
-    ]
 
 
 def ollama_end(model: str, said: Mapping[str, Any], reason: str, usage: Usage) -> dict[str, Any]:

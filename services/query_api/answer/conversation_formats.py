@@ -10,7 +10,7 @@ import msgspec
 
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import parse_json
-from shared.answers import MORE_SAMPLING, Preferences, Role, Sampling, ToolCall, Turn
+from shared.answers import SAMPLING, Preferences, Role, ToolCall, Turn
 from shared.contracts import like
 
 _ROLES: Final[dict[str, Role]] = {
@@ -59,18 +59,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mirostat_tau: float | None = None
 
     @property
-    def sampling(self) -> Sampling:
-        """Return the options under the names of all servers."""
+    def sampling(self) -> dict[str, Any]:
+        """Return the options by the names of `SAMPLING`."""
         return sampling(self, self.num_predict)
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Wishes(Preferences, frozen=True, kw_only=True, rename="camel"):
     """The user's wishes for the answer's style; `aiStyle` and `customTwist` are names of the Sessions contract."""
 
-    persona: str | None = None
-    style: str | None = None
-    language: str | None = None
-    instructions: str | None = None
     ai_style: str | None = None
     custom_twist: str | None = None
 
@@ -166,23 +162,21 @@ def image_addresses(images: Sequence[str] | None) -> tuple[str, ...]:
     )
 
 
-def sampling(given: Any, max_tokens: int | None) -> Sampling:
-    """Return the sampling options of a body; -1 and other invalid limits, which clients send for "none", are ignored.
+def sampling(given: Any, max_tokens: int | None) -> dict[str, Any]:
+    """Return what a body has of `SAMPLING`; -1 and other invalid limits, which clients send for "none", are ignored.
 
     Raises:
         Problem: 400, `stop` isn't a string or a list of strings.
     """
-    stop = getattr(given, "stop", None)
+    found = {name: value for name in SAMPLING if (value := getattr(given, name, None)) is not None}
+    stop = found.pop("stop", [])
     stops = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(stops, list) or not all(isinstance(each, str) for each in stops):
         raise invalid("stop", "must be a string or a list of strings")
-    return like(
-        Sampling,
-        given,
-        max_tokens=max_tokens if max_tokens is not None and max_tokens > 0 else None,
-        stop=tuple(each for each in stops if each),
-        more={name: value for name in MORE_SAMPLING if (value := getattr(given, name, None)) is not None},
-    )
+    if stops := [each for each in stops if each]:
+        found["stop"] = stops
+    found.pop("max_tokens", None)
+    return found | ({"max_tokens": max_tokens} if max_tokens is not None and max_tokens > 0 else {})
 
 
 def objects(value: Any, field: str) -> list[dict[str, Any]]:

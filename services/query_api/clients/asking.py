@@ -4,7 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 import msgspec
 from litestar import Response
@@ -26,6 +26,14 @@ KEEP_ALIVE_S: Final = 15.0
 _HOUSEKEEPING: Final = "### Task:"  # how Open WebUI's requests for titles, tags and follow-ups begin
 
 T = TypeVar("T")
+
+
+class AnswerSources(TypedDict):
+    """What an answer is from: fields of ours in the replies of all protocols."""
+
+    citations: list[str]
+    ragUsed: bool
+    ragSources: list[dict[str, Any]]
 
 
 async def _prepared(answering: Answering, asked: AnswerRequest, choice: Choice, field: str) -> Prepared:

@@ -16,7 +16,7 @@ from litestar.response import ServerSentEvent, Stream
 from msgspec import UNSET, UnsetType
 
 from services.query_api.answer.answering import Answer, AnswerRequest, RagOptions
-from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_end, parsed_calls
+from services.query_api.answer.chat import ChatBody, ChatReply, chat, ollama_end
 from services.query_api.answer.conversation_formats import ChatMessage, Options, image_addresses, objects, turns_of
 from services.query_api.clients.asking import ClientReply, figures
 from services.query_api.clients.embedding import texts_of, token_count, vectors_of
@@ -299,7 +299,7 @@ class _ChatReply(ClientReply):
     def _last(self, answer: Answer, sources: list[SourceLink], text: str) -> dict[str, Any]:
         content, reason = self.piece(text), "length" if answer.finish_reason == "length" else "stop"
         if answer.tool_calls and "message" in content:
-            content["message"]["tool_calls"] = parsed_calls(answer)
+            content["message"]["tool_calls"] = [call.in_ollama for call in answer.tool_calls]
         end = ollama_end(self._model, content, reason, figures(self._prepared, answer))
         return {**end, **self._sources(answer, sources)}
 

@@ -17,7 +17,7 @@ from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, AnswerRequest, RagBody
 from services.query_api.answer.conversation_formats import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply
+from services.query_api.clients.asking import AnswerSources, ClientReply
 from services.query_api.clients.embedding import texts_of, token_count, vectors_of
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import SourceLink
@@ -137,32 +137,25 @@ class CompletionUsage(TypedDict):
     total_tokens: int
 
 
-class ChatCompletion(TypedDict):
-    """OpenAI's chat completion; the fields from `citations` on are ours."""
-
+class _CompletionFields(AnswerSources):
     id: str
+    created: int
+    model: str
+    usage: CompletionUsage
+
+
+class ChatCompletion(_CompletionFields):
+    """OpenAI's chat completion, with fields of ours."""
+
     object: Literal["chat.completion"]
-    created: int
-    model: str
     choices: list[CompletionChoice]
-    usage: CompletionUsage
-    citations: list[str]
-    ragUsed: bool
-    ragSources: list[dict[str, Any]]
 
 
-class TextCompletion(TypedDict):
-    """OpenAI's completion of a prompt; the fields from `citations` on are ours."""
+class TextCompletion(_CompletionFields):
+    """OpenAI's completion of a prompt, with fields of ours."""
 
-    id: str
     object: Literal["text_completion"]
-    created: int
-    model: str
     choices: list[dict[str, Any]]
-    usage: CompletionUsage
-    citations: list[str]
-    ragUsed: bool
-    ragSources: list[dict[str, Any]]
 
 
 @answers("/v1/chat/completions", ok={JSON: ChatCompletion, EVENT_STREAM: StreamEvent})
@@ -204,6 +197,9 @@ async def _completed(
 class _Completion(ClientReply):
     """A completion in the forms of a reply: whole, or as the events of a stream."""
 
+    kind = "chat.completion"
+    kind_of_event = "chat.completion.chunk"
+
     def __init__(self, request: ApiRequest, data: CompletionBody) -> None:
         super().__init__(request, data.model, rag=data.use_rag)
         self._id = f"chatcmpl-{uuid4().hex}"
@@ -225,11 +221,10 @@ class _Completion(ClientReply):
             "annotations": annotations(sources),
         }
         if answer.tool_calls:
-            message["tool_calls"] = _tool_calls(answer)
-        choice = {"index": 0, "finish_reason": answer.finish_reason, "logprobs": None, "message": message}
+            message["tool_calls"] = [call.in_openai for call in answer.tool_calls]
         return {
-            **self._head("chat.completion"),
-            "choices": [choice],
+            **self._head(self.kind),
+            "choices": [self._choice("message", message, answer.finish_reason)],
             "usage": self._usage(answer),
             **self._sources(answer, sources),
         }
@@ -242,7 +237,9 @@ class _Completion(ClientReply):
 
     def end(self, answer: Answer, sources: list[SourceLink]) -> Iterator[bytes]:
         if answer.tool_calls:
-            calls = [{"index": number, **call} for number, call in enumerate(_tool_calls(answer))]
+            calls = [
+                {"index": number, **call} for number, call in enumerate(each.in_openai for each in answer.tool_calls)
+            ]
             yield self._chunk({"tool_calls": calls})
         last = {"annotations": annotations(sources)} if sources else {}  # where clients look for them
         yield self._chunk(last, answer.finish_reason, **self._sources(answer, sources))
@@ -262,41 +259,25 @@ class _Completion(ClientReply):
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
 
     def _event(self, data: Mapping[str, Any]) -> bytes:
-        return _event({**self._head("chat.completion.chunk"), **data})
+        return _event({**self._head(self.kind_of_event), **data})
 
     def _chunk(self, delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return self._event({"choices": [choice], **self._unused, **more})
+        return self._event({"choices": [self._choice("delta", delta, finish)], **self._unused, **more})
+
+    def _choice(self, name: str, said: Mapping[str, Any], finish: str | None) -> dict[str, Any]:
+        return {"index": 0, name: said, "logprobs": None, "finish_reason": finish}
 
 
 class _TextCompletion(_Completion):
     """A prompt's completion, whose choices have a text instead of a message."""
 
-    def whole(self, answer: Answer, sources: list[SourceLink]) -> dict[str, Any]:
-        [choice] = super().whole(answer, sources)["choices"]
-        return {
-            **self._head("text_completion"),
-            "choices": [self._choice(choice["message"], answer.finish_reason)],
-            "usage": self._usage(answer),
-            **self._sources(answer, sources),
-        }
+    kind = kind_of_event = "text_completion"
 
     def start(self) -> Iterator[bytes]:
         yield from ()
 
-    def _event(self, data: Mapping[str, Any]) -> bytes:
-        choices = [self._choice(each["delta"], each["finish_reason"]) for each in data["choices"]]
-        return _event({**self._head("text_completion"), **data, "choices": choices})
-
-    def _choice(self, said: Mapping[str, Any], finish: str | None) -> dict[str, Any]:
+    def _choice(self, name: str, said: Mapping[str, Any], finish: str | None) -> dict[str, Any]:  # noqa: ARG002
         return {"index": 0, "text": said.get(self._text) or "", "logprobs": None, "finish_reason": finish}
-
-
-def _tool_calls(answer: Answer) -> list[dict[str, Any]]:
-    return [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in answer.tool_calls
-    ]
 
 
 def annotations(sources: Sequence[SourceLink]) -> list[dict[str, Any]]:

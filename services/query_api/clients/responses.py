@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 import msgspec
@@ -13,7 +13,7 @@ from litestar.response import Stream
 
 from services.query_api.answer.answering import Answer, AnswerRequest, RagBody, Retrieval
 from services.query_api.answer.conversation_formats import ChatMessage, objects, sampling, turns_of
-from services.query_api.clients.asking import ClientReply
+from services.query_api.clients.asking import AnswerSources, ClientReply
 from services.query_api.clients.json_formats import openai_format
 from services.query_api.clients.links import SourceLink
 from services.query_api.clients.openai import annotations
@@ -119,7 +119,7 @@ class ResponsesBody(RagBody, frozen=True, kw_only=True):
     tool_choice: str | dict[str, Any] | None = None
 
 
-class ResponseObject(TypedDict):
+class ResponseObject(AnswerSources):
     """OpenAI's response; it has more fields than these."""
 
     id: str
@@ -130,9 +130,6 @@ class ResponseObject(TypedDict):
     output: list[dict[str, Any]]
     usage: dict[str, Any]
     incomplete_details: dict[str, Any] | None
-    citations: list[str]
-    ragUsed: bool
-    ragSources: list[dict[str, Any]]
 
 
 @answers("/v1/responses", ok={JSON: ResponseObject, EVENT_STREAM: StreamEvent})

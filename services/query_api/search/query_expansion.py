@@ -13,7 +13,7 @@ from services.query_api.http.admission import AnswerRate
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.problems import invalid
 from services.query_api.search.results import Found
-from shared.answers import Conversation, Finished, Sampling, Turn
+from shared.answers import Conversation, Finished, Turn
 from shared.answers.model_pool import ChatModels
 from shared.errors import PipelineError, Unavailable
 
@@ -58,9 +58,8 @@ class QueryExpander:
             return [], [f"expansion: {error}; only the query itself was searched"]
 
     async def _written(self, question: str) -> str:
-        conversation = Conversation(
-            turns=(Turn(role="user", content=question),), system=_TASK, sampling=Sampling(temperature=0.0)
-        )
+        turns = (Turn(role="user", content=question),)
+        conversation = Conversation(turns=turns, system=_TASK, sampling={"temperature": 0.0})
         pieces: list[str] = []
         try:
             async with asyncio.timeout(self._patience_s):

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from shared.answers import Called, Conversation, Finished, JsonFormat, Passage, Sampling, ToolCall, Turn
+from shared.answers import Called, Conversation, Finished, JsonFormat, Passage, ToolCall, Turn
 from shared.answers.ollama import OllamaAnswers
 from shared.errors import Rejected, Unavailable
 from shared.model_server.ollama import OllamaAddress
@@ -167,7 +167,7 @@ async def test_what_a_tool_found_follows_its_call(server: FakeOllama) -> None:
 async def test_the_caller_s_sampling_goes_before_ours(server: FakeOllama) -> None:
     answers = OllamaAnswers(OllamaAddress(server.url, CHAT_MODEL), timeout_s=20)
     server.fault = "length"
-    wished = Sampling(temperature=0.7, max_tokens=5, stop=("END",), seed=1)
+    wished = {"temperature": 0.7, "max_tokens": 5, "stop": ["END"], "seed": 1}
 
     answer = await said(answers, msgspec.structs.replace(ASKED, sampling=wished))
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from pydantic import SecretStr
 
-from shared.answers import Conversation, JsonFormat, Passage, Sampling, Turn
+from shared.answers import Conversation, JsonFormat, Passage, Turn
 from shared.answers.open import open_models
 from shared.answers.openai import OpenAiAnswers
 from shared.errors import Rejected, Unavailable
@@ -161,7 +161,7 @@ async def test_pictures_and_further_options_arrive(server: FakeOpenAi) -> None:
     picture = "data:image/png;base64,iVBORw0KGgo="
     asked = Turn(role="user", content="What is it?", images=(picture,))
 
-    await said(of(server), Conversation(turns=(asked,), sampling=Sampling(more={"presence_penalty": 0.5, "top_k": 7})))
+    await said(of(server), Conversation(turns=(asked,), sampling={"presence_penalty": 0.5, "top_k": 7}))
 
     [body] = server.bodies("/v1/chat/completions")
     assert body["messages"][0]["content"] == [

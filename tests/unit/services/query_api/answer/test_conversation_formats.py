@@ -41,8 +41,7 @@ def test_a_part_that_no_model_can_read_is_refused_by_its_place() -> None:
 def test_the_options_that_sample_are_passed_on() -> None:
     sampling = Options(temperature=0.3, num_predict=-1, top_k=7, presence_penalty=0.0, stop="END").sampling
 
-    assert (sampling.temperature, sampling.max_tokens, sampling.stop) == (0.3, None, ("END",))
-    assert sampling.more == {"top_k": 7, "presence_penalty": 0.0}
+    assert sampling == {"temperature": 0.3, "top_k": 7, "presence_penalty": 0.0, "stop": ["END"]}
 
 
 def test_style_may_come_under_three_names() -> None:
