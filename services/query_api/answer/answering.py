@@ -23,7 +23,7 @@ from services.query_api.http.reply_warnings import warned
 from services.query_api.http.request import ApiRequest
 from services.query_api.http.stopping import Stopping
 from services.query_api.search.arranging import GateMode, RelevanceGate, usable
-from services.query_api.search.retrieval import Retriever, Score, TopK, of_documents
+from services.query_api.search.retrieval import Retriever, Score, ScoredText, TopK, of_documents
 from services.query_api.search.search import filters_of
 from shared import tracing
 from shared.answers import Called, Conversation, Event, Finished, FinishReason, Passage, Prompted, ToolCall, Usage
@@ -330,7 +330,7 @@ class Answering:
         warnings = tuple(await self.retriever.unmatched(tenant, retrieval.where, {head.document_id for head in heads}))
         if total <= MOST_READ:
             whole = _numbered(
-                _chosen_chunks([await self.retriever.chunks(head, 0, head.chunk_count) for head in heads]), retrieval
+                [chunk for head in heads for chunk in await self.retriever.chunks(head, 0, head.chunk_count)], retrieval
             )
             if len(shown(whole, context=context)) == len(whole):
                 return whole, warnings
@@ -339,12 +339,12 @@ class Answering:
             if found[0]:
                 return found
         share = max(1, context // PASSAGE_TOKENS // max(1, len(heads)))
-        passages = _numbered(_chosen_chunks([await self._spread(head, share) for head in heads]), retrieval)
+        passages = _numbered([chunk for head in heads for chunk in await self._spread(head, share)], retrieval)
         kept = tuple(shown(passages, context=context))
         read = f"the model read {len(kept)} of {total} passages of the chosen documents, evenly spread"
         return kept, (*warnings, read)
 
-    async def _spread(self, head: Head, count: int) -> list[dict[str, Any]]:
+    async def _spread(self, head: Head, count: int) -> list[ScoredText]:
         """Return at most `count` chunks of the document, in reading order."""
         if head.chunk_count > MOST_READ:  # its headings aren't read
             return [
@@ -353,7 +353,7 @@ class Answering:
                 for chunk in await self.retriever.chunks(head, number * head.chunk_count // count, 1)
             ]
         chunks = await self.retriever.chunks(head, 0, head.chunk_count)
-        return [chunks[at] for at in spread([chunk["metadata"].get("sectionTitle") for chunk in chunks], count)]
+        return [chunks[at] for at in spread([metadata.get("sectionTitle") for _, metadata, _ in chunks], count)]
 
     async def _of_each(self, tenant: str, question: str, retrieval: Retrieval) -> _Found:
         """Return passages of every compared document, grouped by document and numbered consecutively."""
@@ -398,12 +398,7 @@ class Answering:
         return Prepared(conversation=conversation, models=models, **more)
 
 
-def _chosen_chunks(documents: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any], float]]:
-    """Return the chunks of the documents in this order, with the score 1."""
-    return [(chunk["text"], chunk["metadata"], 1.0) for document in documents for chunk in document]
-
-
-def _numbered(found: Sequence[tuple[str, dict[str, Any], float]], retrieval: Retrieval) -> tuple[Passage, ...]:
+def _numbered(found: Sequence[ScoredText], retrieval: Retrieval) -> tuple[Passage, ...]:
     """Return texts with their metadata and scores as passages, in this order."""
     return tuple(
         Passage(

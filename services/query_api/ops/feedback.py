@@ -28,7 +28,6 @@ from shared.topics import FEEDBACK
 
 MOST: Final = 1000  # thumbs of a reply
 PER_HOUR: Final = 60  # thumbs of an API key, so that it adds at most 130,000 in 90 days
-_PIECE: Final = 1000  # records read at once, from the end
 _FEED: Final = TopicPartition(FEEDBACK, 0)
 Words = Annotated[str, msgspec.Meta(max_length=1000)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
@@ -111,16 +110,12 @@ class Thumbs:
         They are among the last `most` records of all tenants.
         """
         start, end = await _span(self._log, since)
-        start, found = max(start, end - most), dict[bytes, Feedback | None]()  # of each key, only the last counts
-        while start < end and sum(each is not None for each in found.values()) < limit:
-            piece, begin = dict[bytes, Feedback | None](), max(start, end - _PIECE)
-            async with aclosing(_every(self._log, (begin, end), (tenant,))) as every:
-                async for key, feedback in every:
-                    piece.pop(key, None)
-                    piece[key] = feedback
-            found |= {key: piece[key] for key in reversed(piece) if key not in found}
-            end = begin
-        return [each for each in found.values() if each is not None][:limit]
+        found = dict[bytes, Feedback | None]()
+        async with aclosing(_every(self._log, (max(start, end - most), end), (tenant,))) as every:
+            async for key, feedback in every:
+                found.pop(key, None)  # of each key, only the last counts
+                found[key] = feedback
+        return [each for each in reversed(found.values()) if each is not None][:limit]
 
     async def _standing(self, tenant: str, sources: Sequence[AnswerSource]) -> tuple[AnswerSource, ...]:
         """Return the sources whose documents are the tenant's, and aren't erased."""

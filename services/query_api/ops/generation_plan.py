@@ -3,7 +3,7 @@
 import shutil
 import time
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -59,13 +59,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     as_of: str | None = None  # moment that it will show
 
 
-def address_of(wanted: BuildRequest, settings: Settings, serving: Registered) -> str:
-    """Return the address of the new generation's model."""
-    if wanted.embedder is not None:
-        return wanted.embedder
-    if wanted.as_of is not None:  # so that it shows what was found then, and vectors can be copied
-        return serving.embedder
-    return settings.embedder if "embedder" in settings.model_fields_set else serving.embedder
+def chosen(name: str, wanted: BuildRequest, settings: Settings, serving: Registered | Generation) -> Any:
+    """Return what is asked for by the name, else the setting if it was set, else what the serving generation has.
+
+    A past generation takes no setting, so that it shows what was found then, and vectors can be copied.
+    """
+    if (given := getattr(wanted, name)) is not None:
+        return given
+    set_ = name in settings.model_fields_set and wanted.as_of is None
+    return getattr(settings if set_ else serving, name)
 
 
 def generation_of(
@@ -76,20 +78,12 @@ def generation_of(
     Raises:
         Rejected: the requested chunk size is impossible.
     """
-
-    def chosen(name: str) -> object:
-        given = getattr(wanted, name)
-        if given is not None:
-            return given
-        set_ = name in settings.model_fields_set and wanted.as_of is None
-        return getattr(settings if set_ else serving, name)
-
     generation = msgspec.convert(
         {
             "chunker": chunker,
-            "chunkSize": chosen("chunk_size"),
-            "chunkOverlap": chosen("chunk_overlap"),
-            "chunkUnit": chosen("chunk_unit"),
+            "chunkSize": chosen("chunk_size", wanted, settings, serving),
+            "chunkOverlap": chosen("chunk_overlap", wanted, settings, serving),
+            "chunkUnit": chosen("chunk_unit", wanted, settings, serving),
             "model": msgspec.to_builtins(embedder.model),
             "bm25": current_bm25().fingerprint,
             "vectors": precision_of(embedder.model.dimension),

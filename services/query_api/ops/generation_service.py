@@ -104,7 +104,7 @@ class GenerationService:
         serving = registry.current
         as_of = None if wanted.as_of is None else await reachable(moment_of(wanted.as_of), self._log)
         ends = await extracted_ends(self._log)
-        address = generation_plan.address_of(wanted, self._base.settings, serving)
+        address = generation_plan.chosen("embedder", wanted, self._base.settings, serving)
         embedder = await self._base.embedders.get(address)
         code = await Index(self._store, serving.generation).code()
         generation = generation_plan.generation_of(

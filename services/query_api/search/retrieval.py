@@ -62,6 +62,7 @@ class Query(NamedTuple):
 log = structlog.get_logger(__name__)
 
 TopK = Annotated[int, msgspec.Meta(ge=1, le=1000, description="How many results, 1 to 1000.")]
+ScoredText = tuple[str, dict[str, Any], float]  # with its metadata
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0, description="A score, 0 to 1.")]
 
 UNREAD = {"dense": 0.1}  # weights of the legs for a query in a script or language that the model doesn't know
@@ -216,11 +217,11 @@ class Retriever:
             heads = await self.index.heads(ids)
         return [heads[id_] for id_ in ids if id_ in heads]
 
-    async def chunks(self, head: Head, start: int, limit: int) -> list[dict[str, Any]]:
-        """Return the document's chunks in reading order, text and metadata of each."""
+    async def chunks(self, head: Head, start: int, limit: int) -> list[ScoredText]:
+        """Return the document's chunks in reading order, each with the score 1: the caller chose them."""
         async with self._patience("the store", self._store_breaker):
             found = await self.index.chunks_page(head.document_id, head.version, start=start, limit=limit)
-        return [{"text": chunk["text"], "metadata": public(chunk["metadata"])} for chunk in found]
+        return [(chunk["text"], public(chunk["metadata"]), 1.0) for chunk in found]
 
     async def facets(self, tenant: str, fields: Mapping[str, str], where: Filter) -> tuple[FacetValues, list[str]]:
         """Return the values of `fields_of` a request, with the number of matching documents; and warnings."""
