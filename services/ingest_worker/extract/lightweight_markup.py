@@ -10,6 +10,10 @@ from itertools import pairwise
 from services.ingest_worker.extract.markdown_writer import counted, fenced
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 
+_RST_VALUE = re.compile(
+    r"^[ \t]*\.\. \|([^|\n]{1,100})\| replace::[ \t]*([^\n]*(?:\n[ \t]+\S[^\n]*)*+)\n?", re.MULTILINE
+)
+_RST_NAMED = re.compile(r"^[ \t]*[|+][^\n]*|\|([^|\s][^|\n]{0,99})\|_{0,2}", re.MULTILINE)  # or a row of a table
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
     r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude) ?::[ \t]*+([\w+-]*+)[ \t]*+\Z"
@@ -34,7 +38,14 @@ _WIKI_CODE = re.compile(r"<(/?)(?:pre|syntaxhighlight|source)\b", re.IGNORECASE)
 _MOST_COLUMNS = 64
 _OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
-_ADOC_ATTRIBUTE = re.compile(r":([A-Za-z_][\w-]*):[ \t]+(\S[^\n]{0,99})\Z")
+_ADOC_ATTRIBUTE = re.compile(r":!?([A-Za-z_][\w-]*)!?:(?:[ \t]+(\S[^\n]*))?[ \t]*\Z")
+_ADOC_LINK = re.compile(
+    r"(?:link:)?(https?://[^\s\[\]]{1,2000})\[([^\[\]\n]{1,300}?)\^?\]|<<[^<>,\n]{1,200},([^<>\n]{1,300})>>"
+)
+_ADOC_SHOWN = ("author", "revdate", "revnumber")  # attributes that stand below the title
+_ADOC_UNSEEN = re.compile(
+    r"(?:ifn?def|endif)::[^\s\[]*\[([^\]]*)\][ \t]*\Z|(?:ifeval::|\[[#.])[^\[\]]*\][ \t]*\Z|\[\[[^\[\]]*\]\][ \t]*\Z"
+)
 _ADOC_VALUE = re.compile(r"(?<!\\)\{([A-Za-z_][\w-]*)\}")
 _ADOC_SETEXT = "=-~^+"
 _ADOC_SOURCE = re.compile(r"\[(?:source|listing)[%\w]*+(?:,[ \t]*+([\w+-]++))?[^\]]*+\][ \t]*+\Z")
@@ -44,14 +55,22 @@ _ADOC_CELL = re.compile(r"(?<!\\)(?:(?:(\d{1,3})?(?:\.(\d{1,4}))?\+)?[\d.*<>^]{0
 _ORG_HEADING = re.compile(r"(\*{1,50})[ \t]+([^\n]{1,500})\Z")
 _ORG_COMMENT = re.compile(r"(?:(?:TODO|DONE)[ \t]+)?COMMENT(?:[ \t]|\Z)")
 _ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:(?:[\w@#%]*+:)++[ \t]*+\Z")
+_ORG_DRAWER = re.compile(
+    r"^[ \t]*(?::(?:PROPERTIES|LOGBOOK):[ \t]*\n(?:(?!\*)[^\n]*\n)*?[ \t]*:END:[ \t]*|CLOCK: *\[[^\n]*)(?:\n|\Z)",
+    re.MULTILINE | re.IGNORECASE,
+)
 _ORG_BLOCK = re.compile(
     r"[ \t]*#\+(begin|end)_(src|example|quote|verse|center|export|comment)\b[ \t]*([\w+-]*)", re.IGNORECASE
 )
 _ORG_KEYWORD = re.compile(r"[ \t]*#\+(\w+)(?:\[[^\]]{0,200}\])?:[ \t]*([^\n]*)\Z")
 _WIKI_ABOUT = re.compile(r"((?:\s*+[\w-]++\s*+=\s*+(?:\"[^\"]*+\"|[^\s|\"]++))++)\s*+\|(?!\|)")
 _WIKI_SPAN = re.compile(r"(col|row)span\s*+=\s*+\"?(\d{1,4})")
-_WIKI_MARKS = re.compile(r"\[\[(?:[^\[\]|]{0,500}\|)?([^\[\]|]{1,500})\]\]|'{2,5}")
+_WIKI_MARKS = re.compile(
+    r"(`[^`\n]*+`|<nowiki>[^\n]*?</nowiki>)|\[\[(?:[^\[\]|]{0,500}\|){0,9}([^\[\]|]{1,500})\]\]|'{2,5}"
+    r"|\[(https?://[^\s\[\]]{1,2000}) ([^\[\]\n]{1,500})\]"
+)
 _TEX_CODE = re.compile(r"\\begin\{(?:verbatim|Verbatim|lstlisting|minted|tabbing)")
+_TEX_COMMENT = re.compile(r"((?<!\\)(?:\\\\)*+)%[^\n]*")
 _TEX_AS_IS = re.compile(r"\\(?:url|href|verb|lstinline|path)\b")
 _TEX_MARKS = dict(
     zip("`'^~=.\"Hckruv", "\u0300\u0301\u0302\u0303\u0304\u0307\u0308\u030b\u0327\u0328\u030a\u0306\u030c", strict=True)
@@ -78,6 +97,9 @@ _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
 
 def of_rst(text: str) -> str:
     """Return reStructuredText with `#` before its headings, literal blocks in fences, and without its comments."""
+    values = {" ".join(name.split()): " ".join(value.split()) for name, value in _RST_VALUE.findall(text)}
+    if values:
+        text = _RST_NAMED.sub(lambda found: values.get(found[1] or "", found[0]), _RST_VALUE.sub("", text))
     return "\n".join(_rst(text.split("\n")))
 
 
@@ -301,17 +323,31 @@ def of_adoc(text: str) -> str:
 
 
 def _with_values(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines with the values of attributes instead of their names, but for those of listings."""
+    """Yield the lines with the values of attributes instead of their names, but for those of listings.
+
+    What gives attributes their values stands between paragraphs, and is left out, as are conditions and anchors.
+    """
     values: dict[str, str] = {}
-    rule = ""
+    rule, above, head = "", "", True
     for line in lines:
+        shown: str | None = line
+        within, above = above and not head, line if not _ADOC_ATTRIBUTE.match(line) else ""
+        head = head and bool(line.strip())
         if line[:4] in ("----", "....") and line.rstrip() == line[0] * len(line.rstrip()) and rule in ("", line):
             rule = "" if rule else line
-        elif not rule and (given := _ADOC_ATTRIBUTE.match(line)):
-            values[given[1]] = given[2]
+        elif not rule and not within and (given := _ADOC_ATTRIBUTE.match(line)):
+            values[given[1]] = given[2] or ""
+            shown = values[given[1]] if given[1] in _ADOC_SHOWN else None
+        elif not rule and (unseen := _ADOC_UNSEEN.match(line)):
+            shown = unseen[1]
         elif not rule and values and "{" in line:
-            line = _ADOC_VALUE.sub(lambda name: values.get(name[1], name[0]), line)  # noqa: PLW2901 - as above
-        yield line
+            shown = _ADOC_VALUE.sub(lambda name: values.get(name[1], name[0]), line)
+        if shown is not None:
+            yield shown if rule else _ADOC_LINK.sub(_adoc_link, shown)
+
+
+def _adoc_link(link: re.Match[str]) -> str:
+    return link[3] or f"[{link[2]}]({link[1]})"
 
 
 def _adoc(raw: Sequence[str]) -> Iterator[str]:
@@ -422,7 +458,7 @@ def _adoc_table(lines: Sequence[str], columns: int) -> str:
 
 def of_org(text: str) -> str:
     """Return Org with `#` before its headings and blocks of code in fences; comments and settings are left out."""
-    return "\n".join(_org(text.split("\n")))
+    return "\n".join(_org(_ORG_DRAWER.sub("", text).split("\n")))
 
 
 def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a branch for each kind of line
@@ -466,7 +502,7 @@ def of_wiki(text: str) -> str:
     Headings are read as they are.
     """
     text = _WIKI_COMMENT.sub(lambda found: found[1] or "", text)
-    return "\n".join(_wiki(text.split("\n"))) if "{|" in text or "\n#" in text else text
+    return "\n".join(_wiki(text.split("\n")))
 
 
 def _wiki(lines: Sequence[str]) -> Iterator[str]:
@@ -483,7 +519,7 @@ def _wiki(lines: Sequence[str]) -> Iterator[str]:
             counts = {each: count for each, count in counts.items() if each <= depth}
             counts[depth] = counts.get(depth, 0) + (not item[2])
             mark = f"{counts[depth]}. " if not item[2] else "- " if item[2][-1] == "*" else ""
-            yield f"{'  ' * (depth - (not item[2]))}{mark}{item[3]}"
+            yield f"{'  ' * (depth - (not item[2]))}{mark}{_wiki_says(item[3])}"
             continue
         counts = {}
         bare = line.lstrip(" \t:*")
@@ -496,7 +532,7 @@ def _wiki(lines: Sequence[str]) -> Iterator[str]:
         elif held:
             held.append(line)
         else:
-            yield line
+            yield line if code or marks or line[:1].isspace() else _wiki_says(line)
     yield from held
 
 
@@ -507,7 +543,7 @@ def _wiki_table(lines: Sequence[str]) -> str:
         if line.startswith("|-"):
             rows.append([])
         elif line.startswith("|+"):
-            above.append(_WIKI_MARKS.sub(_wiki_words, line[2:]).strip())
+            above.append(_wiki_says(line[2:]))
         elif line[:1] in ("|", "!"):
             rows[-1] += [[cell] for cell in re.split(r"\|\||!!" if line[0] == "!" else r"\|\|", line[1:])]
         elif rows[-1]:
@@ -522,23 +558,34 @@ def _wiki_table(lines: Sequence[str]) -> str:
 def _wiki_cell(text: str) -> Cell:
     about = _WIKI_ABOUT.match(text)
     spans = {name: int(count) for name, count in _WIKI_SPAN.findall(about[1])} if about else {}
-    says = _WIKI_MARKS.sub(_wiki_words, text[about.end() :] if about else text).strip()
-    return Cell(says, spans.get("col", 1), spans.get("row", 1))
+    return Cell(_wiki_says(text[about.end() :] if about else text), spans.get("col", 1), spans.get("row", 1))
+
+
+def _wiki_says(text: str) -> str:
+    """Return the text without signs of bold letters, and links as their words."""
+    return _WIKI_MARKS.sub(_wiki_words, text).strip()
 
 
 def _wiki_words(mark: re.Match[str]) -> str:
-    return mark[1] or ""
+    said = _WIKI_MARKS.sub("", mark[2] or "")
+    return mark[1] or said or (f"[{mark[4]}]({mark[3]})" if mark[3] else "")
 
 
-def of_tex(text: str) -> str:
-    """Return TeX with letters instead of the commands for their accents, so that words are found."""
-    lines = text.split("\n")
+def of_tex(text: str, *, comments: bool = True) -> str:
+    """Return TeX with letters instead of the commands for their accents, so that words are found.
+
+    It may have `comments`, which are left out.
+    """
+    lines: list[str] = []
     code = False
-    for at, line in enumerate(lines):
+    for line in text.split("\n"):
         code = (code or _TEX_CODE.search(line) is not None) and "\\end{" not in line
-        if not code and not _TEX_AS_IS.search(line):
-            accented = _TEX_ACCENT.sub(_accented, line)
-            lines[at] = _TEX_LETTER.sub(lambda found: _TEX_LETTERS[found[1]], accented)
+        if code or _TEX_AS_IS.search(line):
+            lines.append(line)
+            continue
+        said = _TEX_COMMENT.sub(r"\1", line) if comments else line
+        if said.strip() or not line.strip():
+            lines.append(_TEX_LETTER.sub(lambda found: _TEX_LETTERS[found[1]], _TEX_ACCENT.sub(_accented, said)))
     return "\n".join(lines)
 
 

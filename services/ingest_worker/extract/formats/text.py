@@ -64,7 +64,7 @@ def _read_as(document_type: str, marked: Callable[[str], str], data: bytes, hint
     if hints.suffix == ".properties":
         text = _CODED.sub(lambda code: chr(int(code[1], 16)), text)
     if hints.suffix in _TEX:
-        text = of_tex(text)
+        text = of_tex(text, comments=hints.suffix == ".tex")
     text = cleaned(text)
     named = _TITLES[hints.suffix].search(text, 0, _HEAD) if hints.suffix in _TITLES else None
     fields = _FIELD.finditer(text, 0, _ABOUT) if document_type != "txt" else ()
@@ -110,7 +110,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=8,
+    revision=9,
 )
 
 FORMATS = (

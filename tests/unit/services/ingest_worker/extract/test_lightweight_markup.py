@@ -207,7 +207,7 @@ def test_items_of_ordered_lists_have_their_numbers() -> None:
     "text",
     [
         "# Tides\n\nText.\n\n## Ebb\n\nText.",  # Markdown
-        "#REDIRECT [[Tides]]",
+        "#REDIRECT Tides",
         "#summary Of tides\n#labels sea\n\nText.",
         "<pre>\n# make\n# make all\n</pre>",
         "* a #1\n* b #2\n",
@@ -269,7 +269,7 @@ def test_a_drawn_table_within_a_directive_is_a_table() -> None:
 def test_attributes_of_asciidoc_stand_for_their_values_but_in_listings() -> None:
     text = of_adoc(":ver: 4.2\n\n== Setup {ver} of {other}\n\n----\necho {ver}\n----\n\n{ver}")
 
-    assert text.split("\n")[2] == "## Setup 4.2 of {other}"
+    assert text.split("\n")[1] == "## Setup 4.2 of {other}"
     assert "echo {ver}" in text
     assert text.endswith("4.2")
 
@@ -313,3 +313,70 @@ def test_a_heading_of_org_that_ends_in_comment_is_none() -> None:
 
 def test_a_wikis_empty_element_hides_no_comment() -> None:
     assert of_wiki("HH<nowiki/>s crew. <!-- hidden -->After.") == "HH<nowiki/>s crew. After."
+
+
+def test_what_asciidoc_sets_is_no_text() -> None:
+    text = of_adoc(
+        "= Boats\n:author: Ann Lee\n:icons: font\n:!toc:\n\nifdef::env[]\nOak.\nendif::[]\n[[keel]]\n[#mast]\n== Mast\n"
+        "\nSee\n:note: it.\n\n:note: this\n----\n:kept: yes\n[#kept]\n----\n[1] [.role]#a# [NOTE]"
+    )
+
+    assert "\n".join(filter(None, text.split("\n"))) == (
+        "# Boats\nAnn Lee\nOak.\n## Mast\nSee\n:note: it.\n```\n:kept: yes\n[#kept]\n```\n[1] [.role]#a# [NOTE]"
+    )
+
+
+def test_drawers_and_clocks_of_org_are_no_text() -> None:
+    text = of_org(
+        "* Plan\n:PROPERTIES:\n:ID: a1\n:END:\n  :LOGBOOK:\n  CLOCK: [2024-03-05 Tue 10:00]\n"
+        "  :END:\nCLOCK: [2024-03-05]\n"
+        "Text.\n:NOTES:\nSeen.\n:END:\n* Cut\n:PROPERTIES:\nkept\n* End"
+    )
+
+    assert text == "# Plan\nText.\n:NOTES:\nSeen.\n:END:\n# Cut\n:PROPERTIES:\nkept\n# End"
+
+
+def test_substitutions_of_restructuredtext_stand_for_their_texts() -> None:
+    text = of_rst(
+        ".. |ship| replace:: the old\n   Skua\n.. |logo| image:: a.png\n\nOn |ship|, |other|.\n\n"
+        "+--------+---+\n| |ship| | 1 |\n+--------+---+\n| b      | 2 |\n+--------+---+\n"
+    )
+
+    assert "On the old Skua, |other|." in text
+    assert "replace::" not in text
+    assert ".. |logo| image:: a.png" in text
+    assert "| b | 2 |" in text
+
+
+def test_a_wikis_bold_letters_and_links_are_words() -> None:
+    text = of_wiki(
+        "'''Hull''' is [[Port (sea)|a port]] by [[sea]].\n# [[One]]\n# two\n[[File:a.jpg|thumb|left|The ''pier'']]\n"
+        "[https://a.example/x Its page]\n  [[code]]\n<pre>\n[[x]]\n</pre>\n"
+        "`[[y]]`, <nowiki>[[z]]</nowiki>, it's a[0][1]"
+    )
+
+    assert text == (
+        "Hull is a port by sea.\n1. One\n2. two\nThe pier\n[Its page](https://a.example/x)\n  [[code]]\n"
+        "<pre>\n[[x]]\n</pre>\n`[[y]]`, <nowiki>[[z]]</nowiki>, it's a[0][1]"
+    )
+
+
+def test_comments_of_tex_are_left_out_but_percentages_and_code_stay() -> None:
+    tex = (
+        "5\\% of it.% why\n% a remark\n\n  % more\nEnd \\\\% gone\n"
+        "\\begin{verbatim}\n% code\n\\end{verbatim}\n\\url{a%20b}"
+    )
+
+    assert of_tex(tex) == "5\\% of it.\n\nEnd \\\\\n\\begin{verbatim}\n% code\n\\end{verbatim}\n\\url{a%20b}"
+    assert of_tex("url = {a%20b}", comments=False) == "url = {a%20b}"
+
+
+def test_links_of_asciidoc_are_links() -> None:
+    text = of_adoc(
+        "See https://a.example/x[the page^], link:https://b.example[b] and <<keel,The keel>>, a[0], https://c.example.\n----\nhttps://d.example[d]\n----"
+    )
+
+    assert text.startswith(
+        "See [the page](https://a.example/x), [b](https://b.example) and The keel, a[0], https://c.example."
+    )
+    assert "https://d.example[d]" in text
