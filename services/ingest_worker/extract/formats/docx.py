@@ -298,9 +298,10 @@ class _Document:
             self._gather(element, words, beside)
 
     def _table(self, element: "_Element") -> Iterator[MarkdownBlock]:
-        rows = list(_children(element, "tr"))
+        rows = [row for row in _children(element, "tr") if row.find("{*}trPr/{*}del") is None]
         cells = [list(_children(row, "tc")) for row in rows]
-        if self._in_frame or all(len(row) < 2 for row in cells):  # a layout table
+        side_by_side = len(cells) == 1 and any(len(list(_children(cell, "p"))) > 2 for cell in cells[0])
+        if self._in_frame or side_by_side or all(len(row) < 2 for row in cells):  # a layout table
             for cell in chain.from_iterable(cells):
                 yield from self.blocks(cell)
             return
@@ -522,5 +523,5 @@ FORMAT = Format(
     read=read,
     begins=b"PK",
     libraries=("lxml",),
-    revision=9,
+    revision=10,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, one_line
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
+from services.ingest_worker.extract.formats.markdown import shown
 from services.ingest_worker.extract.html_markdown import page_text, with_tables
 from services.ingest_worker.extract.markdown_writer import fenced
 from services.ingest_worker.text_blocks import first_heading
@@ -14,7 +15,7 @@ _SHOWN = ("text/markdown", "text/plain")  # media types of results that are read
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
-    """Return text cells unchanged, and code and its output in fences; a file that is no notebook is returned unchanged.
+    """Return text cells as Markdown, code and its output in fences; a file that is no notebook is returned unchanged.
 
     Raises:
         Rejected: code `unsupported`: the data is not text.
@@ -47,7 +48,7 @@ def _blocks(book: Any) -> Iterator[str]:
                 level = cell.get("level")
                 yield f"{'#' * (level if isinstance(level, int) and 0 < level < 7 else 1)} {' '.join(text.split())}"
             case _:
-                yield with_tables(text.strip())
+                yield with_tables(shown(text))
 
 
 def _printed(output: dict[str, Any]) -> Iterator[str]:
@@ -81,7 +82,7 @@ def _list(value: Any) -> list[Any]:
 
 FORMAT = Format(
     document_type="ipynb",
-    revision=4,
+    revision=5,
     media_types=frozenset({"application/x-ipynb+json"}),
     suffixes=frozenset({".ipynb"}),
     read=read,

@@ -62,7 +62,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     """
     text = cleaned(decoded(data, hints))
     if hints.suffix == ".mdx" or "<" in text or "&" in text:
-        text = "".join(_shown(text, components=hints.suffix == ".mdx")).removesuffix("```\n").strip()
+        text = shown(text, components=hints.suffix == ".mdx")
     notes: tuple[Note, ...] = ()
     try:
         front, body = _front_matter(text)
@@ -103,11 +103,15 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str]:
     return front, text[match.end() :].strip()
 
 
-def _shown(text: str, *, components: bool) -> Iterator[str]:
-    """Yield the text without tags of HTML and, with `components`, without imports, exports and tags of MDX.
+def shown(text: str, *, components: bool = False) -> str:
+    """Return the text without tags of HTML and, with `components`, without imports, exports and tags of MDX.
 
     What the tags show stays.
     """
+    return "".join(_shown(text, components=components)).removesuffix("```\n").strip()
+
+
+def _shown(text: str, *, components: bool) -> Iterator[str]:
     shown: list[str] = []
     fenced, script = "", False
     for line in (*text.split("\n"), "```"):

@@ -66,3 +66,15 @@ def test_a_result_whose_table_only_arranges_is_read_as_its_plain_text() -> None:
     book = {"cells": [{"cell_type": "code", "source": "draw", "outputs": [{"data": data}]}]}
 
     assert _read(book).text == "```\ndraw\n```\n\n```\na figure\n```"
+
+
+def test_html_in_a_text_cell_is_read_as_in_markdown() -> None:
+    source = (
+        "<a id='t'></a>\n<h1 align='center'>Tides</h1>\n<font color='red'>Care</font> where 1 < 2."
+        "\n\n```\n<b>code</b>\n```"
+    )
+
+    read = _read({"cells": [{"cell_type": "markdown", "source": source}]})
+
+    assert read.text == "# Tides\n\nCare where 1 < 2.\n\n```\n<b>code</b>\n```"
+    assert read.title == "Tides"
