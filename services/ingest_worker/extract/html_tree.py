@@ -33,6 +33,7 @@ _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foo
 _POST: Final = re.compile(  # classes of which trafilatura takes the first
     r"\A(?:post|entry)\Z|(?:post|article)[-_]{0,2}(?:text|body|content|entry)|(?:entry|page|text|art)-content"
 )
+_PANEL: Final = re.compile(r"\b(?:accordion|answer|collapse|panel)", re.IGNORECASE)
 _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown on demand; others are menus and dialogs
 HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
@@ -282,10 +283,14 @@ def _keep_opened(tree: "HtmlElement") -> None:
     opened = {each.get("id"): each for each in tree.iterfind(".//*[@id]")}
     for button in list(islice(tree.xpath("//button | //*[@role = 'tab']"), _MOST)):
         parent, below = button.getparent(), opened.pop(button.get("aria-controls"), None)
+        if below is None and button.get("aria-expanded") is not None:  # it may open what stands below it
+            beside = (parent if parent is not None and parent.tag in HEADINGS else button).getnext()
+            below = beside if beside is not None and beside.tag == "div" and _is_answer(beside) else None
         shown = below is not None and below.tag not in ("nav", *_MAIN) and below.get("role") in _OPENED
         if below is not None and shown and button not in below.iterancestors():
             for name in ("hidden", "aria-hidden", *(["style"] if is_hidden(below) else ())):
                 below.attrib.pop(name, None)
+            below.tag = _block(below) if below.tag == "div" else below.tag
         else:
             below = None
         if parent is not None and parent.tag in HEADINGS:
@@ -296,6 +301,14 @@ def _keep_opened(tree: "HtmlElement") -> None:
             below.addprevious(button)
     for panel in list(islice(tree.iterfind(".//*[@role='tabpanel'][@hidden]"), _MOST)):
         panel.attrib.pop("hidden")
+
+
+def _is_answer(panel: "HtmlElement") -> bool:
+    """Return whether the element is a text that isn't shown at first, not a menu of links."""
+    hidden = is_hidden(panel) or panel.get("aria-hidden") == "true" or _PANEL.search(panel.get("class") or "")
+    near = list(islice(panel.iter(), _FEW))
+    links = sum(len((each.text or "").strip()) for each in near if each.tag in ("a", "button"))
+    return bool(hidden) and sum(len(f"{each.text or ''}{each.tail or ''}".strip()) for each in near) > 2 * links
 
 
 def _name_panels(tree: "HtmlElement") -> None:

@@ -14,6 +14,8 @@ _TOKEN: Final = re.compile(
     r"|(?P<digits>[0#?](?:[0#?.]|,(?=[0#?.]))*+)(?P<scale>,*+)|(?P<percent>%)|(?P<sign>[-+() $€£¥₹])|(?P<other>.)",
     re.DOTALL,
 )
+_SECTION: Final = re.compile(r"(?:\"[^\"]*+\"|[^\";])++")
+_WORDS: Final = re.compile(r"\s*+(?:\[[A-Z][a-z]++\])?\"([^\"]*[^\W\d_][^\"]*)\"\s*+")
 
 
 class NumberFormat(NamedTuple):
@@ -25,9 +27,12 @@ class NumberFormat(NamedTuple):
     zeros: int  # digits before the point, at least
     power: int  # of ten, by which the number is multiplied before it is shown
     mask: Sequence[str] = ()  # digits and signs between them, as in 000-0000; empty for a plain number
+    words: Sequence[str] = ()  # for numbers above, below and equal to zero, which are shown by words alone
 
     def shown(self, value: float) -> str:
         """Return the number with all of its digits."""
+        if self.words:
+            return self.words[(value <= 0) + (value == 0)]
         digits = number(abs(value) * 10.0**self.power if self.power else abs(value))
         if "e" in digits:
             return number(value)
@@ -46,6 +51,10 @@ class NumberFormat(NamedTuple):
 
 def number_format(code: str) -> NumberFormat | None:
     """Return the format of positive numbers; None if they are shown as they are stored, or are dates."""
+    sections = _SECTION.findall(code[:_LONGEST])
+    if 2 <= len(sections) <= 3 and all(_WORDS.fullmatch(each) for each in sections):
+        says = [_WORDS.sub(r"\1", each) for each in sections]
+        return NumberFormat("", "", 0, 0, 0, words=(says[0], says[1], says[2 * (len(says) > 2)]))
     parsed = _parsed(code[:_LONGEST])
     if parsed is None or not parsed[0]:
         return None

@@ -33,11 +33,15 @@ def read(data: bytes, hints: Hints) -> Extraction:
         sample = text.lstrip()[:_SAMPLE]
         separator = said[1] if said else _separator(sample)
         # A backslash stands before quotes within quotes, or a space before all quotes, if more rows are alike so.
-        how = max(_WAYS, key=lambda way: _alike(sample, separator, **way))
+        first = next(_parsed(sample, separator), [])
+        quoted = len(first) > 1 and all(len(cell) > 1 and cell[0] == cell[-1] == "'" for cell in first)
+        how = {"quotechar": "'"} if quoted else max(_WAYS, key=lambda way: _alike(sample, separator, **way))
         rows: Iterable[list[str]] = _parsed(text, separator, **how)
         if '="' in text:
             rows = ([_AS_TEXT.sub(r"\1", cell) for cell in row] for row in rows)
-        if not any(map(any, islice(_parsed(sample, separator), 1, None, 2))):  # each second row is blank: a line end
+        if not any(
+            map(any, islice(_parsed(sample, separator, **how), 1, None, 2))
+        ):  # each second row is blank: a line end
             rows = filter(any, rows)
         found = labelled(rows)
     except csv.Error:
@@ -77,5 +81,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=7,
+    revision=8,
 )

@@ -33,6 +33,7 @@ _HEAD = 1024
 _MOST_PARTS = 1_000
 _MOST_BOUNDARIES = 100  # parts that have parts
 _BOUNDARY = re.compile(rb"(?i)boundary\s*+=\s*+\"?([^\"\r\n;]{1,200})")
+_CHARSET = re.compile(rb"(?im)^content-type:[^\n]{0,200}(?:\n[ \t][^\n]{0,200})*?charset\s*+=\s*+\"?([\w.:-]{1,40})")
 _BORDER = re.compile(rb"^--([^\r\n]{1,202})", re.MULTILINE)
 _LONG = re.compile(rb"(?im)^(content-[\w-]++:(?:[^\n]|\n[ \t]){0,1000}+)(?:[^\n]|\n[ \t])++")  # parameters: n³
 # Words of a header in an encoding
@@ -76,13 +77,18 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 
 class _Policy(EmailPolicy):
-    """Takes a header as it stands where the library fails at it, which lets IndexError and more past."""
+    """Takes a header as it stands where the library fails at it, which lets IndexError and more past.
+
+    Letters in no encoding have the `charset` that the mail's text declares.
+    """
+
+    charset: str | None = None
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
         """Return the parsed header, or its text."""
         try:
             if not value.isascii():  # bytes that the parser let through
-                value = decoded(value.encode("utf-8", "surrogateescape"), Hints())
+                value = decoded(value.encode("utf-8", "surrogateescape"), Hints(), declared=self.charset)
             return super().header_fetch_parse(name, _WORDS.sub(_whole, value))
         except Exception:  # noqa: BLE001 - as above
             return " ".join(value.split())
@@ -117,7 +123,9 @@ def message_of(data: bytes, hints: Hints) -> tuple[EmailMessage, list[Note]]:
         data = data[: borders[_MOST_PARTS]]
         message = f"only the first {_MOST_PARTS} of {len(borders)} parts were read"
         notes.append(Note(code="too_large", place="", message=message))
-    return BytesParser(EmailMessage, policy=_POLICY).parsebytes(data), notes
+    charset = _CHARSET.search(data)
+    policy = _POLICY.clone(charset=charset[1].decode() if charset else None)
+    return BytesParser(EmailMessage, policy=policy).parsebytes(data), notes
 
 
 def extraction(message: EmailMessage, notes: list[Note], hints: Hints) -> Extraction:
@@ -281,5 +289,5 @@ FORMAT = Format(
     sniff=lambda data: _MESSAGE.match(data, 0, 8 * 1024) is not None,
     read=read,
     libraries=("lxml",),
-    revision=9,
+    revision=10,
 )

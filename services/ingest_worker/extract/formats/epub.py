@@ -47,14 +47,20 @@ def read(data: bytes, hints: Hints) -> Extraction:
         package = parsed(part(archive, path, hints)) if path else None
         if package is None:
             raise Rejected(f"{hints.name} is damaged: its package document can't be read", "damaged")
-        files = {item.get("id"): item.get("href", "") for item in package.iterfind("{*}manifest/{*}item")}
+        items = list(package.iterfind("{*}manifest/{*}item"))
+        files = {item.get("id"): item.get("href", "") for item in items}
+        listing = {item.get("id") for item in items if "nav" in item.get("properties", "").split()}
         locked = _locked(archive, hints)
         labels = {
             normpath(join(dirname(listed), target.partition("#")[0])): label
             for listed, target, label in reversed(list(_contents(archive, path, package, hints)))
         }
         chapters, notes = [], []
-        spine = (files.get(item.get("idref"), "") for item in package.iterfind("{*}spine/{*}itemref"))
+        spine = (
+            files.get(item.get("idref"), "")
+            for item in package.iterfind("{*}spine/{*}itemref")
+            if item.get("linear") != "no" or item.get("idref") not in listing  # a list of the chapters, for machines
+        )
         for href in dict.fromkeys(unquote(each.partition("#")[0]) for each in spine):
             chapter = normpath(join(dirname(path), href))
             if chapter in locked:
@@ -112,5 +118,5 @@ FORMAT = Format(
     sniff=lambda data: data.startswith(b"PK") and _CONTAINER in names(data),
     read=read,
     libraries=("chardet", "lxml"),
-    revision=8,
+    revision=9,
 )

@@ -75,6 +75,9 @@ def _paragraphs(value: Any) -> Iterator[str]:
                 yield from record(each)
         elif _is_table(value):
             yield labelled([list(map(_shown, row)) for row in value])
+        elif _is_mixed(value):
+            for each in value:
+                yield from record(each) if isinstance(each, dict) else [_shown(each)]
         return
     told = list(_told(value, 0)) if isinstance(value, dict) else []
     is_page = _is_page(value)
@@ -94,6 +97,13 @@ def _is_table(value: list[Any]) -> bool:
     if len(rows) < 3 or len(rows[0]) < 2 or len(set(map(len, rows))) > 1:
         return False
     return not any(isinstance(cell, list | dict) for cell in cells) and not all(map(is_figure, map(_shown, cells)))
+
+
+def _is_mixed(value: list[Any]) -> bool:
+    """Return whether objects and single values stand in one list."""
+    return {isinstance(each, dict) for each in value} == {True, False} and not any(
+        isinstance(each, list) for each in value
+    )
 
 
 def _is_page(value: Any) -> bool:
@@ -163,6 +173,11 @@ def _shown(value: Any) -> str:
     if not isinstance(value, list):
         text = str(value)
         return "" if is_base64(text) else " ".join((_markup(text) or text).split())
+    inner: list[tuple[str, list[Any]]] = []
+    if _is_mixed(value):
+        said = [", ".join(_fields(each, (), inner)) if isinstance(each, dict) else _shown(each) for each in value]
+        if not inner:
+            return ", ".join(filter(None, said))
     if any(isinstance(each, list | dict) for each in value):
         return json.dumps(value, ensure_ascii=False)
     return ", ".join(filter(None, map(_shown, value)))
@@ -193,5 +208,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=5,
+    revision=6,
 )

@@ -312,6 +312,8 @@ def test_captions_stand_beside_their_figures() -> None:
             "<a role=tab href=#a aria-controls=a>Fees?</a> <div id=a aria-hidden=true><p>Three a day.</p></div>",
             "Fees?",
         ),
+        ("<button aria-expanded=false>Fees?</button><div class=panel hidden>Three a day.</div>", "Fees?"),
+        ("<h3><button aria-expanded=false>Fees?</button></h3><div hidden><p>Three a day.</p></div>", "### Fees?"),
     ],
 )
 def test_what_a_page_shows_on_demand_is_text_below_its_label(around: str, kept: str) -> None:
@@ -330,6 +332,8 @@ def test_what_a_page_shows_on_demand_is_text_below_its_label(around: str, kept: 
         "<button aria-controls=a>Buy it</button><div id=a role=dialog hidden><p>Buy it</p></div>",
         "<button aria-controls=a>Buy it</button><div id=a></div>",
         "<button aria-controls=b>Buy it</button><div id=a hidden><p>Buy it</p></div>",
+        "<button aria-expanded=false>Buy it</button><div hidden><a href=/>Buy it</a> <a href=/b>Buy it</a></div>",
+        "<button aria-expanded=false>Buy it</button><p>Three a day.</p>",
         "<header><button aria-controls=a>Buy it</button><nav id=a hidden><a href=/>Buy it</a></nav></header>",
     ],
 )
@@ -528,6 +532,7 @@ def test_what_is_around_an_equation_stays_unless_it_was_hidden() -> None:
         "<u>some</u> text ",
         "<figure><figcaption>a</figcaption>",
         "<div id=a><button aria-controls=a>b</button>",
+        "<button aria-expanded=true>b</button><div class=panel>a",
         "<p id=a><a id=a href=#a>1</a>",
         "<div style=border><pre>a</pre>",
         "<article><header><table>",

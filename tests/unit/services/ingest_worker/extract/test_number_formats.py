@@ -22,6 +22,9 @@ from services.ingest_worker.extract.number_formats import number_format
         ('0.0" kg"', 12.25, "12.25 kg"),
         ('0.0,,"M"', 1_234_567, "1.234567M"),
         ("0%", 1e300, "1e+300"),
+        ('"Yes";"Yes";"No"', 1, "Yes"),
+        ('"up";[Red]"down"', -2, "down"),
+        ('"Ja";"Ja";"Nein"', 0, "Nein"),
     ],
 )
 def test_a_number_is_shown_as_its_format_says_with_all_of_its_digits(code: str, value: float, shown: str) -> None:
@@ -47,6 +50,9 @@ def test_a_number_is_shown_as_its_format_says_with_all_of_its_digits(code: str, 
         "0-",
         "[Blue]0.0",
         "h:mm AM/PM",
+        '"Yes"',  # says nothing of the number
+        '"Yes";0',
+        '"-";"-"',
     ],
 )
 def test_a_plain_number_or_a_date_has_no_format_of_its_own(code: str) -> None:

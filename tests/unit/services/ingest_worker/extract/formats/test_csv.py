@@ -131,3 +131,10 @@ def test_the_separator_is_what_divides_the_rows_alike(data: str, second: str) ->
 )
 def test_a_formula_that_keeps_a_value_a_text_is_the_value(cell: str, shows: str) -> None:
     assert f"Code: {shows}; Pieces: 3" in _text(f"Code,Pieces\n{cell},3\nB2,4\nC3,5\n").split("\n\n")
+
+
+def test_quotes_may_be_single() -> None:
+    assert _text("'Port','Of'\n'Hull, UK','1'\n'it''s','2'\n") == (
+        "Port | Of\n\nPort: Hull, UK; Of: 1\n\nPort: it's; Of: 2"
+    )
+    assert "Note: 'ok', 5" in _text("Name,Note\n'Ann,\"'ok', 5\"\nBo,x\n")

@@ -378,3 +378,13 @@ def test_a_header_without_an_encoding_is_what_its_bytes_look_like(charset: str) 
     mail = 'Subject: Größe\nFrom: "Löwe, Eva" <eva@example.org>\n\nIt rose.\n'.encode(charset)
 
     assert extract(mail, Hints(filename="m.eml")).text.startswith('Subject: Größe\nFrom: "Löwe, Eva" <eva@example.org>')
+
+
+def test_letters_of_a_header_in_no_encoding_have_that_of_the_text() -> None:
+    head = 'Subject: Žádost\nFrom: Jiří <j@k.cz>\nContent-Type: text/plain;\n charset="windows-1250"\n\n'
+    mail = f"{head}Dobrý den.".encode("cp1250")
+
+    read = extract(mail, Hints(filename="m.eml"))
+
+    assert read.title == "Žádost"
+    assert "From: Jiří <j@k.cz>" in read.text

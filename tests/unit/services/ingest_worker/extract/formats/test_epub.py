@@ -94,4 +94,10 @@ def test_pages_and_landmarks_are_no_chapters() -> None:
     html = f'<html xmlns:epub="http://www.idpf.org/2007/ops"><body>{navs}</body></html>'
     parts[f"{package.rpartition('/')[0]}/nav.xhtml"] = html.encode()
 
-    assert _read(a_zip(parts)).text == "It rose.\n\nCHAPTER TWO\n\nIt fell.\n\nIt stayed."
+    said = "It rose.\n\nCHAPTER TWO\n\nIt fell.\n\nIt stayed."
+    assert _read(a_zip(parts)).text == said
+    shown, unseen = (f'<itemref idref="nav" linear="{linear}"/></spine>'.encode() for linear in ("yes", "no"))
+    parts[package] = parts[package].replace(b"</spine>", shown)
+    assert _read(a_zip(parts)).text != said
+    parts[package] = parts[package].replace(shown, unseen)
+    assert _read(a_zip(parts)).text == said

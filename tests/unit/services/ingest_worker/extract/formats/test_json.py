@@ -148,3 +148,10 @@ def test_a_picture_in_base64_is_left_out(start: str) -> None:
     assert _text(json.dumps([{"nom": "Skua", "photo": picture}, {"nom": "Petrel", "code": "ACGT" * 99}])) == (
         "nom: Skua\n\nnom: Petrel; code: " + "ACGT" * 99
     )
+
+
+def test_objects_and_values_in_one_list_are_all_read() -> None:
+    assert _text(json.dumps(["First.", {"port": "Hull", "depth": 9}, 7])) == "First.\n\nport: Hull; depth: 9\n\n7"
+    assert _text(json.dumps([{"id": 1, "tags": ["a", {"by": "Ann", "at": 2}]}, {"id": 2}])) == (
+        "id: 1; tags: a, by: Ann, at: 2\n\nid: 2"
+    )
