@@ -13,6 +13,10 @@ from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 _RST_VALUE = re.compile(
     r"^[ \t]*\.\. \|([^|\n]{1,100})\| replace::[ \t]*([^\n]*(?:\n[ \t]+\S[^\n]*)*+)\n?", re.MULTILINE
 )
+_RST_LINK = re.compile(r"(?<!`)`([^`<>]{1,300}?)\s*<((?:https?://|mailto:)[^\s<>`]{1,2000})>`__?(?!\w)")
+_RST_ROLE = re.compile(r"(?<![\w`]):[a-z][\w:+-]{0,40}:`([^`<>\n]{1,300}?)(?: *<[^`<>\n]{1,300}>)?`(?!`)")
+_RST_TARGET = re.compile(r"^[ \t]*\.\. _[^:\n]{1,200}:[ \t]*\n", re.MULTILINE)
+_ORG_LINK = re.compile(r"\[\[([^\[\]\n]{1,2000})\](?:\[([^\[\]\n]{1,500})\])?\]")
 _RST_NAMED = re.compile(r"^[ \t]*[|+][^\n]*|\|([^|\s][^|\n]{0,99})\|_{0,2}", re.MULTILINE)  # or a row of a table
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
@@ -100,6 +104,7 @@ def of_rst(text: str) -> str:
     values = {" ".join(name.split()): " ".join(value.split()) for name, value in _RST_VALUE.findall(text)}
     if values:
         text = _RST_NAMED.sub(lambda found: values.get(found[1] or "", found[0]), _RST_VALUE.sub("", text))
+    text = _RST_LINK.sub(r"[\1](\2)", _RST_ROLE.sub(r"\1", _RST_TARGET.sub("", text)))
     return "\n".join(_rst(text.split("\n")))
 
 
@@ -491,9 +496,15 @@ def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a bran
         elif _ORG_RULE.match(line):
             yield line.replace("+", "|")
         else:
-            yield line
+            yield _ORG_LINK.sub(_org_link, line)
     if code:
         yield from _fenced(code, language)
+
+
+def _org_link(link: re.Match[str]) -> str:
+    if not link[2]:
+        return link[1]
+    return f"[{link[2]}]({link[1]})" if link[1].startswith(("http://", "https://", "mailto:")) else link[2]
 
 
 def of_wiki(text: str) -> str:

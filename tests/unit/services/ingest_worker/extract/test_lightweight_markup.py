@@ -125,7 +125,7 @@ def test_what_no_page_shows_is_left_out() -> None:
 
     assert (
         " ".join(of_rst(f"{remarks}.. note:: Mind it.\n.. _here:\n.. [1] See.").split())
-        == "Oak. Quoted. .. note:: Mind it. .. _here: .. [1] See."
+        == "Oak. Quoted. .. note:: Mind it. .. [1] See."
     )
     assert of_wiki("Oak <!-- a\nremark -->hull, `<!-- code -->`.") == "Oak hull, `<!-- code -->`."
 
@@ -380,3 +380,15 @@ def test_links_of_asciidoc_are_links() -> None:
         "See [the page](https://a.example/x), [b](https://b.example) and The keel, a[0], https://c.example."
     )
     assert "https://d.example[d]" in text
+
+
+def test_links_of_restructuredtext_and_org_are_links() -> None:
+    rst = of_rst(
+        ".. _tools:\n\nGet `parts <https://a.example/p>`_, :ref:`tools`, :doc:`Use <use>`, ``:a:`b` ``, `x`_, "
+        "12:30:`c`."
+    )
+    org = of_org("See [[https://a.example/p][parts]], [[*Hull][the hull]], a[[1]].\n#+begin_src\n[[a][b]]\n#+end_src")
+
+    assert rst.strip() == "Get [parts](https://a.example/p), tools, Use, ``:a:`b` ``, `x`_, 12:30:`c`."
+    assert org.startswith("See [parts](https://a.example/p), the hull, a1.")
+    assert "[[a][b]]" in org
