@@ -11,6 +11,7 @@ from services.ingest_worker.extract.format_types import Extraction, Format, Hint
 from services.ingest_worker.extract.html_markdown import declared_charset, page_text
 from services.ingest_worker.extract.mail_alternatives import merge_forms
 from services.ingest_worker.extract.ole import OLE, is_ole, stream
+from services.ingest_worker.extract.rows import table
 from shared.contracts import Note
 from shared.errors import Rejected
 from shared.version import how_to_add
@@ -21,6 +22,7 @@ _HEADS = re.compile(
     r"\A((?:\*\*(?:Subject|From|To|Cc|Bcc|Date)\*\*: [^\n]*+\n*+)*+)"
 )  # which kreuzberg writes above a message
 _RICH = "__substg1.0_10090102"  # RTF, compressed, which isn't read
+_COLUMNS = 64
 _SMALL = 64  # bytes: streams below 4,096 begin at multiples
 _OLD_WORD = re.compile(rb"\xdc\xa5[\x63-\x6c]\0|[\xdb\x9b]\xa5[\x21-\x2f]\0")  # first block of Word 2, 6 and 95
 _SLIDE = re.compile(r"^-{5}\n", re.MULTILINE)  # kreuzberg writes it before each slide
@@ -28,6 +30,8 @@ _PICTURE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~$&'\":;,=?@^/%])")
 _BODY_TEXT = re.compile(r"^#{6} ?", re.MULTILINE)  # kreuzberg renders Word's outline level 10, "body text", like this
 _ENTITY = re.compile(r"&(?:#\d{1,6}|amp|lt|gt|quot|nbsp);")  # for example, a tab is &#9;
+_TAB = "&#9;"
+_HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
 _LOCKED = re.compile(r"(?i)encrypt|password|protected")
 
 
@@ -54,9 +58,13 @@ def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Ext
     import kreuzberg  # native code that only parser processes load
 
     # No cache: it would store users' texts in its own folder. No OCR: Sluice has an extra of its own for that.
-    config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False, disable_ocr=True)  # type: ignore[call-arg]  # its stubs lag
+    config = partial(kreuzberg.ExtractionConfig, use_cache=False, disable_ocr=True)  # type: ignore[call-arg]  # its stubs lag
     try:
-        result = kreuzberg.extract_bytes_sync(data, media_type, config)
+        result = kreuzberg.extract_bytes_sync(data, media_type, config(output_format="markdown"))
+        content = result.content
+        if document_type == "doc" and 2 * _TAB in content:  # tables, for which it joins all paragraphs
+            lines = kreuzberg.extract_bytes_sync(data, media_type, config(output_format="plain")).content
+            content = lines_with_tables(lines, content)
     except kreuzberg.KreuzbergError as error:
         if _LOCKED.search(str(error)):
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
@@ -75,7 +83,7 @@ def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Ext
     attached = [as_part(name, words) for name, words in read.items() if words]
     names = about.get("attachments")
     unread = [name for name in names if not read.get(name)] if isinstance(names, list) else []
-    body = _text(result.content)
+    body = _text(content)
     if document_type == "msg":
         heads, message = _HEADS.split(body, 1)[1:]
         message = merge_forms(message, _page(data, hints))
@@ -88,6 +96,23 @@ def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Ext
         notes=tuple(Note(code="unsupported", place=name, message=f"{name} could not be read") for name in unread),
         **declared(says, text),
     )
+
+
+def lines_with_tables(lines: str, markdown: str) -> str:
+    """Return the lines as paragraphs and tables, a tab behind each cell and row, with the headings of `markdown`."""
+    headings = {found[1].strip(): found[0] for found in _HEADING.finditer(markdown)}
+    blocks: list[str] = []
+    for line in lines.split("\n"):
+        cells = line.split("\t")
+        ends = (at for at in range(2, _COLUMNS) if len(cells) > 2 * at and not any(cells[at :: at + 1]))
+        width = next(ends, 0)
+        rows = [cells[at : at + width] for at in range(0, len(cells), width + 1)] if width else []
+        behind = rows.pop()[0] if rows and len(rows[-1]) == 1 else ""
+        if any(len(row) < width for row in rows) or len(rows) < 2:  # tabs within a text
+            blocks.append(headings.get(line.strip(), line))
+        else:
+            blocks += [table(rows, headed=False), behind]
+    return "\n\n".join(blocks)
 
 
 def _text(markdown: str) -> str:
@@ -120,7 +145,7 @@ FORMATS = tuple(
         extra="office",
     )
     for kind, media_type, suffixes, name, revision in (
-        ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 1),
+        ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 2),
         ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE, 3),
         ("ppt", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "PowerPoint Document", 1),
     )

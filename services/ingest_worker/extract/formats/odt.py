@@ -150,7 +150,8 @@ def drawings(root: "_Element", archive: zipfile.ZipFile, hints: Hints) -> tuple[
 
 def pictured(archive: zipfile.ZipFile) -> int:
     """Return the number of pictures in the file."""
-    return sum(name.startswith("Pictures/") for name in archive.namelist())
+    # LibreOffice also stores how a slide's table looks.
+    return sum(name.startswith("Pictures/") and "/TablePreview" not in name for name in archive.namelist())
 
 
 def _with_objects(root: "_Element", archive: zipfile.ZipFile, hints: Hints) -> Iterator[Note]:
@@ -400,7 +401,7 @@ def _gather(element: "_Element", parts: list[str]) -> None:
 FORMATS = tuple(
     Format(
         document_type=document_type,
-        revision=8,
+        revision=9,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),

@@ -3,6 +3,7 @@ import importlib.util
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
+from services.ingest_worker.extract.formats.doc import lines_with_tables
 from shared.errors import Rejected
 from tests.unit.services.ingest_worker.files import an_ole, an_ole_of_small
 
@@ -120,3 +121,17 @@ def test_a_message_of_outlook_in_rich_text_alone_is_noted() -> None:
     (note,) = extract(_a_message(rich=b"LZFu"), Hints(filename="a.msg")).notes
 
     assert (note.code, note.message) == ("unsupported", "the message in RTF could not be read")
+
+
+def test_tabs_end_the_cells_and_rows_of_a_table() -> None:
+    lines = "Prices\nFrom May.\nCut\tPrice\tTime\t\tHair\t28 €\t30 min\t\tBeard\t15 €\t\t\tThe end."
+
+    assert lines_with_tables(lines, "## Prices\n\nFrom May.") == (
+        "## Prices\n\nFrom May.\n\n| Cut | Price | Time |\n| --- | --- | --- |\n| Hair | 28 € | 30 min |"
+        "\n| Beard | 15 € |  |\n\nThe end."
+    )
+
+
+@pytest.mark.parametrize("line", ["Name:\tKim\tAge:\t4", "a\t\tb", "Name\tPort\t\tX", "a\tb\t\tc\td\te\t\tf"])
+def test_other_tabs_stay(line: str) -> None:
+    assert lines_with_tables(line, "") == line
