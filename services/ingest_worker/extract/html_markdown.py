@@ -16,6 +16,7 @@ _HEAD = 1024  # bytes in which a page declares its encoding
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w.:-]++)", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 _TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
+_PART = re.compile(r"</(?:div|h[1-6]|[ou]l|p|table)\s*+>", re.IGNORECASE)
 _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
 _MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
@@ -136,6 +137,11 @@ def part_text(source: str, *, within: bool = False) -> str:
     if names <= _VOID or not names <= defs.tags | _NOTES or any(opened[name] for name in names - _VOID):
         return ""
     return page_text(source).strip()
+
+
+def cell_text(text: str) -> str:
+    """Return what a cell says that holds a part of a page, as in what shops export; any other text as it is."""
+    return (part_text(text.replace("\\n", " ")) if _PART.search(text) else "") or text
 
 
 def with_tables(markdown: str) -> str:

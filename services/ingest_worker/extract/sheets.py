@@ -12,6 +12,7 @@ from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
 from services.ingest_worker.extract.document_properties import declared
 from services.ingest_worker.extract.format_types import Extraction, Hints, as_part
+from services.ingest_worker.extract.html_markdown import cell_text
 from services.ingest_worker.extract.rows import REPEATED, labelled, number, row_label
 from services.ingest_worker.extract.sheet_views import SheetView
 from services.ingest_worker.extract.table_header import Covered, Figure
@@ -171,7 +172,7 @@ def shown(value: object) -> str:
         return _duration(*divmod(round(value.total_seconds()), 60))
     if (long := _DURATION.fullmatch(str(value))) is not None:  # in OpenDocument, from 24 hours on
         return _duration(60 * int(long[1]) + int(long[2]), int(long[3]))
-    return str(value)
+    return cell_text(str(value))
 
 
 def _duration(minutes: int, seconds: int) -> str:

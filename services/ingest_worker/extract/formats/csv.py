@@ -10,6 +10,7 @@ from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
+from services.ingest_worker.extract.html_markdown import cell_text
 from services.ingest_worker.extract.rows import labelled
 
 _SAMPLE = 16 * 1024  # characters that decide about the separator
@@ -37,6 +38,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         quoted = len(first) > 1 and all(len(cell) > 1 and cell[0] == cell[-1] == "'" for cell in first)
         how = {"quotechar": "'"} if quoted else max(_WAYS, key=lambda way: _alike(sample, separator, **way))
         rows: Iterable[list[str]] = _parsed(text, separator, **how)
+        if "</" in text:
+            rows = (list(map(cell_text, row)) for row in rows)
         if '="' in text:
             rows = ([_AS_TEXT.sub(r"\1", cell) for cell in row] for row in rows)
         if not any(
@@ -80,6 +83,6 @@ FORMAT = Format(
     suffixes=frozenset({".csv", ".tsv", ".tab"}),
     read=read,
     light=True,
-    libraries=("chardet",),
+    libraries=("chardet", "lxml"),
     revision=8,
 )

@@ -138,3 +138,18 @@ def test_quotes_may_be_single() -> None:
         "Port | Of\n\nPort: Hull, UK; Of: 1\n\nPort: it's; Of: 2"
     )
     assert "Note: 'ok', 5" in _text("Name,Note\n'Ann,\"'ok', 5\"\nBo,x\n")
+
+
+def test_parts_of_pages_in_cells_are_read_as_their_text() -> None:
+    read = _text(
+        'Name,About\nHat,"<p>Warm &amp; soft; <strong>hand washed</strong></p>"\n'
+        'Tea,"<ul>\\n<li>Mild</li>\\n<li>Fresh</li></ul>"\nBold,<b>text</b>\nLess,a < b and c > d\nTag,the <p> and </p>'
+    )
+
+    assert read.split("\n\n")[1:] == [
+        "Name: Hat; About: Warm & soft; hand washed",
+        "Name: Tea; About: - Mild - Fresh",
+        "Name: Bold; About: <b>text</b>",
+        "Name: Less; About: a < b and c > d",
+        "Name: Tag; About: the <p> and </p>",
+    ]
