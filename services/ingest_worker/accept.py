@@ -28,6 +28,7 @@ from shared.contracts import (
     TextReading,
     Validators,
     VersionOutcome,
+    like,
 )
 from shared.state.index import Head
 from shared.state.ledger import NOWHERE, Accepted, Entry, Last, MovedTo, Replaced, noted, older
@@ -402,18 +403,13 @@ def _version_after(entry: Entry, place: LogPosition) -> int:
 
 def _unknown(submission: Submission) -> Entry:
     """Return the entry of an unknown document."""
-    return Entry(
-        document_id=submission.document_id,
-        tenant=submission.tenant,
-        source=submission.source,
-        path=submission.path,
+    return like(
+        Entry,
+        submission,
         rev=0,
         writer="",
         accepted=Accepted(),
         last=Last(version=0, place=NOWHERE, status="accepted", at=submission.place.time),
         created_at=submission.place.time,
         updated_at=submission.place.time,
-        title=submission.title,
-        url=submission.url,
-        tags=submission.tags,
     )

@@ -27,6 +27,7 @@ from shared.contracts import (
     SubmittedBody,
     TextReading,
     Validators,
+    like,
 )
 from shared.errors import Rejected
 from shared.ids import bytes_hash
@@ -113,16 +114,13 @@ class ContentReader:
             data = await json_of(extraction.chunks)
             chunks = await self.blobs.put(submitted.tenant, submitted.document_id, data)
         bare = msgspec.structs.replace(extraction, text="", chunks=(), links=(), robots=(), notes=(), note_count=0)
-        return TextReading(
+        return like(
+            TextReading,
+            submitted,
             extracted={name: value for name, value in msgspec.to_builtins(bare).items() if value},
             notes=extraction.notes,
             note_count=extraction.note_count,
             chunks=chunks,
-            filename=submitted.filename,
-            media_type=submitted.media_type,
-            url=submitted.url,
-            chunk_size=submitted.chunk_size,
-            chunk_overlap=submitted.chunk_overlap,
         )
 
     async def _body(self, submitted: DocumentSubmitted) -> bytes | None:

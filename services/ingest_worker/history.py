@@ -19,6 +19,7 @@ from shared.contracts import (
     LetterHead,
     LogPosition,
     decode,
+    like,
 )
 from shared.errors import Rejected
 from shared.log import Record
@@ -258,20 +259,13 @@ def entry_of(
     `settled` says whether `submitted` had a dead letter that was settled. `head` is None unless the
     head and all of its points are in the index; a version that must be applied again is `accepted` until then.
     """
-    entry = Entry(
-        document_id=newest.document_id,
-        tenant=newest.tenant,
-        source=newest.source,
-        path=newest.path,
+    entry = like(
+        Entry,
+        newest,
         rev=0,
         writer="",
         accepted=accepted_of(newest),
         last=_end(newest, failure, head),
-        created_at=newest.created_at,
-        updated_at=newest.updated_at,
-        title=newest.title,
-        url=newest.url,
-        tags=newest.tags,
         published=published,
         failed=failed_versions,
     )

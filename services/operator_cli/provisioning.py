@@ -13,12 +13,11 @@ from services.operator_cli.installation import opened_log, opened_store, record
 from shared.embedder.open import EmbedderPool
 from shared.log import Log
 from shared.runtime.data_lock import made_folder
-from shared.runtime.resources import make_missing, pair_by_hand, wanted_generation, wanted_topics
+from shared.runtime.resources import known_registry, make_missing, pair_by_hand, wanted_topics
 from shared.settings import Settings
-from shared.state.generations import first_registry, registry_of
+from shared.state.generations import registry_of
 from shared.state.index import Generation
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.state.pairing import registered
 from shared.store import Store
 from shared.topics import TopicDifference
 
@@ -55,10 +54,7 @@ async def initialise(settings: Settings, *, dry_run: bool, pair: bool = False) -
         stack.push_async_callback(embedders.close)
         store = await opened_store(settings, stack)
 
-        registry = await registered(store, log)
-        if registry is None:
-            model = (await embedders.get(settings.embedder)).model
-            registry = first_registry(wanted_generation(settings, CHUNKER, model), settings.embedder)
+        registry = await known_registry(settings, store, log, embedders, CHUNKER)
         wanted = registry.current.generation
         found = await _parts(settings, log, store, wanted)
         missing = [part for part in found if part.state == "missing"]

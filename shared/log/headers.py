@@ -39,10 +39,7 @@ def text_headers(record: Record) -> dict[str, str]:
 
 def position_of(record: Record) -> LogPosition:
     """Return where the record first entered the log: by its header, else its own position."""
-    first = _first_position(record)
-    if first is not None:
-        return first
-    return LogPosition(partition=record.partition, offset=record.offset, time=record.timestamp)
+    return _first_position(record) or sent_position(record, 0)
 
 
 def _first_position(record: Record) -> LogPosition | None:
@@ -55,15 +52,13 @@ def with_position(record: Record, moves: int) -> Record:
     """Return the record as readers get it: after a move of the log, with its log position as a header."""
     if moves == 0 or _first_position(record) is not None:
         return record
-    place = LogPosition(
-        partition=partition_number(record.partition, moves), offset=record.offset, time=record.timestamp
-    )
+    place = sent_position(record, moves)
     others = tuple(each for each in record.headers if each[0] != PLACE_HEADER)
     return replace(record, headers=(*others, (PLACE_HEADER, position_header(place).encode())))
 
 
-def sent_position(written: RecordMetadata, moves: int) -> LogPosition:
-    """Return the log position of a record that was just written to a log with this number of moves."""
+def sent_position(written: RecordMetadata | Record, moves: int) -> LogPosition:
+    """Return the log position of a record that was written to a log with this number of moves."""
     return LogPosition(
         partition=partition_number(written.partition, moves), offset=written.offset, time=written.timestamp
     )

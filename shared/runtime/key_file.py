@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from shared.contracts import like
 from shared.errors import Rejected
 from shared.settings import ROLES, SHORT_KEY, ConfigurationError, Role, Settings, checked_tenant
 
@@ -136,10 +137,7 @@ def read_keys(path: Path) -> tuple[KeyRecord, ...]:
 
 def listed_keys(settings: Settings) -> list[KeyView]:
     """Return the keys of the file and of the environment. Raises ConfigurationError as `read_keys`."""
-    found = [
-        KeyView(id=each.id, tenant=each.tenant, roles=each.roles, created=each.created, note=each.note, revocable=True)
-        for each in read_keys(settings.key_file)
-    ]
+    found = [like(KeyView, each, revocable=True) for each in read_keys(settings.key_file)]
     for key in settings.keys:
         short = f"; shorter than {SHORT_KEY} characters" if len(key.key) < SHORT_KEY else ""
         roles = tuple(role for role in ROLES if role in key.roles)

@@ -215,6 +215,19 @@ def wanted_generation(settings: Settings, chunker: str, model: Model) -> Generat
     )
 
 
+async def known_registry(settings: Settings, store: Store, log: Log, embedders: EmbedderPool, chunker: str) -> Registry:
+    """Return the registry of store or log; of a new index, the one that a start would make.
+
+    Raises:
+        ConfigurationError: a setting can't work, or another release's registry can't be read.
+        Unavailable: a part is away.
+    """
+    if (known := await pairing.registered(store, log)) is not None:
+        return known
+    model = (await embedders.get(settings.embedder)).model
+    return first_registry(wanted_generation(settings, chunker, model), settings.embedder)
+
+
 def wanted_topics(settings: Settings, generation: Generation) -> tuple[Topic, ...]:
     """Return the topics of a pipeline with this generation, configured by the settings."""
     replication, foreign = settings.replication or None, settings.topics_of_tenants

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from shared.errors import Unavailable
 from shared.times import PATIENCE
@@ -24,17 +24,14 @@ def grouped(items: Iterable[K], group_of: Callable[[K], G]) -> dict[G, list[K]]:
     return groups
 
 
-class WaitingCaller(Generic[K, V]):
+class WaitingCaller(NamedTuple, Generic[K, V]):
     """A look-up that waits, in the context of its caller."""
 
-    __slots__ = ("context", "future", "keys", "patience_s")
-
-    def __init__(self, keys: Sequence[K], future: asyncio.Future[Mapping[K, V]]) -> None:
-        self.keys = keys
-        # One future per caller: a cancelled caller must not cancel another's look-up, and a shield costs twice as much.
-        self.future = future
-        self.context: Context = copy_context()
-        self.patience_s = PATIENCE.get()
+    keys: Sequence[K]
+    # One future per caller: a cancelled caller must not cancel another's look-up, and a shield costs twice as much.
+    future: asyncio.Future[Mapping[K, V]]
+    context: Context
+    patience_s: float
 
 
 class Batcher(Generic[K, V]):
@@ -73,7 +70,7 @@ class Batcher(Generic[K, V]):
         if not keys:
             return {}
         loop = asyncio.get_running_loop()
-        caller: WaitingCaller[K, V] = WaitingCaller(keys, loop.create_future())
+        caller: WaitingCaller[K, V] = WaitingCaller(keys, loop.create_future(), copy_context(), PATIENCE.get())
         self._waiting.append(caller)
         if not self._scheduled and len(self._running) < self._at_once:
             self._scheduled = True

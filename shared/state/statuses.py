@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 import structlog
 
-from shared.contracts import TERMINAL, DocumentVersion, LogPosition, Status, StatusNotice, encode
+from shared.contracts import TERMINAL, DocumentVersion, LogPosition, Status, StatusNotice, encode, like
 from shared.log import Publish, Record
 from shared.log.consume import OnDead
 from shared.log.dead_letters import DeadLetters
@@ -129,12 +129,11 @@ class Statuses:
 
     async def _notify(self, entry: Entry, told: Last) -> None:
         reading = entry.reading(told.version)
-        notice = StatusNotice(
+        notice = like(
+            StatusNotice,
+            told,
             document_id=entry.document_id,
             tenant=entry.tenant,
-            version=told.version,
-            place=told.place,
-            status=told.status,
             note_codes=tuple(dict.fromkeys(note.code for note in reading.notes)),
             note_count=reading.note_count,
         )

@@ -1,7 +1,7 @@
 """Runs `sluice migrate` and prints its result."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -38,7 +38,12 @@ async def migrate(settings: Settings, to: str, watch: CommandProgress, *, dry_ru
     if there.log == settings.log and address == store_address(settings):
         raise ConfigurationError(f"--to {there.shown(part)} is the {part} of SLUICE_{part.upper()}")
     async with AsyncExitStack() as stack:
-        log = await stack.enter_async_context(_stopped_log(settings, locks=settings.keeps_data or there.keeps_data))
+        check_log_exists(settings)
+        if settings.keeps_data or there.keeps_data:  # the folder is kept to this process
+            settings.data.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_data_folder(settings.data))
+        log = await stack.enter_async_context(opened_log(settings))
+        await _check_stopped(log)
         store = await _opened(settings, stack)
         if part == "store":
             target_store = await _opened(there, stack)
@@ -93,24 +98,6 @@ def _wants_password(to: str) -> bool:
     """Return whether the log has a user without a password: SLUICE_LOG_PASSWORD may be the source's alone."""
     user, _, password = to.removeprefix("kafka://").partition("?")[0].rpartition("@")[0].partition(":")
     return bool(user) and not password
-
-
-@asynccontextmanager
-async def _stopped_log(settings: Settings, *, locks: bool) -> AsyncIterator[Log]:
-    """Yield the log of the settings, which nothing else reads; `locks` keeps the data folder to this process.
-
-    Raises:
-        CommandError: something runs.
-        ConfigurationError: there is no log yet.
-    """
-    check_log_exists(settings)
-    with ExitStack() as stack:
-        if locks:
-            settings.data.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(lock_data_folder(settings.data))
-        async with opened_log(settings) as log:
-            await _check_stopped(log)
-            yield log
 
 
 async def _check_stopped(log: Log) -> None:

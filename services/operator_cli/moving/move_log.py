@@ -32,6 +32,7 @@ from shared.log.headers import (
     position_from,
     position_header,
     position_of,
+    sent_position,
     text_headers,
 )
 from shared.log.publish import partition_of
@@ -301,10 +302,8 @@ class LogMove:
                     if name is None:
                         continue
                     partition, offset = self._origin(record)
-                    copies[name][partition_number(partition, self.moves - 1), offset] = LogPosition(
-                        partition=partition_number(record.partition, self.moves),
-                        offset=record.offset,
-                        time=record.timestamp,
+                    copies[name][partition_number(partition, self.moves - 1), offset] = sent_position(
+                        record, self.moves
                     )
                 for name, entry in (await self._ledger.entries([*copies])).items():
                     found = partial(_with_body, copies=copies[name])

@@ -22,13 +22,12 @@ from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
 from shared.runtime.in_force import COMMAND as REINDEX
 from shared.runtime.in_force import model_in_force
-from shared.runtime.resources import wanted_generation
+from shared.runtime.resources import known_registry
 from shared.runtime.stage_runner import model_of
 from shared.settings import ConfigurationError, Settings
 from shared.state import ledger, verification_result
 from shared.state.as_of import overtaken
-from shared.state.generations import AsOf, first_registry, registry_of
-from shared.state.pairing import registered
+from shared.state.generations import AsOf, registry_of
 from shared.state.rebuild_gate import CODE, LOST, RebuildGate
 from shared.store import Store
 from shared.store.bm25 import current_bm25
@@ -175,10 +174,7 @@ async def opened(settings: Settings, of: str | None = None) -> AsyncGenerator[Ve
         embedders = EmbedderPool(settings.openai_api_key)
         stack.push_async_callback(embedders.close)
         store = await opened_store(settings, stack)
-        registry = await registered(store, log)
-        if registry is None:
-            model = (await embedders.get(settings.embedder)).model
-            registry = first_registry(wanted_generation(settings, CHUNKER, model), settings.embedder)
+        registry = await known_registry(settings, store, log, embedders, CHUNKER)
         chosen = registry.find(of or registry.serving)
         if chosen is None:
             raise ConfigurationError(f"the index has no generation {of}; `sluice reindex status` lists them")
