@@ -1,8 +1,6 @@
 """Wiring: chunks.<generation> -> embed -> the index."""
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -15,16 +13,13 @@ from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import shorten_deleted, sweep, sweep_points, throttle
 from services.embed_worker.vectors import VectorMetrics, Vectors
 from shared.embedder import BUILT_IN_MODEL
-from shared.errors import Unavailable
-from shared.log import Publish
 from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
 from shared.runtime.process import RunningService, repeat
 from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import GenerationParts
-from shared.settings import ConfigurationError, Settings
+from shared.settings import Settings
 from shared.state.generation_watch import LOOK_S
-from shared.state.index import Index
 from shared.state.ledger import Ledger
 from shared.state.statuses import dead_letter
 from shared.topics import chunks_topic, readers
@@ -69,8 +64,7 @@ class EmbedStages:
         """Return the stage of a generation, which is also swept until `stack` closes."""
         vectors = Vectors(parts.index, parts.embedder, self._metrics, siblings=parts.siblings, fills=parts.fills)
         self._vectors[parts.registered.id] = vectors
-        sweeping = sweep_for_ever(parts.index, self._base.ledger, parts.publish, parts.statuses.serves)
-        stack.callback(asyncio.create_task(sweeping).cancel)
+        keep_swept(parts, self._base.ledger, stack)
         if parts.embedder.model.name != BUILT_IN_MODEL:
             measuring = partial(measure, parts, self._base.store, self._base.watch)
             repeat(stack, measuring, MEASURE_EVERY_S, "cosines_not_measured", generation=parts.registered.id)
@@ -98,24 +92,22 @@ async def settle(parts: GenerationParts) -> None:
         log.info("versions_settled", generation=parts.registered.id, versions=ended)
 
 
-async def sweep_for_ever(index: Index, ledger: Ledger, publish: Publish, serves: Callable[[], Awaitable[bool]]) -> None:
-    """Sweep now and every week, and shorten deleted entries every hour; retry while the log or the store is away."""
+def keep_swept(parts: GenerationParts, ledger: Ledger, stack: AsyncExitStack) -> None:
+    """Sweep now and every week, and shorten deleted entries every hour, until `stack` closes."""
     due, since = time.monotonic(), 0
-    while True:
-        try:
-            # Only the generation that serves decides what the truth still has to hold.
-            serving = await serves()
-            if time.monotonic() >= due:
-                rest = throttle(SWEEP_SHARE)
-                await (sweep(index, ledger, publish, rest) if serving else sweep_points(index, publish, rest))
-                due, since = time.monotonic() + SWEEP_EVERY_S, 0
-            if serving:
-                since = await shorten_deleted(ledger, since)
-        except (Unavailable, ConfigurationError) as error:
-            log.warning("sweep_waits", reason=str(error))
-            await asyncio.sleep(SWEEP_AGAIN_S)
-        else:
-            await asyncio.sleep(SHORTEN_EVERY_S)
+
+    async def look() -> None:
+        nonlocal due, since
+        # Only the generation that serves decides what the truth still has to hold.
+        serving = await parts.statuses.serves()
+        if time.monotonic() >= due:
+            index, publish, rest = parts.index, parts.publish, throttle(SWEEP_SHARE)
+            await (sweep(index, ledger, publish, rest) if serving else sweep_points(index, publish, rest))
+            due, since = time.monotonic() + SWEEP_EVERY_S, 0
+        if serving:
+            since = await shorten_deleted(ledger, since)
+
+    repeat(stack, look, SHORTEN_EVERY_S, "sweep_waits", again_s=SWEEP_AGAIN_S)
 
 
 def keep_collected(base: Resources, stack: AsyncExitStack) -> None:

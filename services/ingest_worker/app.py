@@ -22,7 +22,7 @@ from services.ingest_worker.forwarder import STAGE as FORWARD
 from services.ingest_worker.forwarder import Forwarder
 from services.ingest_worker.ingest import Ingest
 from services.ingest_worker.parsers import alone, parser_pool
-from services.ingest_worker.store_recovery import Rebuilder
+from services.ingest_worker.store_recovery import LOOK_S, Rebuilder
 from shared.contracts import StatusNotice, decode, document_of
 from shared.log import Log
 from shared.log.consume import ConsumeOptions, Consumption, consume, follow
@@ -131,7 +131,7 @@ def keep_whole(base: Resources, stack: AsyncExitStack) -> None:
         restore=base.restore,
         alone=not base.grace_s,
     )
-    stack.callback(asyncio.create_task(rebuilder.watch()).cancel)
+    repeat(stack, rebuilder.look, LOOK_S, "index_rebuild_waits")
 
 
 async def callbacks_of(

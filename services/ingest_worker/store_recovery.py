@@ -54,21 +54,14 @@ class Rebuilder:
 
     def __post_init__(self) -> None:
         self._barrier: Barrier | None = None
-        self._failure: str | None = None
 
-    async def watch(self) -> None:
-        """Look for a loss or an unfinished rebuild, until cancelled."""
-        while True:
-            try:
-                await self.step()
-                self._failure = None
-            except (Unavailable, ConfigurationError) as error:
-                if isinstance(error, ConfigurationError):
-                    self.gate.lost = str(error)
-                if str(error) != self._failure:
-                    log.warning("index_rebuild_waits", reason=str(error))
-                self._failure = str(error)
-            await asyncio.sleep(LOOK_S)
+    async def look(self) -> None:
+        """Look for a loss or an unfinished rebuild. Raises as `step`; another store in place keeps the gate shut."""
+        try:
+            await self.step()
+        except ConfigurationError as error:
+            self.gate.lost = str(error)
+            raise
 
     async def step(self) -> None:
         """Take the next step towards a complete index.

@@ -144,26 +144,31 @@ def repeat(
     waits: str = "",
     *,
     at_once: bool = True,
+    again_s: float | None = None,
     **told: object,
 ) -> None:
     """Call `act` every `every_s` seconds until `stack` closes; the first time `at_once`, else after one interval.
 
-    What it refuses, or that a part is away, is logged as the event `waits` if one is given, with what is `told`; the
-    next call tries again, also after a bug.
+    What it refuses, or that a part is away, is logged once as the event `waits` if one is given, with what is `told`;
+    the next call, after `again_s` if that is given, tries again. So it does after a bug.
     """
 
     async def for_ever() -> None:
         if not at_once:
             await asyncio.sleep(every_s)
+        known = ""
         while True:
+            reason = ""
             try:
                 await act()
             except (PipelineError, ConfigurationError) as error:
-                if waits:
-                    log.warning(waits, reason=str(error), **told)
+                reason = str(error)
+                if waits and reason != known:
+                    log.warning(waits, reason=reason, **told)
             except Exception:
                 log.exception("repeated_call_failed")  # what ends here would never run again, and nobody would notice
-            await asyncio.sleep(every_s)
+            known = reason
+            await asyncio.sleep(again_s if reason and again_s is not None else every_s)
 
     stack.callback(asyncio.create_task(for_ever()).cancel)
 

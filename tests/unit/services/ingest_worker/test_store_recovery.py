@@ -15,7 +15,7 @@ from shared.errors import Unavailable
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.runtime.resources import make_missing
-from shared.settings import Settings
+from shared.settings import ConfigurationError, Settings
 from shared.state.generation_watch import SEEN_S, GenerationWatch
 from shared.state.generations import Registry, first_registry, registry_of
 from shared.state.ledger import COLLECTION as LEDGER
@@ -67,6 +67,21 @@ async def a_rig(folder: Path, *, alone: bool = True) -> AsyncIterator[Rig]:
     yield Rig(rebuilder, gate, log, store, clock)
     await broker.stop()
     await log.stop()
+
+
+async def test_another_store_in_the_lost_ones_place_keeps_the_gate_shut(tmp_path: Path) -> None:
+    async with a_rig(tmp_path) as rig:
+        for name in await rig.store.collections():
+            await rig.store.drop_collection(name)
+
+        async def other() -> None:
+            raise ConfigurationError("it is another store")
+
+        rig.rebuilder.restore = other
+        with pytest.raises(ConfigurationError):
+            await rig.rebuilder.look()
+
+        assert rig.gate.lost == "it is another store"
 
 
 async def test_the_gate_is_shut_until_the_successor_has_read_all_there_was(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
+from structlog.testing import capture_logs
 
 from shared.errors import Unavailable
 from shared.runtime.process import repeat
@@ -22,3 +23,22 @@ async def test_what_is_repeated_goes_on_after_an_error(error: Exception) -> None
         repeat(stack, act, 0.001, "waits", generation="g")
         async with asyncio.timeout(10):
             await again.wait()
+
+
+async def test_why_it_waits_is_told_once_and_it_is_tried_sooner_then() -> None:
+    calls, fourth = 0, asyncio.Event()
+
+    async def act() -> None:
+        nonlocal calls
+        calls += 1
+        if calls < 4:
+            raise Unavailable("the log is away")
+        fourth.set()
+
+    with capture_logs() as told:
+        async with AsyncExitStack() as stack:
+            repeat(stack, act, 3600.0, "waits", again_s=0.001, generation="g")
+            async with asyncio.timeout(10):
+                await fourth.wait()
+
+    assert [(each["event"], each["reason"], each["generation"]) for each in told] == [("waits", "the log is away", "g")]
