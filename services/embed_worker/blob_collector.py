@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 import structlog
-from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka import ConsumerRecord
 from prometheus_client import CollectorRegistry, Gauge
 
 from services.embed_worker.sweep import throttle
@@ -20,7 +20,7 @@ from shared.contracts import TERMINAL, DeadLetter, decode
 from shared.errors import Rejected
 from shared.log import Log, Record
 from shared.log.dead_letters import body_owner
-from shared.log.read import reading
+from shared.log.read import records_now
 from shared.log.sqlite import SqliteLog, deleting
 from shared.state.ledger import Ledger
 from shared.store import Filter, Ids, Point, Store, pages, retrieved
@@ -178,14 +178,12 @@ class BlobCollector:
         return names | names_in(record)
 
     async def _records(self, topic: str) -> AsyncIterator[Record]:
-        for tp, end in (await self.log.end_offsets(topic)).items():
-            async with reading(self.log, TopicPartition(tp.topic, tp.partition)) as reader:
-                count, rest = 0, throttle(_SHARE)
-                async for record in reader.between(0, end):
-                    yield record
-                    count += 1
-                    if count % _RECORDS == 0:
-                        await rest()
+        count, rest = 0, throttle(_SHARE)
+        async for record in records_now(self.log, topic):
+            yield record
+            count += 1
+            if count % _RECORDS == 0:
+                await rest()
 
     async def _settle(
         self, candidates: dict[Name, list[StoredBlob]], now: int
