@@ -13,11 +13,15 @@ from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 _RST_VALUE = re.compile(
     r"^[ \t]*\.\. \|([^|\n]{1,100})\| replace::[ \t]*([^\n]*(?:\n[ \t]+\S[^\n]*)*+)\n?", re.MULTILINE
 )
-_RST_LINK = re.compile(r"(?<!`)`([^`<>]{1,300}?)\s*<((?:https?://|mailto:)[^\s<>`]{1,2000})>`__?(?!\w)")
-_RST_ROLE = re.compile(r"(?<![\w`]):[a-z][\w:+-]{0,40}:`([^`<>\n]{1,300}?)(?: *<[^`<>\n]{1,300}>)?`(?!`)")
-_RST_TARGET = re.compile(r"^[ \t]*\.\. _[^:\n]{1,200}:[ \t]*\n", re.MULTILINE)
 _ORG_LINK = re.compile(r"\[\[([^\[\]\n]{1,2000})\](?:\[([^\[\]\n]{1,500})\])?\]")
-_RST_NAMED = re.compile(r"^[ \t]*[|+][^\n]*|\|([^|\s][^|\n]{0,99})\|_{0,2}", re.MULTILINE)  # or a row of a table
+_RST_MARKS = re.compile(
+    r"(?P<code>^(?P<fence>`{3,})[^\n]*\n.*?^(?P=fence)$|^[ \t]*\|[^\n]*|``[^\n]*?``)"  # or a row of a table
+    r"|^[ \t]*\.\. _[^:\n]{1,200}:[ \t]*(?:\n|\Z)"
+    r"|`(?P<words>[^`<>]{1,300}?)\s*<(?P<to>(?:https?://|mailto:)[^\s<>`]{1,2000})>`__?(?!\w)"
+    r"|(?<![\w`]):[a-z][\w:+-]{0,40}:`(?P<role>[^`<>\n]{1,300}?)(?: *<[^`<>\n]{1,300}>)?`"
+    r"|\|(?P<name>[^|\s][^|\n]{0,99})\|_{0,2}",
+    re.MULTILINE | re.DOTALL,
+)
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
     r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude) ?::[ \t]*+([\w+-]*+)[ \t]*+\Z"
@@ -102,10 +106,14 @@ _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
 def of_rst(text: str) -> str:
     """Return reStructuredText with `#` before its headings, literal blocks in fences, and without its comments."""
     values = {" ".join(name.split()): " ".join(value.split()) for name, value in _RST_VALUE.findall(text)}
-    if values:
-        text = _RST_NAMED.sub(lambda found: values.get(found[1] or "", found[0]), _RST_VALUE.sub("", text))
-    text = _RST_LINK.sub(r"[\1](\2)", _RST_ROLE.sub(r"\1", _RST_TARGET.sub("", text)))
-    return "\n".join(_rst(text.split("\n")))
+
+    def said(found: re.Match[str]) -> str:
+        if found["to"]:
+            return f"[{' '.join(found['words'].split())}]({found['to']})"
+        named = values.get(found["name"], found[0]) if found["name"] else ""
+        return found["code"] or found["role"] or named
+
+    return _RST_MARKS.sub(said, "\n".join(_rst(_RST_VALUE.sub("", text).split("\n"))))
 
 
 def _rst(lines: Sequence[str]) -> Iterator[str]:
