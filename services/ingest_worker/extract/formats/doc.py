@@ -32,6 +32,7 @@ _BODY_TEXT = re.compile(r"^#{6} ?", re.MULTILINE)  # kreuzberg renders Word's ou
 _ENTITY = re.compile(r"&(?:#\d{1,6}|amp|lt|gt|quot|nbsp);")  # for example, a tab is &#9;
 _TAB = "&#9;"
 _HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
+_WITHIN_ROW = re.compile(r"(\t[^\n\t]*)\n\t")  # the end of a line at the end of a cell
 _LOCKED = re.compile(r"(?i)encrypt|password|protected")
 
 
@@ -102,7 +103,7 @@ def lines_with_tables(lines: str, markdown: str) -> str:
     """Return the lines as paragraphs and tables, a tab behind each cell and row, with the headings of `markdown`."""
     headings = {found[1].strip(): found[0] for found in _HEADING.finditer(markdown)}
     blocks: list[str] = []
-    for line in lines.split("\n"):
+    for line in _WITHIN_ROW.sub(r"\1\t", lines).split("\n"):
         cells = line.split("\t")
         ends = (at for at in range(2, _COLUMNS) if len(cells) > 2 * at and not any(cells[at :: at + 1]))
         width = next(ends, 0)

@@ -115,6 +115,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
     if body is None:
         raise Rejected(f"{hints.name} is damaged: its content can't be parsed", "damaged")
     assert root is not None
+    for box in root.iter("{*}fieldmark"):
+        checked = [each for each in box.iter("{*}param") if attribute(each, "name") == "Checkbox_Checked"]
+        if attribute(box, "type").endswith("FORMCHECKBOX"):
+            box.text = "checked" if checked and attribute(checked[0], "value") == "true" else "not checked"
     hidden = _restyled(root, styles)
     _number_items(root, styles)
     slides = list(body.iter("{*}page"))

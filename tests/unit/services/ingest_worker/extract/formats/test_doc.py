@@ -124,7 +124,7 @@ def test_a_message_of_outlook_in_rich_text_alone_is_noted() -> None:
 
 
 def test_tabs_end_the_cells_and_rows_of_a_table() -> None:
-    lines = "Prices\nFrom May.\nCut\tPrice\tTime\t\tHair\t28 €\t30 min\t\tBeard\t15 €\t\t\tThe end."
+    lines = "Prices\nFrom May.\nCut\tPrice\tTime\t\tHair\n\t28 €\t30 min\t\tBeard\t15 €\t\t\tThe end."
 
     assert lines_with_tables(lines, "## Prices\n\nFrom May.") == (
         "## Prices\n\nFrom May.\n\n| Cut | Price | Time |\n| --- | --- | --- |\n| Hair | 28 € | 30 min |"

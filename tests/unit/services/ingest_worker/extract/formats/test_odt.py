@@ -324,3 +324,14 @@ def test_signs_of_fonts_and_circles_are_shown_and_a_hidden_paragraph_is_not() ->
     )
 
     assert extract(data, Hints(filename="a")).text == "① Go\n\nThen → on"
+
+
+def test_the_boxes_of_a_form_say_whether_they_are_checked() -> None:
+    def box(says: str) -> str:
+        kind = 'f:type="vnd.oasis.opendocument.field.FORMCHECKBOX"'
+        return f'<f:fieldmark xmlns:f="f" {kind}>{says}</f:fieldmark>'
+
+    on = '<f:param f:name="Checkbox_Checked" f:value="true"/>'
+    text = f"<text:p>{box(on)} nuts</text:p><text:p>{box('')} milk</text:p>"
+
+    assert extract(an_opendocument("text", text), Hints(filename="a.odt")).text == "checked nuts\n\nnot checked milk"
