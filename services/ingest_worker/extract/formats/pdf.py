@@ -119,6 +119,9 @@ _LARGER = 1.2  # times the height of most pieces
 _TITLE_LARGER = 1.15  # times the height of most letters: 80 % of such lines in 53 files are titles, below it half
 _TITLES = 1 / 3  # share of a document's letters; one with more such letters is a poster
 _LONGEST_TITLE = 150  # characters
+_TITLE_GAP = 0.25  # times the height of a bold title's letters, at least between it and the line above
+_BOLD = re.compile(rb"bold|black|heavy|demi|[cs][mf]bx", re.IGNORECASE)  # in fonts' names, of TeX, too
+_FORCE_BOLD = 1 << 18  # PDF 32000-1:2008, table 123
 _TITLE_WORD = re.compile(r"[^\W\d_]{3}|[\u2e80-\u9fff\uac00-\ud7af]{2}")
 _NO_TITLE = re.compile(r"\A[•◦▪●○■‣]|[.,;!?][\"'”’)]*+\Z")
 _LEADING = 1.7  # times the height of the letters, from one line of a title to the next
@@ -427,6 +430,7 @@ class _Line(NamedTuple):
     left: float = 0.0
     bottom: float = 0.0
     right: float = 0.0
+    bold: bool = False  # a title by its letters and the space above it, as high as it may be
 
     def goes_on(self, above: "_Line") -> bool:
         """Return whether the line is the next one of a title, not another title: it begins or is centred as it is."""
@@ -449,18 +453,19 @@ class _Page(NamedTuple):
 
 
 def _by_size(pages: Sequence[Sequence[_Line]]) -> list[_Heading]:
-    """Return the titles among the pages' lines: up to three in letters larger than most, and no sentence."""
+    """Return the titles among the pages' lines: up to three in letters larger than most, or a bold one; no sentence."""
     heights = Counter[float]()
     for line in chain.from_iterable(pages):
         heights[line.height] += line.letters
     usual = max(heights, key=lambda height: heights[height], default=0.0) * _TITLE_LARGER
-    if sum(count for height, count in heights.items() if height > usual) > _TITLES * heights.total():
+    larger = (line for line in chain.from_iterable(pages) if line.bold or line.height > usual)
+    if sum(line.letters for line in larger) > _TITLES * heights.total():
         return []
-    found: list[tuple[int, float, str]] = []
+    found: list[tuple[int, float, str]] = []  # 0 for a bold title that is no larger than most letters
     for number, lines in enumerate(pages):
         titles: list[list[_Line]] = []
         for line in lines:
-            if line.height <= usual or not line.text:
+            if not (line.bold or line.height > usual) or not line.text:
                 titles.append([])
             elif titles and titles[-1] and line.goes_on(titles[-1][-1]):
                 titles[-1].append(line)
@@ -468,8 +473,9 @@ def _by_size(pages: Sequence[Sequence[_Line]]) -> list[_Heading]:
                 titles.append([line])
         for some in filter(None, titles):
             title = " ".join(line.text for line in some)
-            if len(some) <= _HEADING_LINES and len(title) <= _LONGEST_TITLE and _is_titling(title):
-                found.append((number, some[0].height, title))
+            titling = some[0].bold or _is_titling(title)
+            if len(some) <= _HEADING_LINES and len(title) <= _LONGEST_TITLE and titling:
+                found.append((number, some[0].height if some[0].height > usual else 0.0, title))
     often = Counter(title for _, title in {(number, letters(title)) for number, _, title in found})
     most = max(2, min(_PAGES, len(pages)))
     shown = [each for each in found if often[letters(each[2])] < most][:_HEADINGS]
@@ -503,14 +509,38 @@ def _sizes(page: OpenPage, text: str) -> list[_Line]:
         start = opening.end() - 2
         if found and found[-1].text:
             found.append(_Line(0.0, 0))  # other lines are between
-        while start > done and _size(first := _box(page, start)) > usual and (line := LINE.match(text, start)):
+        while start > done and (line := LINE.match(text, start)):
+            first, bold = _box(page, start), _is_bold_title(page, text, line)
+            if not (bold or _size(first) > usual):
+                break
             done = line.end()
             last, read = _box(page, done - 1), line_as_read(page, line, from_left=from_left)
             middle = _box(page, next(at for at in range((start + done) // 2, done) if not text[at].isspace()))
             height = median_low(map(_size, (first, middle, last)))  # not an initial's, nor a mark's
-            found.append(_Line(height, len(read), read, first.left, first.bottom, last.right))
+            found.append(_Line(height, len(read), read, first.left, first.bottom, last.right, bold))
             start = next_.start() if (next_ := LINE.search(text, done)) else done
     return found
+
+
+def _is_bold_title(page: OpenPage, text: str, line: re.Match[str]) -> bool:
+    """Return whether the line is bold, the one below it is not and stands nearer to it than the one above, or a gap."""
+    start, end = line.span()
+    below, above = LINE.search(text, end), text[:start].rstrip()
+    if below is None or not _TITLE_WORD.search(below[0]) or not _is_titling(line[0].removesuffix("?")):
+        return False
+    if not (_is_bold(page, start) and _is_bold(page, end - 1)) or _is_bold(page, below.start()):
+        return False
+    box, next_ = _box(page, start), _box(page, below.start())
+    height, near = box.top - box.bottom, box.bottom - next_.top
+    far = _box(page, len(above) - 1).bottom - box.top if above else math.inf
+    gaps = (_box(page, at + 1).left - _box(page, at - 1).right for at in range(start, end) if text[at] == " ")
+    return -height / 2 < near <= far and far > _TITLE_GAP * height and 2 * max(gaps, default=0.0) < height
+
+
+def _is_bold(page: OpenPage, at: int) -> bool:
+    name, flags = ctypes.create_string_buffer(_LANGUAGE_BYTES), ctypes.c_int()
+    quick("FPDFText_GetFontInfo")(page.textpage, at, name, _LANGUAGE_BYTES, ctypes.byref(flags))
+    return _BOLD.search(name.value) is not None or bool(flags.value & _FORCE_BOLD)
 
 
 def _size(box: Any) -> float:
@@ -1031,5 +1061,5 @@ FORMAT = Format(
     read=read,
     nests=True,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=13,
+    revision=14,
 )

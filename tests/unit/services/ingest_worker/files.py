@@ -30,7 +30,8 @@ def a_pdf(*pages: str, title: str | None = None) -> bytes:
 def _pdf(pages: Sequence[str], title: str | None, inherited: str = "") -> bytes:
     """Return a PDF of pages with these contents."""
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
-    inherited += " /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
+    bold = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>"
+    inherited += f" /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R /F2 {bold} >> >>"
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} {inherited} >>",

@@ -2,8 +2,9 @@ import importlib.util
 import io
 import itertools
 import math
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 import pytest
@@ -192,6 +193,39 @@ def test_what_is_large_and_no_title_is_no_heading(drawn: str, prose: int) -> Non
     lines = [(72.0, 600.0 - 15 * at, f"{at} times a day the tide turns.") for at in range(prose)]
 
     assert "#" not in _read(a_drawn_pdf(lines, lines=drawn)).text
+
+
+def _set(lines: Sequence[tuple[str, str]], gaps: Mapping[int, int]) -> bytes:
+    """Return a page of lines, each with its font; 15 points below each other, and further where there are gaps."""
+    tops = itertools.accumulate((15 + gaps.get(at, 0) for at in range(len(lines))), initial=0)
+    shown = (f"BT {font} Tf 72 {740 - top} Td ({text}) Tj ET" for top, (font, text) in zip(tops, lines, strict=False))
+    return a_drawn_pdf([], lines=" ".join(shown))
+
+
+_PLAIN = [("/F1 10", "The tide turns twice a day, and with it the ferry.")] * 4
+
+
+@pytest.mark.parametrize("title", ["Moorings", "3. Moorings", "Who may moor here?"])
+def test_a_bold_line_with_space_above_it_is_a_heading_below_larger_ones(title: str) -> None:
+    lines = [("/F1 14", "Harbour"), *_PLAIN, ("/F2 10", "High water"), *_PLAIN, ("/F2 10", title), *_PLAIN]
+
+    text = _read(_set(lines, {4: 9, 5: 3, 9: 9})).text
+
+    assert re.findall("^#.*", text, re.MULTILINE) == ["# Harbour", "## High water", f"## {title}"]
+
+
+@pytest.mark.parametrize(
+    ("bold", "gaps"),
+    [
+        pytest.param(["High water"], {}, id="no space above it"),
+        pytest.param(["High water"], {3: 6, 4: 12}, id="further from the line below it"),
+        pytest.param(["High water came at noon."], {3: 9}, id="a sentence"),
+        pytest.param(["The gauge showed more than", "in the years before"], {3: 9}, id="two lines"),
+        pytest.param(["Gauge) Tj 44 0 Td (Height"], {3: 9}, id="names of columns"),
+    ],
+)
+def test_what_is_bold_and_no_title_is_no_heading(bold: Sequence[str], gaps: Mapping[int, int]) -> None:
+    assert "#" not in _read(_set([*_PLAIN, *(("/F2 10", line) for line in bold), *_PLAIN], gaps)).text
 
 
 def test_a_large_line_on_both_of_two_pages_is_no_heading() -> None:
