@@ -177,7 +177,7 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     tables: list[_Block] = []
     head, pieces, foot = _without_margins(pieces)
     groups = _touching(page, pieces)
-    for box in _boxes(groups, pieces):
+    for box in _boxes(page, groups, pieces):
         table, pieces = _ruled(page, box, pieces)
         tables += [] if table is None else [table]
     found = [*head, *_flow(page, *_with_frames(groups, pieces, tables)), *foot]
@@ -447,6 +447,7 @@ def _kinds(both: Iterable[_Piece | _Block]) -> tuple[list[_Piece], list[_Block]]
 
 def _gutter(pieces: Sequence[_Piece]) -> float | None:
     """Return where empty space divides the most lines into two columns; None if it doesn't."""
+    pieces = sorted((piece for line in _lines(pieces) for piece in _justified(line)), key=_top)
     lefts = Counter(round(piece.left / 2) for piece in pieces)
     best, most = None, 0
     for place, count in lefts.most_common(8):
@@ -486,7 +487,7 @@ def _is_drawn_before(some: Iterable[_Piece], others: Iterable[_Piece]) -> bool:
 
 def _is_prose(pieces: Sequence[_Piece]) -> bool:
     """Return whether most lines are sentences; a few rows of a table with figures, or a formula, may be among them."""
-    lines = _lines(pieces)
+    lines = [_justified(line) for line in _lines(pieces)]
     rows, prose = _divide(lines, lambda line: len(line) > 1 and any(is_figure(piece.text) for piece in line))
     texts = [piece.text for line in (prose if 3 * len(rows) <= len(lines) else lines) for piece in line]
     if len(texts) < 3:
@@ -498,6 +499,20 @@ def _is_prose(pieces: Sequence[_Piece]) -> bool:
     # Lines of narrow columns are pieces of sentences; cells of a table are not.
     words = sum(len(text.split()) for text in texts)
     return _goes_on(pieces) and 2 * words >= 5 * len(texts) and any(map(_SENTENCE_END.search, texts))
+
+
+def _justified(line: _Line) -> _Line:
+    """Return the line; words with equal gaps are one piece, as a narrow column that is justified has them."""
+    gaps = [piece.left - before.right for before, piece in pairwise(line)]
+    found = line[:1]
+    for at, piece in enumerate(line[1:]):
+        beside = gaps[max(0, at - 1) : at] + gaps[at + 1 : at + 2]
+        even = any(abs(gaps[at] - gap) < 0.1 * (piece.bottom - piece.top) for gap in beside)
+        if even and len(line[at].words) == len(piece.words) == 1 and not any(map(str.isdigit, piece.text)):
+            found[-1] = _piece([*found[-1].words, *piece.words])
+        else:
+            found.append(piece)
+    return found
 
 
 def _goes_on(pieces: Sequence[_Piece]) -> bool:
@@ -578,9 +593,10 @@ class _Groups:
         self._up[self.of(one)] = self.of(other)
 
 
-def _boxes(groups: Iterable[_Box], pieces: Sequence[_Piece]) -> Iterator[_Box]:
+def _boxes(page: Page, groups: Iterable[_Box], pieces: Sequence[_Piece]) -> Iterator[_Box]:
     """Yield the groups of lines with a table's, then those that only divide rows."""
     alone: dict[tuple[int, int], list[Edge]] = {}  # lines across by where they begin and end
+    breaks = _breaks(page.across)
     for box in groups:
         across, upright = (
             box.across + _closing(box.upright, box.across),
@@ -593,7 +609,7 @@ def _boxes(groups: Iterable[_Box], pieces: Sequence[_Piece]) -> Iterator[_Box]:
                 alone.setdefault((round(edge.start), round(edge.end)), []).append(edge)
     for edges in alone.values():
         if len(edges) >= _LEAST_ROWS:
-            found = list(_striped(sorted(edges), pieces))
+            found = list(_striped(sorted(edges), breaks, pieces))
             yield from found or _between_rules(sorted(edges), pieces)
 
 
@@ -643,10 +659,23 @@ def _touching(page: Page, pieces: Sequence[_Piece]) -> Sequence[_Box]:
     return list(boxes.values())
 
 
-def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
+def _breaks(across: Iterable[Edge]) -> Callable[[float], list[float]]:
+    """Return what gives for a height where its line is drawn in parts that meet: each cell may have its own."""
+    found: dict[float, list[float]] = {}
+    for one, other in pairwise(sorted(set(across))):
+        long = min(one.end - one.start, other.end - other.start) > 2 * _NEAR  # no dashes
+        if long and other.place - one.place < 1 and abs(other.start - one.end) < 1:
+            found.setdefault(one.place, []).append(one.end)
+    return lambda place: max((found[at] for at in found if abs(at - place) < 1), key=len, default=[])
+
+
+def _striped(
+    edges: Sequence[Edge], breaks: Callable[[float], Sequence[float]], pieces: Sequence[_Piece]
+) -> Iterator[_Box]:
     """Yield the tables whose rows have lines between them, and whose columns have none: each begins in every row.
 
-    Lines of text right above, with pieces in these columns, belong to the table.
+    Lines of text right above, with pieces in these columns, belong to the table. Where `breaks` gives some for a line,
+    these are the columns of the row above it, or below.
     """
     start, end = edges[0].start - _NEAR, edges[0].end + _NEAR
     within = [piece for piece in pieces if start <= piece.left and piece.right <= end]
@@ -655,16 +684,21 @@ def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
     for top, below in pairwise([*(edge.place for edge in edges), math.inf]):
         row, ends = _until_gap([piece for piece in within if top - _NEAR <= piece.top < below - _NEAR])
         first = _lines(row)[0] if row else []
-        lefts = [start, *(piece.left - _NEAR for piece in first[1:]), end]
+        cuts = breaks(below) or breaks(top)
+        lefts = [start, *(cuts or [piece.left - _NEAR for piece in first[1:]]), end]
         known = tables[-1][1] if goes_on else []
         parts: Sequence[_Piece | Word] = row
         begins = [word.left - _NEAR for piece in first for word in piece.words]
         meets = [any(abs(each - left) < _NEAR / 2 for each in begins) for left in known[1:-1]]
-        if meets and all(meets) and first[0].left < known[1]:
-            # A cell may reach as far as the next column, and be one piece with it.
-            lefts, parts = known, [word for piece in row for word in piece.words]
+        within_known = all(any(abs(left - each) < _NEAR for each in known) for left in lefts)  # cells may be joined
+        if (meets and all(meets) and first[0].left < known[1]) or (cuts and within_known):
+            lefts = known
+        if cuts or lefts is known:  # a cell may reach as far as the next column, and be one piece with it
+            parts = [word for piece in row for word in piece.words]
         crossed = any(part.left < left < part.right for part in parts for left in lefts[1:-1])
-        if len(first) < 2 or crossed or len(first[0].text) > REPEATED or (below == math.inf and not goes_on):
+        filled = len({bisect_right(lefts, part.left) for part in parts}) if cuts else len(first)
+        far = bool(cuts and first) and first[0].top - top > 0.8 * (first[0].bottom - first[0].top)
+        if filled < 2 or crossed or len(first[0].text) > REPEATED or (below == math.inf and (far or not goes_on)):
             goes_on = False
             continue
         bottom = max(piece.bottom for piece in row) if ends or below == math.inf else below
@@ -678,7 +712,7 @@ def _striped(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[_Box]:
             columns = [bisect_right(xs, piece.left) for piece in line]
             fits = columns == [bisect_right(xs, piece.right) for piece in line] == sorted(set(columns))
             near = ys[0] - line[0].bottom < 0.8 * (line[0].bottom - line[0].top)
-            if not fits or not near or len(line) < max(3, len(xs) - 2):
+            if not fits or not near or len(line) < (2 if breaks(ys[0]) else max(3, len(xs) - 2)):
                 break
             ys.insert(0, line[0].top)
         if len(ys) > _LEAST_ROWS:
@@ -1216,6 +1250,12 @@ def _continued(before: Columns, table: _Table) -> list[str] | None:
     return found if any(found) else None
 
 
+def _are_numbers(names: Sequence[str], below: Iterable[Sequence[str]]) -> bool:
+    """Return whether the names are numbers, of trains or rooms, unlike what is below them."""
+    unlike = {len(cell) for cells in below for cell in cells if cell.isdecimal()}.isdisjoint(map(len, names))
+    return unlike and all(map(str.isdecimal, names)) and len(set(names)) == len(names) > 1
+
+
 def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
     """Return how many rows are above the header, and how many the header has; 0 if there is none.
 
@@ -1226,14 +1266,18 @@ def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
     body = Counter(styles[at + 1 :])
     most = max(body.values(), default=0)
     count = 0
+    looked = False
     for row, style in zip(rows[at : min(at + _HEADER_ROWS, len(rows) - 1)], styles[at:], strict=False):
         names = own(row)[1:] if row[0] else own(row)
         below = [own(each)[1:] for each in rows[at + count + 1 :]]
         figures = sum(is_value(cell) for cells in below for cell in cells)
         looks = style is not None and 0 < most >= 2 * body[style]  # else rows below it are written so, too
         lacks = 3 * figures >= sum(map(len, below)) > 0 and not any(map(is_value, names))
-        if not names or not (looks or lacks) or any(map(is_value, names)):
+        numbered = looks and _are_numbers(names, below)
+        # Below a row that is set apart, one that isn't has no names.
+        if not names or not (looks or (lacks and not looked)) or (any(map(is_value, names)) and not numbered):
             break
+        looked = looks
         count += 1
     found = None if count else find_header(rows)
     if found is not None and max(map(len, found.names)) <= REPEATED:

@@ -51,6 +51,7 @@ from services.ingest_worker.extract.reading_direction import (
 )
 from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
+from shared.text.words import folded
 
 # pdfium writes U+FFFE for a hyphen at the end of a line. The hyphen belongs to the word if a digit or a capital
 # follows, or if the word has another hyphen (470-E, touch-and-go). Otherwise it only divided the word. Behind a hyphen
@@ -62,6 +63,13 @@ _JOINS = frozenset({"and", "or", "und", "oder"})  # behind a hyphen for what fol
 # Latin, Armenian and Arabic forms.
 _LIGATURES = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\ufe70-\ufefc]++")
 _LEADERS = re.compile(r"(?:\r?\n| )?\.(?:\s*+\.){5,}+[^\S\n]*+(?:\n(?=\d))?")  # from a title to its page
+# In scripts without blanks; a list's mark begins no such line.
+_LINE_IN_WORDS = re.compile(
+    "[\u3001\u3002\u3041-\u30fa\u30fc-\u9fff\uff09\uff0c]\n[\u300c\u3041-\u30fa\u3400-\u9fff\uff08]"
+)
+_WIDE = re.compile("[\u2e80-\u9fff\uff00-\uff60]")  # as two others
+_LEAST_WIDTH = 30  # of a line that goes on, in letters; titles and items of lists are often shorter
+_UNEVEN = 4  # no line begins with a full stop, so it may stand behind the others' ends, or a word before
 _DOTS = re.compile(r"\.\s*+\.\s*+\.")  # few pages have three
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
 _HEADINGS = 2_000  # headings read from an outline; a longer one is not a table of contents
@@ -183,7 +191,10 @@ def read(data: bytes, hints: Hints) -> Extraction:
     shown, furniture = without_furniture([without_line_numbers(page or "") for page in pages], headings)
     shown = with_whole_sentences(shown)
     known = _words(shown)
-    texts = [None if page is None else cleaned(_joined(text, known)) for page, text in zip(pages, shown, strict=True)]
+    texts = [
+        None if page is None else _rejoined(cleaned(_joined(text, known)))
+        for page, text in zip(pages, shown, strict=True)
+    ]
     if not any(texts):  # better letters without a meaning than nothing
         texts = [cleaned(found.garbled[at]) if at in found.garbled else text for at, text in enumerate(texts)]
     if not any(texts) and not found.attached:
@@ -262,8 +273,8 @@ def _title(found: _Read, furniture: Furniture, hints: Hints) -> str | None:
     lines = [line for line in [*furniture.heads, *furniture.feet] if NUMBER not in line]
     parts = [found.headline]
     for more in (*lines[:_LINES_IN_TITLE], *([" ".join(_NAME.findall(stem))] if hints.filename else [])):
-        known = set(_NAME.findall(" ".join(parts).casefold()))
-        if not known.issuperset(_NAME.findall(more.casefold())):
+        known = set(_NAME.findall(folded(" ".join(parts))))
+        if not known.issuperset(_NAME.findall(folded(more))):
             parts.append(more)
     return one_line(" – ".join(parts))
 
@@ -317,6 +328,23 @@ def _joined(page: str, known: frozenset[str] = frozenset()) -> str:
     if _DOTS.search(page):
         page = _LEADERS.sub(" … ", page)
     return page if page.isascii() else _LIGATURES.sub(lambda form: unicodedata.normalize("NFKC", form[0]), page)
+
+
+def _rejoined(page: str) -> str:
+    """Return the page; of lines in scripts without blanks, those that are as long as any beside them go on."""
+    if not _LINE_IN_WORDS.search(page):
+        return page
+    paragraphs = []
+    for paragraph in page.split("\n\n"):
+        lines = paragraph.split("\n")
+        widths = [len(line) + len(_WIDE.findall(line)) for line in lines]
+        least = max(_LEAST_WIDTH, max(widths) - _UNEVEN)
+        found = lines[:1]
+        for line, above, width in zip(lines[1:], lines, widths, strict=False):
+            goes_on = width >= least and _LINE_IN_WORDS.fullmatch(f"{above[-1:]}\n{line[:1]}")
+            found += [f"{found.pop()}{line}"] if goes_on else [line]
+        paragraphs.append("\n".join(found))
+    return "\n\n".join(paragraphs)
 
 
 def _hyphen(known: frozenset[str], match: re.Match[str]) -> str:

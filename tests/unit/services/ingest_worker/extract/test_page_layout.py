@@ -1,4 +1,6 @@
+import itertools
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -1153,3 +1155,103 @@ def test_words_of_many_lines_are_looked_at_once() -> None:
     words += [Word("2", 30.0 * at + 24, -2, 30.0 * at + 28, 4) for at in range(count)]
 
     assert least_cpu_s(lambda: text_of(Page(words)), 1.0) < 1.0  # 0.1 s; was 2 s
+
+
+def test_lines_that_each_cell_has_of_its_own_tell_the_columns() -> None:
+    """As pages of the web are printed: a cell of two lines stands beside the middle of the others."""
+    page = _page("""
+To Ann Roe                    Skerrow Boats Ltd
+Quay 4                        Pier Road 9
+Hull                          Skerrow
+
+Number                        1047
+Due                           31 May
+By                            transfer
+
+No     Article                Price
+1      Oar                    40.00
+       Rudder of oak
+2                             65.00
+       painted grey
+                      Sum     105.00
+Payable at once.
+""")
+    parts = [
+        Edge(_HIGH * row - 1, _WIDE * left - 2, _WIDE * right - 2)
+        for rows, cuts in (((5, 6, 7), (0, 29, 45)), ((9, 10, 13, 14), (0, 6, 29, 45)))
+        for row in rows
+        for left, right in itertools.pairwise(cuts)
+    ]
+
+    rows = _rows(text_of(page._replace(across=parts))[0])
+
+    assert rows == [
+        "To Ann Roe Skerrow Boats Ltd\nQuay 4 Pier Road 9\nHull Skerrow",
+        "Number; 1047",
+        "Due; 31 May",
+        "By; transfer",
+        "No | Article | Price",
+        "No: 1; Article: Oar; Price: 40.00",
+        "No: 2; Article: Rudder of oak painted grey; Price: 65.00",
+        "Article: Sum; Price: 105.00",
+        "Payable at once.",
+    ]
+
+
+def _justified_page(*columns: str) -> Page:
+    """Return columns of 26 characters of text beside each other, justified."""
+    words: list[Word] = []
+    for number, text in enumerate(columns):
+        for row, line in enumerate(textwrap.wrap(text, 26)):
+            some = line.split()
+            free = 26 * _WIDE - sum(_WIDE * len(word) for word in some)
+            gap, left = free / max(1, len(some) - 1), 29.0 * _WIDE * number
+            for word in some:
+                words.append(Word(word, left, row * _HIGH, left + _WIDE * len(word), row * _HIGH + 10, len(words)))
+                left += _WIDE * len(word) + gap
+    return Page(words)
+
+
+def test_narrow_columns_that_are_justified_are_read_one_after_the_other() -> None:
+    texts = [
+        "The harbour of Skerrow was built by the brothers Holm in eighteen sixty, and its piers are made of oak.",
+        "Tickets for the ferry cost nine euros, and children travel free, but dogs must wear a lead on all decks.",
+        "Whoever moors at the northern pier pays by the night, and asks the keeper for the key to the washing rooms.",
+    ]
+
+    assert " ".join((text_of(_justified_page(*texts))[0] or "\n".join(texts)).split()) == " ".join(texts)
+
+
+_TRAINS = """
+Stop        701      703
+Harbour     6:05     6:35
+Market      6:11     6:41
+Station     6:19     6:54
+"""
+
+
+def test_numbers_in_bold_letters_above_other_values_are_names_of_columns() -> None:
+    assert _rows(text_of(_page(_TRAINS, bold=[0]))[0])[:2] == [
+        "Stop | 701 | 703",
+        "Stop: Harbour; 701: 6:05; 703: 6:35",
+    ]
+    assert _rows(text_of(_page(_TRAINS.replace(":", ""), bold=[0]))[0])[0] == "Stop; 701; 703"
+
+
+def test_a_row_of_words_below_a_bold_header_is_none() -> None:
+    rows = _rows(
+        text_of(
+            _page(
+                """
+Day         Opens      Closes
+Monday      closed
+Tuesday     10:00      19:00
+Saturday    9:00       20:00
+""",
+                *_grid((0, 12, 23, 32), (0, 1, 2, 3, 4)),
+                bold=[0],
+            )
+        )[0]
+    )
+
+    assert rows[:2] == ["Day | Opens | Closes", "Day: Monday; Opens: closed"]

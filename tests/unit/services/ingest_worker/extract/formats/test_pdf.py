@@ -22,7 +22,7 @@ from pypdf.generic import (
 )
 
 from services.ingest_worker.extract import Extraction, Hints, extract, limits
-from services.ingest_worker.extract.formats.pdf import _joined, _with_scan, _words
+from services.ingest_worker.extract.formats.pdf import _joined, _rejoined, _with_scan, _words
 from shared.errors import Rejected
 from tests.loop_holds import least_cpu_s
 from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf, locked
@@ -138,6 +138,23 @@ def _sized(*lines: tuple[int, str]) -> str:
     """Return what draws the lines at the top of a page, each in its size."""
     shown = (f"BT /F1 {size} Tf 72 {740 - 17 * at} Td ({text}) Tj ET" for at, (size, text) in enumerate(lines))
     return " ".join(shown)
+
+
+def test_lines_of_a_script_without_blanks_are_joined_where_they_are_as_long_as_others() -> None:
+    long = "納期はご注文から十日以内、有効期限は発行日か"
+    page = f"御見積書\n\n株式会社青空 御中\n{long}\nら三十日間といたします。配達は平日に限ります\n。\n\n"
+    page += f"{long}\n・{long}\n{long}ます"
+
+    assert _rejoined(page).split("\n") == [
+        "御見積書",
+        "",
+        "株式会社青空 御中",
+        f"{long}ら三十日間といたします。配達は平日に限ります",
+        "。",
+        "",
+        long,
+        f"・{long}{long}ます",
+    ]
 
 
 def test_without_an_outline_lines_in_larger_letters_are_headings_by_their_sizes() -> None:
