@@ -486,8 +486,7 @@ def _by_size(pages: Sequence[Sequence[_Line]]) -> list[_Heading]:
     for line in chain.from_iterable(pages):
         heights[line.height] += line.letters
     usual = max(heights, key=lambda height: heights[height], default=0.0) * _TITLE_LARGER
-    larger = (line for line in chain.from_iterable(pages) if line.bold or line.height > usual)
-    if sum(line.letters for line in larger) > _TITLES * heights.total():
+    if sum(count for height, count in heights.items() if height > usual) > _TITLES * heights.total():
         return []
     found: list[tuple[int, float, str]] = []  # 0 for a bold title that is no larger than most letters
     for number, lines in enumerate(pages):
