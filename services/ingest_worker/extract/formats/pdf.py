@@ -552,16 +552,16 @@ def _sizes(page: OpenPage, text: str) -> list[_Line]:
 def _is_bold_title(page: OpenPage, text: str, line: re.Match[str]) -> bool:
     """Return whether the line is bold, the one below it is not and stands nearer to it than the one above, or a gap."""
     start, end = line.span()
-    below, above = LINE.search(text, end), text[:start].rstrip()
+    below = LINE.search(text, end)
     if below is None or not _TITLE_WORD.search(below[0]) or not _is_titling(line[0].removesuffix("?")):
         return False
     if not (_is_bold(page, start) and _is_bold(page, end - 1)) or _is_bold(page, below.start()):
         return False
-    box, next_ = _box(page, start), _box(page, below.start())
+    box, next_, above = _box(page, start), _box(page, below.start()), text[:start].rstrip()
     height, near = box.top - box.bottom, box.bottom - next_.top
     far = _box(page, len(above) - 1).bottom - box.top if above else math.inf
     gaps = (_box(page, at + 1).left - _box(page, at - 1).right for at in range(start, end) if text[at] == " ")
-    return -height / 2 < near <= far and far > _TITLE_GAP * height and 2 * max(gaps, default=0.0) < height
+    return bool(-height / 2 < near <= far and far > _TITLE_GAP * height and 2 * max(gaps, default=0.0) < height)
 
 
 def _is_bold(page: OpenPage, at: int) -> bool:
