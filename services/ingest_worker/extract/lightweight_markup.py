@@ -53,6 +53,7 @@ _ADOC_LINK = re.compile(
 _ADOC_SHOWN = ("author", "revdate", "revnumber")  # attributes that stand below the title
 _ADOC_UNSEEN = re.compile(
     r"(?:ifn?def|endif)::[^\s\[]*\[([^\]]*)\][ \t]*\Z|(?:ifeval::|\[[#.])[^\[\]]*\][ \t]*\Z|\[\[[^\[\]]*\]\][ \t]*\Z"
+    r"|\[(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\][ \t]*\Z"
 )
 _ADOC_VALUE = re.compile(r"(?<!\\)\{([A-Za-z_][\w-]*)\}")
 _ADOC_SETEXT = "=-~^+"
@@ -353,6 +354,7 @@ def _with_values(lines: Sequence[str]) -> Iterator[str]:
             shown = values[given[1]] if given[1] in _ADOC_SHOWN else None
         elif not rule and (unseen := _ADOC_UNSEEN.match(line)):
             shown = unseen[1]
+            yield from (f"{unseen[2]}:", "") if unseen[2] else ()  # apart, or the border below would underline it
         elif not rule and values and "{" in line:
             shown = _ADOC_VALUE.sub(lambda name: values.get(name[1], name[0]), line)
         if shown is not None:

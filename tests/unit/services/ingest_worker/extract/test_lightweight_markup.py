@@ -371,6 +371,21 @@ def test_comments_of_tex_are_left_out_but_percentages_and_code_stay() -> None:
     assert of_tex("url = {a%20b}", comments=False) == "url = {a%20b}"
 
 
+def test_a_warning_of_asciidoc_is_said_as_within_a_line() -> None:
+    text = of_adoc("[WARNING]\n====\nIt is hot.\n====\n[quote]\nOld.\n\nSee [NOTE].\n----\n[TIP]\n----")
+
+    assert [line for line in text.split("\n") if line] == [
+        "WARNING:",
+        "It is hot.",
+        "[quote]",
+        "Old.",
+        "See [NOTE].",
+        "```",
+        "[TIP]",
+        "```",
+    ]
+
+
 def test_links_of_asciidoc_are_links() -> None:
     text = of_adoc(
         "See https://a.example/x[the page^], link:https://b.example[b] and <<keel,The keel>>, a[0], https://c.example.\n----\nhttps://d.example[d]\n----"
