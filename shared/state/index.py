@@ -456,8 +456,8 @@ class Index:
         for tenant in {tenant for tenant, _ in keys}:
             missing = {hash_ for of, hash_ in keys if of == tenant}
             after: str | None = None
-            # Found hashes leave the filter, so a text in ten thousand documents costs one page. Pages are short,
-            # because most texts are in few documents.
+            # Found hashes leave the filter, so a text in ten thousand documents costs one page. A page has one point
+            # for each: most texts are in few documents, and a point with its vector costs more than another page.
             while missing:
                 page = await self._store.scroll(
                     self._chunks,
@@ -470,7 +470,7 @@ class Index:
                         EMBEDDED,
                         *(f"metadata.{name}" for name in ("embeddedHash", "vectorHash", TABLE_HEADER)),
                     ),
-                    limit=2 * len(missing),
+                    limit=len(missing),
                 )
                 before = len(missing)
                 for point in page.points:
