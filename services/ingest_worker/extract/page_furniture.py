@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from services.ingest_worker.extract.markdown_writer import NUMBER, counted, numbers_pages
 from services.ingest_worker.extract.page_layout import TABLE
 
+FOOTNOTE: Final = "\2"  # before a line of one; a control character, which cleaning removes
 _EDGE: Final = 4  # lines at the top and at the bottom of a page that may be furniture
 _LONGEST: Final = 120  # characters of a running line
 _LEAST: Final = 4  # pages that share a running line
@@ -180,8 +181,17 @@ def _is_above_table(lines: Sequence[str], at: int) -> bool:
 
 
 def with_whole_sentences(pages: Sequence[str]) -> list[str]:
-    """Return the pages; the rest of a sentence that goes on on the next page is moved to the page where it begins."""
+    """Return the pages; the rest of a sentence that goes on on the next page is moved to the page where it begins.
+
+    Footnotes are at the end of their page, also those at the foot of a column.
+    """
     found = list(pages)
+    notes = [""] * len(found)
+    for at, page in enumerate(pages):
+        if FOOTNOTE in page:
+            lines = page.split("\n")
+            found[at] = "\n".join(line for line in lines if not line.startswith(FOOTNOTE))
+            notes[at] = "\n".join(line for line in lines if line.startswith(FOOTNOTE))
     for at in range(len(found) - 1):
         last, rest = found[at].rstrip().rpartition("\n")[2], found[at + 1].lstrip()
         divided = last[-1:] == "-" and last[-2:-1].isalpha()
@@ -193,4 +203,4 @@ def with_whole_sentences(pages: Sequence[str]) -> list[str]:
             page = found[at].rstrip()
             found[at] = f"{page[:-1]}\ufffe{rest[: end.end()]}" if divided else f"{page}\n{rest[: end.end()]}"
             found[at + 1] = rest[end.end() :].lstrip()
-    return found
+    return [f"{page.rstrip()}\n{some}" if some else page for page, some in zip(found, notes, strict=True)]

@@ -23,6 +23,7 @@ from services.ingest_worker.extract.format_types import Extraction, Format, Hint
 from services.ingest_worker.extract.hidden_text import drop_hidden_text
 from services.ingest_worker.extract.markdown_writer import NUMBER, framed
 from services.ingest_worker.extract.page_furniture import (
+    FOOTNOTE,
     Furniture,
     letters,
     with_whole_sentences,
@@ -103,6 +104,9 @@ _ATTACHED = 64 << 20  # bytes of embedded files that are read
 _FILES = 200  # embedded files that are read
 _NUMBER = re.compile(r"[0-9]++")
 _MOST_MARKS = 200  # of a page
+_BEFORE_MARK = frozenset(".,;:!?)”“»")  # letters go without saying
+_NOTE = re.compile(r"(?:^|(?<=\n))(\d{1,3}) ?([^\W\d_])")  # with its number at the foot of a page
+_NOTE_SIZE = 0.95  # times the height of most letters, at most
 _SCHEME = re.compile(r"\w{1,10}:(?://(?:www\.)?)?", re.IGNORECASE)  # of an address, with what is often left out
 _NEAR = 40  # characters around an address that is shown, which may have line ends in it
 _ADDRESS = 2_000  # bytes of a link's address
@@ -626,6 +630,9 @@ def _page(document: Any, number: int, before: Columns | None, known: _Known) -> 
             inserted = lost | (_marks(page, text) if arranges or look.small else {})
             inserted |= _links(page, text, linked) if linked and text else {}
             indents = _indents(page, text)
+            if arranges or look.small:
+                notes, blanks = _footnotes(page, text)
+                indents, inserted = indents | notes, inserted | blanks
             wanted = arranges or (look.large and not known.titled)
             positions = _positions(page, text, added, inserted) if wanted else None
             if positions and arranges:
@@ -838,7 +845,8 @@ def _marks(page: OpenPage, text: str) -> dict[int, str]:
     if not candidates or len(text) != pdfium.FPDFText_CountChars(page.textpage):
         return found
     for each in candidates:
-        begin, start = each.start() - text[each.start() - 1 : each.start()].isalpha(), each.end()
+        before = text[each.start() - 1 : each.start()]
+        begin, start = each.start() - (before.isalpha() or before in _BEFORE_MARK), each.end()
         small = _SMALLER * _height(page, begin) if start - begin > 1 else 0.0
         while start > begin + 1 and _height(page, start - 1) < small:
             start -= 1
@@ -847,6 +855,33 @@ def _marks(page: OpenPage, text: str) -> dict[int, str]:
         elif begin < each.start() and _is_raised(page, each.start()):
             found[each.start()] = "^"
     return found
+
+
+def _footnotes(page: OpenPage, text: str) -> tuple[dict[int, str], dict[int, str]]:
+    """Return what is put before lines of notes, in smaller letters, each begun by a raised number; blanks behind these.
+
+    All are by offsets.
+    """
+    before: dict[int, str] = {}
+    behind: dict[int, str] = {}
+    if len(text) != pdfium.FPDFText_CountChars(page.textpage):
+        return before, behind
+    usual = median_low([_height(page, at) for at in range(0, len(text), len(text) // _SAMPLED + 1)] or [0.0])
+    for number in islice(_NOTE.finditer(text), _MOST_MARKS):
+        start, first = number.span(1)[0], number.start(2)
+        size = _height(page, first)
+        if size > _NOTE_SIZE * usual or _height(page, start) > _SMALLER * size:
+            continue
+        before[start] = f"{FOOTNOTE}^"
+        behind |= {first: " "} if first == number.end(1) else {}
+        bottom = _box(page, first).bottom
+        for line in islice(LINE.finditer(text, number.end()), 1, None):
+            box = _box(page, line.start())
+            if not 0 < bottom - box.bottom < _LEADING * size or abs(box.top - box.bottom - size) > size / 20:
+                break
+            before.setdefault(line.start(), FOOTNOTE)
+            bottom = box.bottom
+    return before, behind
 
 
 class _CodeLine(NamedTuple):

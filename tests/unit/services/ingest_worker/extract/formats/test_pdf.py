@@ -23,6 +23,7 @@ from pypdf.generic import (
 
 from services.ingest_worker.extract import Extraction, Hints, extract, limits
 from services.ingest_worker.extract.formats.pdf import _joined, _rejoined, _with_scan, _words
+from services.ingest_worker.extract.page_furniture import FOOTNOTE, with_whole_sentences
 from shared.errors import Rejected
 from tests.loop_holds import least_cpu_s
 from tests.unit.services.ingest_worker.files import a_drawn_pdf, a_pdf, locked
@@ -155,6 +156,44 @@ def test_lines_of_a_script_without_blanks_are_joined_where_they_are_as_long_as_o
         long,
         f"・{long}{long}ます",
     ]
+
+
+def _with_note(*notes: str, size: int = 7) -> bytes:
+    """Return a page in two columns: below the left one is a note, and the sentence goes on in the right one."""
+    left = "".join(f"1 0 0 1 72 {740 - 14 * at} Tm (The tide turns twice a day, and the) Tj " for at in range(8))
+    right = "".join(f"1 0 0 1 320 {740 - 14 * at} Tm (ferry leaves with it, at six and noon.) Tj " for at in range(8))
+    mark = f"/F1 5 Tf 1 0 0 1 72 600 Tm 4 Ts (1) Tj 0 Ts /F1 {size} Tf ({notes[0]}) Tj "
+    mark += "".join(f"1 0 0 1 72 {600 - 9 * at} Tm ({line}) Tj " for at, line in enumerate(notes[1:], 1))
+    return a_drawn_pdf([], lines=f"BT /F1 10 Tf {left} {mark} /F1 10 Tf {right} ET")
+
+
+def test_a_note_at_the_foot_of_a_column_is_at_the_end_of_the_page() -> None:
+    lines = _read(_with_note("Of the year before,", "as the keeper says.")).text.split("\n")
+
+    assert lines[7:9] == ["The tide turns twice a day, and the", "ferry leaves with it, at six and noon."]
+    assert lines[-2:] == ["^1 Of the year before,", "as the keeper says."]
+
+
+def test_a_verse_in_letters_as_high_as_others_is_no_note() -> None:
+    lines = _read(_with_note("In the beginning", size=10)).text.split("\n")
+
+    assert lines[8:10] == ["1 In the beginning", "ferry leaves with it, at six and noon."]
+
+
+def test_a_sentence_goes_on_over_the_notes_of_its_page() -> None:
+    page = f"The tide turns twice\n{FOOTNOTE}^1 Of the year before,\n{FOOTNOTE}as the keeper says."
+
+    assert with_whole_sentences([page, "a day. It is high."]) == [
+        f"The tide turns twice\na day.\n{FOOTNOTE}^1 Of the year before,\n{FOOTNOTE}as the keeper says.",
+        "It is high.",
+    ]
+
+
+@pytest.mark.parametrize(("mark", "written"), [("4 Ts (1) Tj 0 Ts", "day.^1"), ("(1) Tj", "day.1")])
+def test_a_note_s_number_may_stand_behind_a_full_stop(mark: str, written: str) -> None:
+    page = f"BT /F1 10 Tf 72 700 Td (It turns twice a day.) Tj /F1 6 Tf {mark} /F1 10 Tf ( It is high.) Tj ET"
+
+    assert written in _read(a_drawn_pdf([], lines=page)).text
 
 
 def test_without_an_outline_lines_in_larger_letters_are_headings_by_their_sizes() -> None:
