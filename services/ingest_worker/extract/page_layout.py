@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise, takewhile
+from itertools import islice, pairwise, product, takewhile
 from statistics import median_low
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
@@ -277,6 +277,8 @@ def _apart(run: Sequence[Word], word: Word) -> float:
         return 6.0
     if word.text in _CURRENCIES:
         return 0.4
+    if is_figure(word.text) or (is_figure(run[-1].text) and word.text not in _AFTER):
+        return 0.6  # the blank between thousands is narrower, the times of a timetable are nearer than words
     return 2.0 if word.text in _AFTER else 0.8
 
 
@@ -1085,9 +1087,18 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
 
 
 def _over_columns(first: _Line, below: Sequence[_Line]) -> Iterator[_Line]:
-    """Yield the first line if each of its pieces is centred over equally many columns; the pieces reach over these."""
+    """Yield the first line if each of its pieces is centred over equally many columns; the pieces reach over these.
+
+    A piece alone reaches over those around it whose middle is nearest to its own.
+    """
     columns = _columns(line for line in below if len(line) > 1)[1:]
     many = len(columns) // len(first)
+    met = [at for at, (left, right) in enumerate(columns) if left < first[0].right and first[0].left < right]
+    if len(first) == 1 and len(met) > 1:
+        ends = product(range(met[0] + 1), range(met[-1], len(columns)))
+        boxes = [(columns[start][0], columns[end][1]) for start, end in ends]
+        left, right = min(boxes, key=lambda box: abs(_middle(first[0]) - sum(box) / 2))
+        yield [first[0]._replace(left=left, right=right)]
     if len(first) < 2 or many < 2 or many * len(first) < len(columns):
         return
     boxes = [(columns[at][0], columns[at + many - 1][1]) for at in range(0, len(columns), many)]

@@ -114,9 +114,10 @@ def _row(cells: Sequence[str], names: Sequence[str], sums: Container[int] = ()) 
 
 
 def _names_sum(cells: Sequence[str]) -> bool:
+    day = cells[0][:1].isdigit() and "%" not in cells[0]  # of a calendar, with its note
     return (
         all(map(is_figure, cells[1:]))
-        and not is_figure(cells[0])
+        and not (day or is_figure(cells[0]))
         and sum(map(str.isalpha, cells[0])) > 1 + cells[0].isascii()
     )  # n/a
 

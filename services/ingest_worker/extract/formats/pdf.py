@@ -66,7 +66,7 @@ _LIGATURES = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdcf\ufdf0-\ufdfb\u
 _LEADERS = re.compile(r"(?:\r?\n| )?\.(?:\s*+\.){5,}+[^\S\n]*+(?:\n(?=\d))?")  # from a title to its page
 # In scripts without blanks; a list's mark begins no such line.
 _LINE_IN_WORDS = re.compile(
-    "[\u3001\u3002\u3041-\u30fa\u30fc-\u9fff\uff09\uff0c]\n[\u300c\u3041-\u30fa\u3400-\u9fff\uff08]"
+    "[\u3001\u3002\u3041-\u30fa\u30fc-\u9fff\uff09\uff0c]\n[\u3001\u3002\u300c\u3041-\u30fa\u3400-\u9fff\uff08\uff0c]"
 )
 _WIDE = re.compile("[\u2e80-\u9fff\uff00-\uff60]")  # as two others
 _LEAST_WIDTH = 30  # of a line that goes on, in letters; titles and items of lists are often shorter
@@ -557,21 +557,30 @@ def _is_bold_title(page: OpenPage, text: str, line: re.Match[str]) -> bool:
     """Return whether the line is bold, the one below it is not and stands nearer to it than the one above, or a gap."""
     start, end = line.span()
     below = LINE.search(text, end)
-    if below is None or not _TITLE_WORD.search(below[0]) or not _is_titling(line[0].removesuffix("?")):
+    if (
+        below is None
+        or not _TITLE_WORD.search(below[0])
+        or not _is_titling(line[0].removesuffix("?"))
+        or line[0].endswith(":")
+    ):
         return False
-    if not (_is_bold(page, start) and _is_bold(page, end - 1)) or _is_bold(page, below.start()):
+    if not _is_bold(page, start, end - 1) or _is_bold(page, below.start(), below.end() - 1):
         return False
     box, next_, above = _box(page, start), _box(page, below.start()), text[:start].rstrip()
     height, near = box.top - box.bottom, box.bottom - next_.top
     far = _box(page, len(above) - 1).bottom - box.top if above else math.inf
-    gaps = (_box(page, at + 1).left - _box(page, at - 1).right for at in range(start, end) if text[at] == " ")
+    beside = ((_box(page, at - 1), _box(page, at + 1)) for at in range(start, end) if text[at] == " ")
+    gaps = (max(one.left, other.left) - min(one.right, other.right) for one, other in beside)
     return bool(-height / 2 < near <= far and far > _TITLE_GAP * height and 2 * max(gaps, default=0.0) < height)
 
 
-def _is_bold(page: OpenPage, at: int) -> bool:
+def _is_bold(page: OpenPage, *places: int) -> bool:
     name, flags = ctypes.create_string_buffer(_LANGUAGE_BYTES), ctypes.c_int()
-    quick("FPDFText_GetFontInfo")(page.textpage, at, name, _LANGUAGE_BYTES, ctypes.byref(flags))
-    return _BOLD.search(name.value) is not None or bool(flags.value & _FORCE_BOLD)
+    for at in places:
+        quick("FPDFText_GetFontInfo")(page.textpage, at, name, _LANGUAGE_BYTES, ctypes.byref(flags))
+        if not (_BOLD.search(name.value) or flags.value & _FORCE_BOLD):
+            return False
+    return True
 
 
 def _size(box: Any) -> float:

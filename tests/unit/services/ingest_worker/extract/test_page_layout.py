@@ -1255,3 +1255,33 @@ Saturday    9:00       20:00
     )
 
     assert rows[:2] == ["Day | Opens | Closes", "Day: Monday; Opens: closed"]
+
+
+def test_times_near_each_other_are_in_columns_of_their_own() -> None:
+    page = _page("""
+Stop          1      3      5
+Harbour       06.10  07.10  08.10
+Quay          -      07.18  08.18
+Inn           06.35  07.36  08.36
+""")
+    shift = {14: -24, 21: -29, 28: -34}  # 7 points between figures, letters being 10 high
+    moved = [(word, shift.get(int(word.left / _WIDE), 0)) for word in page.words]
+    words = [word._replace(left=word.left + by, right=word.right + by) for word, by in moved]
+
+    assert _rows(text_of(page._replace(words=words))[0])[1:] == [
+        "Stop: Harbour; 1: 06.10; 3: 07.10; 5: 08.10",
+        "Stop: Quay; 1: -; 3: 07.18; 5: 08.18",
+        "Stop: Inn; 1: 06.35; 3: 07.36; 5: 08.36",
+    ]
+
+
+def test_a_name_alone_is_that_of_the_columns_around_whose_middle_it_stands() -> None:
+    header = "               {}\n               2023     2022     2021\n"
+    rows = "Revenue        48210    44907    39118\nCost           31404    29870    26011\n"
+
+    all_, two = (
+        _rows(text_of(_page(header.format(name) + rows))[0])[0] for name in ("   To the end of May", "  Year ended")
+    )
+
+    assert all_ == "To the end of May 2023 | To the end of May 2022 | To the end of May 2021"
+    assert two == "Year ended 2023 | Year ended 2022 | 2021"
