@@ -99,7 +99,8 @@ class ContentReader:
         if content.body is None:
             return None
         page = content.page
-        if page is not None and submitted.leads_on and (site := robots.sitemap(page.body)) is not None:
+        site = await asyncio.to_thread(robots.sitemap, page.body) if page is not None and submitted.leads_on else None
+        if page is not None and site is not None:
             text = f"The sitemap {page.url} lists {len(site.pages)} pages and {len(site.sitemaps)} sitemaps."
             return Extraction(text=text, document_type="xml", text_format="markdown", title=page.url)
         hints = msgspec.structs.replace(_hints(submitted, page), title=submitted.title, links=submitted.leads_on)

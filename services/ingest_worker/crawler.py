@@ -1,6 +1,7 @@
 """Follows the links of a fetched page: submits the pages found, as `crawl` says, and obeys the page's directives."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,17 +12,19 @@ from services.ingest_worker.content import Content, ContentReader
 from services.ingest_worker.extract import Extraction
 from services.ingest_worker.fetch import FetchedPage, Fetcher, robots
 from shared import tracing
-from shared.contracts import DocumentSubmitted, LogPosition, encode
+from shared.contracts import Crawl, DocumentSubmitted, LogPosition, encode
 from shared.errors import Rejected
 from shared.ids import document_id
 from shared.inputs.urls import canonical
 from shared.log import Publish
-from shared.state.ledger import Ledger
+from shared.state.ledger import Entry, Ledger
 from shared.topics import SUBMITTED
 
 log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 50  # pages of a crawl that are published concurrently
+_LOOKED_UP: Final = 256  # entries of the ledger read at once
+_LINKS: Final = 4  # of a page, read before the event loop is given back; the longest take 2 ms each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,18 +47,20 @@ class Crawler:
         depths: dict[str, int] = {}
         if goes_on.sitemap:
             listed = await self.fetch.listed(page, goes_on.pages or 0, tenant=submitted.tenant)
-            depths = dict.fromkeys(crawl_rules.addresses(listed, page.url, goes_on), goes_on.depth)
+            depths = dict.fromkeys(await _addresses(listed, page.url, goes_on), goes_on.depth)
         if goes_on.depth and extraction is not None and "nofollow" not in self._directives(page, extraction):
-            for address in crawl_rules.addresses(extraction.links, page.url, goes_on):
+            for address in await _addresses(extraction.links, page.url, goes_on):
                 depths.setdefault(address, goes_on.depth - 1)
         for itself in (page.url, submitted.path, canonical(submitted.url or page.url)):
             depths.pop(itself, None)
         names = [document_id(submitted.tenant, submitted.source, address) for address in depths]
-        entries = await asyncio.gather(*map(self.ledger.get, names))
+        entries: dict[str, Entry] = {}
+        for start in range(0, len(names), _LOOKED_UP):
+            entries |= await self.ledger.entries(names[start : start + _LOOKED_UP])
         new = {
             address: depth
-            for (address, depth), entry in zip(depths.items(), entries, strict=True)
-            if entry is None or entry.last.place.time < goes_on.since
+            for (address, depth), name in zip(depths.items(), names, strict=True)
+            if (entry := entries.get(name)) is None or entry.last.place.time < goes_on.since
         }
         found = crawl_rules.submissions(submitted, goes_on, new)
         for start in range(0, len(found), _AT_ONCE):
@@ -77,3 +82,12 @@ class Crawler:
         """Return the page's known robots directives; empty if they are ignored by setting."""
         values = [*page.robots, *(extraction.robots if extraction else ())]
         return robots.directives(values) if self.bounds.robots else frozenset()
+
+
+async def _addresses(links: Sequence[str], base: str, crawl: Crawl) -> dict[str, None]:
+    """Return `crawl_rules.addresses` of the links: 10,000 long ones would hold the event loop for ten seconds."""
+    found: dict[str, None] = {}
+    for start in range(0, len(links), _LINKS):
+        found |= dict.fromkeys(crawl_rules.addresses(links[start : start + _LINKS], base, crawl))
+        await asyncio.sleep(0)
+    return found

@@ -59,6 +59,8 @@ async def test_without_the_file_all_is_allowed_and_while_it_is_away_nothing_is()
         (b"<urlset></urlset>", Sitemap([], [])),
         (b"<html><loc>http://a/</loc></html>", None),
         (b" " * 5000 + b"<urlset>", None),
+        (b"<urlset><loc> <loc>http://a/</loc><loc></loc></urlset>", Sitemap(["http://a/"], [])),
+        (b"<urlset>" + b"<loc> " * 10_000 + b"<loc>http://a/</loc></urlset>", Sitemap([], [])),  # so many are read
     ],
 )
 def test_addresses_are_read_from_a_sitemap_alone(data: bytes, found: Sitemap | None) -> None:
