@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 from shared.contracts import Chunk
 from shared.embedder import Embedder, Vector
 from shared.errors import Unavailable
+from shared.log.consume import stepped_aside
 from shared.state.index import Index
 
 
@@ -60,7 +61,8 @@ class Vectors:
                     claims[text].set_result(vector)
                 # A document waits for others only after its own claims have results, which prevents deadlocks.
                 for text, claim in theirs.items():
-                    await asyncio.wait([claim])
+                    with stepped_aside("another document's texts are embedded"):
+                        await asyncio.wait([claim])
                     if not claim.cancelled():  # else that document failed, and this one claims the text
                         found[text] = claim.result()
                         self._count(copied=1)
@@ -81,7 +83,9 @@ class Vectors:
                 found |= await _copied(index, tenant, missing)
         self._count(copied=len(found))
         if new := [text for text in hashes if text not in found]:
-            vectors = await self.embedder.embed_documents(new, flow=tenant)
+            # A document of many chunks has its turns at the model beside others, which it doesn't keep waiting.
+            with stepped_aside("other texts are embedded, too"):
+                vectors = await self.embedder.embed_documents(new, flow=tenant)
             self._count(embedded=len(new))
             self.metrics.calls.inc()
             self.metrics.tokens.inc(sum(tokens[text] for text in new))
