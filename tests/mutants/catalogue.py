@@ -77,6 +77,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "services/ingest_worker/chunking.py",
         "        overtaken = _overtaken(document, head, entry)\n",
         "        overtaken = False\n",
+        "tests/unit/services/ingest_worker/test_chunking.py",
     ),
     _mutant(
         "what is erased while it is chunked comes back into the log",

@@ -687,6 +687,7 @@ def _striped(
         row, ends = _until_gap([piece for piece in within if top - _NEAR <= piece.top < below - _NEAR])
         first = _lines(row)[0] if row else []
         cuts = breaks(below) or breaks(top)
+        cuts = cuts if len(first) <= len(cuts) + 1 else []
         lefts = [start, *(cuts or [piece.left - _NEAR for piece in first[1:]]), end]
         known = tables[-1][1] if goes_on else []
         parts: Sequence[_Piece | Word] = row
@@ -714,7 +715,9 @@ def _striped(
             columns = [bisect_right(xs, piece.left) for piece in line]
             fits = columns == [bisect_right(xs, piece.right) for piece in line] == sorted(set(columns))
             near = ys[0] - line[0].bottom < 0.8 * (line[0].bottom - line[0].top)
-            if not fits or not near or len(line) < (2 if breaks(ys[0]) else max(3, len(xs) - 2)):
+            under = next((each for each in _lines(within) if each[0].top > ys[0] - _NEAR), [])
+            level = bool(breaks(ys[0])) and len(line) == len(xs) - 1 and _share_columns(line, under)
+            if not fits or not near or (len(line) < max(3, len(xs) - 2) and not level):
                 break
             ys.insert(0, line[0].top)
         if len(ys) > _LEAST_ROWS:
@@ -1262,9 +1265,9 @@ def _continued(before: Columns, table: _Table) -> list[str] | None:
 
 
 def _are_numbers(names: Sequence[str], below: Iterable[Sequence[str]]) -> bool:
-    """Return whether the names are numbers, of trains or rooms, unlike what is below them."""
-    unlike = {len(cell) for cells in below for cell in cells if cell.isdecimal()}.isdisjoint(map(len, names))
-    return unlike and all(map(str.isdecimal, names)) and len(set(names)) == len(names) > 1
+    """Return whether the names are numbers, of trains or rooms, that count up, and no numbers are below them."""
+    counted = all(map(str.isdecimal, names)) and all(int(one) < int(other) for one, other in pairwise(names))
+    return counted and len(names) > 1 and not any(cell.isdecimal() for cells in below for cell in cells)
 
 
 def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
@@ -1284,9 +1287,10 @@ def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
         figures = sum(is_value(cell) for cells in below for cell in cells)
         looks = style is not None and 0 < most >= 2 * body[style]  # else rows below it are written so, too
         lacks = 3 * figures >= sum(map(len, below)) > 0 and not any(map(is_value, names))
-        numbered = looks and _are_numbers(names, below)
-        # Below a row that is set apart, one that isn't has no names.
-        if not names or not (looks or (lacks and not looked)) or (any(map(is_value, names)) and not numbered):
+        numbered = looks and not count and _are_numbers(names, below)
+        # Below a row that is set apart, one that isn't may have units or the last words of names.
+        words = looked and not looks and row[0] and not all(row)
+        if not names or not (looks or lacks) or words or (any(map(is_value, names)) and not numbered):
             break
         looked = looks
         count += 1

@@ -69,7 +69,7 @@ _LINE_IN_WORDS = re.compile(
     "[\u3001\u3002\u3041-\u30fa\u30fc-\u9fff\uff09\uff0c]\n[\u3001\u3002\u300c\u3041-\u30fa\u3400-\u9fff\uff08\uff0c]"
 )
 _WIDE = re.compile("[\u2e80-\u9fff\uff00-\uff60]")  # as two others
-_LEAST_WIDTH = 30  # of a line that goes on, in letters; titles and items of lists are often shorter
+_LEAST_WIDTH = 44  # of a line that goes on, in letters; names and addresses are shorter
 _UNEVEN = 4  # no line begins with a full stop, so it may stand behind the others' ends, or a word before
 _DOTS = re.compile(r"\.\s*+\.\s*+\.")  # few pages have three
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?")
@@ -342,7 +342,7 @@ def _rejoined(page: str) -> str:
     for paragraph in page.split("\n\n"):
         lines = paragraph.split("\n")
         widths = [len(line) + len(_WIDE.findall(line)) for line in lines]
-        least = max(_LEAST_WIDTH, max(widths) - _UNEVEN)
+        least = max(_LEAST_WIDTH, max(widths) - _UNEVEN) if "。" in paragraph else math.inf
         found = lines[:1]
         for line, above, width in zip(lines[1:], lines, widths, strict=False):
             goes_on = width >= least and _LINE_IN_WORDS.fullmatch(f"{above[-1:]}\n{line[:1]}")
@@ -554,15 +554,12 @@ def _sizes(page: OpenPage, text: str) -> list[_Line]:
 
 
 def _is_bold_title(page: OpenPage, text: str, line: re.Match[str]) -> bool:
-    """Return whether the line is bold, the one below it is not and stands nearer to it than the one above, or a gap."""
+    """Return whether the line is bold, the one below it is not, begins a sentence and is nearer than the one above."""
     start, end = line.span()
-    below = LINE.search(text, end)
-    if (
-        below is None
-        or not _TITLE_WORD.search(below[0])
-        or not _is_titling(line[0].removesuffix("?"))
-        or line[0].endswith(":")
-    ):
+    below, title = LINE.search(text, end), line[0].removesuffix("?")
+    if below is None or not _TITLE_WORD.search(below[0]) or below[0][0].islower():
+        return False
+    if ":" in title or not _is_titling(title):
         return False
     if not _is_bold(page, start, end - 1) or _is_bold(page, below.start(), below.end() - 1):
         return False

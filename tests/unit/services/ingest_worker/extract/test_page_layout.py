@@ -1235,7 +1235,8 @@ def test_numbers_in_bold_letters_above_other_values_are_names_of_columns() -> No
         "Stop | 701 | 703",
         "Stop: Harbour; 701: 6:05; 703: 6:35",
     ]
-    assert _rows(text_of(_page(_TRAINS.replace(":", ""), bold=[0]))[0])[0] == "Stop; 701; 703"
+    for other in (_TRAINS.replace(":", ""), _TRAINS.replace("701", "903")):  # a sum, and the first of a ranking
+        assert _rows(text_of(_page(other, bold=[0]))[0])[0].count(";") == 2
 
 
 def test_a_row_of_words_below_a_bold_header_is_none() -> None:
@@ -1255,6 +1256,41 @@ Saturday    9:00       20:00
     )
 
     assert rows[:2] == ["Day | Opens | Closes", "Day: Monday; Opens: closed"]
+
+
+def test_units_below_a_bold_header_are_part_of_it() -> None:
+    rows = _rows(
+        text_of(
+            _page(
+                """
+Item        Weight     Length
+            kg         cm
+Oar         5          200
+Rudder      12         90
+""",
+                *_grid((0, 12, 23, 32), (0, 1, 2, 3, 4)),
+                bold=[0],
+            )
+        )[0]
+    )
+
+    assert rows[0] == "Item | Weight kg | Length cm"
+
+
+def test_lines_in_parts_that_are_not_those_of_the_columns_tell_none() -> None:
+    page = _page("""
+Name     Age      City     Zip
+Ann      30       Rome     11
+Bert     40       Paris    12
+Cora     50       Oslo     13
+""")
+    parts = [
+        Edge(_HIGH * row - 1, _WIDE * left - 2, _WIDE * right - 2)
+        for row in range(1, 5)
+        for left, right in ((0, 18), (18, 31))
+    ]
+
+    assert _rows(text_of(page._replace(across=parts))[0])[1] == "Name: Ann; Age: 30; City: Rome; Zip: 11"
 
 
 def test_times_near_each_other_are_in_columns_of_their_own() -> None:

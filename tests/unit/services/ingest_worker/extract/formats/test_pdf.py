@@ -153,7 +153,8 @@ def test_lines_of_a_script_without_blanks_are_joined_where_they_are_as_long_as_o
         f"{long}ら三十日間といたします。配達は平日に限ります。",
         "",
         long,
-        f"・{long}{long}ます",
+        f"・{long}",
+        f"{long}ます",
     ]
 
 
@@ -276,12 +277,19 @@ def test_a_bold_line_with_space_above_it_is_a_heading_below_larger_ones(title: s
         pytest.param(["High water"], {3: 6, 4: 12}, id="further from the line below it"),
         pytest.param(["High water came at noon."], {3: 9}, id="a sentence"),
         pytest.param(["High water:"], {3: 9}, id="a label"),
+        pytest.param(["High water: noon"], {3: 9}, id="a label with its value"),
         pytest.param(["The gauge showed more than", "in the years before"], {3: 9}, id="two lines"),
         pytest.param(["Gauge) Tj 44 0 Td (Height"], {3: 9}, id="names of columns"),
     ],
 )
 def test_what_is_bold_and_no_title_is_no_heading(bold: Sequence[str], gaps: Mapping[int, int]) -> None:
     assert "#" not in _read(_set([*_PLAIN, *(("/F2 10", line) for line in bold), *_PLAIN], gaps)).text
+
+
+def test_a_bold_line_whose_sentence_goes_on_below_is_no_heading() -> None:
+    lines = [*_PLAIN, ("/F2 10", "This ferry must not be used by"), ("/F1 10", "children under ten years."), *_PLAIN]
+
+    assert "#" not in _read(_set(lines, {3: 9})).text
 
 
 def test_a_large_line_on_both_of_two_pages_is_no_heading() -> None:
