@@ -17,6 +17,7 @@ _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([\w.:-
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 _TABLE = re.compile(r"<(/?)table\b", re.IGNORECASE)
 _PART = re.compile(r"</(?:div|h[1-6]|[ou]l|p|table)\s*+>", re.IGNORECASE)
+_WRITTEN = re.compile(r"(?<=>)(?:\s|\\n)++(?=<)")  # line ends between tags
 _OPENS = re.compile(r" {0,3}(?:<(?!/?table\b)[^<>]*+>[ \t]*+)*+<table\b", re.IGNORECASE)  # a block of HTML
 _MOST_TABLES = 2_000  # of a text that are parsed
 _FENCE = re.compile(r"[ \t]*+(`{3,}+(?!.*`)|~{3,}+)")
@@ -53,6 +54,9 @@ _FLAT = re.compile(
 _TAG = re.compile(r"<(/?+)([a-z][\w:.-]*+)([^<>]*+)>?", re.IGNORECASE)
 _BEFORE = re.compile(r"(?:<[?!][^<>]*+>\s*+)*+")  # a document
 _VOID = frozenset({"br", "hr", "img", "wbr"})
+_BESIDE_BLOCKS = re.compile(r"</?p\b[^<>]*+>", re.IGNORECASE)
+_LINE_END = re.compile(r"</?br\b[^<>]*+>", re.IGNORECASE)
+_PLAIN = frozenset({"b", "br", "em", "i", "p", "strong"})
 _NOTES = frozenset({"en-media", "en-note", "en-todo", "main"})  # of Evernote, and what lxml doesn't know
 _BREAK = "\v"  # an intended line break; line ends of the source are white space
 _CELL = "\f"  # begins a cell of a table that only arranges what is in it
@@ -136,12 +140,23 @@ def part_text(source: str, *, within: bool = False) -> str:
             opened[each[2].lower()] += -1 if each[1] else 1
     if names <= _VOID or not names <= defs.tags | _NOTES or any(opened[name] for name in names - _VOID):
         return ""
+    if names <= _PLAIN and source.count("<") == len(tags) and not any(each[3].strip(" /") for each in tags):
+        return _plain(source)  # a tree takes most of a millisecond, and a table has many cells
     return page_text(source).strip()
+
+
+def _plain(source: str) -> str:
+    """Return what `page_text` does of paragraphs without attributes and lists."""
+    blocks: list[str] = []
+    for block in _BESIDE_BLOCKS.split(source):
+        lines = (" ".join(unescape(_TAG.sub("", line)).split()) for line in _LINE_END.split(block))
+        blocks.append("\n".join(filter(None, lines)))
+    return "\n\n".join(filter(None, blocks))
 
 
 def cell_text(text: str) -> str:
     """Return what a cell says that holds a part of a page, as in what shops export; any other text as it is."""
-    return (part_text(text.replace("\\n", " ")) if _PART.search(text) else "") or text
+    return (part_text(_WRITTEN.sub(" ", text)) if _PART.search(text) else "") or text
 
 
 def with_tables(markdown: str) -> str:

@@ -52,7 +52,8 @@ class NumberFormat(NamedTuple):
 def number_format(code: str) -> NumberFormat | None:
     """Return the format of positive numbers; None if they are shown as they are stored, or are dates."""
     sections = _SECTION.findall(code[:_LONGEST])
-    if 2 <= len(sections) <= 3 and all(_WORDS.fullmatch(each) for each in sections):
+    filled = ";".join(sections) == code  # an empty one shows nothing
+    if filled and 2 <= len(sections) <= 3 and all(_WORDS.fullmatch(each) for each in sections):
         says = [_WORDS.sub(r"\1", each) for each in sections]
         return NumberFormat("", "", 0, 0, 0, words=(says[0], says[1], says[2 * (len(says) > 2)]))
     parsed = _parsed(code[:_LONGEST])

@@ -34,9 +34,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         sample = text.lstrip()[:_SAMPLE]
         separator = said[1] if said else _separator(sample)
         # A backslash stands before quotes within quotes, or a space before all quotes, if more rows are alike so.
-        first = next(_parsed(sample, separator), [])
-        quoted = len(first) > 1 and all(len(cell) > 1 and cell[0] == cell[-1] == "'" for cell in first)
-        how = {"quotechar": "'"} if quoted else max(_WAYS, key=lambda way: _alike(sample, separator, **way))
+        single = _in_single_quotes(sample, separator)
+        how = {"quotechar": "'"} if single else max(_WAYS, key=lambda way: _alike(sample, separator, **way))
         rows: Iterable[list[str]] = _parsed(text, separator, **how)
         if "</" in text:
             rows = (list(map(cell_text, row)) for row in rows)
@@ -60,6 +59,18 @@ def _separator(sample: str) -> str:
     alike = {separator: _alike(sample, separator) for separator in _SEPARATORS}
     best = max(alike, key=alike.__getitem__)
     return best if alike[best] else ","
+
+
+def _in_single_quotes(sample: str, separator: str) -> bool:
+    """Return whether the header's fields and some in most of the rows are in single quotes, and none in others."""
+    quoted, apart = "'(?:[^'\n]|'')*+'", re.escape(separator)
+    header = re.match(rf"{quoted}(?:{apart}{quoted})++\r?$", sample, re.MULTILINE)
+    if header is None or re.search(rf'(?:^|{apart})"', sample, re.MULTILINE):
+        return False
+    field = rf"(?:{quoted}|[^'\n{apart}]*+)"
+    rows = sample[header.end() :].split("\n")[1:]
+    alike = re.compile(rf"(?=.*'){field}(?:{apart}{field})*+\r?")
+    return 2 * sum(bool(alike.fullmatch(row)) for row in rows) > sum(map(bool, map(str.strip, rows)))
 
 
 def _alike(sample: str, separator: str, **how: Any) -> int:

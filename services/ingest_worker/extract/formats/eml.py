@@ -33,7 +33,9 @@ _HEAD = 1024
 _MOST_PARTS = 1_000
 _MOST_BOUNDARIES = 100  # parts that have parts
 _BOUNDARY = re.compile(rb"(?i)boundary\s*+=\s*+\"?([^\"\r\n;]{1,200})")
-_CHARSET = re.compile(rb"(?im)^content-type:[^\n]{0,200}(?:\n[ \t][^\n]{0,200})*?charset\s*+=\s*+\"?([\w.:-]{1,40})")
+_CHARSET = re.compile(
+    rb"(?im)^content-type:[^\n]{0,200}(?:\n[ \t][^\n]{0,200})*?charset\s*+=\s*+\"?(?!us-ascii)([\w.:-]{1,40})"
+)
 _BORDER = re.compile(rb"^--([^\r\n]{1,202})", re.MULTILINE)
 _LONG = re.compile(rb"(?im)^(content-[\w-]++:(?:[^\n]|\n[ \t]){0,1000}+)(?:[^\n]|\n[ \t])++")  # parameters: n³
 # Words of a header in an encoding

@@ -118,7 +118,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
     for box in root.iter("{*}fieldmark"):
         checked = [each for each in box.iter("{*}param") if attribute(each, "name") == "Checkbox_Checked"]
         if attribute(box, "type").endswith("FORMCHECKBOX"):
-            box.text = "checked" if checked and attribute(checked[0], "value") == "true" else "not checked"
+            on = checked and attribute(checked[0], "value") == "true"
+            behind = " " if (box.tail or "")[:1].isalnum() else ""
+            box.text = f" {'' if on else 'not '}checked{behind}"
     hidden = _restyled(root, styles)
     _number_items(root, styles)
     slides = list(body.iter("{*}page"))

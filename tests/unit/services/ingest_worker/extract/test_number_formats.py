@@ -53,6 +53,8 @@ def test_a_number_is_shown_as_its_format_says_with_all_of_its_digits(code: str, 
         '"Yes"',  # says nothing of the number
         '"Yes";0',
         '"-";"-"',
+        '"Yes";;"No"',  # which shows nothing of what is below zero
+        '"Yes";"No";',
     ],
 )
 def test_a_plain_number_or_a_date_has_no_format_of_its_own(code: str) -> None:

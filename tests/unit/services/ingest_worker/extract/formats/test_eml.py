@@ -388,3 +388,10 @@ def test_letters_of_a_header_in_no_encoding_have_that_of_the_text() -> None:
 
     assert read.title == "Žádost"
     assert "From: Jiří <j@k.cz>" in read.text
+
+
+def test_letters_of_a_header_in_no_encoding_are_not_ascii() -> None:
+    types = (f"Content-Type: text/plain; charset={charset}\n\nHi\n" for charset in ("us-ascii", "windows-1251"))
+    mail = "--x\n".join(["Subject: Привет мир\nContent-Type: multipart/mixed; boundary=x\n\n", *types])
+
+    assert extract(f"{mail}--x--\n".encode("cp1251"), Hints(filename="m.eml")).title == "Привет мир"

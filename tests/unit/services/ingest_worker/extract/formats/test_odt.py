@@ -332,6 +332,8 @@ def test_the_boxes_of_a_form_say_whether_they_are_checked() -> None:
         return f'<f:fieldmark xmlns:f="f" {kind}>{says}</f:fieldmark>'
 
     on = '<f:param f:name="Checkbox_Checked" f:value="true"/>'
-    text = f"<text:p>{box(on)} nuts</text:p><text:p>{box('')} milk</text:p>"
+    text = f"<text:p>{box(on)} nuts</text:p><text:p>{box('')} milk</text:p><text:p>A{box(on)}B</text:p>"
 
-    assert extract(an_opendocument("text", text), Hints(filename="a.odt")).text == "checked nuts\n\nnot checked milk"
+    assert extract(an_opendocument("text", text), Hints(filename="a.odt")).text == (
+        "checked nuts\n\nnot checked milk\n\nA checked B"
+    )
