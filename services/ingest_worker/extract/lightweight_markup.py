@@ -5,22 +5,23 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from services.ingest_worker.extract.markdown_writer import counted, fenced
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
 
-_RST_VALUE = re.compile(
-    r"^[ \t]*\.\. \|([^|\n]{1,100})\| replace::[ \t]*([^\n]*(?:\n[ \t]+\S[^\n]*)*+)\n?", re.MULTILINE
-)
-_ORG_LINK = re.compile(r"\[\[([^\[\]\n]{1,2000})\](?:\[([^\[\]\n]{1,500})\])?\]")
+_RST_VALUE = re.compile(r"[ \t]*\.\. \|([^|\n]{1,100})\| replace::([^\n]*)\Z")
 _RST_MARKS = re.compile(
-    r"(?P<code>^(?P<fence>`{3,})[^\n]*\n.*?^(?P=fence)$|^[ \t]*\|[^\n]*|``[^\n]*?``)"  # or a row of a table
+    r"(?P<code>``[^\n]*?``)"
     r"|^[ \t]*\.\. _[^:\n]{1,200}:[ \t]*(?:\n|\Z)"
-    r"|`(?P<words>[^`<>]{1,300}?)\s*<(?P<to>(?:https?://|mailto:)[^\s<>`]{1,2000})>`__?(?!\w)"
-    r"|(?<![\w`]):[a-z][\w:+-]{0,40}:`(?P<role>[^`<>\n]{1,300}?)(?: *<[^`<>\n]{1,300}>)?`"
-    r"|\|(?P<name>[^|\s][^|\n]{0,99})\|_{0,2}",
-    re.MULTILINE | re.DOTALL,
+    r"|`(?P<words>[^`<>|]{1,300}?)\s*<(?P<to>(?:https?://|mailto:)[^\s<>`]{1,2000})>`__?(?!\w)"
+    r"|(?<![\w`]):(?P<kind>[a-z][\w:+-]{0,40}):`(?P<role>[^`<>\n]{1,300}?)(?P<target> *<[^`<>\n]{1,300}>)?`"
+    r"|(?P<cell>\\?)\|(?P<name>[^|\s][^|\n]{0,99}?)\\?\|_{0,2}",
+    re.MULTILINE,
+)
+_RST_NAME = re.compile(r"\|([^|\s][^|\n]{0,99})\|")
+_RST_REFERS = re.compile(
+    r"(?:[\w+-]+:)?(?:any|attr|class|const|data|doc|download|envvar|exc|func|meth|mod|numref|obj|option|ref|term|type)\Z"
 )
 _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
@@ -42,19 +43,22 @@ _ADOC_ITEM = re.compile(r"[ \t]*(?:(\.{1,5})|[*-]{1,5})[ \t]+(\S[^\n]*)\Z")
 _ADOC_START = re.compile(r"\[[^\]]*start=\"?(\d{1,4})")
 _ADOC_KINDS = ("1", "a", "i", "A", "I")
 _WIKI_ITEM = re.compile(r"(#+)([*:;]*)[ \t]+(\S[^\n]*)\Z")
-_WIKI_CODE = re.compile(r"<(/?)(?:pre|syntaxhighlight|source)\b", re.IGNORECASE)
+_WIKI_CODE = re.compile(r"<(/?)(?:pre|syntaxhighlight|source|nowiki|math|code)\b(?![^<>\n]*/>)", re.IGNORECASE)
 _MOST_COLUMNS = 64
 _OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
 _ADOC_ATTRIBUTE = re.compile(r":!?([A-Za-z_][\w-]*)!?:(?:[ \t]+(\S[^\n]*))?[ \t]*\Z")
 _ADOC_LINK = re.compile(
-    r"(?:link:)?(https?://[^\s\[\]]{1,2000})\[([^\[\]\n]{1,300}?)\^?\]|<<[^<>,\n]{1,200},([^<>\n]{1,300})>>"
+    r"(?<![\w:])(?:link:)?(https?://[^\s\[\]]{1,2000})\[([^\[\]\n]{1,300}?)\^?\]"
+    r"|(?<![\w<])<<[^\W\d][\w.:#/-]{0,199},([^<>\n]{1,300})>>"
 )
 _ADOC_SHOWN = ("author", "revdate", "revnumber")  # attributes that stand below the title
 _ADOC_UNSEEN = re.compile(
     r"(?:ifn?def|endif)::[^\s\[]*\[([^\]]*)\][ \t]*\Z|(?:ifeval::|\[[#.])[^\[\]]*\][ \t]*\Z|\[\[[^\[\]]*\]\][ \t]*\Z"
     r"|\[(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\][ \t]*\Z"
 )
+_ADOC_BETWEEN = re.compile(r"//|(?:include|ifn?def|ifeval|endif)::")  # lines that end no paragraph, nor begin one
+_ADOC_APART = re.compile(r"={1,6}[ \t]|\[[^\[\]\n]*\][ \t]*\Z")
 _ADOC_VALUE = re.compile(r"(?<!\\)\{([A-Za-z_][\w-]*)\}")
 _ADOC_SETEXT = "=-~^+"
 _ADOC_SOURCE = re.compile(r"\[(?:source|listing)[%\w]*+(?:,[ \t]*+([\w+-]++))?[^\]]*+\][ \t]*+\Z")
@@ -64,9 +68,12 @@ _ADOC_CELL = re.compile(r"(?<!\\)(?:(?:(\d{1,3})?(?:\.(\d{1,4}))?\+)?[\d.*<>^]{0
 _ORG_HEADING = re.compile(r"(\*{1,50})[ \t]+([^\n]{1,500})\Z")
 _ORG_COMMENT = re.compile(r"(?:(?:TODO|DONE)[ \t]+)?COMMENT(?:[ \t]|\Z)")
 _ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:(?:[\w@#%]*+:)++[ \t]*+\Z")
-_ORG_DRAWER = re.compile(
-    r"^[ \t]*(?::(?:PROPERTIES|LOGBOOK):[ \t]*\n(?:(?!\*)[^\n]*\n)*?[ \t]*:END:[ \t]*|CLOCK: *\[[^\n]*)(?:\n|\Z)",
-    re.MULTILINE | re.IGNORECASE,
+_ORG_DRAWER = re.compile(r"[ \t]*:(?:PROPERTIES|LOGBOOK):[ \t]*\Z", re.IGNORECASE)
+_ORG_DRAWER_END = re.compile(r"[ \t]*:END:[ \t]*\Z", re.IGNORECASE)
+_ORG_CLOCK = re.compile(r"[ \t]*CLOCK: *\[\d{4}-")
+_ORG_LINK = re.compile(
+    r"(?<![\w~=])(?P<code>[~=])(?=\S)[^\n]{1,500}?(?<=\S)(?P=code)(?![\w~=])"
+    r"|(?<!\w)\[\[(?P<to>[^\[\]\s][^\[\]\n]{0,2000})\](?:\[(?P<words>[^\[\]\n]{1,500})\])?\]"
 )
 _ORG_BLOCK = re.compile(
     r"[ \t]*#\+(begin|end)_(src|example|quote|verse|center|export|comment)\b[ \t]*([\w+-]*)", re.IGNORECASE
@@ -75,10 +82,18 @@ _ORG_KEYWORD = re.compile(r"[ \t]*#\+(\w+)(?:\[[^\]]{0,200}\])?:[ \t]*([^\n]*)\Z
 _WIKI_ABOUT = re.compile(r"((?:\s*+[\w-]++\s*+=\s*+(?:\"[^\"]*+\"|[^\s|\"]++))++)\s*+\|(?!\|)")
 _WIKI_SPAN = re.compile(r"(col|row)span\s*+=\s*+\"?(\d{1,4})")
 _WIKI_MARKS = re.compile(
-    r"(`[^`\n]*+`|<nowiki>[^\n]*?</nowiki>)|\[\[(?:[^\[\]|]{0,500}\|){0,9}([^\[\]|]{1,500})\]\]|'{2,5}"
+    r"(`[^`\n]*+`)|\[\[(?:[^\[\]|]{0,500}\|){0,9}([^\[\]|]{1,500})\]\]|'{2,5}"
     r"|\[(https?://[^\s\[\]]{1,2000}) ([^\[\]\n]{1,500})\]"
 )
-_TEX_CODE = re.compile(r"\\begin\{(?:verbatim|Verbatim|lstlisting|minted|tabbing)")
+_TEX_ENVIRONMENT = re.compile(r"\\(begin|end)\{([^{}\n]{1,60})\}")
+_TEX_CODE = ("verbatim", "Verbatim", "lstlisting", "minted", "tabbing")
+# Environments of text; another one may be of code, in which a percent sign begins no comment.
+_TEX_PROSE = re.compile(
+    r"(?:abstract|align|aligned|appendix|appendices|array|block|bmatrix|cases|center|columns?|corollary|definition"
+    r"|description|document|enumerate|equation|example|figure|flushleft|flushright|frame|gather|itemize|lemma|letter"
+    r"|longtable|matrix|minipage|multicols|multline|picture|pmatrix|proof|proposition|quotation|quote|remark|split"
+    r"|subequations|subfigure|table|tabularx?|thebibliography|theorem|tikzpicture|titlepage|verse|wrapfigure)\*?\Z"
+)
 _TEX_COMMENT = re.compile(r"((?<!\\)(?:\\\\)*+)%[^\n]*")
 _TEX_AS_IS = re.compile(r"\\(?:url|href|verb|lstinline|path)\b")
 _TEX_MARKS = dict(
@@ -106,18 +121,26 @@ _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
 
 def of_rst(text: str) -> str:
     """Return reStructuredText with `#` before its headings, literal blocks in fences, and without its comments."""
-    values = {" ".join(name.split()): " ".join(value.split()) for name, value in _RST_VALUE.findall(text)}
+    values: dict[str, str] = {}
 
     def said(found: re.Match[str]) -> str:
         if found["to"]:
             return f"[{' '.join(found['words'].split())}]({found['to']})"
-        named = values.get(found["name"], found[0]) if found["name"] else ""
-        return found["code"] or found["role"] or named
+        if found["name"]:
+            value = values.get(found["name"], found[0])
+            return value.replace("|", "\\|") if found["cell"] and value != found[0] else value
+        if found["target"] and not _RST_REFERS.match(found["kind"]):
+            return found[0]
+        named = f"{found['kind'].upper()} " if found["kind"] in ("pep", "rfc") else ""
+        return found["code"] or named + (found["role"] or "")
 
-    return _RST_MARKS.sub(said, "\n".join(_rst(_RST_VALUE.sub("", text).split("\n"))))
+    parts = list(_rst(text.split("\n"), values))
+    runs = ((code, "\n".join(run)) for code, run in groupby(parts, lambda part: part[:3] == "```" and "\n" in part))
+    return "\n".join(run if code else _RST_MARKS.sub(said, run) for code, run in runs)
 
 
-def _rst(lines: Sequence[str]) -> Iterator[str]:
+def _rst(lines: Sequence[str], values: dict[str, str]) -> Iterator[str]:
+    """Yield lines, tables and fences; put what substitutions stand for into `values`."""
     levels: dict[tuple[str, bool], int] = {}
     counts: dict[int, int] = {}  # of the lists that this line may go on with, by indentation
     at = 0
@@ -136,6 +159,10 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
             yield f"{'#' * min(level, 6)} {title.strip()}"
             at += 3 if over else 2
             continue
+        if given := _RST_VALUE.match(line):
+            at, begin = _indented(lines, at + 1, _indent(line)), at + 1
+            values[" ".join(given[1].split())] = " ".join(" ".join([given[2], *lines[begin:at]]).split())
+            continue
         if made := _rst_table(lines, at):
             text, at = made
             yield from ("", text, "")
@@ -151,7 +178,9 @@ def _rst(lines: Sequence[str]) -> Iterator[str]:
             if literal:
                 yield line.rstrip()[:-1]
             end = _indented(lines, at + 1, _indent(line))
-            body = list(lines[at + 1 : end])
+            known = values if directive and "parsed-literal" in line else {}
+            said = _RST_NAME.sub(lambda name: known.get(name[1], name[0]), "\n".join(lines[at + 1 : end]))  # noqa: B023
+            body = said.split("\n")
             while directive and body and (not body[0].strip() or _OPTION.match(body[0])):
                 body.pop(0)
             if any(map(str.strip, body)):
@@ -275,7 +304,7 @@ def _spanning(line: str, columns: Sequence[tuple[int, int | None]]) -> list[str]
             cells.append(cells[-1] if len(cells[-1]) <= REPEATED else "")
             continue
         stop = next((end for _, end in columns[at:] if line[end : (end or 0) + 1] in ("|", "+")), None)
-        cells.append(line[start:stop].strip(" |"))
+        cells.append(line[start:stop].strip().removeprefix("| ").removesuffix(" |").strip())
     return cells
 
 
@@ -343,17 +372,28 @@ def _with_values(lines: Sequence[str]) -> Iterator[str]:
     """
     values: dict[str, str] = {}
     rule, above, head = "", "", True
+    named, goes_on = "", []  # an attribute whose value goes on in the next line
     for line in lines:
         shown: str | None = line
-        within, above = above and not head, line if not _ADOC_ATTRIBUTE.match(line) else ""
-        head = head and bool(line.strip())
-        if line[:4] in ("----", "....") and line.rstrip() == line[0] * len(line.rstrip()) and rule in ("", line):
-            rule = "" if rule else line
-        elif not rule and not within and (given := _ADOC_ATTRIBUTE.match(line)):
-            values[given[1]] = given[2] or ""
-            shown = values[given[1]] if given[1] in _ADOC_SHOWN else None
+        within = above and not head
+        head = line.startswith("= ") or (head and bool(line.strip()))
+        given = None if rule or within else _ADOC_ATTRIBUTE.match(line)
+        if not _ADOC_BETWEEN.match(line):
+            above = "" if given or named or _ADOC_APART.match(line) else line.strip()
+        if named or given:
+            said = line.strip()
+            if given and not named:
+                named, said = given[1], given[2] or ""
+            goes_on.append(said.removesuffix("\\").strip())
+            shown = None
+            if not said.endswith(" \\"):
+                values[named] = " ".join(goes_on)
+                shown = values[named] if named in _ADOC_SHOWN else None
+                named, goes_on = "", []
+        elif line[:4] in ("----", "....") and line.rstrip() == line[0] * len(line.rstrip()) and rule in ("", line):
+            rule, above = "" if rule else line, ""
         elif not rule and (unseen := _ADOC_UNSEEN.match(line)):
-            shown = unseen[1]
+            shown = None if _ADOC_ATTRIBUTE.match(unseen[1] or "") else unseen[1]
             yield from (f"{unseen[2]}:", "") if unseen[2] else ()  # apart, or the border below would underline it
         elif not rule and values and "{" in line:
             shown = _ADOC_VALUE.sub(lambda name: values.get(name[1], name[0]), line)
@@ -473,14 +513,17 @@ def _adoc_table(lines: Sequence[str], columns: int) -> str:
 
 def of_org(text: str) -> str:
     """Return Org with `#` before its headings and blocks of code in fences; comments and settings are left out."""
-    return "\n".join(_org(_ORG_DRAWER.sub("", text).split("\n")))
+    return "\n".join(_org(text.split("\n")))
 
 
 def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a branch for each kind of line
     code: list[str] | None = None
     language = ""
     unseen = 0  # the level of the heading of a comment, until one as high
-    for line in lines:
+    shown = 0
+    for at, line in enumerate(lines):
+        if at < shown:
+            continue
         block = _ORG_BLOCK.match(line)
         heading = _ORG_HEADING.match(line) if code is None else None
         if heading and (not unseen or len(heading[1]) <= unseen):
@@ -495,6 +538,12 @@ def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a bran
                 code = None
         elif code is not None:
             code.append(line)
+        elif _ORG_DRAWER.match(line):
+            shown = _drawer_end(lines, at)
+            if shown == at:
+                yield line
+        elif _ORG_CLOCK.match(line):
+            continue
         elif block:
             yield ""
         elif heading:
@@ -506,15 +555,26 @@ def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a bran
         elif _ORG_RULE.match(line):
             yield line.replace("+", "|")
         else:
-            yield _ORG_LINK.sub(_org_link, line)
+            yield line if line.lstrip().startswith(": ") else _ORG_LINK.sub(_org_link, line)
     if code:
         yield from _fenced(code, language)
 
 
+def _drawer_end(lines: Sequence[str], at: int) -> int:
+    """Return where the drawer that begins in this line ends; this line if it doesn't."""
+    for there in range(at + 1, len(lines)):
+        if _ORG_DRAWER_END.match(lines[there]):
+            return there + 1
+        if lines[there].startswith("*") or _ORG_DRAWER.match(lines[there]):
+            break
+    return at
+
+
 def _org_link(link: re.Match[str]) -> str:
-    if not link[2]:
-        return link[1]
-    return f"[{link[2]}]({link[1]})" if link[1].startswith(("http://", "https://", "mailto:")) else link[2]
+    to, words = link["to"], link["words"]
+    if link["code"] or not words:
+        return to or link[0]
+    return f"[{words}]({to})" if to.startswith(("http://", "https://", "mailto:")) else words
 
 
 def of_wiki(text: str) -> str:
@@ -584,11 +644,15 @@ def _wiki_cell(text: str) -> Cell:
 
 def _wiki_says(text: str) -> str:
     """Return the text without signs of bold letters, and links as their words."""
-    return _WIKI_MARKS.sub(_wiki_words, text).strip()
+    return (text if _WIKI_CODE.search(text) else _WIKI_MARKS.sub(_wiki_words, text)).strip()
 
 
 def _wiki_words(mark: re.Match[str]) -> str:
     said = _WIKI_MARKS.sub("", mark[2] or "")
+    target, *options = mark[0].split("|") if mark[2] else [""]
+    picture = len(options) > 1 or (":" in target and "." in target[-5:])
+    if options and picture and (" " not in said or "=" in said):  # its size or place, and no caption
+        return mark[0]
     return mark[1] or said or (f"[{mark[4]}]({mark[3]})" if mark[3] else "")
 
 
@@ -598,16 +662,25 @@ def of_tex(text: str, *, comments: bool = True) -> str:
     It may have `comments`, which are left out.
     """
     lines: list[str] = []
-    code = False
+    opened: list[str] = []  # the environments that may be code
     for line in text.split("\n"):
-        code = (code or _TEX_CODE.search(line) is not None) and "\\end{" not in line
-        if code or _TEX_AS_IS.search(line):
+        doubt = bool(opened)
+        for mark, name in _TEX_ENVIRONMENT.findall(line):
+            if opened and (mark, name) == ("end", opened[-1]):
+                opened.pop()
+            elif mark == "begin" and not _TEX_PROSE.match(name) and not _tex_code(opened):
+                opened.append(name)
+        if _tex_code(opened) or _TEX_AS_IS.search(line):
             lines.append(line)
             continue
-        said = _TEX_COMMENT.sub(r"\1", line) if comments else line
+        said = _TEX_COMMENT.sub(r"\1", line) if comments and not doubt and not opened else line
         if said.strip() or not line.strip():
             lines.append(_TEX_LETTER.sub(lambda found: _TEX_LETTERS[found[1]], _TEX_ACCENT.sub(_accented, said)))
     return "\n".join(lines)
+
+
+def _tex_code(opened: Sequence[str]) -> bool:
+    return bool(opened) and opened[-1].startswith(_TEX_CODE)
 
 
 def _accented(found: re.Match[str]) -> str:

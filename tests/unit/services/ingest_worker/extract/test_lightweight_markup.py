@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from services.ingest_worker.extract.lightweight_markup import of_adoc, of_org, of_rst, of_tex, of_wiki
@@ -406,5 +408,92 @@ def test_links_of_restructuredtext_and_org_are_links() -> None:
 
     assert "`parts <https://a.example>`_\n.. _tools:" in rst
     assert rst.strip().split("\n")[0] == "Get [parts](https://a.example/p), tools, Use, ``:a:`b` ``, `x`_, 12:30:`c`."
-    assert org.startswith("See [parts](https://a.example/p), the hull, a1.")
+    assert org.startswith("See [parts](https://a.example/p), the hull, a[[1]].")
     assert "[[a][b]]" in org
+
+
+@pytest.mark.parametrize(
+    ("read", "line"),
+    [(of_rst, "```a\n"), (of_org, ":LOGBOOK:\n"), (of_wiki, "<nowiki>"), (of_tex, "\\begin{a}")],
+)
+def test_what_never_ends_takes_linear_time(read: Callable[[str], str], line: str) -> None:
+    assert least_cpu_s(lambda: read(line * 8000), 1) < 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "\\begin{verbatim}\n\\end{itemize}\n5 % of it\n\\end{verbatim}",
+        "\\begin{lstlisting}\nx \\end{\ny = 100 % 7\n\\end{lstlisting}",
+        "\\begin{alltt}\n5 % of it\n\\end{alltt}",
+        "\\begin{mycode}\n\\begin{verbatim}\n\\end{verbatim}\n5 % of it\n\\end{mycode}",
+    ],
+)
+def test_percent_signs_in_code_of_tex_begin_no_comment(code: str) -> None:
+    text = f"\\begin{{document}}\n{code}\nEnd. % gone"
+
+    assert of_tex(text) == f"\\begin{{document}}\n{code}\nEnd. "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "So <math>f''(x)</math>\n<math>\ny'' = 3\n</math>\n<nowiki>\n[[a|b]]\n</nowiki>",
+        "[[Image:x.jpg|thumb|200px]] [[File:x.jpg|link=|alt=Foo]] [[File:x.svg|frame]]",
+    ],
+)
+def test_formulas_and_pictures_without_words_of_a_wiki_stay_as_they_are(text: str) -> None:
+    assert of_wiki(text) == text
+    assert of_wiki("{|\n| <math>y''</math>\n|}").strip() == "| <math>y''</math> |\n| --- |"
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "// a licence\n\n= Boats\n",
+        "Oak.\n\n== Hull\n",
+        "ifdef::x[]\n",
+        "Oak.\n\n// why\n",
+        "Oak.\n\ninclude::x.adoc[]\n",
+    ],
+)
+def test_attributes_of_asciidoc_need_no_blank_line_above(above: str) -> None:
+    text = of_adoc(f"{above}:sort: red \\\n  oak\n\nOf {{sort}}.")
+
+    assert "Of red oak." in text
+    assert ":sort:" not in text
+    assert of_adoc("Oak.\nifdef::x[:sort: oak]") == "Oak."
+
+
+def test_signs_in_asciidoc_that_look_like_links_are_none() -> None:
+    text = '1<<x,y>>2, cout<<a,"hi">>b, 1 <<4,b>> 2\nimage::https://a.example/a.png[Pier]'
+
+    assert of_adoc(text) == text
+
+
+def test_no_value_of_a_substitution_of_restructuredtext_is_lost() -> None:
+    text = of_rst(
+        ".. |rel| replace:: 4.2\n\n+-------+---+\n| |rel| | 1 |\n+-------+---+\n\n"
+        "====  =====\nlast  |rel|\n====  =====\n\n"
+        "| Of |rel|\n| it.\n\nSo::\n\n   .. |rel| replace:: 9\n\n.. parsed-literal::\n\n   a==|rel|\n"
+    )
+
+    assert "| 4.2 | 1 |" in text
+    assert "| last | 4.2 |" in text
+    assert "| Of 4.2\n| it." in text
+    assert "```\n.. |rel| replace:: 9\n```" in text
+    assert "```\na==4.2\n```" in text
+
+
+def test_only_a_role_of_restructuredtext_that_refers_has_a_target() -> None:
+    text = of_rst(":code:`List <int>` :math:`i <n>` :py:class:`it <x.It>` :pep:`8` :rfc:`2822`")
+
+    assert text == ":code:`List <int>` :math:`i <n>` it PEP 8 RFC 2822"
+
+
+def test_code_of_org_stays_as_it_is() -> None:
+    text = "=[[ -f a ]]= ~[[x][y]]~ x[[1]] a[[i]]\n: [[x][y]]\nThe\nclock: [was] late."
+    block = "#+begin_src org\n:LOGBOOK:\nCLOCK: [2024-03-05]\n:END:\n#+end_src"
+
+    assert of_org(text) == text
+    assert ":LOGBOOK:\nCLOCK: [2024-03-05]\n:END:" in of_org(block)
