@@ -33,7 +33,6 @@ _FOOTNOTES: Final = re.compile(r"\b(?:footnotes?|endnotes?|rearnotes?|doc-(?:foo
 _POST: Final = re.compile(  # classes of which trafilatura takes the first
     r"\A(?:post|entry)\Z|(?:post|article)[-_]{0,2}(?:text|body|content|entry)|(?:entry|page|text|art)-content"
 )
-_PANEL: Final = re.compile(r"\b(?:accordion|answer|collapse|panel)", re.IGNORECASE)
 _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown on demand; others are menus and dialogs
 HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
@@ -181,7 +180,8 @@ def _shape_tables(tree: "HtmlElement") -> None:
             rows = [[cell for cell in row if cell.tag in ("td", "th")] for row in islice(table.iter("tr"), _MOST)]
             beside = all(len(row) > 1 and row[0].tag == "th" and row[1].tag == "td" for row in rows)
             unnamed = bool(rows) and any(cell.tag == "td" for cell in rows[0])
-            form = len(rows) > 1 and (beside or (unnamed and is_form([list(map(words, row)) for row in rows])))
+            said = [list(map(words, row)) for row in (rows if max(map(len, rows), default=0) > 3 else rows[:2])]
+            form = len(rows) > 1 and (beside or (unnamed and is_form(said)))
             _spread(table)
             if form and first is not None:  # its header is blank
                 first.addprevious(first.makeelement("tr"))
@@ -283,8 +283,8 @@ def _keep_opened(tree: "HtmlElement") -> None:
     opened = {each.get("id"): each for each in tree.iterfind(".//*[@id]")}
     for button in list(islice(tree.xpath("//button | //*[@role = 'tab']"), _MOST)):
         parent, below = button.getparent(), opened.pop(button.get("aria-controls"), None)
-        if below is None and button.get("aria-expanded") is not None:  # it may open what stands below it
-            beside = (parent if parent is not None and parent.tag in HEADINGS else button).getnext()
+        if below is None and parent is not None and parent.tag in HEADINGS and button.get("aria-expanded"):
+            beside = parent.getnext()  # of an accordion
             below = beside if beside is not None and beside.tag == "div" and _is_answer(beside) else None
         shown = below is not None and below.tag not in ("nav", *_MAIN) and below.get("role") in _OPENED
         if below is not None and shown and button not in below.iterancestors():
@@ -305,10 +305,10 @@ def _keep_opened(tree: "HtmlElement") -> None:
 
 def _is_answer(panel: "HtmlElement") -> bool:
     """Return whether the element is a text that isn't shown at first, not a menu of links."""
-    hidden = is_hidden(panel) or panel.get("aria-hidden") == "true" or _PANEL.search(panel.get("class") or "")
+    hidden = is_hidden(panel) or panel.get("aria-hidden") == "true"
     near = list(islice(panel.iter(), _FEW))
     links = sum(len((each.text or "").strip()) for each in near if each.tag in ("a", "button"))
-    return bool(hidden) and sum(len(f"{each.text or ''}{each.tail or ''}".strip()) for each in near) > 2 * links
+    return hidden and sum(len(f"{each.text or ''}{each.tail or ''}".strip()) for each in near) > 2 * links
 
 
 def _name_panels(tree: "HtmlElement") -> None:

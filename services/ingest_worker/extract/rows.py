@@ -1,5 +1,6 @@
 """Renders table rows as text with the header's name before each value, so that a chunk can be read on its own."""
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
@@ -26,6 +27,7 @@ _PADDED = 64  # columns up to which a table's short rows get empty cells
 _ACROSS = 50  # columns that a merged cell may cover
 _COVERED = 20_000  # cells of a table that merged ones may cover: a small file could make a huge table
 _WHOLE = 1e15
+_FRACTION = re.compile(r"(.*?)(?:[.,](\d{1,2})\D*)?", re.DOTALL)
 
 
 def labelled(rows: Iterable[Sequence[str]]) -> str:
@@ -44,7 +46,6 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     names: list[str] = []
     above: list[str] = []  # names alone, which may be the header of what is below a blank row
     counted: set[int] = set()  # columns of figures, without the first, in which a sum has its name
-    sums: set[int] = set()
     for (begins, whole), (_, following) in pairwise(chain(_blocks(rows), [(True, list[list[str]]())])):
         block = whole
         preamble = begins and not names and is_preamble(block, following)
@@ -56,7 +57,6 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
             block = block[header.at + header.rows :]
             kinds = {(at, is_figure(cell)) for cells in block for at, cell in enumerate(cells) if cell}
             counted = {at for at, figure in kinds if at and figure and (at, False) not in kinds}
-            sums = _sums(block)
         elif begins and not _fits(names, counted, block):
             as_wide = bool(above) and len(own(block[0])) == len(own(above)) and _fits(above, (), block)
             names = above if as_wide and find_header([above, *block]) else []
@@ -65,11 +65,12 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
         above = block[0] if named else []
         # After a gap, words alone in their rows are a remark below the table.
         remark = begins and header is None and all(len(own(cells)) == 1 and " " in own(cells)[0] for cells in block)
-        for cells in block:
+        last, sums = _sums(block if header is not None else [])
+        for at, cells in enumerate(block):
             if not names or remark:
                 yield " | ".join(own(cells))
             else:  # hundreds of columns are a matrix, and their names would dominate the text
-                yield _row(cells, names if len(own(cells)) <= _COLUMNS else [], sums)
+                yield _row(cells, names if len(own(cells)) <= _COLUMNS else [], sums if at >= last else ())
 
 
 def _fits(names: Sequence[str], counted: Container[int], block: Sequence[Sequence[str]]) -> bool:
@@ -81,20 +82,32 @@ def _fits(names: Sequence[str], counted: Container[int], block: Sequence[Sequenc
     return goes_on and all(at < len(names) and (names[at] or not at) for at, _ in filled)
 
 
-def _sums(rows: Sequence[Sequence[str]]) -> set[int]:
-    """Return the columns of figures but the first: words there that begin a row are the name of a sum.
+def _sums(rows: Sequence[Sequence[str]]) -> tuple[int, set[int]]:
+    """Return where the last rows begin, whose first words name sums, and the columns of figures but the first.
 
-    Where rows of figures go on below a blank cell, they are none.
+    None are so unless two rows or more stand above them, and one of them has the sum of the figures above it.
     """
-    counts = Counter[tuple[int, bool]]()
-    goes_on = set[int]()
-    for cells in rows:
-        first = next((at for at, cell in enumerate(cells) if cell), 0)
-        if first and is_figure(cells[first]):
-            goes_on.add(first)
-        filled = ((at, cell) for at, cell in enumerate(cells) if at and cell and not isinstance(cell, Covered))
-        counts.update((at, is_figure(cell)) for at, cell in filled if not first)
-    return {at for at, figure in counts if figure and counts[at, True] > 2 * counts[at, False]} - goes_on
+    end = len(rows)
+    while end > 2 and (not any(rows[end - 1][:1]) or any(isinstance(cell, Covered) for cell in rows[end - 1][1:2])):
+        end -= 1
+    kinds, above = Counter[tuple[int, bool]](), Counter[int]()
+    for cells in rows[:end]:
+        filled = {at: cell for at, cell in enumerate(cells) if at and cell and not isinstance(cell, Covered)}
+        kinds.update((at, is_figure(cell)) for at, cell in filled.items())
+        above.update({at: _hundredths(cell) for at, cell in filled.items() if is_figure(cell)})
+    with_taxes = above.copy()
+    for cells in rows[end:]:
+        amounts = {at: _hundredths(cell) for at, cell in enumerate(cells) if at and is_figure(cell)}
+        if any(amount and amount in (above[at], with_taxes[at]) for at, amount in amounts.items()):
+            return end, {at for at, figure in kinds if figure and kinds[at, True] > 2 * kinds[at, False]}
+        with_taxes.update(amounts)
+    return len(rows), set()
+
+
+def _hundredths(cell: str) -> int:
+    """Return a figure in hundredths, whatever divides its thousands."""
+    whole, fraction = _FRACTION.fullmatch(cell[:_NAME]).group(1, 2)  # type: ignore[union-attr]  # fits any text
+    return int("".join(filter(str.isdecimal, whole)) or 0) * 100 + int((fraction or "").ljust(2, "0"))
 
 
 def _row(cells: Sequence[str], names: Sequence[str], sums: Container[int] = ()) -> str:
@@ -124,10 +137,10 @@ def _names_sum(cells: Sequence[str]) -> bool:
 
 def named_rows(rows: Sequence[Sequence[str]], names: Sequence[str]) -> Iterator[str]:
     """Yield a paragraph for each row, its values below `names`; a row that is long, one for each value."""
-    sums = _sums(rows)
-    for cells in rows:
+    last, sums = _sums(rows)
+    for place, cells in enumerate(rows):
         alone = len(own(cells)) == 1 and bool(cells[0]) and not isinstance(cells[0], Covered)  # a title among the rows
-        row = "".join(own(cells)) if alone else _row(cells, names, sums)
+        row = "".join(own(cells)) if alone else _row(cells, names, sums if place >= last else ())
         if alone or len(row) <= _PARAGRAPH:
             yield row
             continue

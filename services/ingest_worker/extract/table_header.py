@@ -17,9 +17,8 @@ LOOK_AHEAD: Final = 200  # rows that decide about a header
 _CANDIDATES: Final = 10  # rows among which the header is looked for
 _LONGEST: Final = 60  # characters of a name of a column
 _FIGURE: Final = re.compile(r"(?=\D*+\d)[\d\s.,:/%$€£¥'+()-]++|#(?:N/A|[A-Z\d/_]{2,18}[!?])")  # or a formula's error
-_UNIT: Final = re.compile(
-    r"(?!\W*[xX]?\W*\Z)(?:\[[^\]]{1,12}\]|\([^)]{1,12}\))|[\[(]?[%°€$£][\])]?"
-)  # (x) is an answer
+_UNIT: Final = re.compile(r"\[[^\]]{1,12}\]|\([^)]{1,12}\)|[\[(]?[%°€$£][\])]?")
+_ANSWER: Final = re.compile(r"[\[(] *+[xX]? *+[\])]")
 _DIGITS: Final = re.compile(r"\d++")
 _WORDS: Final = re.compile(r"[^\W\d_]++")
 # Looks of dates, times and percentages, which may count
@@ -98,8 +97,7 @@ def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     corner = not names[0] and _is_complete(names[1:]) and all(row[0] for row in below)
     filled = len(own(names)) + corner
     first = len(below[0]) if _is_complete(below[0]) else 0
-    widths = [len(own(row)) for row in below]
-    if filled < 0.75 * max(first, median(widths)) and len(below) > 1 and (len(below) > 2 or filled < min(widths)):
+    if len(below) > 2 and filled < 0.75 * max(first, median(len(own(row)) for row in below)):
         return False  # a line above the table
     figures = [cell for cell in names if is_figure(cell)]
     counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below, _shape(figures[0]))
@@ -332,7 +330,11 @@ def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | 
         return None
     width = max(len(cells), len(following))
     above, under = ([*row, *[""] * (width - len(row))] for row in (cells, following))
-    if all(map(_UNIT.fullmatch, below)) and (len(set(below)) > 1 or not following[0]):
+    if (
+        all(map(_UNIT.fullmatch, below))
+        and not all(map(_ANSWER.fullmatch, below))
+        and (len(set(below)) > 1 or not following[0])
+    ):
         return [" ".join(filter(None, both)) for both in zip(above, under, strict=True)]
     groups = list(above)
     if not any(isinstance(cell, Covered) for cell in cells):

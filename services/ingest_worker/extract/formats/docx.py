@@ -300,7 +300,7 @@ class _Document:
     def _table(self, element: "_Element") -> Iterator[MarkdownBlock]:
         rows = [row for row in _children(element, "tr") if row.find("{*}trPr/{*}del") is None]
         cells = [list(_children(row, "tc")) for row in rows]
-        side_by_side = len(cells) == 1 and any(len(list(_children(cell, "p"))) > 2 for cell in cells[0])
+        side_by_side = len(cells) == 1 and any(len(list(_children(cell, "p"))) > 2 for cell in cells[0][:1])
         if self._in_frame or side_by_side or all(len(row) < 2 for row in cells):  # a layout table
             for cell in chain.from_iterable(cells):
                 yield from self.blocks(cell)

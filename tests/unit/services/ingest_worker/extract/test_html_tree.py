@@ -312,7 +312,6 @@ def test_captions_stand_beside_their_figures() -> None:
             "<a role=tab href=#a aria-controls=a>Fees?</a> <div id=a aria-hidden=true><p>Three a day.</p></div>",
             "Fees?",
         ),
-        ("<button aria-expanded=false>Fees?</button><div class=panel hidden>Three a day.</div>", "Fees?"),
         ("<h3><button aria-expanded=false>Fees?</button></h3><div hidden><p>Three a day.</p></div>", "### Fees?"),
     ],
 )
@@ -334,6 +333,7 @@ def test_what_a_page_shows_on_demand_is_text_below_its_label(around: str, kept: 
         "<button aria-controls=b>Buy it</button><div id=a hidden><p>Buy it</p></div>",
         "<button aria-expanded=false>Buy it</button><div hidden><a href=/>Buy it</a> <a href=/b>Buy it</a></div>",
         "<button aria-expanded=false>Buy it</button><p>Three a day.</p>",
+        "<button aria-expanded=false>Share</button><div class=panel hidden>Buy it, or it goes.</div>",
         "<header><button aria-controls=a>Buy it</button><nav id=a hidden><a href=/>Buy it</a></nav></header>",
     ],
 )
@@ -532,7 +532,7 @@ def test_what_is_around_an_equation_stays_unless_it_was_hidden() -> None:
         "<u>some</u> text ",
         "<figure><figcaption>a</figcaption>",
         "<div id=a><button aria-controls=a>b</button>",
-        "<button aria-expanded=true>b</button><div class=panel>a",
+        "<h3><button aria-expanded=true>b</button></h3><div hidden>a",
         "<p id=a><a id=a href=#a>1</a>",
         "<div style=border><pre>a</pre>",
         "<article><header><table>",
@@ -1154,3 +1154,11 @@ def test_words_beside_a_list_in_a_cell_stay(cell: str, written: str) -> None:
 
     shown = " ".join(extract(page.encode(), Hints(filename="a.html")).text.replace("*", "").split())
     assert f"| most | {written.replace('*', '')} |" in shown
+
+
+def test_a_table_of_two_columns_of_usual_names_keeps_its_header() -> None:
+    rows = [("English", "German"), ("Name", "Namensfeld"), ("City", "Stadtname"), ("Date", "Kalenderdatum")]
+    table = "".join(f"<tr><td>{one}</td><td>{other}</td></tr>" for one, other in rows)
+    page = f"<html><body><main><h1>Words</h1><p>{_PROSE}</p><table>{table}</table></main></body></html>"
+
+    assert "| English | German |" in extract(page.encode(), Hints(filename="a.html")).text.split("|---|")[0]

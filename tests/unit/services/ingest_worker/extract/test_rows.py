@@ -148,6 +148,8 @@ def test_a_group_or_a_sum_below_a_gap_is_of_the_table(below: str, text: str) -> 
     [
         (",,Subtotal,47\n,,VAT 20%:,9.4", "Subtotal; Sum: 47\nVAT 20%; Sum: 9.4"),
         (",Total,,47", "Total; Sum: 47"),
+        (",,VAT,9.4\n,,Total,56.40", "VAT; Sum: 9.4\nTotal; Sum: 56.40"),
+        (",,unknown,7\n,missing,,8", "Price: unknown; Sum: 7\nQty: missing; Sum: 8"),
         ("Total,,,47", "Item: Total; Sum: 47"),
         ("Mast,,late,4", "Item: Mast; Price: late; Sum: 4"),
         (",,4,8\n,,late,9", "Price: 4; Sum: 8\nPrice: late; Sum: 9"),  # goes on

@@ -319,6 +319,8 @@ def test_units_below_the_names_belong_to_them_and_values_in_brackets_do_not() ->
     assert labelled(_rows("Day,Open\n2024-03-05,(12)\n2024-03-06,3")).endswith("Day: 2024-03-06; Open: 3")
     assert labelled(_rows("Question,Yes,No\nHeavy?,(x),( )\n,( ),(X)")).endswith("Yes: ( ); No: (X)")
     assert labelled(_rows("Yes,No\n( ),(x)\n(x),( )")).startswith("Yes | No\n\n")
+    assert labelled(_rows("Name,Share,There\n,%,(x)\nA,5,x\nB,6,")).endswith("Name: B; Share %: 6")
+    assert labelled(_rows("City,Mayor\nRome,Rossi,2020\nBonn,Orr,2021")).endswith("City: Bonn; Mayor: Orr; 2021")
     assert labelled(_rows("Item,Mass\n(none),(none)\nS2,13")).endswith("Item: S2; Mass: 13")
 
 

@@ -131,6 +131,8 @@ def test_a_frame_is_no_table_and_a_table_in_a_cell_is_its_words() -> None:
     assert _read(a_docx(rows(_p("Alone") + _p("framed")))).text == "Alone\n\nframed"
     beside = rows("".join(map(_p, ["Orr Ltd", "1 Pier", "Hull"])), _p("Invoice"))  # a letter's head
     assert _read(a_docx(beside)).text == "Orr Ltd\n\n1 Pier\n\nHull\n\nInvoice"
+    named = rows(_p("Deadline"), "".join(map(_p, ["May", "June", "July"])))
+    assert "| Deadline | May June July |" in _read(a_docx(named)).text
     deleted = rows(_p("Gone"), _p("7")).replace("<w:tr>", "<w:tr><w:trPr><w:del/></w:trPr>")
     assert _read(a_docx(f"{rows(_p('A'), _p('B'))[:-8]}{deleted[7:]}")).text == "| A | B |\n| --- | --- |"
     assert _read(a_docx(rows(_p("Port"), rows(_p("a|b"), _p("c"))))).text == "| Port | a\\|b c |\n| --- | --- |"
