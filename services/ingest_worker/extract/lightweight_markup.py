@@ -95,6 +95,7 @@ _TEX_PROSE = re.compile(
     r"|subequations|subfigure|table|tabularx?|thebibliography|theorem|tikzpicture|titlepage|verse|wrapfigure)\*?\Z"
 )
 _TEX_COMMENT = re.compile(r"((?<!\\)(?:\\\\)*+)%[^\n]*")
+_TEX_VERB = re.compile(r"\\(?:verb|lstinline)\*?([^\w\s*])[^\n]{0,200}?\1")
 _TEX_AS_IS = re.compile(r"\\(?:url|href|verb|lstinline|path)\b")
 _TEX_MARKS = dict(
     zip("`'^~=.\"Hckruv", "\u0300\u0301\u0302\u0303\u0304\u0307\u0308\u030b\u0327\u0328\u030a\u0306\u030c", strict=True)
@@ -665,7 +666,8 @@ def of_tex(text: str, *, comments: bool = True) -> str:
     opened: list[str] = []  # the environments that may be code
     for line in text.split("\n"):
         doubt = bool(opened)
-        for mark, name in _TEX_ENVIRONMENT.findall(line):
+        seen = line if opened else _TEX_COMMENT.sub(r"\1", _TEX_VERB.sub("", line))  # one that is only named opens none
+        for mark, name in _TEX_ENVIRONMENT.findall(seen):
             if opened and (mark, name) == ("end", opened[-1]):
                 opened.pop()
             elif mark == "begin" and not _TEX_PROSE.match(name) and not _tex_code(opened):

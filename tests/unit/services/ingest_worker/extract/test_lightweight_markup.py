@@ -497,3 +497,8 @@ def test_code_of_org_stays_as_it_is() -> None:
 
     assert of_org(text) == text
     assert ":LOGBOOK:\nCLOCK: [2024-03-05]\n:END:" in of_org(block)
+
+
+@pytest.mark.parametrize("named", ["% as \\begin{verbatim}", "\\verb|\\begin{verbatim}|"])
+def test_an_environment_of_tex_that_is_only_named_is_not_open(named: str) -> None:
+    assert of_tex(f"{named}\n\\'Ile % gone").endswith("Íle ")
