@@ -4,6 +4,7 @@ import importlib.util
 import re
 from functools import partial
 from html import unescape
+from itertools import groupby
 
 from services.ingest_worker.extract.clean import cleaned, decoded
 from services.ingest_worker.extract.document_properties import declared
@@ -12,6 +13,7 @@ from services.ingest_worker.extract.html_markdown import declared_charset, page_
 from services.ingest_worker.extract.mail_alternatives import merge_forms
 from services.ingest_worker.extract.ole import OLE, is_ole, stream
 from services.ingest_worker.extract.rows import table
+from services.ingest_worker.extract.table_header import is_figure
 from shared.contracts import Note
 from shared.errors import Rejected
 from shared.version import how_to_add
@@ -103,17 +105,38 @@ def lines_with_tables(lines: str, markdown: str) -> str:
     """Return the lines as paragraphs and tables, a tab behind each cell and row, with the headings of `markdown`."""
     headings = {found[1].strip(): found[0] for found in _HEADING.finditer(markdown)}
     blocks: list[str] = []
-    for line in _WITHIN_ROW.sub(r"\1\t", lines).split("\n"):
-        cells = line.split("\t")
-        ends = (at for at in range(2, _COLUMNS) if len(cells) > 2 * at and not any(cells[at :: at + 1]))
-        width = next(ends, 0)
-        rows = [cells[at : at + width] for at in range(0, len(cells), width + 1)] if width else []
-        behind = rows.pop()[0] if rows and len(rows[-1]) == 1 else ""
-        if any(len(row) < width for row in rows) or len(rows) < 2:  # tabs within a text
-            blocks.append(headings.get(line.strip(), line))
-        else:
-            blocks += [table(rows, headed=False), behind]
+    for tabbed, run in groupby(_WITHIN_ROW.sub(r"\1\t", lines).split("\n"), key=lambda line: "\t" in line):
+        each = [*run]
+        rows = _tabular("\n".join(each))[0] if tabbed and len(each) > 1 else []
+        beside = any("\n" in cell for row in rows for cell in row[1:])  # cells may have several paragraphs
+        if beside and all(map(all, rows)) and not any(_tabular(line)[0] for line in each):
+            each = ["\n".join(each)]
+        for line in each:
+            rows, behind = _tabular(line)
+            blocks += [table(rows, headed=False), behind] if rows else [headings.get(line.strip(), line)]
     return "\n\n".join(blocks)
+
+
+def _tabular(line: str) -> tuple[list[list[str]], str]:
+    """Return the rows of a table, a tab behind each of its cells and rows, and what follows; [] for tabs in a text.
+
+    The rows are as short as they may be, unless only longer ones have a header above columns of figures.
+    """
+    found: list[tuple[list[list[str]], str]] = []
+    cells = line.split("\t")
+    for width in range(2, min(_COLUMNS, (len(cells) + 1) // 2)):
+        if not any(map(str.strip, cells[width :: width + 1])):
+            rows = [cells[at : at + width] for at in range(0, len(cells), width + 1)]
+            if len(rows) > 2 and len(rows[-1]) == 1:
+                found.append((rows[:-1], cells[-1]))
+    headed = (each for each in found if _has_figures_below(each[0]))
+    return next(headed, found[0] if found else ([], ""))
+
+
+def _has_figures_below(rows: list[list[str]]) -> bool:
+    """Return whether words alone stand above columns each of which has figures alone, or none."""
+    kinds = [{is_figure(cell) for cell in column if cell} for column in zip(*rows[1:], strict=True)]
+    return len(rows) > 2 and {True} in kinds and {True, False} not in kinds and not any(map(is_figure, rows[0]))
 
 
 def _text(markdown: str) -> str:

@@ -132,6 +132,30 @@ def test_tabs_end_the_cells_and_rows_of_a_table() -> None:
     )
 
 
-@pytest.mark.parametrize("line", ["Name:\tKim\tAge:\t4", "a\t\tb", "Name\tPort\t\tX", "a\tb\t\tc\td\te\t\tf"])
+@pytest.mark.parametrize(
+    ("lines", "table"),
+    [
+        (
+            "Name\tAge\t\tCity\tZip\t\tAnn\t30\t\tRome\t11\t\tBob\t40\t\tBonn\t22\t\t",
+            (
+                "| Name | Age |  | City | Zip |\n| --- | --- | --- | --- | --- |\n| Ann | 30 |  | Rome | 11 |"
+                "\n| Bob | 40 |  | Bonn | 22 |"
+            ),
+        ),
+        (
+            "Name\tAge\t\tAnn\t30\t\tBob\t40\t\tKim\t50\t\t",
+            "| Name | Age |\n| --- | --- |\n| Ann | 30 |\n| Bob | 40 |\n| Kim | 50 |",
+        ),
+        ("Cut\tLong.\nSlow.\t\tDye\tRed.\nBlue.\t\t", "| Cut | Long. Slow. |\n| --- | --- |\n| Dye | Red. Blue. |"),
+    ],
+)
+def test_a_column_may_be_empty_and_cells_may_have_paragraphs(lines: str, table: str) -> None:
+    assert lines_with_tables(lines, "").strip() == table
+
+
+@pytest.mark.parametrize(
+    "line", ["Name:\tKim\tAge:\t4", "a\t\tb", "Name\tPort\t\tX", "a\tb\t\tc\td\te\t\tf", "a\tb\t\tc\td"]
+)
 def test_other_tabs_stay(line: str) -> None:
     assert lines_with_tables(line, "") == line
+    assert lines_with_tables("\n".join([line] * 4), "") == "\n\n".join([line] * 4)
