@@ -6,6 +6,7 @@ removed if it still has none a day later and wasn't stored again meanwhile.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
@@ -179,11 +180,12 @@ class BlobCollector:
 
     async def _records(self, topic: str) -> AsyncIterator[Record]:
         count, rest = 0, throttle(_SHARE)
-        async for record in records_now(self.log, topic):
-            yield record
-            count += 1
-            if count % _RECORDS == 0:
-                await rest()
+        async with aclosing(records_now(self.log, topic)) as records:
+            async for record in records:
+                yield record
+                count += 1
+                if count % _RECORDS == 0:
+                    await rest()
 
     async def _settle(
         self, candidates: dict[Name, list[StoredBlob]], now: int

@@ -5,6 +5,7 @@ It executes the steps of `version_switch.advance`: points, head, older points, s
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +21,7 @@ from shared.contracts import Chunk, DocumentChunked, DocumentVersion, decode
 from shared.errors import Rejected
 from shared.ids import point_id
 from shared.log import Publish, Record
+from shared.log.consume import stepped_aside
 from shared.log.dead_letters import owner_of
 from shared.log.headers import redrives_of
 from shared.runtime.body_budget import MemoryBudget
@@ -60,10 +62,14 @@ class Embed:
         tracing.about(event.document.tenant, event.document.document_id)
         if not redrives_of(record) and await self.statuses.has_failed(event.document):
             return  # its dead letter is there, and its body may be gone; a redrive tries it again
-        async with self.room.taken(event.blob.size if event.blob else 0, event.document.tenant):
-            # Chunks are loaded after the fence: a replay of an erased document, whose chunks are gone, must not fail.
-            document = msgspec.structs.replace(event.document, chunked_at=record.timestamp)
-            await self.apply(document, partial(self._chunks, event), redrives_of(record))
+        # A document of many chunks also reads and writes much, and holds up no smaller one meanwhile.
+        aside = stepped_aside("many chunks are embedded") if event.blob else nullcontext()
+        with aside:
+            async with self.room.taken(event.blob.size if event.blob else 0, event.document.tenant):
+                # Chunks are loaded after the fence: a replay of an erased document, whose chunks are gone, must not
+                # fail.
+                document = msgspec.structs.replace(event.document, chunked_at=record.timestamp)
+                await self.apply(document, partial(self._chunks, event), redrives_of(record))
 
     owner = staticmethod(partial(owner_of, kind=DocumentChunked))
 

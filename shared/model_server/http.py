@@ -1,10 +1,11 @@
 """What adapters of model servers share, whatever the protocol: the client, and the classes of failures."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import msgspec
@@ -58,31 +59,52 @@ class BadAnswer(Unavailable):
         self.perhaps_the_text = perhaps_the_text and status in _PERHAPS_THE_TEXT
 
 
-class _Unpacked(httpx.AsyncByteStream):
-    """The body of an answer, which raises ValueError beyond `MOST_ANSWER`. 500 kB of gzip may be 500 MB."""
+class _Bounded(httpx.AsyncByteStream):
+    """The body of an answer, unpacked, which raises ValueError beyond `MOST_ANSWER`. 500 kB of gzip may be 500 MB."""
 
-    def __init__(self, packed: httpx.Response) -> None:
-        self._packed = packed
+    def __init__(self, sent: httpx.AsyncByteStream, *, packed: bool) -> None:
+        self._sent = sent
+        self._unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if packed else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = MOST_ANSWER
-        async for part in self._packed.aiter_bytes():
-            left -= len(part)
-            if left < 0:
-                raise ValueError(f"it has more than {MOST_ANSWER >> 20} MB")
-            yield part
+        async for part in self._sent:
+            rest = part
+            while rest:
+                shown, rest = self._unpacked(rest)
+                left -= len(shown)
+                if left < 0:
+                    raise ValueError(f"it has more than {MOST_ANSWER >> 20} MB")
+                yield shown
+
+    def _unpacked(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return what the data says, at most a MB of it, and what is left of the data."""
+        if self._unpacker is None:
+            return data, b""
+        try:
+            return self._unpacker.decompress(data, 1 << 20), self._unpacker.unconsumed_tail
+        except zlib.error as error:
+            raise ValueError(f"it is no gzip: {error}") from error
 
     async def aclose(self) -> None:
-        await self._packed.aclose()
+        await self._sent.aclose()
+
+
+async def _ask_for_gzip(request: httpx.Request) -> None:
+    request.headers["accept-encoding"] = "gzip"  # httpx unpacks others, and stacked ones, without an end
 
 
 async def _bounded(response: httpx.Response) -> None:
-    response.stream = _Unpacked(httpx.Response(response.status_code, headers=response.headers, stream=response.stream))
-    response.headers.pop("content-encoding", None)
+    coding = response.headers.pop("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", "gzip"):
+        raise ValueError(f"it is packed as {short(coding)}, and gzip was asked for")
+    sent = response.stream
+    assert isinstance(sent, httpx.AsyncByteStream)
+    response.stream = _Bounded(sent, packed=coding == "gzip")
 
 
-# A hook, because with a transport of ours httpx would pass over the proxies of the environment.
-BOUNDED: Final = {"response": [_bounded]}
+# Hooks, because with a transport of ours httpx would pass over the proxies of the environment.
+BOUNDED: Final[dict[str, list[Callable[..., Any]]]] = {"request": [_ask_for_gzip], "response": [_bounded]}
 
 
 def client_with_key(variable: str, key: SecretStr, timeout_s: float) -> httpx.AsyncClient:

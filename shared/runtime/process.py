@@ -162,11 +162,13 @@ def repeat(
             try:
                 await act()
             except (PipelineError, ConfigurationError) as error:
-                reason = str(error)
+                reason = str(error) or type(error).__name__
                 if waits and reason != known:
                     log.warning(waits, reason=reason, **told)
-            except Exception:
-                log.exception("repeated_call_failed")  # what ends here would never run again, and nobody would notice
+            except Exception as error:  # what ends here would never run again, and nobody would notice
+                reason = repr(error)
+                if reason != known:
+                    log.exception("repeated_call_failed", waits=waits, **told)
             known = reason
             await asyncio.sleep(again_s if reason and again_s is not None else every_s)
 

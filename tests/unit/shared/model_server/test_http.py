@@ -153,3 +153,18 @@ async def test_a_packed_answer_is_read() -> None:
 
         assert await model.embed(["a"]) == [[1.0]]
         await model.close()
+
+
+@pytest.mark.parametrize("coding", ["gzip, gzip", "br", "zstd"])
+async def test_an_answer_packed_otherwise_than_asked_is_refused_before_it_is_unpacked(coding: str) -> None:
+    class Packed(LoopbackServer):
+        async def answer(self, path: str, body: dict[str, Any], connection: Connection) -> bool:
+            await connection.send(200, gzip.compress(gzip.compress(b" " * 1000)), f"content-encoding: {coding}")
+            return True
+
+    async with running(Packed()) as server:
+        model = OpenAiModel(OpenAiServer(OpenAiAddress(f"{server.url}/v1", "m"), SecretStr(""), 60.0))
+
+        with pytest.raises(BadAnswer, match=f"invalid answer: it is packed as {coding}, and gzip was asked for"):
+            await model.embed(["a"])
+        await model.close()

@@ -42,3 +42,24 @@ async def test_why_it_waits_is_told_once_and_it_is_tried_sooner_then() -> None:
                 await fourth.wait()
 
     assert [(each["event"], each["reason"], each["generation"]) for each in told] == [("waits", "the log is away", "g")]
+
+
+async def test_a_bug_is_told_once_with_its_loop_and_tried_again_soon() -> None:
+    third, count = asyncio.Event(), 0
+
+    async def act() -> None:
+        nonlocal count
+        count += 1
+        if count == 3:
+            third.set()
+        raise KeyError("damaged")
+
+    with capture_logs() as told:
+        async with AsyncExitStack() as stack:
+            repeat(stack, act, 3600.0, "waits", again_s=0.001, generation="g")
+            async with asyncio.timeout(10):
+                await third.wait()
+
+    assert [(each["event"], each["waits"], each["generation"]) for each in told] == [
+        ("repeated_call_failed", "waits", "g")
+    ]
