@@ -307,10 +307,16 @@ async def test_what_the_ledger_lists_below_a_version_leaves_the_truth() -> None:
     assert (entry.last.status, entry.published) == ("created", (3,))
 
 
-@pytest.mark.parametrize("inline", [False, True])
-async def test_documents_that_wait_for_the_model_hold_up_no_other(*, inline: bool) -> None:
+@pytest.mark.parametrize(("inline", "at_blobs"), [(False, False), (True, False), (False, True)])
+async def test_documents_that_wait_for_the_model_or_for_blobs_hold_up_no_other(*, inline: bool, at_blobs: bool) -> None:
+    class SlowBlobs(MemoryBlobs):
+        async def get(self, tenant: str, document_id: str, ref: BlobRef) -> bytes:
+            if at_blobs:
+                await go.wait()
+            return await super().get(tenant, document_id, ref)
+
     ledger, index = await ledger_and_index(MemoryStore())
-    go, blobs, ended = asyncio.Event(), MemoryBlobs(), list[int]()
+    go, blobs, ended = asyncio.Event(), SlowBlobs(), list[int]()
 
     async def publish(topic: str, value: bytes | None, **options: Any) -> Any: ...
 
