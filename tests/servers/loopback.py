@@ -116,17 +116,17 @@ async def running(fake: Server, tls: ssl.SSLContext | None = None) -> AsyncItera
     """Give the server, running on a free port of loopback."""
     serving: set[asyncio.Task[None]] = set()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        serving.add(task)
+    # No coroutine: one that is cancelled before it begins would leave its connection open, in a loop that has ended.
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(reader, writer, fake.left)
-        try:
-            with suppress(asyncio.CancelledError):  # the test has ended
-                await fake.serve(connection)
-        finally:
-            serving.discard(task)
-            connection.close()
+        task = asyncio.create_task(served(connection))
+        serving.add(task)
+        task.add_done_callback(serving.discard)
+        task.add_done_callback(lambda _: connection.close())
+
+    async def served(connection: Connection) -> None:
+        with suppress(asyncio.CancelledError):  # the test has ended
+            await fake.serve(connection)
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
     host, port = server.sockets[0].getsockname()[:2]
@@ -134,6 +134,10 @@ async def running(fake: Server, tls: ssl.SSLContext | None = None) -> AsyncItera
     try:
         yield fake
     finally:
+        for listening in server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(3):  # turns of the loop, in which one that was taken a moment ago is connected
+            await asyncio.sleep(0)
         server.close()
         for task in list(serving):
             task.cancel()

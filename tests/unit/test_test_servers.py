@@ -1,10 +1,12 @@
-"""The proxy that harms connections leaves none behind, whose collection would fail some later test."""
+"""Servers of the tests leave no connection behind, whose collection would fail some later test."""
 
+import asyncio
 import gc
 import socket
 import threading
 from contextlib import ExitStack
 
+from tests.servers.loopback import LoopbackServer, running
 from tests.servers.proxy import Proxy
 
 
@@ -22,3 +24,17 @@ def test_a_connection_taken_while_the_proxy_ends_is_closed() -> None:
             ending.join()
         del proxy
         gc.collect()  # whose warnings pytest takes for failures
+
+
+def test_a_connection_taken_while_a_loopback_server_ends_is_closed() -> None:
+    async def connected(turns: int) -> socket.socket:
+        async with running(LoopbackServer()) as server:
+            host, _, port = server.host.partition(":")
+            client = socket.create_connection((host, int(port)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return client
+
+    for turns in range(5):
+        asyncio.run(connected(turns)).close()
+        gc.collect()  # as above
