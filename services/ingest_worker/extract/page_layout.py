@@ -78,6 +78,14 @@ class Page(NamedTuple):
     style: Callable[[int], object] = lambda _: None
     indents: Mapping[int, str] = MappingProxyType({})
 
+    def mirrored(self) -> "Page":
+        """Return the page as in a mirror: what was read from the right is read from the left."""
+        return self._replace(
+            words=[word._replace(left=-word.right, right=-word.left) for word in self.words],
+            across=[Edge(edge.place, -edge.end, -edge.start) for edge in self.across],
+            upright=[edge._replace(place=-edge.place) for edge in self.upright],
+        )
+
 
 class Columns(NamedTuple):
     """The columns of a page's last table, for one that goes on without its header on the next page."""

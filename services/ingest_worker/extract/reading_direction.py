@@ -4,10 +4,11 @@ The inverse of rule L2 of the Unicode Bidirectional Algorithm (UAX #9), with its
 """
 
 import ctypes
+import math
 import re
 import unicodedata
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 from itertools import chain, groupby, pairwise
@@ -15,6 +16,7 @@ from statistics import median_low
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from services.ingest_worker.extract.page_layout import Word
 from services.ingest_worker.extract.pdfium_access import OpenPage, pdfium, quick
 
 _RIGHT: Final = frozenset({"R", "AL"})
@@ -23,7 +25,10 @@ _OPENING, _CLOSING = "([{«", ")]}»"
 _BRACKETS: Final = str.maketrans(_OPENING + _CLOSING, _CLOSING + _OPENING)
 _OPENS: Final = re.compile(r"(?<!\S)[()\[\]{}«»](?=\w)")
 _CLOSES: Final = re.compile(r"(?<=\w)[()\[\]{}«»](?![^\s.,:;!?،؛؟])")
+_CELLS: Final = 0.6  # times the size of the letters: words of a cell are nearer
+_ASCENT: Final = 0.8  # of the size, above the line
 LINE: Final = re.compile(r"\S(?:[^\r\n]*\S)?")
+_WORD: Final = re.compile(r"\S+")
 RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
@@ -72,8 +77,45 @@ class _Glyph(NamedTuple):
     more: str = ""  # to be inserted behind it
 
 
+def words_as_read(
+    page: OpenPage, line: re.Match[str], *, from_left: bool, inserted: Mapping[int, str]
+) -> Iterator[Word]:
+    """Yield the words of a line in the order of reading, those of each cell beside each other in its box.
+
+    `from_left` is the direction of the page. Nothing is yielded for a line that doesn't run across the page.
+    """
+    glyphs, height = _glyphs(page, line.string, *line.span(), inserted)
+    size, base = _size_and_base(page, line.start())
+    top, bottom = -base - _ASCENT * size, -base + (1 - _ASCENT) * size
+    spaced = _spaced(glyphs, height, sum(map(str.isspace, line[0])))
+    cells = [0, *(at for at in spaced if glyphs[at].left - glyphs[at - 1].right > _CELLS * size), len(glyphs)]
+    for start, end in pairwise(cells) if glyphs else ():
+        run = glyphs[start:end]
+        seen = _with_blanks(run, [at - start for at in spaced if at > start])
+        read = with_brackets("".join(seen[at] for at in reading_order(seen, from_left=from_left)))
+        first, last = (run[0].left, run[-1].right) if from_left else (run[-1].right, run[0].left)
+        step = (last - first) / len(read)
+        for word in _WORD.finditer(read):
+            left, right = sorted((first + step * word.start(), first + step * word.end()))
+            yield Word(word[0], left, top, right, bottom, line.start())
+
+
+def _size_and_base(page: OpenPage, at: int) -> tuple[float, float]:
+    """Return the size of a letter's font and where its line is: boxes of Arabic letters differ in height, as drawn."""
+    matrix, x, y = pdfium.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
+    pdfium.FPDFText_GetMatrix(page.textpage, at, ctypes.byref(matrix))
+    pdfium.FPDFText_GetCharOrigin(page.textpage, at, ctypes.byref(x), ctypes.byref(y))
+    return pdfium.FPDFText_GetFontSize(page.textpage, at) * math.hypot(matrix.c, matrix.d), y.value
+
+
 def _seen(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int, str]) -> list[str]:
     """Return the letters of a line as they stand from left to right; none if it doesn't run across the page."""
+    glyphs, height = _glyphs(page, text, start, end, inserted)
+    return _with_blanks(glyphs, _spaced(glyphs, height, sum(map(str.isspace, text[start:end]))))
+
+
+def _glyphs(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int, str]) -> tuple[list[_Glyph], float]:
+    """Return a line's glyphs from left to right, and their height; none if it doesn't run across the page."""
     box, give = pdfium.FS_RECTF(), quick("FPDFText_GetLooseCharBox")
     glyphs: list[_Glyph] = []
     marks: list[_Glyph] = []
@@ -94,7 +136,7 @@ def _seen(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int
         lines.append(box.top + box.bottom)
     # Boxes of another font's letters may be much higher around the same line.
     if not glyphs or max(lines) - min(lines) > 2 * (height := median_low(heights)):
-        return []
+        return [], 0.0
     glyphs.sort(key=_middle)
     middles = [_middle(glyph) for glyph in glyphs]
     for mark in marks:
@@ -103,10 +145,18 @@ def _seen(page: OpenPage, text: str, start: int, end: int, inserted: Mapping[int
         nearest = min(near, key=lambda each: abs(middles[each] - _middle(mark)))
         below = glyphs[nearest]
         glyphs[nearest] = below._replace(shown=below.shown + mark.shown, more=below.more + mark.more)
+    return glyphs, height
+
+
+def _spaced(glyphs: Sequence[_Glyph], height: float, blanks: int) -> list[int]:
+    """Return before which glyphs there is a blank; the line has so many at most."""
     gaps = sorted((after.left - before.right, at) for at, (before, after) in enumerate(pairwise(glyphs), 1))
-    widest = gaps[max(0, len(gaps) - sum(map(str.isspace, text[start:end]))) :]
+    widest = gaps[max(0, len(gaps) - blanks) :]
     usual = min(widest[len(widest) // 2][0], height / 4) if widest else 0.0
-    spaced = {at for gap, at in widest if gap > max(0.0, 0.4 * usual)}  # pdfium also puts blanks around marks
+    return sorted(at for gap, at in widest if gap > max(0.0, 0.4 * usual))  # pdfium also puts blanks around marks
+
+
+def _with_blanks(glyphs: Sequence[_Glyph], spaced: Sequence[int]) -> list[str]:
     shown = [_unfolded(each.shown) + each.more for each in glyphs]
     return [part for at, each in enumerate(shown) for part in ([" ", each] if at in spaced else [each])]
 

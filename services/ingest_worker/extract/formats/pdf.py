@@ -49,6 +49,7 @@ from services.ingest_worker.extract.reading_direction import (
     is_from_left,
     line_as_read,
     with_inserted,
+    words_as_read,
 )
 from shared.contracts import Note, NoteCode
 from shared.errors import Rejected
@@ -1002,14 +1003,20 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
     `added` are texts with their boxes that are no part of `text`.
     """
     raw = page.textpage
-    if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(raw) or RIGHT_TO_LEFT.search(text):
+    if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(raw):
         return None
     found = list(_WORDS.finditer(text))
     box, angle = pdfium.FS_RECTF(), quick("FPDFText_GetCharAngle")
     angles = Counter(-round(angle(raw, word.start()) / (math.pi / 2)) % 4 for word in found[::16])
     turns = angles.most_common(1)[0][0] if angles else 0
-    give, into = quick("FPDFText_GetLooseCharBox"), ctypes.byref(box)
     words: list[Word] = []
+    mirrored = False
+    if RIGHT_TO_LEFT.search(text):
+        if turns:
+            return None
+        mirrored = not is_from_left(text)
+        words, found = _words_as_read(page, text, inserted, mirrored=mirrored)
+    give, into = quick("FPDFText_GetLooseCharBox"), ctypes.byref(box)
     for each, place in added:
         (left, top), (right, bottom) = _turned(place.left, place.top, turns), _turned(place.right, place.bottom, turns)
         words.append(Word(each, min(left, right), min(top, bottom), max(left, right), max(top, bottom), -1))
@@ -1028,6 +1035,27 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
             top, bottom = -top, -bottom
         shown = with_inserted(text, start, end, inserted) if inserted else word[0]
         words.append(Word(shown, left, top, right, bottom, start))
+    words.sort(key=lambda word: word.at)
+    placed = Page(words, *_edges(page, turns), partial(_style, raw))
+    return placed.mirrored() if mirrored else placed
+
+
+def _words_as_read(
+    page: OpenPage, text: str, inserted: Mapping[int, str], *, mirrored: bool
+) -> tuple[list[Word], list[re.Match[str]]]:
+    """Return the words of lines that are read from the right, or have such words, and those of others, to be placed."""
+    words: list[Word] = []
+    others: list[re.Match[str]] = []
+    for line in LINE.finditer(text):
+        turned = mirrored or RIGHT_TO_LEFT.search(line[0])
+        as_seen = list(words_as_read(page, line, from_left=not mirrored, inserted=inserted)) if turned else []
+        words += as_seen
+        others += [] if as_seen else _WORDS.finditer(text, *line.span())
+    return words, others
+
+
+def _edges(page: OpenPage, turns: int) -> tuple[list[Edge], list[Edge]]:
+    """Return the lines drawn across the page, and those upright."""
     across: list[Edge] = []
     upright: list[Edge] = []
     paths = (each for each in drawn(page) if each.kind == pdfium.FPDF_PAGEOBJ_PATH)
@@ -1038,7 +1066,7 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
                 across.append(Edge((y + to_y) / 2, min(x, to_x), max(x, to_x)))
             elif abs(x - to_x) < 1 < abs(y - to_y):
                 upright.append(Edge((x + to_x) / 2, min(y, to_y), max(y, to_y)))
-    return Page(words, across, upright, partial(_style, raw))
+    return across, upright
 
 
 def _turned(x: float, y: float, turns: int) -> tuple[float, float]:
@@ -1129,5 +1157,5 @@ FORMAT = Format(
     read=read,
     nests=True,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=14,
+    revision=15,
 )

@@ -823,6 +823,35 @@ def test_lines_in_two_directions_are_read_in_order(drawn: str, read: str) -> Non
     assert _read(_meaning(a_drawn_pdf([(72, 700, drawn)]))).text == read
 
 
+def test_a_table_in_hebrew_has_its_rows_from_right_to_left() -> None:
+    rows = [
+        [(440, "CBA"), (330, "FED"), (200, "FDB")],
+        [(400, "big sea FE"), (330, "12"), (200, "1,250.50")],
+        [(440, "DCB"), (330, "7"), (200, "90.00")],
+        [(440, "AFE"), (330, "30"), (200, "85.00")],
+    ]
+    drawn = [(x, 700 - 20 * at, cell) for at, row in enumerate(rows) for x, cell in row]
+
+    read = _read(_meaning(a_drawn_pdf([(380, 740, "FEDCBA CBA"), *drawn])))
+
+    assert read.text.split("\n\n") == [
+        "אבג אבגדהו",
+        "אבג | דהו | בדו",
+        "אבג: הו big sea; דהו: 12; בדו: 1,250.50",
+        "אבג: בגד; דהו: 7; בדו: 90.00",
+        "אבג: הוא; דהו: 30; בדו: 85.00",
+    ]
+
+
+def test_a_table_in_english_may_have_cells_in_hebrew() -> None:
+    rows = [("item", "name", "price"), ("oil", "CBA FED", "48.00"), ("sugar", "FE", "7.50"), ("salt", "BA", "3.00")]
+    drawn = [(72 + 130 * side, 700 - 20 * at, cell) for at, row in enumerate(rows) for side, cell in enumerate(row)]
+
+    read = _read(_meaning(a_drawn_pdf([(72, 740, "these are the goods of the month"), *drawn])))
+
+    assert "item: oil; name: דהו אבג; price: 48.00" in read.text
+
+
 def test_letters_with_higher_boxes_around_their_line_are_read_in_order() -> None:
     line = "BT /F1 10 Tf 72 700 Td (A) Tj 12 0 Td (B) Tj 12 0 Td /F1 28 Tf (C) Tj ET"
 
