@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.resources import files
 from typing import Final
 
 from shared.answers.citations import marks
@@ -30,43 +31,8 @@ _ROLE: Final = re.compile(
 )
 _QUOTE: Final = "> "
 
-_LOOKS_LIKE: Final = {
-    "a": "аɑαΑАᴀᎪ",
-    "b": "ВвΒʙᏴ",
-    "c": "сСϲϹᴄᏟ",
-    "d": "ԁᴅᎠ",
-    "e": "еЕεΕᴇᎬ",
-    "f": "ꜰϝ",
-    "g": "ɡɢᏀ",
-    "h": "һНΗʜᎻհ",
-    "i": "іІιΙɪӏ",
-    "j": "јЈᴊᎫ",
-    "k": "кКκΚᴋᏦ",
-    "l": "ⅼʟᏞ",
-    "m": "мМΜᴍᎷ",
-    "n": "ոΝɴпИ",
-    "o": "оОοΟσօᴏ०০",
-    "p": "рРρΡᴘᏢ",
-    "q": "ԛ",
-    "r": "гʀᎡ",
-    "s": "ѕЅꜱᏚ",
-    "t": "тТτΤᴛᎢ",
-    "u": "υսᴜ",
-    "v": "νѵᴠᏙ",
-    "w": "ԝѡᴡᏔ",
-    "x": "хХχΧ×",
-    "y": "уУΥүʏ",
-    "z": "ᴢᏃΖ",
-    "[": "【〔〖⟦❲⁅⦋〚",
-    "]": "】〕〗⟧❳⁆⦌〛",
-    "<": "‹〈⟨˂ᐸ❮《«",
-    ">": "›〉⟩˃ᐳ❯》»",
-    "|": "∣ǀ│┃❘¦‖",
-    "/": "⁄∕╱",
-    ":": "ː։∶꞉፡",
-    "_": "▁‗",
-}
-_CONFUSABLE: Final = {each: latin for latin, alike in _LOOKS_LIKE.items() for each in alike}
+_LOOK_ALIKES: Final = files(__package__).joinpath("look_alikes.txt").read_text("utf-8")  # behind what they look like
+_CONFUSABLE: Final = {each: line[0] for line in _LOOK_ALIKES.splitlines() for each in line[2:]}
 
 
 def quoted(text: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import reduce
+from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
@@ -26,103 +27,26 @@ _OF_CHUNKS: Final = frozenset(
     f"metadata.{name}"
     for name in ("chunkId", "chunkOrder", "chunkType", "sectionTitle", "pageNumber", "pageEnd", "start", "end")
 )
-_OF_THE_WHOLE: Final = re.compile(
-    r"\b(?:summari[sz]|summary of\b|^(?:\w++ )?summary(?:,? please)?\W*+$|"
-    r"(?:give|write|make|provide|create|show|draft|need|want|like)(?: [\w'-]++){0,5}? summary\b|"  # ordered
-    r"overview|outline|gist|(?:main|key) (?:topic|point(?!s? of contact)|idea|theme|takeaway)|takeaways|tl;?dr|"
-    r"what (?:is|are) (?:this|these|it|the (?:document|text|file))(?: (?:document|text|file|page|report)s?)?"
-    r"(?: all)?\W*+$|"
-    r"what(?: is| are| was|['’]s) (?:this|these|it|they|each|both|the|my|our)"
-    r"(?:(?: \w++(?<!ing)){0,2}|(?: \w++){0,2}? (?:document|text|file|page|report)s?(?: \w++){0,4}) about\W*+$|"
-    r"(?: is| are|['’]s) about\W*+$|compare (?:(?:all|of|the|these|those|both|two|three) ){0,4}"
-    r"(?:these|those|both|all|them|two|three|(?:document|file|text|page|report|paper|article|version|contract)s)"
-    r"(?: (?:with|to) each other)?(?:,? please)?\W*+$|"
-    r"what do(?:es)? (?:this|these|it|they|the)(?: (?:\w++ )?(?:document|text|file|page|report|paper|article|book)s?)? "
-    r"(?:say|cover|contain|discuss|describe|explain|conclude|tell (?:me|us)|talk about|deal with)\W*+$|"
-    r"(?:what|which) (?:topics|subjects|themes|sections|chapters|information|things) (?:(?:are|is|do|does|has|have) )?+"
-    r"(?:(?:this|these|it|they|the|there)(?: (?:document|text|file|page|report|paper|article|book)s?)? )?+"
-    r"(?:cover|contain|discuss|mention|includ|treat|address|describ|have)\w{0,3}"
-    r"(?: (?:here|in (?:here|it|(?:this|the|these) (?:document|text|file|page|report|paper|article|book)s?)))?\W*+$|"
-    r"(?:what(?: is|['’]s)(?: written| said)? in|describe|explain|tell me(?: more)? about|"
-    r"what (?:can|should) (?:i|we) (?:learn from|know about)) "
-    r"(?:this|these|the (?:document|text|file|page|report|paper|article|book)s?)"
-    r"(?: (?:document|text|file|page|report|paper|article|book)s?)?(?:,? please)?\W*+$|"
-    r"(?<!['’]s )(?:main|key|most important|central) (?:finding|fact|message|conclusion|argument|point|insight)s?"
-    r"(?: (?:of|in|from) (?:it|"
-    r"(?:this|these|the) (?:document|text|file|page|report|paper|article|book|study|survey)s?))?"
-    r"\W*+$|in a nutshell|table of contents|^highlights\W*+$|"
-    r"was (?:steht|sagt) (?:(?:in|da|hier) )?+(?:die(?:se[rms]?)?|de[rm]|das) (?:dokument|text|datei|bericht)|"
-    r"(?:wichtigste|zentrale)n? (?:punkt|aussage|them|inhalt|erkenntnis)\w*+\W*+$|"
-    r"points (?:clés|essentiels)|puntos clave|punti (?:chiave|principali)|"
-    r"(?:que|qué|cosa|qu['’]est-ce que) (?:dit|contient|dice|contiene) (?:ce|cette|este|el|questo|il) "
-    r"(?:document|texte|fichier|rapport|archivo|informe|testo|file)|"
-    r"list (?:all |the |of |main |key )*(?:topics|sections|headings|chapters)|"
-    r"vergleiche? (?:die |diese |beiden? |alle |zwei )*"
-    r"(?:dokument|datei|text|bericht|vertr|version|fassung|(?:sie|beiden?|diese|alle)\W*+$)|"
-    r"compar\w{1,3} (?:(?:ces|les|l?[oa]s|est[aeo]s|questi|i|due|deux|d[oe]s|dois|duas|tous|tod[oa]s) ){1,4}"
-    r"(?:documen|fichier|text|archivo|arquivo|ficheiro|file|testi|contrat|version|rapport|inform)|"
-    r"(?:fasse|fassen sie|^fass|^vat)\b.{1,60}\b(?:zusammen|samen)\b|sum (?:it|this|them|these) (?:all )?up\b|"
-    r"zusammenfass|überblick|hauptthema|worum geht|wovon handelt|kernaussage|"
-    r"résum|sujet principal|points principaux|"
-    r"resum(?!e[ds]?\b|ing\b|pti)|resumes? (?:el|la|l?os?|las|est\w++|es[aeo]s?|ist?[so]|tod[oa]s?)\b|tema principal|"
-    r"puntos principales|(?:de quoi|de qué|d[eo] que|di cosa) (?:\S++ ){0,3}(?:s['’]agit|parl|trai?t|habla|fala)|"
-    r"riassum|riassunt|argomento principale|samenvat|hoofdonderwerp|waar gaat .{0,60} over\b|streść|podsumuj|streszcz|"
-    r"o czym (?:jest|są|mówi)|główny temat|souhrn|shrň|o čem (?:je|jsou)\b|hlavní téma|кратк|резюм|"
-    r"о ч[её]м (?:эт|документ|текст|файл|ид[её]т|говорит)|главная тема|özet|ana konu|"
-    r"περίληψ|σ[υύ]ν[οό]ψ|κύριο θέμα|tóm tắt|porówn\w+ (?:te |oba |dwa |wszystkie )*(?:dokument|plik|tekst)|"
-    r"porovn\w+ (?:tyto |oba |dva |všechny )*(?:dokument|soubor|text)|so sánh (?:\w+ ){0,2}(?:tài liệu|văn bản)|"
-    r"сравни\w* (?:эти |оба |обе |два |две |все )*(?:документ|файл|текст|отч[её]т|верси|договор)|"
-    r"(?:belge|dosya|metin|metn|rapor)\w* (?:\w+ )?karşılaştır|"
-    r"σ[υύ]γκρ\w+ (?:αυτά |τα |δύο |όλα )*(?:έγγραφ|κείμεν|αρχεί))"
-    r"|总结|摘要|概述|主题|比较(?:这|两|所有)\w{0,5}\W*+$|(?:文書|書類|ファイル|資料|ドキュメント)を?(?:互いに)?比較"
-    r"|(?:문서|파일|자료|보고서)\w{0,2} (?:서로 )?비교|قارن (?:بين )?(?:\w+ )?(?:ال)?(?:وثيق|وثائق|مستند|ملف|نص)"
-    r"|เปรียบเทียบ(?:เอกสาร|ไฟล์|ข้อความ)|(?:दस्तावेज़|दस्तावेज|फ़ाइल|फ़ाइल|पाठ)\S{0,3} की (?:\S+ )?तुलना"
-    r"|要約|まとめ|概要|요약|주제|개요|لخص|ملخص|الموضوع|สรุป|หัวข้อหลัก|सारांश|मुख्य विषय",
-    re.IGNORECASE,
+_TEXTS: Final = files(__package__)
+# A regular expression a line; those above the blank line begin at the beginning of a word.
+_AT_WORDS, _ANYWHERE = (
+    part.strip().replace("\n", "|")
+    for part in _TEXTS.joinpath("questions_of_the_whole.txt").read_text("utf-8").split("\n\n")
 )
+_OF_THE_WHOLE: Final = re.compile(rf"\b(?:{_AT_WORDS})|{_ANYWHERE}", re.IGNORECASE)
 _COMPARES: Final = re.compile(
     r"\b(?:compar\w+|contrast\w*|differ\w*|versus|vs|in common|vergleich\w*|unterschied\w*|différen\w*|diferenci\w*|"
     r"porówn\w+|porovn\w+|so sánh|сравн\w+|karşılaştır\w*|σ[υύ]γκρ\w+)\b|比较|比較|비교|قارن|เปรียบเทียบ|तुलना",
     re.IGNORECASE,
 )
-# Greetings and thanks, by the greeting that answers them where no language model does. Half of one (`evening`) is none.
+# Words beside greetings; then greetings and thanks, behind the greeting that answers them where no language model does.
+# Half of one (`evening`) is none.
+_SAID_BESIDE, _SAID = _TEXTS.joinpath("greetings.txt").read_text("utf-8").split("\n\n")
+_BESIDE: Final = frozenset(folded(_SAID_BESIDE).split())
 _GREETINGS: Final = {
     greeting: re.compile(f" (?:{folded(said).replace(', ', '|')})(?= )")
-    for greeting, said in {
-        "Hello! What would you like to know about the documents?": "hello, hi, hey, greetings, thanks, thank you, thx, "
-        "cheers, good (?:day, morning, evening, afternoon, night), bye, goodbye",
-        "Guten Tag! Was möchten Sie aus den Dokumenten wissen?": "hallo, servus, moin, danke, vielen dank, tschüss, "
-        "guten (?:tag, morgen, abend), schönen (?:tag, abend)",
-        "Bonjour ! Que voulez-vous savoir des documents ?": "bonjour, bonsoir, salut, merci",
-        "¡Hola! ¿Qué quiere saber de los documentos?": "hola, gracias, buenos días, buenas (?:tardes, noches), buenas",
-        "Ciao! Che cosa vuole sapere dai documenti?": "ciao, buongiorno, buonasera, grazie",
-        "Olá! O que quer saber dos documentos?": "olá, oi, obrigado, obrigada, bom dia, boa (?:tarde, noite)",
-        "Hallo! Wat wilt u weten uit de documenten?": "bedankt, dankjewel, dank (?:je, u), goedemorgen, goedendag, "
-        "goedenavond",
-        "Dzień dobry! Czego chcesz się dowiedzieć z dokumentów?": "cześć, hej, dzięki, dziękuję, dzień dobry",
-        "Dobrý den! Co chcete vědět z dokumentů?": "ahoj, děkuji, díky, dobrý den",
-        "Здравствуйте! Что вы хотите узнать из документов?": "привет, здравствуйте, спасибо, добрый (?:день, вечер), "
-        "доброе утро",
-        "Merhaba! Belgelerden ne öğrenmek istersiniz?": "merhaba, selam, teşekkürler, günaydın",
-        "Γεια σας! Τι θέλετε να μάθετε από τα έγγραφα;": "γεια, καλημέρα, καλησπέρα, χαίρετε, ευχαριστώ",
-        "Xin chào! Bạn muốn biết gì từ các tài liệu?": "xin chào, chào, cảm ơn",
-        "你好！您想从文档中了解什么？": "你好, 您好, 谢谢, 早上好",
-        "こんにちは。文書について何をお知りになりたいですか。": "こんにちは, こんばんは, おはようございます, "
-        "ありがとう, ありがとうございます",
-        "안녕하세요! 문서에서 무엇을 알고 싶으신가요?": "안녕, 안녕하세요, 감사합니다, 고마워요",
-        "مرحبا! ماذا تريد أن تعرف من المستندات؟": "مرحبا, شكرا, السلام عليكم, أهلا",
-        "สวัสดี! คุณต้องการทราบอะไรจากเอกสาร": "(?:สวัสดี, ขอบคุณ)(?:ครับ, ค่ะ)?",
-        "नमस्ते! आप दस्तावेज़ों से क्या जानना चाहते हैं?": "नमस्ते, नमस्कार, धन्यवाद, शुक्रिया",
-    }.items()
+    for greeting, said in (line.split(" = ") for line in _SAID.splitlines())
 }
-_BESIDE: Final = frozenset(
-    folded("""
-there you very much so a lot again all everyone ok okay dir
-that this it was helped helps helpful for your the great perfect nice many got now
-ihnen sehr beaucoup muchas muito mille tante wel большое çok σου σας
-πολύ bạn जी
-""").split()
-)
 _BETWEEN: Final = re.compile(
     r"[\s!-/:-@\[-`{-~¡¿…’«»،؟।、。！？～]+"
 )  # not `\W`: vowel signs of Thai and Hindi are no letters
