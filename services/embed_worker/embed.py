@@ -26,7 +26,7 @@ from shared.log.dead_letters import owner_of
 from shared.log.headers import redrives_of
 from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import Head, Index
-from shared.state.ledger import published_below
+from shared.state.ledger import Entry, published_below
 from shared.state.statuses import Statuses
 from shared.state.version_deletion import tombstone
 from shared.store.bm25 import Bm25
@@ -60,7 +60,8 @@ class Embed:
             return
         event = decode(record.value, DocumentChunked)
         tracing.about(event.document.tenant, event.document.document_id)
-        if not redrives_of(record) and await self.statuses.has_failed(event.document):
+        entry = await self.statuses.entry(event.document)
+        if not redrives_of(record) and await self.statuses.has_failed(event.document, entry):
             return  # its dead letter is there, and its body may be gone; a redrive tries it again
         # A document of many chunks also reads and writes much, and holds up no smaller one meanwhile.
         aside = stepped_aside("many chunks are embedded") if event.blob else nullcontext()
@@ -89,6 +90,7 @@ class Embed:
             Unavailable: a part is away; call again.
         """
         standing: Head | None = None
+        entry: Entry | None = None
         step, head, older, count = SwitchStep.FENCE, None, set[int](), 0
         while step is not SwitchStep.END:
             match step:
@@ -103,11 +105,11 @@ class Embed:
                     first = standing is None
                     head = (await self.index.switch(head_of(document, count), attempt, first=first)).version
                 case SwitchStep.FORGET:
-                    await self._forget(document, older)
+                    entry = await self._forget(document, older)
                 case SwitchStep.DELETE if older:  # most documents are new, and a look-up is cheaper than a delete
                     await self.index.delete_below(document.document_id, document.version)
                 case SwitchStep.FINISH:
-                    await self.statuses.applied(document, count, older)
+                    await self.statuses.applied(document, count, older, entry)
                 case SwitchStep.WITHDRAW | SwitchStep.REFUSED:
                     await self._take_back(document, attempt, overtaken=step is SwitchStep.WITHDRAW)
             step = advance(step, document.version, head)
@@ -140,11 +142,13 @@ class Embed:
             await self.index.delete_from(document.document_id, document.version, len(chunks))
         return len(chunks)
 
-    async def _forget(self, document: DocumentVersion, older: set[int]) -> None:
-        """Remove from the truth the versions in `older`, and those that the ledger lists, which are added to it."""
-        older |= published_below(await self.statuses.entry(document), document.version)
+    async def _forget(self, document: DocumentVersion, older: set[int]) -> Entry | None:
+        """Remove from the truth the versions in `older`, and those that the entry lists, which are added; return it."""
+        entry = await self.statuses.entry(document)
+        older |= published_below(entry, document.version)
         for version in sorted(older):
             await tombstone(self.publish, document.document_id, version)
+        return entry
 
     async def _take_back(self, document: DocumentVersion, attempt: int, *, overtaken: bool) -> None:
         """Delete the points of a version that a newer one has overtaken, or that another worker has withdrawn."""

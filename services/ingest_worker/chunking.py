@@ -94,9 +94,10 @@ class Chunking:
         if self.limit is not None:
             await self.limit(record)
         # Before the text is read: the text of an overtaken version may be gone, and its replay must not fail.
-        if not await self._answerable(document):
+        answerable, entry = await self._answerable(document)
+        if not answerable:
             return
-        if not redriven(record) and await self.statuses.has_failed(document):
+        if not redriven(record) and await self.statuses.has_failed(document, entry):
             log.info("version_failed_before", document_id=document.document_id, version=document.version)
             return
         async with self.room.taken(document.text_size if event.text is None else 0, document.tenant):
@@ -117,18 +118,18 @@ class Chunking:
             if not chunks:
                 raise Rejected(f"no chunk could be made from {document.source}/{document.path}", "empty")
             # An erasure may have ended meanwhile in another generation: the text must not come into the log again.
-            if not await self._answerable(document):
+            if not (await self._answerable(document))[0]:
                 return
         await self._announce(document, chunks, headers)
 
-    async def _answerable(self, document: DocumentVersion) -> bool:
-        """Return whether the version may answer; if it never can, it leaves the truth."""
+    async def _answerable(self, document: DocumentVersion) -> tuple[bool, Entry | None]:
+        """Return whether the version may answer, and its document's entry; if it never can, it leaves the truth."""
         head, entry = await asyncio.gather(self.index.head(document.document_id), self.statuses.entry(document))
         overtaken = _overtaken(document, head, entry)
         if overtaken:
             await tombstone(self.publish, document.document_id, document.version)
             log.info("version_overtaken", document_id=document.document_id, version=document.version)
-        return not overtaken
+        return not overtaken, entry
 
     async def failed(self, record: Record, sentence: str, code: str) -> None:
         """Record the failure in the document's status, where the record can be decoded.
@@ -150,7 +151,7 @@ class Chunking:
         many = await json_of(chunks)
         if len(many) > CLAIM_CHECK_BYTES // 2:  # room for the document's own metadata
             blob = await self.blobs.put(document.tenant, document.document_id, many)
-            if not await self._answerable(document):  # storing takes long; the weekly sweep collects the blob
+            if not (await self._answerable(document))[0]:  # storing takes long; the weekly sweep collects the blob
                 return
             value = encode(DocumentChunked(document=document, blob=blob))
         else:

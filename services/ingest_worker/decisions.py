@@ -71,7 +71,7 @@ class Decisions:
                 return None
             return with_forwarded(decision.entry, submission.source_record)
 
-        await self.ledger.update(submission.document_id, transition)
+        await self.ledger.update_known(submission.document_id, entry, transition)
         return decision
 
     async def end_conflict(self, submitted: DocumentSubmitted, submission: Submission, body: bytes | None) -> None:

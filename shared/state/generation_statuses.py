@@ -57,7 +57,13 @@ class GenerationStatuses(Statuses):
         """Return whether the generation serves."""
         return (await self._watch.certain()).serving == self._generation
 
-    async def applied(self, document: DocumentVersion, chunk_count: int, forgotten: Collection[int] = ()) -> None:
+    async def applied(
+        self,
+        document: DocumentVersion,
+        chunk_count: int,
+        forgotten: Collection[int] = (),
+        known: Entry | None = None,
+    ) -> None:
         """Write that the version answers, if it answers in the serving generation.
 
         The registry is read after the head was written. So of two generations that apply a version while one of them
@@ -70,7 +76,7 @@ class GenerationStatuses(Statuses):
         if registry.switching is not None:
             await self._other_has(document)
         if served:
-            await super().applied(document, chunk_count, forgotten)
+            await super().applied(document, chunk_count, forgotten, known)
             return
         if await self.ended(document):
             return
@@ -78,9 +84,9 @@ class GenerationStatuses(Statuses):
         if head is not None and head.version == document.version:
             await super().applied(document, head.chunk_count)
 
-    async def has_failed(self, document: DocumentVersion) -> bool:
+    async def has_failed(self, document: DocumentVersion, entry: Entry | None) -> bool:
         """Return whether the version has failed in this generation; its failure in another one doesn't count."""
-        return await super().has_failed(document) and await self.serves()
+        return await super().has_failed(document, entry) and await self.serves()
 
     async def failed(self, document: DocumentVersion, answering: Head | None, *, error: str, code: str) -> None:
         """Write that the version failed, if this generation serves."""

@@ -416,6 +416,16 @@ class Ledger:
             if (written := await self._written(seen.rev if seen else 0, wanted)) is not None:
                 return written
 
+    async def update_known(self, document_id: str, known: Entry | None, transition: Transition) -> Entry | None:
+        """Do as `update`, without reading first: `known` was read before, and is written over only if it still stands.
+
+        If `transition` returns None for it, the entry is read after all.
+        """
+        wanted = transition(known)
+        if wanted is not None and (written := await self._written(known.rev if known else 0, wanted)) is not None:
+            return written
+        return await self.update(document_id, transition)
+
     async def enter(self, entry: Entry) -> None:
         """Write the entry of a document that has none; do nothing for others."""
         await self._gate.ledger()

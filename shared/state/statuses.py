@@ -49,10 +49,11 @@ class Statuses:
         error: str | None = None,
         code: str | None = None,
         forgotten: Collection[int] = (),
+        known: Entry | None = None,
     ) -> None:
         """Write the version's final status, if the ledger knows a submission of this version.
 
-        The versions in `forgotten` have tombstones on documents.extracted.
+        The versions in `forgotten` have tombstones on documents.extracted. `known` is the entry, if it was read before.
         """
         at = now_ms()  # only for display
 
@@ -60,16 +61,23 @@ class Statuses:
             end = End(status, at, chunk_count, error, code)
             return finished(entry, document.version, end, document=document, forgotten=forgotten)
 
-        entry = await self._ledger.update(document.document_id, ends)
+        name = document.document_id
+        entry = await (self._ledger.update_known(name, known, ends) if known else self._ledger.update(name, ends))
         if entry is not None:
             await self._notify_ended(entry, document.version, at)
         (log.info if status == "failed" else log.debug)(
             "version_ended", document_id=document.document_id, version=document.version, status=status, reason=error
         )
 
-    async def applied(self, document: DocumentVersion, chunk_count: int, forgotten: Collection[int] = ()) -> None:
-        """Write that the version answers, and that the versions in `forgotten` have tombstones."""
-        await self.end(document, document.outcome, chunk_count=chunk_count, forgotten=forgotten)
+    async def applied(
+        self,
+        document: DocumentVersion,
+        chunk_count: int,
+        forgotten: Collection[int] = (),
+        known: Entry | None = None,
+    ) -> None:
+        """Write that the version answers, and that the versions in `forgotten` have tombstones; `known` as in `end`."""
+        await self.end(document, document.outcome, chunk_count=chunk_count, forgotten=forgotten, known=known)
 
     async def entry(self, document: DocumentVersion) -> Entry | None:
         """Return the document's ledger entry."""
@@ -96,9 +104,8 @@ class Statuses:
         """Remove the document's surplus of failed versions from the truth, if these are the serving generation's."""
         await forget_surplus(index, self._ledger, self._publish, document.document_id)
 
-    async def has_failed(self, document: DocumentVersion) -> bool:
-        """Return whether the version's failure is written, so that only a redrive can change it, or nothing can."""
-        entry = await self.entry(document)
+    async def has_failed(self, document: DocumentVersion, entry: Entry | None) -> bool:
+        """Return whether the entry has the version's failure, so that only a redrive can change it, or nothing can."""
         if entry is None:
             return False
         stands = entry.standing(document.version)

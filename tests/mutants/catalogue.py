@@ -82,7 +82,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "what is erased while it is chunked comes back into the log",
         "services/ingest_worker/chunking.py",
-        "into the log again.\n            if not await self._answerable(document):\n",
+        "into the log again.\n            if not (await self._answerable(document))[0]:\n",
         "into the log again.\n            if False:\n",
         "tests/unit/services/ingest_worker/test_chunking.py",
     ),
@@ -543,7 +543,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a version that failed stays in the truth for ever",
         "services/embed_worker/embed.py",
-        "        older |= published_below(await self.statuses.entry(document), document.version)\n",
+        "        older |= published_below(entry, document.version)\n",
         "        pass\n",
     ),
     _mutant(

@@ -92,6 +92,49 @@ async def test_of_two_changes_that_saw_the_same_entry_each_comes_in_once() -> No
     assert entry in standing
 
 
+async def test_an_entry_that_was_read_before_is_written_without_reading_again() -> None:
+    store = Reading()
+    ledger = await a_ledger(store)
+    name = NAMES[0]
+
+    created = await ledger.update_known(name, None, tagged(name, "a"))
+    changed = await ledger.update_known(name, created, tagged(name, "b"))
+
+    assert len(store.reads) == 2  # a write gives back what stands
+    assert await ledger.get(name) == changed
+    assert changed is not None
+    assert changed.tags == ("a", "b")
+
+
+async def test_an_entry_that_has_changed_since_it_was_read_is_read_again() -> None:
+    ledger = await a_ledger(MemoryStore())
+    name = NAMES[0]
+    known = await ledger.update(name, tagged(name, "a"))
+    await ledger.update(name, tagged(name, "b"))
+
+    stale = await ledger.update_known(name, known, tagged(name, "c"))
+    missing = await ledger.update_known(name, None, tagged(name, "d"))
+
+    assert stale is not None
+    assert missing is not None
+    assert (stale.tags, missing.tags) == (("a", "b", "c"), ("a", "b", "c", "d"))
+
+
+async def test_that_nothing_changes_is_decided_on_the_entry_as_it_is() -> None:
+    ledger = await a_ledger(MemoryStore())
+    name = NAMES[0]
+    known = await ledger.update(name, tagged(name, "a"))
+    await ledger.update(name, tagged(name, "b"))
+
+    def closed(entry: Entry | None) -> Entry | None:
+        return tagged(name, "c")(entry) if entry is not None and "b" in entry.tags else None
+
+    written = await ledger.update_known(name, known, closed)
+
+    assert written is not None
+    assert written.tags == ("a", "b", "c")
+
+
 async def test_a_door_enters_only_a_document_that_nobody_knows() -> None:
     ledger = await a_ledger(MemoryStore())
     there, new = NAMES[:2]
