@@ -13,9 +13,10 @@ from services.embed_worker.embed import Embed
 from services.embed_worker.sweep import shorten_deleted, sweep, sweep_points, throttle
 from services.embed_worker.vectors import VectorMetrics, Vectors
 from shared.embedder import BUILT_IN_MODEL
+from shared.log.background import repeat
 from shared.log.consume import ConsumeOptions, Consumption, consume
 from shared.log.dead_letters import DeadLetters
-from shared.runtime.process import RunningService, repeat
+from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import GenerationParts
 from shared.settings import Settings

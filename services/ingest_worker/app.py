@@ -3,7 +3,6 @@
 All generations share the first stage; each has a chunking stage of its own.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
@@ -25,10 +24,11 @@ from services.ingest_worker.parsers import alone, parser_pool
 from services.ingest_worker.store_recovery import LOOK_S, Rebuilder
 from shared.contracts import StatusNotice, decode, document_of
 from shared.log import Log
+from shared.log.background import repeat
 from shared.log.consume import ConsumeOptions, Consumption, consume, follow
 from shared.log.dead_letters import DeadLetters
 from shared.log.publish import partition_for, publish
-from shared.runtime.process import RunningService, repeat
+from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import GenerationParts
 from shared.settings import Settings
@@ -155,7 +155,8 @@ async def callbacks_of(
     follow(broker, STATUS, lambda record: sender.heard(decode(record.value, StatusNotice)))
 
     def begin() -> None:
-        stack.callback(asyncio.create_task(sender.run()).cancel)
+        stack.callback(sender.stop)
+        repeat(stack, sender.turn, 0.0, "callbacks_wait")
         repeat(stack, callbacks.forget_old, FORGET_EVERY_S, "callbacks_wait", at_once=False)
 
     return begin

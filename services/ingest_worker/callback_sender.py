@@ -42,7 +42,6 @@ POSTPONED_S: Final = 0.5
 POLL_S: Final = 2.0
 MOST_EXPECTED: Final = 10_000  # callbacks that a notice wakes; the others are only checked from time to time
 LOOK_AGAIN_MS: Final = (5_000, 300_000)  # first and longest pause between two checks of a submission under way
-AGAIN_S: Final = 1.0  # after the store was away
 _GONE: Final = 410  # the receiver wants no more tries (Standard Webhooks)
 
 
@@ -127,6 +126,8 @@ class CallbackSender:
         self._hot: dict[str, str] = {}  # ids to look at now, in their order, with their tenants
         self._under_way: dict[asyncio.Task[None], Callback] = {}
         self._woken = asyncio.Event()
+        self._woken.set()  # the first look comes at once
+        self._taken_up = False
         self.callbacks.registered = self._expect
 
     def heard(self, notice: StatusNotice) -> None:
@@ -136,23 +137,26 @@ class CallbackSender:
             self._hot[id_] = notice.tenant
             self._woken.set()
 
-    async def run(self) -> None:
-        """Make callbacks for ever."""
+    async def turn(self) -> None:
+        """Wait until callbacks may be due, and make those that are. `repeat` it without a pause."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.poll_s):
+                await self._woken.wait()
+        self._woken.clear()
         try:
-            await self._again(self._take_up)
-            while True:
-                self._woken.clear()
-                await self._again(self._look)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self.poll_s):
-                        await self._woken.wait()
-        finally:
-            for task in self._under_way:
-                task.cancel()
+            if not self._taken_up:  # at once, all whose submissions were under way when the last process ended
+                self._hot |= {each.id: each.tenant async for each in self.callbacks.waiting()}
+                self._taken_up = True
+            await self._look()
+        except Unavailable:
+            with suppress(Unavailable):
+                await self.callbacks.create()  # the store may have lost the collection
+            raise
 
-    async def _take_up(self) -> None:
-        """Check at once all callbacks whose submissions were under way when the last process ended."""
-        self._hot |= {each.id: each.tenant async for each in self.callbacks.waiting()}
+    def stop(self) -> None:
+        """Cancel what is under way. Others take it over."""
+        for task in self._under_way:
+            task.cancel()
 
     async def _look(self) -> None:
         """Start the callbacks that are due, of each tenant a few at once: its slow receivers hold up no other's."""
@@ -189,17 +193,6 @@ class CallbackSender:
                 log.info("callback_waits", reason=error.sentence)  # its lease will expire
             else:
                 log.error("callback_bug", exc_info=error)
-
-    async def _again(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Call `act` until it succeeds: the store may be away, or may have lost the collection."""
-        while True:
-            try:
-                return await act()
-            except Unavailable as error:
-                log.info("callbacks_wait", reason=error.sentence)
-                await asyncio.sleep(AGAIN_S)
-                with suppress(Unavailable):
-                    await self.callbacks.create()
 
     async def _one(self, seen: Callback) -> None:
         claimed = await self.callbacks.change(seen, next=self.clock() + LEASE_MS)

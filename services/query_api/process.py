@@ -27,11 +27,12 @@ from shared.answers.prompt import Prompting
 from shared.answers.templates import load_templates
 from shared.errors import Unavailable
 from shared.log.audit_trail import EVERY_S, AuditTrail
+from shared.log.background import repeat
 from shared.log.consume import Consumption
 from shared.log.groups import keep_offsets
 from shared.log.publish import publish
 from shared.reranker.served import open_reranker
-from shared.runtime.process import RunningService, repeat
+from shared.runtime.process import RunningService
 from shared.runtime.resources import Resources, open_resources
 from shared.runtime.stage_runner import Join
 from shared.settings import SHORT_KEY, Settings

@@ -15,7 +15,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -31,6 +31,7 @@ from faststream.kafka import KafkaBroker
 from shared import tracing
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Record
+from shared.log.background import repeat
 from shared.log.failure import Backoff, Failure, traceback_digest
 from shared.log.headers import check_intact, header
 from shared.log.partition_lane import PartitionLane
@@ -228,6 +229,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._to_commit = asyncio.Event()
         self._committing = asyncio.Lock()
         self._background: tuple[asyncio.Task[None], ...] = ()
+        self._repeated = AsyncExitStack()
 
     @property
     def in_flight(self) -> int:
@@ -250,7 +252,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._pause(self._assignment())
         for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await asyncio.gather(*self._background, self._repeated.aclose(), return_exceptions=True)
         await self._close(list(self._lanes.values()))
 
     @property
@@ -312,10 +314,8 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if self._stopping or self.broken is not None:
             self._pause(tps)
         elif not self._background:
-            self._background = (
-                asyncio.create_task(self._commit_for_ever(), name="consume-commit"),
-                asyncio.create_task(self._measure_for_ever(), name="consume-measure"),
-            )
+            self._background = (asyncio.create_task(self._commit_for_ever(), name="consume-commit"),)
+            repeat(self._repeated, self._measure, self.options.measure_every_s, "lag_unknown", consumption=self.name)
 
     async def on_partitions_revoked(self, tps: Iterable[TopicPartition]) -> None:
         """Stop consuming these partitions: wait for running handlers, commit, drop the rest."""
@@ -578,27 +578,21 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     # Measures
 
-    async def _measure_for_ever(self) -> None:
-        while self.broken is None:
-            try:
-                await self._measure()
-            except (KafkaError, Unavailable) as error:
-                log.warning("lag_unknown: %s: %s", self.name, error)
-            await asyncio.sleep(self.options.measure_every_s)
-
     async def _measure(self) -> None:
         consumer = self.consumer()
-        if consumer is None:
+        if consumer is None or self.broken is not None:
             return
-        # In this order: a position never exceeds an end that was read after it.
-        positions = {tp: await consumer.position(tp) for tp in consumer.assignment()}
-        starts, ends = await consumer.beginning_offsets(positions), await consumer.end_offsets(positions)
-        for tp, position in positions.items():
-            if tp not in consumer.assignment():
-                continue
-            lane = self._lanes.get(tp)
+        try:
+            # In this order: a position never exceeds an end that was read after it.
+            positions = {tp: await consumer.position(tp) for tp in consumer.assignment()}
+            starts, ends = await consumer.beginning_offsets(positions), await consumer.end_offsets(positions)
+            later = {tp: await consumer.position(tp) for tp in positions if tp in consumer.assignment()}
+        except (KafkaError, ConsumerStoppedError) as error:
+            raise Unavailable(str(error) or type(error).__name__, "log_unavailable") from error
+        for tp in later.keys() & consumer.assignment():
+            position, lane = positions[tp], self._lanes.get(tp)
             self.lag[tp] = ends[tp] - (position if lane is None else lane.low)
-            if position > ends[tp] or await consumer.position(tp) < starts[tp]:
+            if position > ends[tp] or later[tp] < starts[tp]:
                 self._break(
                     f"{self.name} stopped: its offset {position} of {tp.topic}/{tp.partition} is out of range, the "
                     f"log holds {starts[tp]} to {ends[tp]}: records were deleted before they were read. Sluice skips "

@@ -15,13 +15,13 @@ import structlog
 from litestar.types import ASGIApp
 from prometheus_client import CollectorRegistry
 
-from shared.errors import PipelineError, Unavailable
+from shared.errors import Unavailable
 from shared.log.failure import Backoff
 from shared.runtime import loop_lag
 from shared.runtime.connections import Connections
 from shared.runtime.listening import answered, bound, connections_of, url_of
 from shared.runtime.probes import Probed, Troubles, side_app
-from shared.settings import ConfigurationError, Settings
+from shared.settings import Settings
 
 T = TypeVar("T")
 
@@ -135,44 +135,6 @@ def stop_signal() -> StopSignal:
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.interrupt)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     return stop
-
-
-def repeat(
-    stack: AsyncExitStack,
-    act: Callable[[], Awaitable[object]],
-    every_s: float,
-    waits: str = "",
-    *,
-    at_once: bool = True,
-    again_s: float | None = None,
-    **told: object,
-) -> None:
-    """Call `act` every `every_s` seconds until `stack` closes; the first time `at_once`, else after one interval.
-
-    What it refuses, or that a part is away, is logged once as the event `waits` if one is given, with what is `told`;
-    the next call, after `again_s` if that is given, tries again. So it does after a bug.
-    """
-
-    async def for_ever() -> None:
-        if not at_once:
-            await asyncio.sleep(every_s)
-        known = ""
-        while True:
-            reason = ""
-            try:
-                await act()
-            except (PipelineError, ConfigurationError) as error:
-                reason = str(error) or type(error).__name__
-                if waits and reason != known:
-                    log.warning(waits, reason=reason, **told)
-            except Exception as error:  # what ends here would never run again, and nobody would notice
-                reason = repr(error)
-                if reason != known:
-                    log.exception("repeated_call_failed", waits=waits, **told)
-            known = reason
-            await asyncio.sleep(again_s if reason and again_s is not None else every_s)
-
-    stack.callback(asyncio.create_task(for_ever()).cancel)
 
 
 async def drained(stop: StopSignal, seconds: float, *work: "asyncio.Task[object]") -> None:

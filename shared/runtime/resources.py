@@ -19,6 +19,7 @@ from shared.embedder.half_precision import precision_of
 from shared.embedder.open import EmbedderPool
 from shared.errors import Unavailable
 from shared.log import Log
+from shared.log.background import repeat
 from shared.log.consume import Consumption
 from shared.log.metrics import ConsumptionMetrics
 from shared.log.open import open_log
@@ -29,7 +30,6 @@ from shared.runtime.growth import EVERY_S, Growth
 from shared.runtime.in_force import model_in_force, not_in_force
 from shared.runtime.loop_lag import LoopLag
 from shared.runtime.probes import Detail, Troubles
-from shared.runtime.process import repeat
 from shared.runtime.stage_runner import GenerationStages, Join, trouble_of
 from shared.settings import ConfigurationError, Settings
 from shared.state import pairing, verification_result
@@ -127,7 +127,7 @@ class Resources:
         stack.push_async_callback(self.watch.leave)
         repeat(stack, self.backlog.measure, BACKLOG_S)
         repeat(stack, self.gate.look, LOOK_S)  # so that requests needn't wait for it
-        stack.callback(asyncio.create_task(self.watch.watch()).cancel)
+        repeat(stack, self.watch.turn, 0.0)
 
         async def troubles() -> dict[str, str | None]:
             asked = [store_troubles(self.store, self.gate)]

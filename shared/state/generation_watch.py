@@ -73,6 +73,7 @@ class GenerationWatch:
         self._listeners: list[Callable[[Registry], Awaitable[None]]] = []
         self._last_listeners: list[Callable[[Registry], Awaitable[None]]] = []
         self._nudged = asyncio.Event()
+        self._nudged.set()  # the first look comes at once
         self._following: list[asyncio.Future[Registry]] = []  # calls of `followed` that wait
         self._looks: Batcher[str, Registry] = Batcher(self._shared_look)
 
@@ -181,22 +182,12 @@ class GenerationWatch:
 
     # -- the loop ------------------------------------------------------------------------------------
 
-    async def watch(self) -> None:
-        """Look, beat and call the listeners, for ever."""
-        while True:
-            try:
-                await self._turn()
-            except Unavailable as error:  # readiness says so
-                log.debug("generations_unknown", reason=error.sentence)
-            except Exception:
-                # A bug in one turn must not end the watch: this process would miss every later switch.
-                log.exception("generation_watch_failed")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._nudged.wait()
-            self._nudged.clear()
-
-    async def _turn(self) -> None:
+    async def turn(self) -> None:
+        """Wait for the next look, then look, beat and call the listeners. `repeat` it without a pause."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                await self._nudged.wait()
+        self._nudged.clear()
         following, self._following = self._following, []
         try:
             registry = await self.look()

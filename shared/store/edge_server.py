@@ -242,9 +242,11 @@ class _Server:
             await asyncio.sleep(every_s)
             try:
                 await rewriter.look()
-            except Unserved as error:
+            except Broken as error:
                 tell("store_rewrite_failed", reason=str(error))
                 self.end(BROKEN)
+            except Exception as error:  # noqa: BLE001 - such as a file that the engine deletes while it is measured
+                tell("store_rewrite_failed", reason=repr(error))
 
 
 class _Session(asyncio.Protocol):

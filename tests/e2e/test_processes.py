@@ -17,7 +17,8 @@ import pytest
 from services.operator_cli import demo
 from services.operator_cli.demo import DemoServer
 from shared.errors import Unavailable
-from shared.runtime.process import StopSignal, drained, repeat
+from shared.log.background import repeat
+from shared.runtime.process import StopSignal, drained
 from tests.docs import readme
 from tests.e2e.cluster import Cluster, cluster, servers, status
 from tests.servers.kafka import KafkaServer

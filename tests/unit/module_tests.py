@@ -23,6 +23,7 @@ _API, _CLI = "tests/integration/test_api.py", "tests/unit/services/operator_cli/
 _OPENAI, _EXTRACT = "tests/integration/clients/test_openai.py", "tests/unit/services/ingest_worker/extract/"
 _REINDEX = "tests/integration/test_reindex.py"
 TESTED_BY: Final = {
+    "shared/runtime/process.py": "tests/e2e/test_processes.py",
     "services/query_api/search/past.py": "tests/integration/test_as_of.py",
     "shared/answers/word_forms.py": "tests/unit/shared/answers/test_extractive.py",
     "shared/state/as_of.py": "tests/integration/test_as_of.py",

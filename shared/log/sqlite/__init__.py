@@ -7,7 +7,7 @@ file at the same time. Not for a network file system: SQLite's shared memory doe
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +19,7 @@ from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected
 from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replacement
+from shared.log.background import repeat
 from shared.log.faststream_driver import Driver, DriverBroker
 from shared.log.sqlite import copying, group_membership, upkeep
 from shared.log.sqlite.consumer import Consumer, bounds, bounds_of, committed, first_since, partition_id
@@ -30,6 +31,8 @@ from shared.times import now_ms
 from shared.topics import Topic, TopicDifference, TopicInspection, moves_of, partitions_differ
 
 T = TypeVar("T")
+
+_AGAIN_S = 10.0  # until another upkeep after one that failed, such as because the log is being copied
 
 __all__ = ["STEPS", "LogUnavailable", "SqliteLog", "deleting"]
 
@@ -52,7 +55,7 @@ class SqliteLog:
         boot: Callable[[], float] = boot_clock,
     ) -> None:
         self._upkeep_every_s = upkeep_every_s
-        self._upkeep: asyncio.Task[None] | None = None
+        self._repeated = AsyncExitStack()
         self._storage = Storage(path, connect=connect, step=step, now=now, boot=boot)
 
     @property
@@ -68,15 +71,13 @@ class SqliteLog:
         """
         await self._storage.start()
         self._storage.moves = moves_of(await self._storage.read(_found))
-        self._upkeep = asyncio.create_task(
-            upkeep.keep_up_for_ever(self.keep_up, self._upkeep_every_s), name="log-upkeep"
-        )
+        # Not at once, so that a machine that was off for long reads its records first.
+        again_s = min(self._upkeep_every_s, _AGAIN_S)
+        repeat(self._repeated, self.keep_up, self._upkeep_every_s, "upkeep_failed", at_once=False, again_s=again_s)
 
     async def stop(self) -> None:
         """Write the queued records, then close; stop all its brokers before."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
+        await self._repeated.aclose()
         await self._storage.stop()
 
     def broker(self, client_id: str) -> KafkaBroker:

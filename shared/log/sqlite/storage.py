@@ -6,7 +6,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ import msgspec
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from shared.log import LogUnavailable
+from shared.log.background import repeat
 from shared.log.sqlite.clock import Reading, boot_id, tick
 from shared.log.sqlite.file import Connect, WriteTurn, failures_named, open_reader, open_writer
 from shared.settings import ConfigurationError
@@ -111,6 +112,7 @@ class Storage:
         self._seen = -1
         self._closing = False
         self._running = False
+        self._repeated = AsyncExitStack()
 
     # Life
 
@@ -133,7 +135,7 @@ class Storage:
             raise
         self._running = True
         self._writing = asyncio.create_task(self._write_for_ever(), name="log-write")
-        self._polling = asyncio.create_task(self._poll_for_ever(), name="log-poll")
+        repeat(self._repeated, self._poll, _POLL_S, "log_unreadable", at_once=False)
         await self.refresh()  # last, so that a caller cancelled here can still stop the storage
 
     async def stop(self) -> None:
@@ -141,8 +143,7 @@ class Storage:
         if not self._running:
             return
         self._running = False
-        self._polling.cancel()
-        await asyncio.gather(self._polling, return_exceptions=True)
+        await self._repeated.aclose()
         self._closing = True
         self._queued.set()
         await asyncio.gather(self._writing, return_exceptions=True)
@@ -355,17 +356,6 @@ class Storage:
         specs = {id_: Topic(**dict(zip(_SPEC, spec, strict=True))) for id_, *spec in connection.execute(_TOPICS)}
         return version, {spec.name: KnownTopic(spec, tuple(ids[id_])) for id_, spec in specs.items()}, ends
 
-    async def _poll_for_ever(self) -> None:
-        reachable = True
-        while True:
-            await asyncio.sleep(_POLL_S)
-            if not self.watchers:
-                continue
-            try:
-                await self.refresh()
-            except LogUnavailable as error:
-                if reachable:
-                    log.warning("log_unreadable: %s", error.sentence)
-                reachable = False
-            else:
-                reachable = True
+    async def _poll(self) -> None:
+        if self.watchers:
+            await self.refresh()

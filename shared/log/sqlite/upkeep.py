@@ -3,26 +3,23 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 from aiokafka import TopicPartition
 
-from shared.errors import Unavailable
 from shared.log import LogUnavailable, Record, Replacement
 from shared.log.headers import with_position
 from shared.log.sqlite import compaction
 from shared.log.sqlite.clock import end_at, forget_milestones
 from shared.log.sqlite.consumer import record_of
-from shared.log.sqlite.copying import HELD
 from shared.log.sqlite.file import scanning
 from shared.log.sqlite.storage import Storage, Transaction
 
 log = logging.getLogger(__name__)
 
-HELD_S = 10.0  # between two attempts while the log is copied
 _SLICE = 500  # rows of one transaction, for which writers wait
 _OVERWRITTEN = 200  # likewise, of records with their values
 _CHECKPOINTS = 240  # tries of one: two minutes, because another erasure or a backup may read a large partition as long
@@ -191,17 +188,3 @@ async def keep_up(storage: Storage) -> None:
             await compaction.compact(storage, known.spec.name)
         await retain(storage, known.spec.name)
     await give_room_back(storage)
-
-
-async def keep_up_for_ever(keep_up: Callable[[], Awaitable[None]], every_s: float) -> None:
-    """Repeat the upkeep at intervals; not at once, so that a machine that was off for long reads its records first."""
-    wait_s = every_s
-    while True:
-        await asyncio.sleep(wait_s)
-        wait_s = every_s
-        try:
-            await keep_up()
-        except Unavailable as error:
-            log.warning("upkeep_failed: %s", error.sentence)
-            if error.code == HELD:
-                wait_s = min(every_s, HELD_S)

@@ -4,12 +4,13 @@ import asyncio
 import base64
 import hashlib
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from services.ingest_worker.callback_sender import (
     AT_ONCE_PER_TENANT,
@@ -22,9 +23,11 @@ from services.ingest_worker.callback_sender import (
 )
 from services.ingest_worker.fetch.guard import Guard
 from shared.contracts import ERASED, LogPosition, Status, StatusNotice
-from shared.state.callbacks import Callback, Callbacks, callback_key
+from shared.log.background import repeat
+from shared.state.callbacks import COLLECTION, Callback, Callbacks, callback_key
 from shared.state.ledger import Accepted, Entry, Last, Ledger, MovedTo
 from shared.state.signing_secret import submission_token
+from shared.store import Filter, Ids, Point
 from tests.fakes.store import MemoryStore
 from tests.servers import loopback
 from tests.servers.website import Answer, Website, to
@@ -81,13 +84,10 @@ class Bench:
     @asynccontextmanager
     async def sending(self) -> AsyncIterator[CallbackSender]:
         sender = self.sender(poll_s=0.005)
-        running = asyncio.create_task(sender.run())
-        try:
+        async with AsyncExitStack() as stack:
+            stack.callback(sender.stop)
+            repeat(stack, sender.turn, 0.0)
             yield sender
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
 
     async def registered(
         self, url: str = "https://a.test/1", name: str = NAME, place: LogPosition = PLACE, tenant: str = "t"
@@ -277,18 +277,38 @@ async def test_it_stops_in_whatever_moment_it_is_woken(bench: Bench, turns: int)
     await bench.registered("https://hangs.test/1")
     bench.receiver.hanging.add("https://hangs.test/1")
     sender = bench.sender(poll_s=60)
-    running = asyncio.create_task(sender.run())
 
     async def looked() -> bool:
         return (await bench.only()).looks == 1
 
-    await bench.until(looked)
-    sender.heard(await bench.ended())
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    running.cancel()
+    async with AsyncExitStack() as stack:
+        stack.callback(sender.stop)
+        repeat(stack, sender.turn, 0.0)
+        await bench.until(looked)
+        sender.heard(await bench.ended())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
 
-    assert await asyncio.wait({running}, timeout=20) == ({running}, set())
+    assert not left or await asyncio.wait(left, timeout=20) == (left, set())
+
+
+async def test_a_damaged_callback_ends_the_sender_for_no_other(bench: Bench) -> None:
+    damaged = "22222222-2222-5222-8222-222222222222"
+    point = Point(id=damaged, payload={"state": "waiting", "next": bench.now})
+    await bench.store.upsert(COLLECTION, [point])
+    await bench.registered()
+
+    with capture_logs() as told:
+        async with bench.sending() as sender:
+            await bench.until(lambda: _told(told, "repeated_call_failed"))
+            await bench.store.delete(COLLECTION, Filter(must=(Ids((damaged,)),)))
+            sender.heard(await bench.ended())
+            await bench.until_state("delivered")
+
+
+async def _told(lines: Sequence[Mapping[str, Any]], event: str) -> bool:
+    return any(each["event"] == event for each in lines)
 
 
 async def test_a_thousand_callbacks_of_one_tenant_that_hang_hold_up_no_other_one(bench: Bench) -> None:

@@ -1,11 +1,12 @@
 """What a batch read before a rebalance may not do, step by step: no real log can be stopped in between."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import ConsumerStoppedError
 from faststream.kafka import KafkaBroker
 
 from shared.errors import Rejected, RetryLater
@@ -54,6 +55,34 @@ async def test_a_batch_of_the_present_assignment_is_handled_and_committed(
 
     assert handled == [0, 1, 2]
     assert consumer.committed == {TP: 3}
+
+
+async def test_a_bug_of_one_measurement_does_not_end_the_measuring() -> None:
+    bugs = [RuntimeError("a bug"), ConsumerStoppedError()]
+
+    class Faulty(FakeConsumer):
+        async def beginning_offsets(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+            if bugs:
+                raise bugs.pop()
+            return dict.fromkeys(tps, 0)
+
+        async def end_offsets(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(tps, 10)
+
+    consumer = Faulty()
+    options = ConsumeOptions(measure_every_s=0.001)
+    consumption = consume(KafkaBroker(), "events", "g", _none, on_dead=_no_letter, stage="test", options=options)
+    consumption.consumer = lambda: consumer
+    await consumption.on_partitions_assigned([TP])
+
+    await until(lambda: consumption.lag == {TP: 7})
+    await consumption.stop()
+
+
+async def _none(record: Record) -> None: ...
+
+
+async def _no_letter(record: Record, failure: Failure) -> None: ...
 
 
 @pytest.mark.parametrize("position", [0, 2])

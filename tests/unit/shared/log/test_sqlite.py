@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
@@ -311,12 +311,15 @@ async def test_retention_spares_what_a_group_has_yet_to_read(
     assert await log.offsets_since("events", 0) == {events: 5}
 
 
-async def test_upkeep_comes_by_itself(tmp_path: Path, clock: Clock) -> None:
+async def test_upkeep_comes_by_itself_and_after_a_bug_again(tmp_path: Path, clock: Clock) -> None:
     swept = asyncio.Event()
     loop = asyncio.get_running_loop()
+    bugs = [RuntimeError("a bug")]
 
     def step(name: str) -> None:
         if name == "checkpointed":
+            if bugs:
+                raise bugs.pop()
             loop.call_soon_threadsafe(swept.set)
 
     log = SqliteLog(tmp_path / "log.db", upkeep_every_s=0.01, step=step, now=clock)
@@ -324,6 +327,29 @@ async def test_upkeep_comes_by_itself(tmp_path: Path, clock: Clock) -> None:
     async with asyncio.timeout(HANG_S):
         await swept.wait()
     await log.stop()
+
+
+async def test_a_bug_at_one_write_of_another_process_does_not_hide_the_next(log: SqliteLog, tmp_path: Path) -> None:
+    woken = asyncio.Event()
+    bugs = [RuntimeError("a bug")]
+
+    def wake(_: Collection[int]) -> None:
+        if bugs:
+            raise bugs.pop()
+        woken.set()
+
+    await log.ensure_topics([TRUTH])
+    log._storage.watchers.add(wake)
+    other = SqliteLog(tmp_path / "log.db")
+    await other.start()
+    broker = other.broker("other")
+    await broker.start()
+    async with asyncio.timeout(HANG_S):
+        while not woken.is_set():
+            await publish(broker, "truth", b"value", key=b"key")
+            await asyncio.sleep(0.05)  # polls, as the log does
+    await broker.stop()
+    await other.stop()
 
 
 async def test_a_long_read_delays_the_end_of_forgetting_and_no_writer(

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from shared.store import EVERYTHING, CollectionSize, Filter, Ids, Leg, Match, Point, Sparse, wire
 from shared.store.collection_compaction import PATIENCE_S, Rewriter, is_due, is_index_due
 from shared.store.edge_engine import Engine, Unserved
+from shared.store.edge_server import _Server
 from shared.store.index_builder import IndexBuilder, VectorFormat
+from tests.contract.logs import until
 from tests.fakes.clock import SetClock
 from tests.selection import CI_ONLY
 
@@ -105,6 +107,25 @@ def size(engine: Engine) -> tuple[int, int]:
 def numbers(engine: Engine) -> list[int]:
     page = engine.answer(wire.Request("scroll", ("c", EVERYTHING, 10_000, None, False, None, None)))
     return sorted(point.payload["n"] for point in page.points)
+
+
+async def test_a_failed_look_at_the_files_does_not_end_the_rewriting(
+    engine: Engine, tmp_path: Path, clock: Pauses
+) -> None:
+    grow(engine)
+    made, _events = rewriter(engine, tmp_path, clock)
+    gone = [FileNotFoundError("a segment that the engine has just deleted")]
+
+    def free(_folder: Path) -> int:
+        if gone:
+            raise gone.pop()
+        return 10**12
+
+    made.free = free
+    rewriting = asyncio.create_task(_Server(engine).rewrite(made, 0.001))
+
+    await until(lambda: size(engine)[1] == 0)
+    rewriting.cancel()
 
 
 def test_dead_points_are_counted_from_the_files_also_after_a_restart(engine: Engine, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A switch: what it waits for, and how few calls it makes. The rest is in tests/integration/test_reindex.py."""
 
-import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +12,7 @@ import pytest
 
 from services.query_api.ops import generation_service
 from services.query_api.ops.generation_service import GenerationService
+from shared.log.background import repeat
 from shared.log.publish import publish
 from shared.log.sqlite import SqliteLog
 from shared.settings import Settings
@@ -185,7 +186,8 @@ async def test_a_step_that_was_decided_for_one_switch_isnt_taken_for_another(rig
 async def test_a_rollback_takes_few_calls_of_store_and_log(rig: Rig) -> None:
     api = rig.api()
     await known_to(rig, api)
-    watching = asyncio.create_task(api.watch.watch())
+    watching = AsyncExitStack()
+    repeat(watching, api.watch.turn, 0.0)
     await api.service.switch(rig.ids[1], force=True, wait_s=HANG_S)
     api.store.calls.clear()
     api.log.calls.clear()
@@ -193,7 +195,7 @@ async def test_a_rollback_takes_few_calls_of_store_and_log(rig: Rig) -> None:
     outcome = await api.service.rollback(wait_s=HANG_S)
 
     asked, read = len(api.store.calls), len(api.log.calls)
-    watching.cancel()
+    await watching.aclose()
     assert outcome.serving == rig.ids[0]
     assert (await rig.registry()).switching is None
     # Each call waits for searches. Three writes (begun, serves, ended), each flushed and read back.

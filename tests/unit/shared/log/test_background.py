@@ -5,7 +5,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from shared.errors import Unavailable
-from shared.runtime.process import repeat
+from shared.log.background import repeat
 
 
 @pytest.mark.parametrize("error", [Unavailable("the log is away"), RuntimeError("a bug")])
