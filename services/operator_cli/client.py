@@ -19,7 +19,7 @@ from shared.times import seconds_of
 from shared.version import VERSION
 
 WAIT_S: Final = 300  # seconds; the longest wait for a submission's end that the server allows
-FORGET_S: Final = 3600.0  # rewriting files of many gigabytes takes long
+FORGET_S: Final = 3 * 3600.0  # rewriting files of many gigabytes, and building their index, takes long
 TRIES: Final = 4  # of a request that the server answers with one of these statuses
 _FOR_NOW: Final = frozenset({httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS})
 _LONG: Final = httpx.Timeout(WAIT_S, connect=5)

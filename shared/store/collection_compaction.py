@@ -8,13 +8,12 @@ import asyncio
 import shutil
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 
 from shared.store import CollectionSize
-from shared.store.edge_engine import Broken, Collection, Copy, Engine, NoCollection, sync_tree
+from shared.store.edge_engine import Broken, Collection, Engine, NoCollection, Unserved, sync_tree
 from shared.store.index_builder import IndexBuilder, VectorFormat
 
 SMALL: Final = 2000  # dead points that never justify a rewrite
@@ -27,7 +26,6 @@ _OUTGROWN: Final = 4  # the index is built again when a quarter of the points ar
 _SLICE: Final = 16  # points copied between two requests: about two milliseconds
 _CAUGHT_UP: Final = 64  # points left to copy again: few enough for the last step, which must not be interrupted
 _REST: Final = 9.0  # pause after each slice, in durations of the slice: others keep nine tenths of the thread
-_ALIVE_S: Final = 5.0  # seconds between two notes that the build of an index makes progress
 _LONGEST_CHASE: Final = 1000  # slices; if writers stay ahead of the copy for so long, the last step copies the rest
 
 
@@ -41,11 +39,15 @@ def is_index_due(size: CollectionSize, unindexed: int, least: int = INDEXED_FROM
     return unindexed >= least and unindexed * _OUTGROWN >= size.live
 
 
+class _CopyDropped(Unserved):
+    """The copy was dropped meanwhile: with its collection, for another index of a field, or for an operator."""
+
+
 @dataclass
 class Rewriter:
     """Rewrites one collection at a time, slice by slice, between the requests that the engine answers.
 
-    An operator's rewrite has priority: it replaces one that is under way here, and none starts while it runs.
+    An operator's rewrite has priority: it takes the place of one that is due, and rests for nobody.
     """
 
     engine: Engine
@@ -64,6 +66,8 @@ class Rewriter:
         self._due_since: dict[str, float] = {}
         self._not_before: dict[str, float] = {}  # after a failure
         self._told: set[str] = set()  # collections that wait for room on the disk
+        self._turn = asyncio.Lock()
+        self._due: Collection | None = None  # whose rewrite is under way because it is due
 
     async def look(self) -> None:
         """Rewrite the collections that are due. Call it after a flush: sizes are those of the last one.
@@ -84,7 +88,20 @@ class Rewriter:
         for size in due:
             waits = busy and now - self._due_since[size.name] < PATIENCE_S
             if not waits and now >= self._not_before.get(size.name, now) and self._has_room(size):
-                await self._rewrite(size)
+                async with self._turn:
+                    await self._rewrite_due(size)
+
+    async def now(self, name: str) -> None:
+        """Rewrite the collection, whether it is due or not.
+
+        Raises:
+            NoCollection: there is none.
+            Unserved: it failed, or the copy was dropped; the old files stay. Broken: as `look`.
+        """
+        if self._due is not None and self._due.copy is not None:
+            self._due.drop_copy()
+        async with self._turn:
+            await self._rewrite(self.engine.at(name).size(), rest=0.0)
 
     def _index_format(self, size: CollectionSize) -> VectorFormat | None:
         """Return the format of the vectors of which the rewritten collection gets an index; None: it gets none."""
@@ -101,67 +118,68 @@ class Rewriter:
             self.tell("store_rewrite_waits_for_room", collection=size.name, free_bytes=free, needed_bytes=needed)
         return False
 
-    async def _rewrite(self, size: CollectionSize) -> None:
-        name = size.name
-        began = self.clock()
+    async def _rewrite_due(self, size: CollectionSize) -> None:
         try:
-            collection = self.engine.at(name)
-            if collection.copying or not await self._copied(size, collection, collection.begin_copy()):
-                return
-            collection.finish_copy()
-        except NoCollection:  # dropped meanwhile
-            return
-        except (Broken, asyncio.CancelledError, KeyboardInterrupt):
+            self._due = self.engine.at(size.name)
+            await self._rewrite(size, rest=_REST)
+        except (NoCollection, _CopyDropped):
+            pass
+        except Broken:
             raise
-        except BaseException as error:  # noqa: BLE001 - a full disk; or a Rust panic, whose PanicException is no Exception
+        except Unserved as error:
+            self._not_before[size.name] = self.clock() + PATIENCE_S
+            self.tell("store_rewrite_failed", collection=size.name, reason=str(error))
+        finally:
+            self._due = None
+
+    async def _rewrite(self, size: CollectionSize, rest: float) -> None:
+        """Rewrite the collection, with pauses of `rest` durations of a slice after each."""
+        name, began = size.name, self.clock()
+        collection = self.engine.at(name)
+        try:
+            await self._copy(size, collection, rest)
+            collection.finish_copy()
+        except (Broken, _CopyDropped, asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # a full disk; or a Rust panic, whose PanicException is no Exception
             collection.drop_copy()
-            self._not_before[name] = self.clock() + PATIENCE_S
-            self.tell("store_rewrite_failed", collection=name, reason=str(error))
-            return
+            raise Unserved(f"the rewrite of {name!r} failed: {error}") from error
         self._due_since.pop(name, None)
         seconds = round(self.clock() - began, 1)
         self.tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
 
-    async def _copied(self, size: CollectionSize, collection: Collection, copy: Copy) -> bool:
-        """Return whether all but a few points are copied and on the disk; False: the copy was given up."""
-        while await self._slice(lambda: collection.copy_some(_SLICE) is not None):
+    async def _copy(self, size: CollectionSize, collection: Collection, rest: float) -> None:
+        """Copy all but a few points, and bring the copy to the disk, with its index. Raises _CopyDropped."""
+        copy = collection.begin_copy()
+
+        def check() -> None:
             if collection.copy is not copy:
-                return False
-        if collection.copy is not copy:
-            return False
+                raise _CopyDropped(f"the copy of {size.name!r} was dropped: try again")
+
+        async def sliced(work: Callable[[], bool]) -> bool:
+            began = time.monotonic()
+            more = work()
+            await self.pause(rest * (time.monotonic() - began))
+            check()
+            return more
+
+        while await sliced(lambda: collection.copy_some(_SLICE)):
+            pass
         if (vectors := self._index_format(size)) is not None:
-            if not await self._indexed(collection, copy, vectors):
-                return False
+            shard = collection.begin_index(self.builder.stop)
+            self.builder.begin(shard, vectors)
+            try:
+                await asyncio.to_thread(_built, self.builder, shard)
+            finally:
+                check()  # who drops the copy stops the build
+            collection.end_index()
         else:
             # Bring most of it to the disk beside the engine; the last step then has little left to sync.
             await asyncio.to_thread(sync_tree, collection.flush_copy())
+            check()
         for _ in range(_LONGEST_CHASE):
-            if collection.copy is not copy:
-                return False
-            if not await self._slice(lambda: collection.copy_touched(_SLICE) > _CAUGHT_UP):
+            if not await sliced(lambda: collection.copy_touched(_SLICE) > _CAUGHT_UP):
                 break
-        return collection.copy is copy
-
-    async def _indexed(self, collection: Collection, copy: Copy, vectors: VectorFormat) -> bool:
-        """Return whether the copy has its index and is on the disk; False: the copy was given up."""
-        shard = collection.begin_index(self.builder.stop)
-        self.builder.begin(shard, vectors)
-        building = asyncio.create_task(asyncio.to_thread(_built, self.builder, shard))
-        while not (await asyncio.wait([building], timeout=_ALIVE_S))[0]:
-            copy.at = time.monotonic()  # it makes progress, so nobody may take it for abandoned
-        if collection.copy is not copy:
-            with suppress(Exception):
-                building.result()
-            return False
-        building.result()
-        collection.end_index()
-        return True
-
-    async def _slice(self, work: Callable[[], bool]) -> bool:
-        began = time.monotonic()
-        more = work()
-        await self.pause(_REST * (time.monotonic() - began))
-        return more
 
 
 def _built(builder: IndexBuilder, shard: Path) -> None:

@@ -6,6 +6,7 @@ for 150 ms, an `optimize` for seconds. Here the loop only packs and unpacks fram
 
 import asyncio
 import itertools
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +50,6 @@ T = TypeVar("T")
 UPKEEP_EVERY_S = 10.0  # bounds the write-ahead logs, and the time to open them
 _SLICE = 64  # points in one frame: some milliseconds of the engine's time, then other requests get their turn
 _READ_SLICE = 256
-_REWRITE_SLICE = 256
 _SEARCHES = 2  # searches sent at once: the engine works on one while the event loop processes the previous one
 _STOP_S = 3.0  # wait for the flush at the end
 _LEAVE_S = 1.5  # wait for its exit after the flush; then it is killed, which loses nothing: its log has all writes
@@ -64,7 +64,6 @@ _names = wire.body_decoder(list[str])
 _points = wire.body_decoder(list[Point])
 _page = wire.body_decoder(PointPage)
 _number = wire.body_decoder(int)
-_after = wire.body_decoder(str | None)
 _counts = wire.body_decoder(dict[str, int])
 _sizes = wire.body_decoder(list[CollectionSize])
 _found = wire.body_decoder(wire.SearchFound)
@@ -97,7 +96,6 @@ class EdgeStore:
         self._child = None if attach else _Child(folder, lock_wait_s, upkeep_every_s)
         self._connection: _Connection | None = None
         self._dialling = asyncio.Lock()
-        self._rewriting = asyncio.Lock()
         self._searching = asyncio.Semaphore(_SEARCHES)
         self._closed = False
 
@@ -212,14 +210,17 @@ class EdgeStore:
         return found.hits()
 
     async def rewrite(self, name: str) -> None:
-        """Return when the files hold the collection's current points and nothing of deleted ones.
+        """Return when the files hold the collection's current points and nothing of deleted ones, and have its index.
 
         Reads and writes go on meanwhile. Raises Unavailable; then the old files stay, and it can be called again.
         """
-        async with self._rewriting:  # two rewrites would abandon each other's copy
-            after = await self._ask(_after, "rewrite", check_name(name), None, _REWRITE_SLICE)
-            while after is not None:
-                after = await self._ask(_after, "rewrite", name, after, _REWRITE_SLICE)
+        rewriting = asyncio.create_task(self._ask(_nothing, "rewrite", check_name(name), patience_s=math.inf))
+        try:
+            while not (await asyncio.wait([rewriting], timeout=self._timeout_s))[0]:
+                await self.collections()  # a store that hangs would be waited for as long as one that works
+            await rewriting
+        finally:
+            rewriting.cancel()
 
     async def sizes(self) -> list[CollectionSize]:
         """Return the size of each collection, in the order of their names. Raises Unavailable."""
@@ -228,8 +229,10 @@ class EdgeStore:
     async def flush(self) -> None:
         await self._ask(_nothing, "flush")
 
-    async def _ask(self, decoder: "msgspec.msgpack.Decoder[T]", method: str, *arguments: Any) -> T:
-        patience_s = min(self._timeout_s, PATIENCE.get())
+    async def _ask(
+        self, decoder: "msgspec.msgpack.Decoder[T]", method: str, *arguments: Any, patience_s: float | None = None
+    ) -> T:
+        patience_s = min(self._timeout_s, PATIENCE.get()) if patience_s is None else patience_s
         try:
             async with asyncio.timeout(patience_s):
                 connection = self._connection

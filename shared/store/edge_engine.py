@@ -58,12 +58,10 @@ _SPARE = 16  # hits asked for beyond the limit, so that a few stale ones cost no
 _WIDER = 4
 _CHANGED = 10_000  # points that one operation names
 _COPIED = 256  # points of one write to a copy
-_ABANDONED_S = 60.0  # a copy without progress for this long is abandoned
 _SLOT = 8  # bytes of a segment's file of versions for each point it has ever held
 _GROWING = "mutable_id_tracker.versions"  # in segments that take new points, and so have no vector index
 _READS = frozenset({"collections", "retrieve", "scroll", "count", "facet", "search", "sizes"})
-_WRITES = frozenset({"create_collection", "drop_collection", "upsert", "put_if", "set_payload", "delete"})
-_WRITES |= {"rewrite", "flush"}
+_WRITES = frozenset({"create_collection", "drop_collection", "upsert", "put_if", "set_payload", "delete", "flush"})
 _DESCRIPTION = "collection.json"
 _HEADS_KEPT = 200_000  # heads that a collection keeps in memory: 40 MB
 _PAYLOADS_KEPT = 48 * 2**20  # bytes of payloads that a collection keeps in memory
@@ -110,7 +108,6 @@ class Copy(msgspec.Struct, eq=False):
     shard: Any
     touched: set[str]  # ids written to the old one since they were copied
     after: str | None = None  # the id up to which it is copied
-    at: float = 0.0  # time.monotonic() of the last slice
     building: Callable[[], None] | None = None  # stops the build of its index, for which the shard is closed
 
 
@@ -157,11 +154,6 @@ class Collection:
         if self.copy is not None:
             self.copy.touched.update(ids)
 
-    @property
-    def copying(self) -> bool:
-        """Return whether a copy makes progress."""
-        return self.copy is not None and time.monotonic() - self.copy.at < _ABANDONED_S
-
     def begin_copy(self) -> Copy:
         """Create and return an empty shard like this one, with its payload indexes; an unfinished copy is dropped."""
         self.drop_copy()
@@ -172,19 +164,18 @@ class Collection:
         shard = qdrant.EdgeShard.create(str(self.folder / name), _config(self.description))
         for field, schema in sorted(schemas.items()):
             shard.update(_update.create_field_index(field, schema))
-        self.copy = Copy(name, shard, set(), at=time.monotonic())
+        self.copy = Copy(name, shard, set())
         return self.copy
 
-    def copy_some(self, limit: int) -> str | None:
-        """Copy some more points, in id order; return the id to continue at, None when all are copied."""
+    def copy_some(self, limit: int) -> bool:
+        """Copy some more points, in id order; return whether there are others."""
         assert self.copy is not None
         records, following = self.shard.scroll(
             qdrant.ScrollRequest(offset=self.copy.after, limit=limit, with_payload=True, with_vector=True)
         )
         _copy_points(self.copy.shard, records, self.description)
         self.copy.after = None if following is None else str(following)
-        self.copy.at = time.monotonic()
-        return self.copy.after
+        return following is not None
 
     def copy_touched(self, limit: int) -> int:
         """Copy again at most `limit` of the points written since they were copied; return how many are left."""
@@ -192,7 +183,6 @@ class Collection:
         copy = self.copy
         ids: list[Any] = sorted(itertools.islice(copy.touched, limit))
         copy.touched.difference_update(ids)
-        copy.at = time.monotonic()
         if ids:
             records = self.shard.retrieve(ids, True, True)
             gone = set(ids) - {str(record.id) for record in records}
@@ -238,7 +228,6 @@ class Collection:
         assert self.copy is not None
         self.copy.shard = qdrant.EdgeShard.load(str(self.folder / self.copy.name))
         self.copy.building = None
-        self.copy.at = time.monotonic()
         if left := _growing(self.folder / self.copy.name):
             raise Unserved(f"the engine left {left} points of {self.folder.name!r} without an index")
 
@@ -542,18 +531,6 @@ class Engine:
             self.written += 1
             collection.write(operation(matching[at : at + _CHANGED], *arguments))
         collection.forget(matching)
-
-    def rewrite(self, name: str, after: str | None, limit: int) -> str | None:
-        """Copy some more points, from the beginning for None; return where to go on, None once the copy is in place."""
-        collection = self.at(name)
-        if after is None:
-            collection.begin_copy()
-        elif collection.copy is None or collection.copy.after != after:
-            raise Unserved(f"the rewrite of {name!r} was abandoned: the store or another rewrite was started since")
-        following = collection.copy_some(limit)
-        if following is None:
-            collection.finish_copy()
-        return following
 
     def scroll(  # noqa: PLR0917 - as it is sent
         self,

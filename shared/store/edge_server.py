@@ -15,7 +15,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -101,6 +103,8 @@ def _all_closed(folder: Path) -> bool:
 LOCKED, BROKEN, FAILED = 3, 4, 5  # exit codes
 _WATCH_S = 0.5  # between checks that the parent is alive
 _LONG_LOAD_S = 1.0
+Send = Callable[[bytes], None]  # sends a call's reply
+_name = wire.body_decoder(tuple[str])  # arguments of a rewrite
 _TURN_S = 0.002  # requests are answered for so long, or one at least, before new ones are read
 
 
@@ -111,14 +115,6 @@ def tell(event: str, **fields: object) -> None:
         sys.stderr.flush()
 
 
-class _Waiting(msgspec.Struct, frozen=True):
-    """A request that the engine has yet to answer."""
-
-    number: int  # of the call
-    request: wire.Request
-    send: Callable[[bytes], None]  # where its reply goes
-
-
 class _Server:
     """Answers all connections from one engine, one request at a time: the engine can't serve two at once.
 
@@ -126,14 +122,15 @@ class _Server:
     a document doesn't wait for a queue of searches.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, rewriter: Rewriter) -> None:
         self._engine = engine
+        self._rewriter = rewriter
         self.ended = asyncio.Event()
         self.flushed = False  # the owner asked for a flush, and it is done
         self.code = 0
-        self._waiting: FairQueue[_Waiting] = FairQueue()
+        self._waiting: FairQueue[tuple[int, wire.Request, Send]] = FairQueue()
         self._works = False  # `_work` is scheduled
-        self._syncs: list[tuple[int, Callable[[bytes], None]]] = []  # call number, where its reply goes
+        self._syncs: list[tuple[int, Send]] = []
         self._to_sync = asyncio.Event()
 
     def end(self, code: int = 0) -> None:
@@ -145,10 +142,14 @@ class _Server:
         if not os.read(sys.stdin.fileno(), 4096):
             self.end()
 
-    def take(self, frame: bytes, send: Callable[[bytes], None]) -> None:
+    def take(self, frame: bytes, send: Send) -> None:
         """Queue a request, whose reply goes to `send`; that of a flush comes when the answered writes are on disk."""
         call = wire.CALLS.decode(frame)
         try:
+            if call.method == "rewrite":
+                task = asyncio.create_task(self._rewriter.now(*_name.decode(call.arguments)))
+                task.add_done_callback(lambda done: self._answer(call.number, send, done.result))
+                return
             stops = call.method == "stop"
             method = "flush" if stops else call.method
             request = wire.Request(method, arguments_of(method).decode(call.arguments))
@@ -157,14 +158,14 @@ class _Server:
             return
         if stops:
             self._work(float("inf"))  # what was asked before is answered
-            self._answer(_Waiting(call.number, request, send), stops=True)
+            self._answer(call.number, send, partial(self._engine.answer, request), stops=True)
             return
         if method == "flush":
             self._syncs.append((call.number, send))
             self._to_sync.set()
             return
         flow = next(iter(request.arguments), ""), method == "search"
-        self._waiting.put(flow, _Waiting(call.number, request, send))
+        self._waiting.put(flow, (call.number, request, send))
         if not self._works:
             self._works = True
             asyncio.get_running_loop().call_soon(self._work)
@@ -178,12 +179,12 @@ class _Server:
                 self._works = True
                 asyncio.get_running_loop().call_soon(self._work)
                 return
-            self._answer(self._waiting.take())
+            number, request, send = self._waiting.take()
+            self._answer(number, send, partial(self._engine.answer, request))
 
-    def _answer(self, waiting: _Waiting, *, stops: bool = False) -> None:
-        number = waiting.number
+    def _answer(self, number: int, send: Send, answer: Callable[[], Any], *, stops: bool = False) -> None:
         try:
-            reply = wire.done_frame(number, self._engine.answer(waiting.request))
+            reply = wire.done_frame(number, answer())
             if stops:
                 self.flushed = True
                 self.end()
@@ -198,7 +199,9 @@ class _Server:
             if isinstance(error, Broken):
                 self.end(BROKEN)
             reply = wire.failed_frame(number, "unavailable", str(error))
-        waiting.send(reply)
+        except asyncio.CancelledError:  # a rewrite, as the process ends
+            return
+        send(reply)
 
     async def sync(self) -> None:
         """Sync the write-ahead logs whenever a flush is requested; one sync answers all waiting requests.
@@ -236,12 +239,12 @@ class _Server:
                     self.end(BROKEN)
                 flushed = time.monotonic()
 
-    async def rewrite(self, rewriter: Rewriter, every_s: float) -> None:
+    async def rewrite_what_is_due(self, every_s: float) -> None:
         """Rewrite collections with too many dead points, for ever."""
         while True:
             await asyncio.sleep(every_s)
             try:
-                await rewriter.look()
+                await self._rewriter.look()
             except Broken as error:
                 tell("store_rewrite_failed", reason=str(error))
                 self.end(BROKEN)
@@ -284,13 +287,13 @@ async def _serve(  # noqa: PLR0917 - of `main` alone
 ) -> tuple[int, bool]:
     """Return the exit code, and whether the engine was flushed."""
     loop = asyncio.get_running_loop()
-    server = _Server(engine)
+    server = _Server(engine, Rewriter(engine, folder, tell, builder))
     listener = await loop.create_unix_server(lambda: _Session(server), sock=bound)
     loop.add_reader(sys.stdin.fileno(), server.hear)
     keepers = [
         asyncio.create_task(server.keep(parent, upkeep_every_s)),
         asyncio.create_task(server.sync()),
-        asyncio.create_task(server.rewrite(Rewriter(engine, folder, tell, builder), upkeep_every_s)),
+        asyncio.create_task(server.rewrite_what_is_due(upkeep_every_s)),
     ]
     sys.stdout.write("ready\n")
     sys.stdout.flush()

@@ -458,9 +458,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a rewrite of the store's own that goes before the operator's",
-        "shared/store/edge_engine.py",
-        "return self.copy is not None and time.monotonic() - self.copy.at < _ABANDONED_S",
-        "return False",
+        "shared/store/collection_compaction.py",
+        "            self._due.drop_copy()\n",
+        "            pass\n",
         "tests/unit/shared/store/test_collection_compaction.py::test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_the_operator_goes_first",
     ),
     _mutant(

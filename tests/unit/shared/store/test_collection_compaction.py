@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shared.store import EVERYTHING, CollectionSize, Filter, Ids, Leg, Match, Point, Sparse, wire
 from shared.store.collection_compaction import PATIENCE_S, Rewriter, is_due, is_index_due
-from shared.store.edge_engine import Engine, Unserved
+from shared.store.edge_engine import Engine, NoCollection, Unserved
 from shared.store.edge_server import _Server
 from shared.store.index_builder import IndexBuilder, VectorFormat
 from tests.contract.logs import until
@@ -33,6 +33,7 @@ class Pauses(SetClock):
     async def pause(self, _seconds: float) -> None:
         self.pauses += 1
         self.meanwhile()
+        await asyncio.sleep(0)  # others get their turn
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ async def test_a_failed_look_at_the_files_does_not_end_the_rewriting(
         return 10**12
 
     made.free = free
-    rewriting = asyncio.create_task(_Server(engine).rewrite(made, 0.001))
+    rewriting = asyncio.create_task(_Server(engine, made).rewrite_what_is_due(0.001))
 
     await until(lambda: size(engine)[1] == 0)
     rewriting.cancel()
@@ -214,23 +215,50 @@ async def test_given_an_operator_who_forgets_when_a_rewrite_is_under_way_then_th
 ) -> None:
     upkeep, events = rewriter(engine, tmp_path, clock)
     grow(engine, live=300, dead=200)
-    answers: list[str | None] = []
+    asked: list[asyncio.Task[None]] = []
 
     def forget() -> None:
         if clock.pauses == 1:
-            answers.append(engine.answer(wire.Request("rewrite", ("c", None, 100))))
+            asked.append(asyncio.create_task(upkeep.now("c")))
 
     clock.meanwhile = forget
     clock.now = 1000.0
     await upkeep.look()
     assert events == []
-    clock.now = 2000.0
-    await upkeep.look()  # and none begins beside the operator's
-    while (after := answers[-1]) is not None:
-        answers.append(engine.answer(wire.Request("rewrite", ("c", after, 100))))
+    await asked[0]
 
     assert size(engine) == (300, 0)
     assert numbers(engine) == list(range(300))
+    assert events == ["store_collection_rewritten"]
+    clock.now = 2000.0
+    await upkeep.look()
+    assert events == ["store_collection_rewritten"], "it isn't due any more"
+
+
+async def test_given_two_operators_at_once_then_the_second_one_s_rewrite_begins_after_the_first_one_s(
+    engine: Engine, tmp_path: Path, clock: Pauses
+) -> None:
+    upkeep, events = rewriter(engine, tmp_path, clock)
+    grow(engine)
+
+    await asyncio.gather(upkeep.now("c"), upkeep.now("c"))
+
+    assert (size(engine), events) == ((100, 0), 2 * ["store_collection_rewritten"])
+
+
+async def test_given_a_collection_dropped_while_an_operator_s_rewrite_copies_it_then_that_is_said(
+    engine: Engine, tmp_path: Path, clock: Pauses
+) -> None:
+    upkeep, events = rewriter(engine, tmp_path, clock)
+    grow(engine)
+    clock.meanwhile = lambda: engine.answer(wire.Request("drop_collection", ("c",))) if clock.pauses == 1 else None
+
+    with pytest.raises(Unserved, match="the copy of 'c' was dropped"):
+        await upkeep.now("c")
+    with pytest.raises(NoCollection):
+        await upkeep.now("c")
+
+    assert events == []
 
 
 async def test_given_a_disk_without_room_when_it_is_due_then_it_waits_and_says_so_once(
@@ -287,20 +315,20 @@ async def test_given_a_disk_that_fails_when_it_is_copied_then_the_old_files_stay
     assert size(engine) == (100, 0)
 
 
-async def test_given_a_rewrite_that_nobody_goes_on_with_when_another_begins_then_the_old_one_is_told(
+async def test_given_a_disk_that_fails_an_operator_then_the_sentence_says_so_and_the_old_files_stay(
     engine: Engine, tmp_path: Path, clock: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upkeep, _ = rewriter(engine, tmp_path, clock)
     grow(engine)
-    after = engine.answer(wire.Request("rewrite", ("c", None, 10)))
-    monkeypatch.setattr("shared.store.edge_engine._ABANDONED_S", 0.0)
-    clock.now = 1000.0
 
-    await asyncio.wait_for(upkeep.look(), 60)
+    def full() -> Path:
+        raise OSError(28, "No space left on device")
 
-    assert size(engine) == (100, 0)
-    with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
-        engine.answer(wire.Request("rewrite", ("c", after, 10)))
+    monkeypatch.setattr(engine.at("c"), "flush_copy", full)
+    with pytest.raises(Unserved, match=r"the rewrite of 'c' failed: .*No space left"):
+        await upkeep.now("c")
+
+    assert (size(engine), len(numbers(engine))) == ((100, 150), 100)
 
 
 # -- the index of vectors ----------------------------------------------------------------------------
@@ -392,6 +420,20 @@ async def test_given_enough_vectors_then_their_index_is_built_and_writes_go_on_m
     clock.now = 2000.0
     await upkeep.look()
     assert events == ["store_collection_rewritten"], "ten more are no reason to build it again"
+
+
+async def test_given_an_operator_who_rewrites_enough_vectors_then_they_have_their_index_afterwards(
+    indexable: Engine, tmp_path: Path, clock: Pauses, builder: IndexBuilder
+) -> None:
+    upkeep, events = rewriter(indexable, tmp_path, clock, builder=builder)
+    upkeep.indexed_from = INDEXED_FROM - 1
+    indexable.answer(wire.Request("delete", ("v", Filter(must=(Ids((an_id(3),)),)))))
+
+    await upkeep.now("v")
+
+    assert events == ["store_collection_rewritten"]
+    assert indexable.at("v").unindexed() == 0, "or each search would compare all vectors until the next rewrite"
+    assert best(indexable, 7)[0] == 7
 
 
 async def test_given_a_collection_dropped_during_the_build_then_the_build_ends(

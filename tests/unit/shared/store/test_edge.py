@@ -290,6 +290,17 @@ async def test_an_engine_that_does_not_answer_in_time_is_unavailable(folder: Pat
         await back(store)
 
 
+async def test_a_rewrite_by_an_engine_that_hangs_is_waited_for_no_longer_than_any_answer(folder: Path) -> None:
+    async with opened(folder) as store, opened(folder, attach=True, timeout_s=0.3) as other:
+        await store.create_collection("a", size=None, sparse=False, indexes={})
+        os.kill(pid_of(store), signal.SIGSTOP)
+        with pytest.raises(Unavailable, match=r"no answer to collections within 0\.3 s"):
+            await other.rewrite("a")
+        os.kill(pid_of(store), signal.SIGCONT)
+
+        await store.rewrite("a")
+
+
 async def test_who_is_less_patient_is_answered_sooner(store: EdgeStore) -> None:
     os.kill(pid_of(store), signal.SIGSTOP)
     outer = PATIENCE.set(0.3)

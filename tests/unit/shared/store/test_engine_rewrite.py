@@ -9,7 +9,7 @@ import qdrant_edge as qdrant
 
 from shared.state.index import vector_hash
 from shared.store import EVERYTHING, Filter, Match, Order, Payload, Point, Range, Sparse, wire
-from shared.store.edge_engine import Engine, Unserved
+from shared.store.edge_engine import Engine
 
 CANARY = b"Quetzalcoatlus"
 ERASED = Filter(must=(Match("doc", ("erased",)),))
@@ -51,10 +51,20 @@ def everything(engine: Engine) -> dict[str, tuple[Payload, str, Sparse | None]]:
     return {point.id: (point.payload, vector_hash(point.dense), point.sparse) for point in page.points}
 
 
+def begin(engine: Engine, limit: int) -> None:
+    engine.at("c").begin_copy()
+    engine.at("c").copy_some(limit)
+
+
+def finish(engine: Engine, limit: int) -> None:
+    while engine.at("c").copy_some(limit):
+        pass
+    engine.at("c").finish_copy()
+
+
 def rewritten(engine: Engine, limit: int = 1000) -> None:
-    after = engine.answer(wire.Request("rewrite", ("c", None, limit)))
-    while after is not None:
-        after = engine.answer(wire.Request("rewrite", ("c", after, limit)))
+    engine.at("c").begin_copy()
+    finish(engine, limit)
 
 
 def holding(folder: Path) -> list[str]:
@@ -82,14 +92,13 @@ def test_what_was_deleted_is_in_no_file_and_all_else_is_bit_equal(engine: Engine
 
 def test_what_is_written_while_it_is_copied_is_neither_lost_nor_old(engine: Engine) -> None:
     put(engine, *(a_point(number) for number in range(0, 40, 2)))
-    after = engine.answer(wire.Request("rewrite", ("c", None, 5)))
+    begin(engine, 5)
 
     put(engine, a_point(1), a_point(0, "changed"), a_point(39), a_point(38, "changed"))
     engine.answer(wire.Request("set_payload", ("c", {"mark": 1}, Filter(must=(Match("order", (2, 36)),)))))
     engine.answer(wire.Request("delete", ("c", Filter(must=(Match("order", (4, 34)),)))))
     expected = everything(engine)
-    while after is not None:
-        after = engine.answer(wire.Request("rewrite", ("c", after, 5)))
+    finish(engine, 5)
 
     assert everything(engine) == expected
     assert len(expected) == 20
@@ -100,30 +109,14 @@ def test_a_rewrite_that_ends_halfway_changes_nothing_and_the_next_opening_clears
 ) -> None:
     put(engine, *(a_point(number) for number in range(20)))
     before = everything(engine)
-    after = engine.answer(wire.Request("rewrite", ("c", None, 5)))
+    begin(engine, 5)
 
     engine.close()
     again = opened(tmp_path)
 
     assert everything(again) == before
     assert len([path for path in (tmp_path / "collections" / "c").iterdir() if path.is_dir()]) == 1
-    with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
-        again.answer(wire.Request("rewrite", ("c", after, 5)))
     again.close()
-
-
-def test_of_two_rewrites_at_once_one_is_given_up_and_nothing_is_lost(engine: Engine) -> None:
-    put(engine, *(a_point(number) for number in range(20)))
-    before = everything(engine)
-    first = engine.answer(wire.Request("rewrite", ("c", None, 15)))
-    second = engine.answer(wire.Request("rewrite", ("c", None, 5)))
-
-    with pytest.raises(Unserved, match="the rewrite of 'c' was abandoned"):
-        engine.answer(wire.Request("rewrite", ("c", first, 15)))
-    while second is not None:
-        second = engine.answer(wire.Request("rewrite", ("c", second, 5)))
-
-    assert everything(engine) == before
 
 
 def test_a_rewritten_collection_is_itself_after_the_next_opening(engine: Engine, tmp_path: Path) -> None:
