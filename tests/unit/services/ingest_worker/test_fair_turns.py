@@ -1,6 +1,7 @@
 """Turns at the parsers, tenant by tenant."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -107,3 +108,30 @@ async def test_a_share_is_whole_after_waiters_gave_up() -> None:
     await waiting(turns, ["b"], served)
 
     assert served == ["b"]
+
+
+@pytest.mark.parametrize("each", [None, 1])
+async def test_a_tenant_that_has_no_turn_and_waits_for_none_takes_no_memory(each: int | None) -> None:
+    turns = FairTurns(2, each)
+
+    async def use(tenant: str) -> None:
+        await turns.acquire(tenant)
+        late = asyncio.create_task(turns.acquire(tenant))  # gives up
+        await asyncio.sleep(0)
+        turns.locked(f"{tenant} asks only")
+        late.cancel()
+        await asyncio.wait([late])
+        if not late.cancelled():
+            turns.release(tenant)
+        turns.release(tenant)
+
+    await use("the first one")
+    tracemalloc.start()
+    try:
+        for number in range(500):
+            await use(f"tenant {number}")
+        left, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert left < 50_000
