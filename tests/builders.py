@@ -93,3 +93,22 @@ def an_entry(
 def default_embedder() -> Embedder:
     """Return the embedder of a new folder where nothing is set, not started."""
     return open_embedder(Settings.model_fields["embedder"].default)
+
+
+class Counted:
+    """A part that counts the calls of its methods."""
+
+    def __init__(self, part: Any) -> None:
+        self._part = part
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._part, name)
+        if not callable(method):
+            return method
+
+        def counted(*args: Any, **options: Any) -> Any:
+            self.calls.append(name)
+            return method(*args, **options)
+
+        return counted

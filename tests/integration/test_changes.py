@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import httpx
 import pytest
@@ -15,8 +16,12 @@ from services.query_api.http.problems import Problem
 from services.query_api.ingest.submissions import StatusWaiters
 from shared.log.sqlite import SqliteLog
 from shared.topics import STATUS, moved_topic, pipeline_topics
+from tests.builders import Counted
 from tests.contract.logs import SqliteHarness
 from tests.integration.api import a_client, ingested, problem
+
+if TYPE_CHECKING:
+    from shared.log import Log
 
 SIGNER = Signer(b"secret")
 ASYNC = {"Prefer": "respond-async"}
@@ -70,6 +75,24 @@ async def test_a_stream_tells_changes_and_its_ids_are_cursors(parts: ApiParts, c
     assert (event.event, id_ in str(event.data)) == ("created", True)
     page = (await client.get("/rag/changes", headers={"Last-Event-ID": str(event.id)})).json()
     assert all(each["documentId"] == id_ for each in page["items"])
+
+
+async def test_a_follower_of_what_was_just_heard_reads_no_log(parts: ApiParts, client: httpx.AsyncClient) -> None:
+    await ingested(client)
+    tenant = client.headers["Authorization"].removeprefix("Bearer key-of-")
+    log = Counted(parts.log)
+    feed = ChangeFeed(cast("Log", log), parts.notices, Signer(parts.secret))
+    stream = feed.follow(tenant, await feed.end())
+    first = asyncio.create_task(anext(stream))
+    sent = [await ingested(client, f"{number}.md") for number in range(3)]
+    await first
+    log.calls.clear()
+
+    told = [first.result(), await anext(stream), await anext(stream)]
+    await stream.aclose()
+
+    assert [id_ in str(event.data) for id_, event in zip(sent, told, strict=True)] == [True, True, True]
+    assert log.calls == []
 
 
 async def test_a_cursor_that_is_none_is_refused(parts: ApiParts, client: httpx.AsyncClient) -> None:

@@ -5,9 +5,9 @@ encrypted. It has the number of the log's moves, because offsets of an older log
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Final
 
 import msgspec
 from aiokafka import TopicPartition
@@ -30,6 +30,7 @@ from shared.topics import STATUS
 MOST: Final = 1000  # changes per page
 READ: Final = 10_000  # notices, of all tenants, read per page
 LONGEST_S: Final = 60
+_AT_ONCE: Final = 100  # changes that a stream holds in memory
 _FEED: Final = TopicPartition(STATUS, 0)
 
 Wait = Annotated[float, QueryParameter(ge=0, le=LONGEST_S, description="Seconds to wait for the first change.")]
@@ -97,56 +98,63 @@ class ChangeFeed:
     async def page(self, tenant: str, cursor: int, limit: int) -> "_Page":
         """Return the tenant's changes after the cursor; an empty page may still move the cursor."""
         end = min(await self.end(), cursor + READ)
-        items: list[Change] = []
+        page = _Page([], cursor)
         if cursor < end:
             async with reading(self.log, _FEED) as reader, aclosing(reader.between(cursor, end)) as records:
                 async for record in records:
-                    cursor = record.offset + 1
-                    if (change := self._change(record.value, tenant)) is not None:
-                        items.append(change)
-                    if len(items) == limit:
-                        return _Page(items, cursor)
-        return _Page(items, max(cursor, end))
+                    with suppress(Rejected):  # written by a foreign producer
+                        self._add(page, record.offset, decode(record.value, StatusNotice), tenant)
+                    if len(page.items) == limit:
+                        return page
+        page.after = max(page.after, end)
+        return page
+
+    def _heard(self, tenant: str, cursor: int, limit: int) -> "_Page | None":
+        """Return a page of what this process has heard, without a read of the log; None if that begins later."""
+        notices, page = self.notices.after(cursor), _Page([], cursor)
+        for offset, notice in notices or ():
+            self._add(page, offset, notice, tenant)
+            if len(page.items) == limit:
+                break
+        return None if notices is None else page
 
     async def next_page(self, tenant: str, cursor: int, *, limit: int, wait_s: float) -> "_Page":
         """Return the first non-empty page after the cursor, or an empty one when the time is up."""
-        page = await self.page(tenant, cursor, limit)
+        page = _Page([], cursor)
 
         async def more() -> _Page | None:
             nonlocal page
-            if await self.end() > page.after:
-                page = await self.page(tenant, page.after, limit)
+            page = self._heard(tenant, page.after, limit) or await self.page(tenant, page.after, limit)
             return page if page.items else None
 
-        if not page.items and wait_s:
-            await self.notices.until(any_of(tenant), more, wait_s)
+        if await self.notices.until(any_of(tenant), more, wait_s) is None and not self.notices.closed:
+            page = await self.page(tenant, page.after, limit)
         return page
 
     async def follow(self, tenant: str, cursor: int) -> AsyncGenerator[ServerSentEventMessage, None]:
         """Yield an event per change, whose id is the cursor after it; comments in between keep the connection open."""
         while not self.notices.closed:
-            page = await self.next_page(tenant, cursor, limit=1, wait_s=self.keep_alive_s)
-            cursor = page.after
+            page = await self.next_page(tenant, cursor, limit=_AT_ONCE, wait_s=self.keep_alive_s)
             if not page.items:
                 yield ServerSentEventMessage(data=None, comment="keep-alive")
-            for change in page.items:
+            for change, after in zip(page.items, page.cursors, strict=True):
                 yield ServerSentEventMessage(
-                    event=change.status, id=self.cursor(tenant, cursor), data=msgspec.json.encode(change)
+                    event=change.status, id=self.cursor(tenant, after), data=msgspec.json.encode(change)
                 )
+            cursor = page.after
 
-    def _change(self, value: bytes | None, tenant: str) -> Change | None:
-        try:
-            notice = decode(value, StatusNotice)
-        except Rejected:  # written by a foreign producer
-            return None
-        if notice.tenant != tenant or notice.status not in TERMINAL:
-            return None
-        return like(Change, notice, submission=self.signer.submission(tenant, notice.place))
+    def _add(self, page: "_Page", offset: int, notice: StatusNotice, tenant: str) -> None:
+        page.after = offset + 1
+        if notice.tenant == tenant and notice.status in TERMINAL:
+            page.items.append(like(Change, notice, submission=self.signer.submission(tenant, notice.place)))
+            page.cursors.append(page.after)
 
 
-class _Page(NamedTuple):
+@dataclass
+class _Page:
     items: list[Change]
-    after: int  # offset after them
+    after: int  # offset after them, and after what concerns others
+    cursors: list[int] = field(default_factory=list)  # offset after each item
 
 
 @get(

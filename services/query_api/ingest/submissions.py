@@ -6,10 +6,11 @@ a request that waits: it reads the state from the ledger, and looks again by its
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -35,6 +36,7 @@ from shared.topics import STATUS, SUBMITTED
 T = TypeVar("T")
 
 LOOK_AGAIN_S = 2.0
+LATEST: Final = 1000  # notices kept for those who follow all of a tenant
 
 
 class StatusWaiters:
@@ -43,6 +45,7 @@ class StatusWaiters:
     def __init__(self, look_again_s: float = LOOK_AGAIN_S) -> None:
         self._look_again_s = look_again_s
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._latest: deque[tuple[int, StatusNotice]] = deque(maxlen=LATEST)  # by offset, without gaps
         self.closed = False
         self.consumer: Callable[[], Any] = lambda: None  # returns the consumer of the notices; set by `listen`
 
@@ -51,6 +54,17 @@ class StatusWaiters:
         consumer = self.consumer()
         for partition in consumer.assignment():
             await consumer.position(partition)
+
+    def keep(self, offset: int, notice: StatusNotice) -> None:
+        """Keep a notice for `after`, by its offset in the topic's one partition."""
+        if self._latest and self._latest[-1][0] + 1 != offset:
+            self._latest.clear()
+        self._latest.append((offset, notice))
+
+    def after(self, cursor: int) -> Iterable[tuple[int, StatusNotice]] | None:
+        """Return the notices heard from this offset on, with their offsets; None if earlier ones aren't kept."""
+        first, end = (self._latest[0][0], self._latest[-1][0] + 1) if self._latest else (0, -1)
+        return islice(self._latest, cursor - first, None) if first <= cursor <= end else None
 
     def heard(self, notice: StatusNotice) -> None:
         """Wake all requests that wait for the document, or for any of its tenant."""
@@ -103,7 +117,9 @@ def listen(broker: KafkaBroker, notices: StatusWaiters) -> None:
     """Let every later notice wake its waiters. Call it before `broker.start()`."""
 
     def seen(record: Record) -> None:
-        notices.heard(decode(record.value, StatusNotice))
+        notice = decode(record.value, StatusNotice)
+        notices.keep(record.offset, notice)
+        notices.heard(notice)
 
     notices.consumer = follow(broker, STATUS, seen)
 

@@ -1,7 +1,9 @@
 import asyncio
 
 from services.query_api.ingest.submissions import StatusWaiters
+from shared.contracts import LogPosition, StatusNotice
 
+PLACE = LogPosition(partition=0, offset=5, time=5000)
 HANG = 30.0  # a guard: nothing here waits for it
 
 
@@ -79,3 +81,18 @@ async def test_closing_ends_every_wait() -> None:
 
     assert await waiter is None
     assert await notices.until("d", look, HANG) is None
+
+
+def test_notices_are_kept_from_the_last_gap_on() -> None:
+    waiters = StatusWaiters()
+    notice = StatusNotice(document_id="d", tenant="t", version=1, place=PLACE, status="created")
+    for offset in (5, 6):
+        waiters.keep(offset, notice)
+
+    assert (waiters.after(4), waiters.after(8)) == (None, None)
+    assert [[offset for offset, _ in waiters.after(cursor) or ()] for cursor in (5, 6, 7)] == [[5, 6], [6], []]
+
+    waiters.keep(9, notice)  # two were not heard
+
+    assert waiters.after(7) is None
+    assert [offset for offset, _ in waiters.after(9) or ()] == [9]

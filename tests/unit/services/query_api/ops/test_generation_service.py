@@ -30,30 +30,12 @@ from shared.state.generations import (
     switched,
 )
 from shared.topics import EXTRACTED, pipeline_topics, readers
+from tests.builders import Counted
 from tests.contract.logs import HANG_S
 from tests.fakes.state import GENERATION, ledger_and_index
 from tests.fakes.store import MemoryStore
 
 PARTITIONS = 2
-
-
-class Counted:
-    """A part that counts the calls of its methods."""
-
-    def __init__(self, part: Any) -> None:
-        self._part = part
-        self.calls: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._part, name)
-        if not callable(method):
-            return method
-
-        def counted(*args: Any, **options: Any) -> Any:
-            self.calls.append(name)
-            return method(*args, **options)
-
-        return counted
 
 
 class Clock:
