@@ -11,7 +11,6 @@ _FILLED: Final = (0, 4)
 _WHITE: Final = 250  # of 255; paler can't be told from paper
 _SAMPLED: Final = (0.1, 0.5, 0.9)  # places along a piece: start, middle and end
 _THICK: Final = 4.0  # points; text may stand on a line that is drawn so
-_LOOKED_AT: Final = 6  # pieces of a page that a look takes in
 _MOST_BOXES: Final = 500  # of a page behind its text; more are a drawing
 
 
@@ -24,16 +23,15 @@ class _Box(NamedTuple):
     is_picture: bool  # else a coloured path
 
 
-def drop_hidden_text(page: Any, *, some: bool = False) -> bool | None:
+def drop_hidden_text(page: Any) -> bool:
     """Take the text away that can't be seen, and return whether there was any.
 
-    With `some`, return None if all of some pieces can be seen. Text without ink over a picture stays: a scan has it.
+    Text without ink over a picture stays: a scan has it.
     """
-    if next(_doubtful(page, _LOOKED_AT if some else None), None) is None:
-        return None if some else False
-    boxes = _boxes(page)
+    doubtful = list(_doubtful(page))
+    boxes = _boxes(page) if doubtful else None
     hidden: dict[int, tuple[Drawn, bool]] = {}
-    for at, piece, in_white in _doubtful(page) if boxes is not None else ():
+    for at, piece, in_white in doubtful if boxes is not None else ():
         left, bottom, right, top = bounds(piece)
         points = [
             ((left + right) / 2, bottom + share * (top - bottom))
@@ -62,10 +60,10 @@ def _shows_text(page: Any, hidden: Container[int]) -> bool:
     return any(top > bottom for _, bottom, _, top in map(bounds, texts))
 
 
-def _doubtful(page: Any, some: int | None = None) -> Iterator[tuple[int, Drawn, bool]]:
+def _doubtful(page: Any) -> Iterator[tuple[int, Drawn, bool]]:
     """Yield the pieces of text that may not be seen, with their place in the order of drawing: if white, True."""
     mode, colour = quick("FPDFTextObj_GetTextRenderMode"), _Colour()
-    for at, piece in enumerate(drawn(page, some)):
+    for at, piece in enumerate(drawn(page)):
         how = mode(piece.handle)  # -1 for what is no text
         if how in _NO_INK:
             yield at, piece, False

@@ -123,21 +123,21 @@ def quick(name: str) -> Any:
     return ctypes.CFUNCTYPE(checked.restype)(ctypes.cast(checked, ctypes.c_void_p).value or 0)
 
 
-def drawn(page: Any, some: int | None = None) -> Iterator[Drawn]:
-    """Yield what is drawn on the page and in its forms, in that order; with `some`, about so many pieces of each."""
+def drawn(page: Any) -> Iterator[Drawn]:
+    """Yield what is drawn on the page and in its forms, in that order."""
     count = quick("FPDFPage_CountObjects")(page.raw)
-    return _drawn(count, partial(quick("FPDFPage_GetObject"), page.raw), Drawn(0, None), some, 0)
+    return _drawn(count, partial(quick("FPDFPage_GetObject"), page.raw), Drawn(0, None), 0)
 
 
-def _drawn(count: int, give: Callable[[int], Any], outer: Drawn, some: int | None, depth: int) -> Iterator[Drawn]:
+def _drawn(count: int, give: Callable[[int], Any], outer: Drawn, depth: int) -> Iterator[Drawn]:
     kind_of, form, matrix = quick("FPDFPageObj_GetType"), outer.handle, outer.matrix
-    for at in range(0, count, count // some | 1 if some else 1):  # odd: pieces often alternate
+    for at in range(count):
         handle = give(at)
         kind = kind_of(handle)
         if kind == pdfium.FPDF_PAGEOBJ_FORM and depth < _DEPTH:
             within = Drawn(kind, handle, None, _times(matrix_of(handle), matrix))
             inner = pdfium.FPDFFormObj_CountObjects(handle)
-            yield from _drawn(inner, partial(pdfium.FPDFFormObj_GetObject, handle), within, some, depth + 1)
+            yield from _drawn(inner, partial(pdfium.FPDFFormObj_GetObject, handle), within, depth + 1)
         else:
             yield Drawn(kind, handle, form, matrix)
 

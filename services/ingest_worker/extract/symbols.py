@@ -15,14 +15,9 @@ def shown(code: int, font: str) -> str:
     return _FONTS.get(font.strip().casefold(), {}).get(code & 0xFF, "").strip()
 
 
-def is_of_signs(font: str) -> bool:
-    """Return whether letters in the font are shown as signs."""
-    return font.strip().casefold() in _FONTS
-
-
 def in_font(text: str, font: str) -> str:
     """Return the text as a font shows it; what matches no character stays, unless it is a code of such fonts only."""
-    if not is_of_signs(font):
+    if font.strip().casefold() not in _FONTS:
         return text
     signs = ((sign, shown(ord(sign), font) if ord(sign) < 0x100 or ord(sign) >> 8 == 0xF0 else "") for sign in text)
     return "".join(known or ("" if ord(sign) >> 8 == 0xF0 else sign) for sign, known in signs)

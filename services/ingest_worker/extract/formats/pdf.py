@@ -5,7 +5,7 @@ import io
 import math
 import re
 import unicodedata
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -145,7 +145,7 @@ _PAGES = 3  # that have a line in common: it is no title
 _SMALLER = 0.8
 _PATHS = 4_000  # of a page; more are a drawing
 _MOST_CHARACTERS = 100_000  # of a page
-_SHORT = 3  # pages of a document each piece of which is looked at
+_SHORT = 3  # pages that tell whether pdfium misses blanks
 _CORNERS = 64  # of an outline; more are a curve
 _SEGMENTS = 2_500  # of a path: 500 boxes; more are a drawing
 _LEAST_SIDE = 3  # points; what is smaller is no line of a table
@@ -170,7 +170,6 @@ class _Read(NamedTuple):
     headline: str | None = None  # of the first page
     garbled: Mapping[int, str] = MappingProxyType({})  # texts of those of `images` whose letters have no meaning
     hiding: Sequence[int] = ()  # pages with text that they don't show, which was left out
-    doubts: Sequence[int] = ()  # pages that may have more of it, and weren't looked at for lack of time
     by_size: Sequence[_Heading] = ()  # of a document without an outline
 
 
@@ -248,9 +247,6 @@ def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:
     if found.hiding:
         message = f"text that can't be seen was left out of {len(found.hiding)} of {len(texts)} pages"
         notes.append(Note(code="hidden", place=f"page {found.hiding[0] + 1}", message=message))
-    if found.doubts:
-        message = f"{len(found.doubts)} of {len(texts)} pages were not searched for such text within {limits.seconds()}"
-        notes.append(Note(code="timeout", place=f"page {found.doubts[0] + 1}", message=message))
     if found.images and not ocr.installed():
         for code, what, some in (
             ("picture", "are images", [number for number in found.images if number not in set(found.garbled)]),
@@ -371,7 +367,6 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
     document = opened(data)
     try:
         read: list[_Page] = []
-        partly: list[tuple[int, Columns | None]] = []  # pages of which some was looked at, and what was before them
         late = 0
         says = document.get_metadata_dict() | {"Lang": _string(document)}
         columns: Columns | None = None  # of the table at the end of the page before
@@ -381,32 +376,23 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
         limits.earn(pages=count)
         outline = _outline(document)
         filled = document.get_formtype() != pdfium.FORMTYPE_NONE
-        known = _Known(filled=filled, titled=_is_titled(says), hiding=count <= _SHORT, measured=not outline)
+        known = _Known(filled=filled, titled=_is_titled(says), measured=not outline)
         for number in range(count):
             if limits.spent():
                 late = count - number
                 break
             page = _page(document, number, columns, known)
             read.append(page)
-            if page.hides is None:
-                partly.append((number, columns))
             columns, first_line = page.columns, first_line or page.headline
             spaced = known.spaced if number != _SHORT - 1 else any(each.spaced for each in read)
-            known = known._replace(titled=True, hiding=known.hiding or bool(page.hides), spaced=spaced)
-        doubts = deque(partly if known.hiding else ())
-        while doubts and not limits.spent():
-            number, columns = doubts.popleft()
-            again = _page(document, number, columns, known)
-            if again.hides:
-                read[number] = again
+            known = known._replace(titled=True, spaced=spaced)
         pages = [*(page.text for page in read), *[None] * late]
         images = [number for number, page in enumerate(read) if page.is_image]
         garbled = {number: page.garbled for number, page in enumerate(read) if page.garbled}
         hiding = [number for number, page in enumerate(read) if page.hides]
         unseen = _recognise(document, images, pages) if images and ocr.installed() else 0
         attached, by_size = _attached(document), _by_size([page.lines for page in read])
-        left = [number for number, _ in doubts]
-        return _Read(pages, says, outline, images, unseen, attached, late, first_line, garbled, hiding, left, by_size)
+        return _Read(pages, says, outline, images, unseen, attached, late, first_line, garbled, hiding, by_size)
     finally:
         document.close()
 
@@ -480,7 +466,7 @@ class _Page(NamedTuple):
     columns: Columns | None = None  # of the table at its end
     headline: str | None = None
     garbled: str = ""  # its text if most letters have no meaning
-    hides: bool | None = None  # whether text that can't be seen was left out; None: only some of it was looked at
+    hides: bool = False  # whether text that can't be seen was left out
     lines: Sequence[_Line] = ()  # if measured
     spaced: bool = False  # whether blanks were added that pdfium missed
 
@@ -600,7 +586,6 @@ class _Known(NamedTuple):
 
     filled: bool  # it has form fields, whose values become text
     titled: bool  # no headline is needed
-    hiding: bool  # it may have text that can't be seen, so that each piece is looked at, not only some
     measured: bool  # it has no outline, so that lines in larger letters are headings
     spaced: bool = True  # pdfium may miss blanks: it did on one of the first pages
 
@@ -608,7 +593,7 @@ class _Known(NamedTuple):
 def _page(document: Any, number: int, before: Columns | None, known: _Known) -> _Page:
     """Return what is on the page; what annotations show becomes text, too.
 
-    Text that can't be seen is left out. Where the page may have a table, each piece is looked at.
+    Text that can't be seen is left out.
     """
     import pypdfium2
 
@@ -621,7 +606,7 @@ def _page(document: Any, number: int, before: Columns | None, known: _Known) -> 
             )
             if flat:
                 page.open()
-            hides = drop_hidden_text(page, some=not known.hiding)
+            hides = drop_hidden_text(page)
             text = _mended(page)
             columns: Columns | None = None
             # What was flattened is drawn last, wherever it stands.
@@ -630,9 +615,6 @@ def _page(document: Any, number: int, before: Columns | None, known: _Known) -> 
             lines = _sizes(page, text) if known.measured else ()
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=known.titled)
             arranges = look.arranged or _is_alone(page, text)
-            if arranges and hides is None and (hides := drop_hidden_text(page)):
-                shown = _mended(page)
-                text = "" if garbled else shown
             lost = _lost_spaces(page, text) if known.spaced else {}
             inserted = lost | (_marks(page, text) if arranges or look.small else {})
             inserted |= _links(page, text, linked) if linked and text else {}
@@ -1157,5 +1139,5 @@ FORMAT = Format(
     read=read,
     nests=True,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=15,
+    revision=16,
 )

@@ -24,15 +24,6 @@ def test_what_is_drawn_comes_in_its_order_with_its_place() -> None:
     document.close()
 
 
-def test_a_look_takes_in_some_pieces_of_many() -> None:
-    document = pypdfium2.PdfDocument(io.BytesIO(a_drawn_pdf([(72, 10 * at, "tide") for at in range(60)])))
-    page = document[0]
-
-    assert 5 <= len(list(drawn(page, 6))) <= 8
-    page.close()
-    document.close()
-
-
 def test_a_page_has_the_text_that_pypdfium2_gives_also_after_a_change() -> None:
     document = pypdfium2.PdfDocument(io.BytesIO(a_pdf("The tide falls.\nAt 9.", "")))
     first, blank = OpenPage(document, 0), OpenPage(document, 1)
