@@ -145,7 +145,6 @@ _PAGES = 3  # that have a line in common: it is no title
 _SMALLER = 0.8
 _PATHS = 4_000  # of a page; more are a drawing
 _MOST_CHARACTERS = 100_000  # of a page
-_SHORT = 3  # pages that tell whether pdfium misses blanks
 _CORNERS = 64  # of an outline; more are a curve
 _SEGMENTS = 2_500  # of a path: 500 boxes; more are a drawing
 _LEAST_SIDE = 3  # points; what is smaller is no line of a table
@@ -384,8 +383,7 @@ def _by_pdfium(data: bytes, hints: Hints) -> _Read:
             page = _page(document, number, columns, known)
             read.append(page)
             columns, first_line = page.columns, first_line or page.headline
-            spaced = known.spaced if number != _SHORT - 1 else any(each.spaced for each in read)
-            known = known._replace(titled=True, spaced=spaced)
+            known = known._replace(titled=True)
         pages = [*(page.text for page in read), *[None] * late]
         images = [number for number, page in enumerate(read) if page.is_image]
         garbled = {number: page.garbled for number, page in enumerate(read) if page.garbled}
@@ -468,7 +466,6 @@ class _Page(NamedTuple):
     garbled: str = ""  # its text if most letters have no meaning
     hides: bool = False  # whether text that can't be seen was left out
     lines: Sequence[_Line] = ()  # if measured
-    spaced: bool = False  # whether blanks were added that pdfium missed
 
 
 def _by_size(pages: Sequence[Sequence[_Line]]) -> list[_Heading]:
@@ -587,7 +584,6 @@ class _Known(NamedTuple):
     filled: bool  # it has form fields, whose values become text
     titled: bool  # no headline is needed
     measured: bool  # it has no outline, so that lines in larger letters are headings
-    spaced: bool = True  # pdfium may miss blanks: it did on one of the first pages
 
 
 def _page(document: Any, number: int, before: Columns | None, known: _Known) -> _Page:
@@ -615,8 +611,7 @@ def _page(document: Any, number: int, before: Columns | None, known: _Known) -> 
             lines = _sizes(page, text) if known.measured else ()
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=known.titled)
             arranges = look.arranged or _is_alone(page, text)
-            lost = _lost_spaces(page, text) if known.spaced else {}
-            inserted = lost | (_marks(page, text) if arranges or look.small else {})
+            inserted = _lost_spaces(page, text) | (_marks(page, text) if arranges or look.small else {})
             inserted |= _links(page, text, linked) if linked and text else {}
             indents = _indents(page, text)
             if arranges or look.small:
@@ -636,7 +631,7 @@ def _page(document: Any, number: int, before: Columns | None, known: _Known) -> 
             page.close()
     except pypdfium2.PdfiumError:
         return _Page()
-    return _Page(text, shows, columns, first_line, garbled, hides, lines, bool(lost))
+    return _Page(text, shows, columns, first_line, garbled, hides, lines)
 
 
 def _is_alone(page: OpenPage, text: str) -> bool:
@@ -1139,5 +1134,5 @@ FORMAT = Format(
     read=read,
     nests=True,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=16,
+    revision=17,
 )

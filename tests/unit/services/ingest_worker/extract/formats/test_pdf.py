@@ -685,13 +685,15 @@ def test_a_raised_digit_of_the_same_size_is_a_mark(rise: str, written: str) -> N
     assert "^" not in _read(a_drawn_pdf([], lines=page, turn=90)).text or "^" in written
 
 
-def test_words_that_stand_a_little_apart_have_blanks_between_them() -> None:
+@pytest.mark.parametrize("before", [0, 4])
+def test_words_that_stand_a_little_apart_have_blanks_between_them(before: int) -> None:
+    others = [[(72, 700, f"{name} sells houses.")] for name in "ABCD"[:before]]
     words = (("Real", 20.6), ("Estate", 28.4), ("of", 8.3), ("our", 14.5), ("state", 21.7), ("today", 0.0))
     starts = itertools.accumulate((width + 1.6 for _, width in words), initial=72.0)
 
-    text = _read(a_drawn_pdf([(start, 700, word) for start, (word, _) in zip(starts, words, strict=False)])).text
+    page = [(start, 700, word) for start, (word, _) in zip(starts, words, strict=False)]
 
-    assert text == "Real Estate of our state today"
+    assert _read(a_drawn_pdf(*others, page)).text.split("\n\n")[before:] == ["Real Estate of our state today"]
 
 
 @pytest.mark.parametrize(
