@@ -394,21 +394,9 @@ class Engine:
             kind = Broken if method in _WRITES else Unserved
             raise kind(f"{method} failed in the engine: {text}; {wire.DAMAGED}") from error
 
-    def unsynced(self) -> list[Path]:
-        """Return the write-ahead logs with writes that may not be on disk yet, and count them as synced.
-
-        Pass them to `sync_logs`; if that fails, pass them to `resync`.
-        """
-        found = [collection for collection in self._open.values() if collection.unsynced]
-        for collection in found:
-            collection.unsynced = False
-        return [collection.log for collection in found]
-
-    def resync(self, logs: Sequence[Path]) -> None:
-        """Count these logs as not synced again."""
-        for collection in self._open.values():
-            if collection.log in logs:
-                collection.unsynced = True
+    def unsynced(self) -> list[Collection]:
+        """Return the collections with writes that may not be on disk yet."""
+        return [collection for collection in self._open.values() if collection.unsynced]
 
     def flush(self) -> None:
         """Return when every write is in the segments on disk and the write-ahead logs are truncated.

@@ -212,11 +212,14 @@ class _Server:
             await self._to_sync.wait()
             self._to_sync.clear()
             waiting, self._syncs = self._syncs, []
-            logs = self._engine.unsynced()
+            unsynced = self._engine.unsynced()
+            for each in unsynced:
+                each.unsynced = False
             try:
-                await asyncio.to_thread(sync_logs, logs)
+                await asyncio.to_thread(sync_logs, [each.log for each in unsynced])
             except OSError as error:
-                self._engine.resync(logs)
+                for each in unsynced:
+                    each.unsynced = True
                 tell("store_sync_failed", reason=str(error))
                 for number, send in waiting:
                     send(wire.failed_frame(number, "unavailable", f"the disk did not take the writes: {error}"))
