@@ -38,7 +38,7 @@ from shared.state.signing_secret import signing_secret
 from shared.state.statuses import Statuses, dead_letter
 from shared.topics import EXTRACTED, STATUS, SUBMITTED, forwarding_group, readers
 
-FORGET_EVERY_S = 3600.0  # callbacks that were delivered or given up long ago
+KEEP_UP_EVERY_S = 3600.0  # of the callbacks
 
 
 async def opened(base: Resources, broker: KafkaBroker, settings: Settings, stack: AsyncExitStack) -> Ingest:
@@ -157,7 +157,7 @@ async def callbacks_of(
     def begin() -> None:
         stack.callback(sender.stop)
         repeat(stack, sender.turn, 0.0, "callbacks_wait")
-        repeat(stack, callbacks.forget_old, FORGET_EVERY_S, "callbacks_wait", at_once=False)
+        repeat(stack, callbacks.keep_up, KEEP_UP_EVERY_S, "callbacks_wait", at_once=False)
 
     return begin
 

@@ -28,6 +28,7 @@ INDEXES: Final[dict[str, IndexKind]] = {
     "over": "integer",
 }
 KEPT_MS: Final = 7 * 24 * 3600 * 1000  # how long a callback is shown after its last try
+FARTHEST_MS: Final = 24 * 3600 * 1000  # no look or try is set further ahead
 FIRST_LOOK_MS: Final = 5000  # after this long, a worker checks unprompted whether the submission has ended
 MOST_SHOWN: Final = 64  # callbacks of one document that are shown
 
@@ -135,9 +136,11 @@ class Callbacks:
         if found:
             await self._store.delete(COLLECTION, Filter(must=(Ids(tuple(each.id for each in found)),)))
 
-    async def forget_old(self) -> None:
-        """Delete the callbacks that were delivered or given up KEPT_MS ago."""
-        await self._store.delete(COLLECTION, Filter(must=(Range("over", lt=self._clock() - KEPT_MS),)))
+    async def keep_up(self) -> None:
+        """Delete the callbacks that were delivered or given up KEPT_MS ago; make due what a clock ahead has put off."""
+        now = self._clock()
+        await self._store.delete(COLLECTION, Filter(must=(Range("over", lt=now - KEPT_MS),)))
+        await self._store.set_payload(COLLECTION, {"next": now}, Filter(must=(Range("next", gt=now + FARTHEST_MS),)))
 
     async def of_document(self, document_id: str) -> list[Callback]:
         """Return the callbacks of a document, the newest submission first."""

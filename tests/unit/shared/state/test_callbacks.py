@@ -102,10 +102,24 @@ async def test_what_is_long_over_is_forgotten(callbacks: Callbacks, clock: Clock
     await callbacks.change(await only(callbacks), state="delivered", next=None, over=clock.now)
 
     clock.now += KEPT_MS + 1
-    await callbacks.forget_old()
+    await callbacks.keep_up()
 
     assert await callbacks.of_document(NAME) == []
     assert (await only(callbacks, OTHER)).place == place(1)
+
+
+async def test_what_a_clock_a_year_ahead_has_put_off_is_due_when_the_clock_is_right(
+    callbacks: Callbacks, clock: Clock
+) -> None:
+    now = clock.now
+    clock.now += 365 * 86_400_000
+    await callbacks.register(NAME, "t", place(1), URL)
+    clock.now = now
+    await callbacks.register(OTHER, "t", place(1), URL)
+
+    await callbacks.keep_up()
+
+    assert [each.document_id for each in await callbacks.due(10)] == [NAME]
 
 
 async def test_one_that_cannot_be_made_says_why_and_is_never_due(callbacks: Callbacks, clock: Clock) -> None:

@@ -72,3 +72,15 @@ async def test_a_session_ends_in_time_though_it_was_found_just_before() -> None:
     clock.now += 1
 
     assert await here.find(name) is None
+
+
+async def test_a_session_of_a_clock_that_was_a_year_ahead_has_ended_and_of_one_that_was_a_minute_has_not() -> None:
+    here, there, _, clock = await pair()
+    now, found = clock.now, list[OpenSession | None]()
+    for ahead_s in (60, 365 * 86_400):
+        clock.now = now + ahead_s
+        name = await here.open(K, ["k"])
+        clock.now = now
+        found.append(await there.find(name))
+
+    assert found == [K, None]
